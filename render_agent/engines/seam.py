@@ -1,0 +1,142 @@
+"""The seam between the program and whatever answers: messages → Reply."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from PIL.Image import Image
+
+from render_agent.state import Message, Tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One turn of one question, asked of an engine.
+
+    messages: the whole dialogue; those of one question only ever grow, so an engine may keep what
+    it computed for the earlier ones until `retire`. picture: gives the RGB picture of an image
+    entry's file. schema: the JSON schema of the reply, None where anything goes.
+    """
+
+    question_id: str
+    turn: int
+    messages: Sequence[Message]
+    picture: Callable[[str], Image]
+    samples: int = 1
+    temperature: float = 0.0
+    seed: int = 0
+    max_new_tokens: int = 512
+    schema: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back for one request.
+
+    samples: the texts, as many as were asked for; empty where `error` says why there is none.
+    tokens: summed over samples. seconds: how long its batch took. finish: `length` where the token
+    limit cut the reply off.
+    """
+
+    samples: tuple[str, ...] = ()
+    tokens: Tokens = Tokens()
+    seconds: float = 0.0
+    batch_size: int = 1
+    finish: Literal["stop", "length"] = "stop"
+    error: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The first sample."""
+        return self.samples[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What an engine can do.
+
+    free_running: it answers requests one by one as they finish, so that none waits for a batch;
+    otherwise it answers best when handed a full batch of `batch_size`.
+    """
+
+    free_running: bool = False
+    schema: bool = False
+    score: bool = False
+
+
+class Engine(Protocol):
+    """Answers requests; owned by one thread."""
+
+    name: str
+    capabilities: Capabilities
+    batch_size: int
+
+    def generate(self, requests: Sequence[Request]) -> list[Reply]:
+        """Return a reply for every request, in their order (a barrier).
+
+        A fault of one request is its `Reply.error`. EngineError where the engine is gone.
+        """
+        ...
+
+    def submit(self, requests: Sequence[Request]) -> None:
+        """Hand over requests whose replies `ready` will give."""
+        ...
+
+    def ready(self) -> Iterator[tuple[Request, Reply]]:
+        """Wait until at least one submitted request is answered and give those that are.
+
+        Gives nothing where nothing is under way. EngineError where the engine is gone.
+        """
+        ...
+
+    def retire(self, question_id: str) -> None:
+        """Free what was kept for a question that asks no more."""
+        ...
+
+    def close(self) -> None:
+        """Give back memory, connections and processes."""
+        ...
+
+
+@dataclass
+class BatchingEngine:
+    """The free-running form for engines that answer a whole batch at a time.
+
+    A subclass gives `answer`, which answers at most `batch_size` requests in one call of the model.
+    `calls` counts those calls.
+    """
+
+    batch_size: int = 16
+    calls: int = field(default=0, init=False)
+    _waiting: list[Request] = field(default_factory=list, init=False, repr=False)
+
+    def answer(self, requests: Sequence[Request]) -> list[Reply]:
+        """Return a reply for every request of one batch, in their order."""
+        raise NotImplementedError
+
+    def generate(self, requests: Sequence[Request]) -> list[Reply]:
+        """Return a reply for every request, in their order, batch after batch."""
+        batches = range(0, len(requests), self.batch_size)
+        return [reply for start in batches for reply in self._call(requests[start:][: self.batch_size])]
+
+    def submit(self, requests: Sequence[Request]) -> None:
+        """Hand over requests whose replies `ready` will give."""
+        self._waiting.extend(requests)
+
+    def ready(self) -> Iterator[tuple[Request, Reply]]:
+        """Answer one batch of what was submitted, in its order."""
+        batch, self._waiting = self._waiting[: self.batch_size], self._waiting[self.batch_size :]
+        if batch:
+            yield from zip(batch, self._call(batch), strict=True)
+
+    def retire(self, question_id: str) -> None:
+        """Nothing is kept."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _call(self, batch: Sequence[Request]) -> list[Reply]:
+        self.calls += 1
+        return self.answer(batch)

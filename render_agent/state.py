@@ -1,0 +1,231 @@
+"""What a question is, what a turn was, and the one object that changes: `QuestionState`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from render_agent.action import Action, Malformed
+from render_agent.camera import Camera, MapCamera
+from render_agent.scene.model import Scene
+
+Message = dict[str, Any]
+"""One chat message: {"role": …, "content": [{"type": "text", "text": …}, {"type": "image", "image": FILE}, …]}."""
+
+Phase = Literal["batched", "finishing"]
+Wanted = Literal["letter", "number", "text"]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question about one scene.
+
+    options keep their letters as the benchmark writes them ("A. left"). truth is a letter, a number
+    as text or a text; it is None where nobody knows it, and it never reaches a prompt. scan is the
+    file of the scene, None where it was not found.
+    """
+
+    id: str
+    benchmark: str
+    dataset: str
+    scene: str
+    type: str
+    text: str
+    wanted: Wanted
+    options: tuple[str, ...] = ()
+    truth: str | None = None
+    scan: Path | None = None
+
+
+class Status(StrEnum):
+    """Where a question stands."""
+
+    ACTIVE = "active"
+    ANSWERED = "answered"
+    """It said done."""
+    EXHAUSTED = "exhausted"
+    """It ran out of turns: its last answer counts, none is wrong."""
+    FAILED = "failed"
+    """An error stopped it; continuing the run tries it again."""
+    MISSING = "missing"
+    """Its scan was not found."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A picture that the model was shown.
+
+    number: counted from 0 within the question. kind: `ego`, `top` or `around`. file: the picture,
+    relative to the run folder. camera: what it was taken with (for `around`, the first of the four).
+    """
+
+    number: int
+    kind: str
+    file: str
+    camera: Camera | MapCamera
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Tokens of one reply: read, written, and read from a cache instead of computed."""
+
+    prompt: int = 0
+    reply: int = 0
+    cached: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Seconds:
+    """Where the time of one turn went: drawing its views, waiting for the engine, generating."""
+
+    rendering: float = 0.0
+    waiting: float = 0.0
+    generating: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn of one question, as the run log keeps it.
+
+    messages: those new in this turn, without the reply. camera: the pose after the action.
+    happened: what the action really did, in the words that the model reads next.
+    """
+
+    number: int
+    phase: Phase
+    views: tuple[View, ...]
+    messages: tuple[Message, ...]
+    reply: str
+    action: Action | Malformed
+    happened: str
+    camera: Camera
+    tokens: Tokens = Tokens()
+    seconds: Seconds = Seconds()
+    batch_size: int = 1
+    finish: Literal["stop", "length"] = "stop"
+
+
+class SceneSource(Protocol):
+    """Where a state gets its scene from; scenes may be dropped and read again in between."""
+
+    def get(self, question: Question) -> Scene:
+        """Return the scene of `question`. SceneError where its scan cannot be read."""
+        ...
+
+
+@dataclass(eq=False)
+class QuestionState:
+    """One question under way: it owns its scene, its camera and its dialogue.
+
+    Changed by `take` and `fail` alone; all else is derived. `max_turns` bounds the dialogue.
+    """
+
+    question: Question
+    scenes: SceneSource
+    max_turns: int
+    turns: list[Turn] = field(default_factory=list)
+    error: str | None = None
+
+    def take(self, turn: Turn) -> None:
+        """Append the next turn. ValueError where it is not the next one or the question is retired."""
+        if not self.active or turn.number != len(self.turns):
+            raise ValueError(
+                f"question {self.question.id} is {self.status} after {len(self.turns)} turns:"
+                f" it cannot take turn {turn.number}"
+            )
+        self.turns.append(turn)
+
+    def fail(self, error: str) -> None:
+        """Retire the question with the error that stopped it."""
+        self.error = error
+
+    @property
+    def id(self) -> str:
+        """The question's id."""
+        return self.question.id
+
+    @property
+    def scene(self) -> Scene:
+        """The scene it is about. SceneError where its scan cannot be read."""
+        return self.scenes.get(self.question)
+
+    @property
+    def status(self) -> Status:
+        """Where it stands."""
+        if self.error is not None:
+            return Status.FAILED
+        if self.question.scan is None:
+            return Status.MISSING
+        if self.turns and self.said_done:
+            return Status.ANSWERED
+        return Status.EXHAUSTED if len(self.turns) >= self.max_turns else Status.ACTIVE
+
+    @property
+    def active(self) -> bool:
+        """Whether it has turns to come."""
+        return self.status is Status.ACTIVE
+
+    @property
+    def said_done(self) -> bool:
+        """Whether its last turn said done and an answer stands."""
+        action = self.turns[-1].action
+        return isinstance(action, Action) and action.done and self.answer is not None
+
+    @property
+    def answer(self) -> str | None:
+        """The last answer given, in canonical form: a letter, a number or a text."""
+        given = (turn.action.answer for turn in reversed(self.turns))
+        return next((answer for answer in given if answer is not None), None)
+
+    @property
+    def answer_text(self) -> str | None:
+        """The same answer in the model's words; where none could be read, the last unreadable one."""
+        actions = [turn.action for turn in reversed(self.turns)]
+        readable = [action for action in actions if action.answer is not None]
+        texts = (action.answer_text for action in readable or actions)
+        return next((text for text in texts if text is not None), None)
+
+    @property
+    def camera(self) -> Camera | None:
+        """Where the camera stands now; None before the first turn."""
+        return self.turns[-1].camera if self.turns else None
+
+    @property
+    def trail(self) -> list[Camera]:
+        """Where the camera stood at the beginning of every turn and stands now, in order."""
+        stood = [view.camera for turn in self.turns for view in turn.views[-1:]]
+        poses = [camera for camera in stood if isinstance(camera, Camera)]
+        return poses + ([self.camera] if self.camera else [])
+
+    @property
+    def views(self) -> list[View]:
+        """Every view shown so far, each once, by its number."""
+        shown = {view.number: view for turn in self.turns for view in turn.views}
+        return [shown[number] for number in sorted(shown)]
+
+    @property
+    def dialogue(self) -> list[Message]:
+        """The messages so far, replies included; it only ever grows."""
+        messages: list[Message] = []
+        for turn in self.turns:
+            messages.extend(turn.messages)
+            messages.append(said(turn.reply))
+        return messages
+
+    @property
+    def repairs(self) -> int:
+        """How many replies could not be read."""
+        return sum(isinstance(turn.action, Malformed) for turn in self.turns)
+
+
+def said(reply: str) -> Message:
+    """Return the assistant's message that holds `reply`."""
+    return {"role": "assistant", "content": [{"type": "text", "text": reply}]}
+
+
+def told(content: Iterable[dict[str, Any]]) -> Message:
+    """Return the user's message with these pieces of text and pictures."""
+    return {"role": "user", "content": list(content)}
