@@ -85,7 +85,8 @@ class Camera:
     def seen(self, points: NDArray[Any]) -> FloatArray:
         """Return world `points`, (n, 3) metres, in the camera frame, (n, 3) metres."""
         offset = np.asarray(points, float) - np.asarray(self.position)
-        return offset @ self.pose[:3, :3]
+        local: FloatArray = offset @ self.pose[:3, :3]
+        return local
 
     def project(
         self, points: NDArray[Any], width: int, height: int

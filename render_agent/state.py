@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from render_agent.action import Action, Malformed
+from render_agent.answer import Wanted
 from render_agent.camera import Camera, MapCamera
+from render_agent.chat import Message, assistant
 from render_agent.scene.model import Scene
 
-Message = dict[str, Any]
-"""One chat message: {"role": …, "content": [{"type": "text", "text": …}, {"type": "image", "image": FILE}, …]}."""
-
 Phase = Literal["batched", "finishing"]
-Wanted = Literal["letter", "number", "text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,20 +209,10 @@ class QuestionState:
         messages: list[Message] = []
         for turn in self.turns:
             messages.extend(turn.messages)
-            messages.append(said(turn.reply))
+            messages.append(assistant(turn.reply))
         return messages
 
     @property
     def repairs(self) -> int:
         """How many replies could not be read."""
         return sum(isinstance(turn.action, Malformed) for turn in self.turns)
-
-
-def said(reply: str) -> Message:
-    """Return the assistant's message that holds `reply`."""
-    return {"role": "assistant", "content": [{"type": "text", "text": reply}]}
-
-
-def told(content: Iterable[dict[str, Any]]) -> Message:
-    """Return the user's message with these pieces of text and pictures."""
-    return {"role": "user", "content": list(content)}

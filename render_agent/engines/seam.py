@@ -8,7 +8,8 @@ from typing import Any, Literal, Protocol
 
 from PIL.Image import Image
 
-from render_agent.state import Message, Tokens
+from render_agent.chat import Message
+from render_agent.state import Tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,9 @@ class BatchingEngine:
     def generate(self, requests: Sequence[Request]) -> list[Reply]:
         """Return a reply for every request, in their order, batch after batch."""
         batches = range(0, len(requests), self.batch_size)
-        return [reply for start in batches for reply in self._call(requests[start:][: self.batch_size])]
+        return [
+            reply for start in batches for reply in self._call(requests[start:][: self.batch_size])
+        ]
 
     def submit(self, requests: Sequence[Request]) -> None:
         """Hand over requests whose replies `ready` will give."""
