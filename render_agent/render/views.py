@@ -1,0 +1,80 @@
+"""What the model sees: the camera's view, the map, and all four directions at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.camera import Camera, MapCamera, vertical_from_horizontal
+from render_agent.errors import RenderError
+from render_agent.render.around import draw_around
+from render_agent.render.seam import Renderer
+from render_agent.render.top import TopView
+from render_agent.scene.model import Scene
+
+KINDS = ("ego", "top", "around")
+"""The kinds of view that can be asked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """A view as it was drawn, before it has a number and a file.
+
+    picture: (H, W, 3) uint8. depth: (H, W) float32, metres along the optical axis, inf where nothing
+    is; None where what is shown is more than one camera's view. camera: what it was taken with (for
+    `around`, the direction ahead). kind: one of KINDS.
+    """
+
+    picture: NDArray[np.uint8]
+    depth: NDArray[np.float32] | None
+    camera: Camera | MapCamera
+    kind: str
+
+
+class Viewer:
+    """Draws every kind of view with one renderer at one size; like it, used by one thread at a time.
+
+    size: width and height in pixels. horizontal_fov: of the camera's view, degrees.
+    """
+
+    def __init__(self, renderer: Renderer, size: tuple[int, int], horizontal_fov: float) -> None:
+        self.renderer = renderer
+        self.size = size
+        self.vertical_fov = vertical_from_horizontal(horizontal_fov, *size)
+        self._top = TopView(renderer, size)
+
+    def draw(
+        self, kind: str, scene: Scene, camera: Camera, trail: Sequence[Camera] = ()
+    ) -> Picture:
+        """Return the view of that kind. RenderError where it cannot be drawn or there is no such kind.
+
+        trail: where the camera stood, oldest first (only the map shows it).
+        """
+        if kind == "ego":
+            return self.ego(scene, camera)
+        if kind == "top":
+            return self.top(scene, camera, trail)
+        if kind == "around":
+            return self.around(scene, camera)
+        raise RenderError(f'there is no view "{kind}": ask for one of {", ".join(KINDS)}')
+
+    def ego(self, scene: Scene, camera: Camera) -> Picture:
+        """Return what the camera sees, with nothing drawn over it. RenderError where it cannot be drawn."""
+        frame = self.renderer.draw(scene, camera, *self.size)
+        return Picture(frame.colours, frame.depth, camera, "ego")
+
+    def top(self, scene: Scene, camera: Camera | None, trail: Sequence[Camera] = ()) -> Picture:
+        """Return the map with the camera and its trail. RenderError where it cannot be drawn.
+
+        trail: where the camera stood, oldest first; it may end with `camera`.
+        """
+        picture, shown = self._top.draw(scene, camera, trail)
+        return Picture(picture, None, shown, "top")
+
+    def around(self, scene: Scene, camera: Camera) -> Picture:
+        """Return the views ahead, right, left and behind. RenderError where they cannot be drawn."""
+        picture, ahead = draw_around(self.renderer, scene, camera, self.size)
+        return Picture(picture, None, ahead, "around")
