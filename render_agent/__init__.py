@@ -1,0 +1,1 @@
+"""A vision-language model explores a 3D scan through rendered views and answers spatial questions."""

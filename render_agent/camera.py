@@ -175,3 +175,19 @@ class MapCamera:
         u = (points[:, 0] - self.centre[0]) / self.metres_per_pixel + width / 2
         v = height / 2 - (points[:, 1] - self.centre[1]) / self.metres_per_pixel
         return np.column_stack([u, v]), self.height - points[:, 2]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the camera as the run log writes it."""
+        return {
+            "centre": list(self.centre),
+            "height": self.height,
+            "metres_per_pixel": self.metres_per_pixel,
+        }
+
+
+def camera_from_json(data: dict[str, Any]) -> Camera | MapCamera:
+    """Return the camera that `to_json` of either kind wrote."""
+    if "centre" not in data:
+        return Camera.from_json(data)
+    x, y = data["centre"]
+    return MapCamera((x, y), data["height"], data["metres_per_pixel"])

@@ -117,7 +117,7 @@ class SceneSource(Protocol):
 class QuestionState:
     """One question under way: it owns its scene, its camera and its dialogue.
 
-    Changed by `take` and `fail` alone; all else is derived. `max_turns` bounds the dialogue.
+    Changed by `take`, `fail` and `retry` alone; all else is derived. `max_turns` bounds the dialogue.
     """
 
     question: Question
@@ -138,6 +138,10 @@ class QuestionState:
     def fail(self, error: str) -> None:
         """Retire the question with the error that stopped it."""
         self.error = error
+
+    def retry(self) -> None:
+        """Go on after an error, from the last good turn."""
+        self.error = None
 
     @property
     def id(self) -> str:

@@ -18,13 +18,14 @@ class Request:
 
     messages: the whole dialogue; those of one question only ever grow, so an engine may keep what
     it computed for the earlier ones until `retire`. picture: gives the RGB picture of an image
-    entry's file. schema: the JSON schema of the reply, None where anything goes.
+    entry's file. last: whether no turn follows. schema: the JSON schema of the reply, None where anything goes.
     """
 
     question_id: str
     turn: int
     messages: Sequence[Message]
     picture: Callable[[str], Image]
+    last: bool = False
     samples: int = 1
     temperature: float = 0.0
     seed: int = 0
@@ -68,11 +69,12 @@ class Capabilities:
 
 
 class Engine(Protocol):
-    """Answers requests; owned by one thread."""
+    """Answers requests; owned by one thread. `calls` counts the calls of the model."""
 
     name: str
     capabilities: Capabilities
     batch_size: int
+    calls: int
 
     def generate(self, requests: Sequence[Request]) -> list[Reply]:
         """Return a reply for every request, in their order (a barrier).

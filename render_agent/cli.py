@@ -1,0 +1,280 @@
+"""The command line: every command, and the only place where the program exits."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from dataclasses import Field
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+import click
+
+from render_agent.config import AUTO, OPTIONS, RunConfig
+from render_agent.errors import RenderAgentError, UsageError
+
+INTERRUPTED, TERMINATED = 130, 143
+
+
+class Terminated(BaseException):
+    """SIGTERM arrived, as a cluster's time limit sends it."""
+
+
+class Size(click.ParamType):
+    """A picture's size, written 640x480."""
+
+    name = "WxH"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, int]:
+        """Return (width, height)."""
+        if isinstance(value, tuple | list):
+            value = "x".join(map(str, value))
+        width, _, height = str(value).lower().partition("x")
+        if not (width.isdecimal() and height.isdecimal()):
+            self.fail(f"{value!r} is no size: write it as 640x480")
+        if not all(32 <= int(side) <= 4096 for side in (width, height)):
+            self.fail("both sides must be 32 to 4096 pixels")
+        return int(width), int(height)
+
+
+class Kinds(click.ParamType):
+    """Kinds of view, written ego,top,around."""
+
+    name = "LIST"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
+        """Return the kinds in the order given."""
+        from render_agent.action import KINDS
+
+        kinds = tuple(value.split(",")) if isinstance(value, str) else tuple(value)
+        wrong = [kind for kind in kinds if kind not in KINDS]
+        if wrong or not kinds:
+            self.fail(f"{','.join(wrong)!r} is no kind of view: choose from {','.join(KINDS)}")
+        return kinds
+
+
+class Auto(click.ParamType):
+    """A whole number, or auto."""
+
+    name = "N|auto"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int | str:
+        """Return the number or "auto"."""
+        if value == AUTO:
+            return AUTO
+        return click.IntRange(min=1).convert(value, param, ctx)
+
+
+class Start(click.ParamType):
+    """Where the camera begins."""
+
+    name = "best|middle|x,y,z,yaw"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:
+        """Return the text, checked."""
+        if value in ("best", "middle"):
+            return str(value)
+        try:
+            numbers = [float(part) for part in str(value).split(",")]
+        except ValueError:
+            numbers = []
+        if len(numbers) != 4 or not all(abs(number) < 1e6 for number in numbers):
+            self.fail(f"{value!r} is neither best, middle nor four numbers x,y,z,yaw")
+        return str(value)
+
+
+TYPES: dict[str, click.ParamType] = {
+    "image_size": Size(),
+    "kinds": Kinds(),
+    "start": Start(),
+    "finish_together": Auto(),
+    "batch_size": Auto(),
+    "field_of_view": click.FloatRange(20, 140),
+    "limit": click.IntRange(min=1),
+    "temperature": click.FloatRange(min=0),
+}
+WRITTEN = {"image_size": "x", "kinds": ","}
+"""What stands between the parts of a default that is written as one word."""
+
+LISTS = ("option", "type", "scene", "id", "engine_option")
+
+
+def run_option(entry: Field[Any]) -> click.Option:
+    """Return the option of the command line that a field of RunConfig declares."""
+    declared = entry.metadata
+    flag = "--" + entry.name.replace("_", "-")
+    more: dict[str, Any] = {
+        "help": declared["text"],
+        "default": entry.default,
+        "show_default": True,
+    }
+    if declared.get("flag"):
+        return click.Option([flag, entry.name], is_flag=True, **more | {"show_default": False})
+    if entry.name in LISTS:
+        more["multiple"] = True
+    if "choices" in declared:
+        more["type"] = click.Choice(declared["choices"])
+    elif entry.name in TYPES:
+        more["type"] = TYPES[entry.name]
+    elif isinstance(entry.default, int):
+        more["type"] = click.IntRange(declared["minimum"]) if "minimum" in declared else click.INT
+    if entry.name in WRITTEN:
+        more["default"] = WRITTEN[entry.name].join(map(str, entry.default))
+    if "metavar" in declared:
+        more["metavar"] = declared["metavar"]
+    return click.Option([flag, entry.name], **more)
+
+
+def from_file(context: click.Context, parameter: click.Parameter, file: str | None) -> None:
+    """Take the defaults of a run from a YAML file. UsageError where it names no option."""
+    if file is None:
+        return
+    import yaml
+
+    try:
+        given = yaml.safe_load(Path(file).read_text("utf-8")) or {}
+    except (OSError, yaml.YAMLError) as error:
+        raise UsageError(f"cannot read --config {file}: {error}") from error
+    if not isinstance(given, dict):
+        raise UsageError(f"--config {file} must hold options, a line each, such as max_turns: 9")
+    options = {str(name).replace("-", "_"): value for name, value in given.items()}
+    if unknown := sorted(options.keys() - OPTIONS.keys()):
+        raise UsageError(f"--config {file}: there is no option {unknown[0]!r}")
+    context.default_map = {**(context.default_map or {}), **options}
+
+
+CONTINUE = click.Option(
+    ["--continue", "continue_run"],
+    metavar="recent|NAME|PATH",
+    help="Go on with a run: the newest, a name in --output, or a path.",
+)
+DRY_RUN = click.Option(
+    ["--dry-run"],
+    is_flag=True,
+    help="Choose the questions, draw the first view, print the first prompt; load no model.",
+)
+CONFIG = click.Option(
+    ["--config"],
+    metavar="FILE.yaml",
+    is_eager=True,
+    expose_value=False,
+    callback=from_file,
+    help="Options from a file; flags and RENDER_AGENT_… in the environment beat it.",
+)
+
+
+class RunGroup(click.Group):
+    """The program: run options of its own, and commands."""
+
+    def __init__(self, params: list[click.Parameter] | None = None, **more: Any) -> None:
+        options = [run_option(entry) for entry in OPTIONS.values()]
+        super().__init__(params=[CONFIG, *options, CONTINUE, DRY_RUN, *(params or [])], **more)
+
+
+@click.group(
+    cls=RunGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="render_agent")
+@click.pass_context
+def cli(context: click.Context, continue_run: str | None, dry_run: bool, **options: Any) -> None:
+    """A vision-language model explores a 3D scan and answers spatial questions about it.
+
+    \b
+    render-agent --batch --benchmark rooms --engine scripted    run a benchmark
+    render-agent --ply SCAN.ply --question "How many chairs?"   ask one question of one scan
+    render-agent --continue recent                              go on with a run that was cut off
+    """
+    if context.invoked_subcommand is not None:
+        context.obj = options
+        return
+    from render_agent import commands
+
+    if continue_run is not None:
+        given = {
+            name: value
+            for name, value in options.items()
+            if _given(context, name) and not (name == "batch" and value)
+        }
+        context.exit(commands.continue_run(Path(options["output"]), continue_run, given))
+    if not (options["batch"] or options["ply"] or options["question"]):
+        click.echo(context.get_help())
+        context.exit(0)
+    config = RunConfig(**options)
+    context.exit(commands.dry_run(config) if dry_run else commands.new_run(config))
+
+
+def _given(context: click.Context, name: str) -> bool:
+    from click.core import ParameterSource
+
+    return context.get_parameter_source(name) is not ParameterSource.DEFAULT
+
+
+OUTPUT = click.option(
+    "--output", default="experiment_logs", show_default=True, metavar="DIR", help="Where runs lie."
+)
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@cli.command()
+@OUTPUT
+@AS_JSON
+def ls(output: str, as_json: bool) -> None:
+    """List the runs, the newest last."""
+    from render_agent import commands
+
+    commands.list_them(Path(output), as_json=as_json)
+
+
+@cli.command()
+@click.argument("run")
+@click.argument("question", required=False)
+@OUTPUT
+@AS_JSON
+def show(run: str, question: str | None, output: str, as_json: bool) -> None:
+    """Show RUN (recent, a name or a path): its scores, or the dialogue of one QUESTION (its id)."""
+    from render_agent import commands
+
+    commands.show(Path(output), run, question, as_json=as_json)
+
+
+@cli.command()
+@AS_JSON
+def doctor(as_json: bool) -> None:
+    """Say what this machine can do: renderers, engines, memory, data, and what to install."""
+    from render_agent import doctor
+
+    doctor.examine(as_json=as_json)
+
+
+def main() -> NoReturn:
+    """Run the command line and exit: 0 complete, 1 failed, 2 usage, 130 interrupted, 143 terminated."""
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        code = cli.main(
+            prog_name="render-agent", auto_envvar_prefix="RENDER_AGENT", standalone_mode=False
+        )
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except RenderAgentError as error:
+        _say(f"error: {error}")
+        code = 2 if isinstance(error, UsageError) else 1
+    except (KeyboardInterrupt, click.Abort):
+        code = INTERRUPTED
+    except Terminated:
+        code = TERMINATED
+    except BrokenPipeError:  # whoever read our output has seen enough
+        sys.stdout = None  # type: ignore[assignment]
+        code = 1
+    sys.exit(code or 0)
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+    raise Terminated
+
+
+def _say(words: str) -> None:
+    click.echo(words, err=True)

@@ -1,0 +1,249 @@
+"""What the commands do and print; each returns its exit code."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from render_agent.config import RunConfig
+from render_agent.errors import RunLogError, UsageError
+from render_agent.progress import Display, Plain, Progress, Quiet, Terminal
+from render_agent.run import Run, go_on, start
+from render_agent.run_log.folder import RunFolder, find_run, list_runs
+
+FAILED = 1
+
+
+def new_run(config: RunConfig) -> int:
+    """Start a run and take it to its end."""
+    return _execute(start(config.absolute()))
+
+
+def continue_run(output: Path, which: str, given: Mapping[str, Any]) -> int:
+    """Take an earlier run to its end; `given` are the options typed beside --continue."""
+    folder = find_run(output, which)
+    run = go_on(folder, given)
+    if folder.results() and not any(state.active for state in run.states):
+        run.close()
+        console = _console()
+        console.print(f"{folder.name} is complete: nothing is left to do")
+        _print_results(folder.results() or {}, run.config, folder.path, console)
+        return 0
+    return _execute(run)
+
+
+def _execute(run: Run) -> int:
+    console = _console()
+    with _logging(run.path / "run.log", verbose=run.config.verbose):
+        try:
+            with _display(run.config, console) as display:
+                if not run.config.quiet:
+                    display.note(f"run folder: {run.path}")
+                progress = Progress(
+                    run.states,
+                    display,
+                    max_batched_turns=run.max_batched_turns,
+                    max_turns=run.config.max_turns,
+                )
+                found = run.go(progress)
+        except BaseException:
+            console.print(
+                f"stopped; nothing is lost. To go on: {continue_line(run)}", soft_wrap=True
+            )
+            raise
+        finally:
+            run.close()
+    _print_results(found, run.config, run.path, console)
+    failed = found["counts"]["failed"]
+    if failed:
+        console.print(
+            f"{failed} failed (see {run.path / 'run.log'}). To try again: {continue_line(run)}",
+            soft_wrap=True,
+        )
+    return FAILED if failed else 0
+
+
+def continue_line(run: Run) -> str:
+    """Return what to type to go on with a run."""
+    output = "" if run.config.output == "experiment_logs" else f" --output {run.config.output}"
+    return f"render-agent --continue {run.path.name}{output}"
+
+
+def _print_results(
+    found: Mapping[str, Any], config: RunConfig, path: Path, console: Console
+) -> None:
+    if config.json:
+        click.echo(json.dumps(found, indent=1, ensure_ascii=False))
+    if config.quiet:
+        console.print(str(path), soft_wrap=True)
+        return
+    if config.batch:
+        console.print(score_table(found))
+    else:
+        row = found["questions"][0]
+        console.print(f"answer: {row['answer'] or 'none'} ({row['status']}, {row['turns']} turns)")
+    console.print(f"the run: {path}", soft_wrap=True)
+    which = path.name if config.output == "experiment_logs" else str(path)
+    example = found["questions"][0]["question_id"] if found["questions"] else ""
+    console.print(f"next: render-agent show {which} {example}", soft_wrap=True)
+
+
+def score_table(found: Mapping[str, Any]) -> Table:
+    """Return the scores by type, with the overall figures below and what they are in the caption."""
+    stamp = "" if found["status"] == "complete" else " (PARTIAL)"
+    table = Table(title=f"VSI-Bench score{stamp}", title_justify="left", caption_justify="left")
+    table.add_column("question type")
+    table.add_column("questions", justify="right")
+    table.add_column("score", justify="right")
+    for name, entry in found["types"].items():
+        table.add_row(name, str(entry["n"]), f"{entry['score']:.1f}")
+    table.add_section()
+    scored = found["official_over_scored"]
+    name = "official (mean of the tasks above)"
+    if found["official"] is None:
+        name = "official, over the scored questions only"
+    table.add_row(name, str(scored["n"]), _figure(scored["score"]))
+    table.add_row("official parser on the raw answers", "", _figure(found["official_raw"]))
+    table.add_row("micro (mean over questions)", str(scored["n"]), _figure(found["micro"]))
+    counts = found["counts"]
+    table.caption = " · ".join(
+        f"{name} {counts[name]}"
+        for name in ("answered", "exhausted", "failed", "missing", "active", "repairs")
+        if counts[name] or name in ("answered", "failed")
+    )
+    return table
+
+
+def _figure(score: float | None) -> str:
+    return "–" if score is None else f"{score:.1f}"
+
+
+def list_them(output: Path, *, as_json: bool) -> None:
+    """Print the runs in a folder, oldest first."""
+    rows = [_run_row(path) for path in list_runs(output)]
+    if as_json:
+        click.echo(json.dumps(rows, indent=1))
+        return
+    if not rows:
+        click.echo(f"no runs in {output}")
+        return
+    table = Table()
+    for name in rows[0]:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*("–" if value is None else str(value) for value in row.values()))
+    Console().print(table)
+
+
+def _run_row(path: Path) -> dict[str, Any]:
+    try:
+        folder = RunFolder(path)
+        found = folder.results()
+        saved = folder.record["config"]
+        model = folder.record["engine"]["model"]
+    except (RunLogError, KeyError, TypeError):
+        return {"run": path.name, "status": "unreadable"} | dict.fromkeys(
+            ("questions", "answered", "official", "engine", "model")
+        )
+    questions = len(folder.questions()) if folder.has_questions else None
+    return {
+        "run": path.name,
+        "status": found["status"] if found else "unfinished",
+        "questions": questions,
+        "answered": found["counts"]["answered"] if found else None,
+        "official": _figure(found["official_over_scored"]["score"]) if found else None,
+        "engine": saved["engine"],
+        "model": model,
+    }
+
+
+def show(output: Path, which: str, question_id: str | None, *, as_json: bool) -> None:
+    """Print a run's scores, or one question's dialogue."""
+    folder = find_run(output, which)
+    if question_id is not None:
+        _show_question(folder, question_id, as_json=as_json)
+        return
+    found = folder.results()
+    if as_json:
+        click.echo(json.dumps(found or {"status": "unfinished"}, indent=1, ensure_ascii=False))
+        return
+    console = Console()
+    if found is None:
+        turns = len(folder.lines())
+        console.print(f"{folder.name} is unfinished: {turns} turns so far.")
+        console.print(f"To go on: render-agent --continue {folder.path}", soft_wrap=True)
+        return
+    console.print(score_table(found))
+    console.print(f"the run: {folder.path}", soft_wrap=True)
+
+
+def _show_question(folder: RunFolder, question_id: str, *, as_json: bool) -> None:
+    question = next((q for q in folder.questions() if q.id == question_id), None)
+    if question is None:
+        raise UsageError(f"{folder.name} has no question with the id {question_id!r}")
+    lines = [line for line in folder.lines() if line["question_id"] == question_id]
+    if as_json:
+        click.echo(json.dumps(lines, indent=1, ensure_ascii=False))
+        return
+    console = Console(highlight=False)
+    console.print(f"[bold]{question.type}[/bold] about {question.scene}")
+    for words in (question.text, *question.options):
+        console.print(words, markup=False)
+    console.print(f"truth: {question.truth or 'not known'}", markup=False)
+    for line in lines:
+        _show_turn(console, folder, line)
+
+
+def _show_turn(console: Console, folder: RunFolder, line: Mapping[str, Any]) -> None:
+    console.rule(f"turn {line['turn']} ({line['phase']})", align="left")
+    if line["error"] is not None:
+        console.print(f"error: {line['error']}", markup=False)
+        return
+    for view in line["views"]:
+        place = folder.path / view["file"]
+        console.print(
+            f"view {view['number']} ({view['kind']}): {place}", markup=False, soft_wrap=True
+        )
+    console.print(f"reply: {line['reply']}", markup=False)
+    console.print(f"happened: {line['happened']}", markup=False)
+
+
+def _console() -> Console:
+    return Console(stderr=True, highlight=False)
+
+
+@contextmanager
+def _display(config: RunConfig, console: Console) -> Iterator[Display]:
+    if config.quiet:
+        yield Quiet(console)
+    elif console.is_terminal:
+        with Terminal(console, verbose=config.verbose) as terminal:
+            yield terminal
+    else:
+        yield Plain(console, verbose=config.verbose)
+
+
+@contextmanager
+def _logging(path: Path, *, verbose: bool) -> Iterator[None]:
+    """Write what the program logs to `run.log`."""
+    handler = logging.FileHandler(path, encoding="utf-8", delay=True)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    program = logging.getLogger("render_agent")
+    before = program.level, program.propagate
+    program.addHandler(handler)
+    program.setLevel(logging.DEBUG if verbose else logging.INFO)
+    program.propagate = False
+    try:
+        yield
+    finally:
+        program.removeHandler(handler)
+        program.level, program.propagate = before
+        handler.close()

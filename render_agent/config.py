@@ -1,0 +1,207 @@
+"""Every option of a run, once: its name, default, sentence, and what it may change."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from render_agent.errors import UsageError
+
+Group = Literal["questions", "engine", "dialogue", "speed", "place", "display"]
+
+AUTO = "auto"
+AUTO_BATCH_SIZE = 16
+"""What `--batch-size auto` starts with."""
+
+
+def setting(default: Any, group: Group, text: str, **more: Any) -> Any:
+    """Declare one option of a run.
+
+    text: its sentence in `--help`. more: `metavar`, `choices`, `flag`, `minimum`, and `free` for
+    an option that may change when a run is continued although its group may not.
+    """
+    return field(default=default, metadata={"group": group, "text": text, **more})
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """The options of one run, resolved: flag beats environment beats file beats default.
+
+    What may differ when a run is continued: the groups `speed`, `place` and `display`, and what is
+    declared `free`. All else changes results and is part of the fingerprint.
+    """
+
+    batch: bool = setting(False, "questions", "Run a benchmark.", flag=True)
+    ply: str | None = setting(
+        None, "questions", "Ask one question of this scan (PLY, GLB, OBJ).", metavar="FILE"
+    )
+    question: str | None = setting(None, "questions", "The question to ask.", metavar="TEXT")
+    option: tuple[str, ...] = setting(
+        (), "questions", 'A choice, such as "A. left"; give one --option a choice.', metavar="TEXT"
+    )
+    benchmark: str = setting(
+        "vsibench",
+        "questions",
+        "Which questions: vsibench, rooms (bundled, needs nothing) or a file of questions.",
+        metavar="vsibench|rooms|FILE",
+    )
+    questions: str | None = setting(
+        None, "questions", "VSI-Bench's own file of questions (jsonl or json).", metavar="FILE"
+    )
+    scannet: str | None = setting(None, "questions", "Where ScanNet lies.", metavar="DIR")
+    scannetpp: str | None = setting(None, "questions", "Where ScanNet++ lies.", metavar="DIR")
+    arkitscenes: str | None = setting(None, "questions", "Where ARKitScenes lies.", metavar="DIR")
+    limit: int | None = setting(
+        None, "questions", "At most so many questions; the run is stamped PARTIAL.", metavar="N"
+    )
+    type: tuple[str, ...] = setting((), "questions", "Only this question type.", metavar="TYPE")
+    scene: tuple[str, ...] = setting((), "questions", "Only this scene.", metavar="SCENE")
+    id: tuple[str, ...] = setting((), "questions", "Only the question with this id.", metavar="ID")
+    shuffle: bool = setting(
+        False, "questions", "Choose the questions in an order drawn from the seed.", flag=True
+    )
+    engine: str = setting(
+        "transformers",
+        "engine",
+        "What answers: a local model, or replies by rule.",
+        choices=("transformers", "scripted"),
+    )
+    model: str | None = setting(
+        None,
+        "engine",
+        "A hub name or a directory (default Qwen/Qwen3-VL-8B-Instruct); with --engine scripted:"
+        " explorer (default), random, or a file of replies.",
+        metavar="NAME",
+    )
+    revision: str | None = setting(None, "engine", "Revision of the model.", metavar="NAME")
+    dtype: str = setting(
+        AUTO,
+        "engine",
+        "Number format of the weights.",
+        choices=(AUTO, "float32", "bfloat16", "float16"),
+    )
+    device: str = setting(
+        AUTO, "engine", "Where the model runs: auto, cpu, cuda, cuda:1 …", metavar="NAME"
+    )
+    engine_option: tuple[str, ...] = setting(
+        (), "engine", "Passed to the engine as it is.", metavar="K=V"
+    )
+    max_batched_turns: int = setting(
+        4, "speed", "Turns that all active questions take together first.", minimum=0
+    )
+    max_turns: int = setting(
+        9, "dialogue", "Turns a question has at the most; in the last it must answer.", minimum=1
+    )
+    finish_together: int | str = setting(
+        AUTO,
+        "speed",
+        "How many questions finish side by side after the batched turns; 1 is one after the other.",
+        metavar="N|auto",
+    )
+    batch_size: int | str = setting(
+        AUTO, "speed", "Requests in one call of the model.", metavar="N|auto"
+    )
+    image_size: tuple[int, int] = setting(
+        (640, 480), "dialogue", "Size of every view in pixels.", metavar="WxH"
+    )
+    field_of_view: float = setting(
+        75.0, "dialogue", "Horizontal field of view in degrees.", metavar="DEG"
+    )
+    kinds: tuple[str, ...] = setting(
+        ("ego", "top", "around"), "dialogue", "Kinds of view that may be asked for.", metavar="LIST"
+    )
+    start: str = setting(
+        "best",
+        "dialogue",
+        "Where the camera begins: best (faces the most to see), middle, or a pose.",
+        metavar="best|middle|x,y,z,yaw",
+    )
+    renderer: str = setting(
+        "rasteriser",
+        "dialogue",
+        "What draws the views.",
+        choices=("rasteriser", "pyrender", "moderngl", "raycast"),
+    )
+    temperature: float = setting(0.0, "dialogue", "0 is greedy.", minimum=0)
+    seed: int = setting(0, "dialogue", "All randomness comes from it and the question's id.")
+    max_new_tokens: int = setting(512, "dialogue", "Tokens of one reply at the most.", minimum=1)
+    output: str = setting("experiment_logs", "place", "Where run folders lie.", metavar="DIR")
+    json: bool = setting(
+        False, "display", "Print the results as JSON on standard output.", flag=True
+    )
+    quiet: bool = setting(False, "display", "Print errors and the folder only.", flag=True)
+    verbose: bool = setting(False, "display", "Print every turn.", flag=True)
+
+    def __post_init__(self) -> None:
+        if self.batch == (self.ply is not None):
+            raise UsageError("give either --batch, or --ply FILE with --question TEXT")
+        if self.ply is not None and not (self.question or "").strip():
+            raise UsageError("--ply needs --question TEXT")
+        if self.batch and (self.question or self.option):
+            raise UsageError("--question and --option go with --ply, not with --batch")
+
+    @property
+    def model_name(self) -> str:
+        """The model, or the default of the engine."""
+        default = "explorer" if self.engine == "scripted" else "Qwen/Qwen3-VL-8B-Instruct"
+        return self.model or default
+
+    def absolute(self) -> RunConfig:
+        """Return the same options with every path made absolute, so that they hold from any folder."""
+        return replace(self, **absolute_paths(asdict(self)))
+
+    @property
+    def partial(self) -> bool:
+        """Whether only some of the benchmark's questions are chosen."""
+        return bool(self.limit or self.type or self.scene or self.id)
+
+    @property
+    def fingerprint(self) -> str:
+        """The SHA-256 of every option that changes results."""
+        fixed = {name: value for name, value in asdict(self).items() if name not in CHANGEABLE}
+        text = json.dumps(fixed, sort_keys=True, default=list)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the options as `config.json` holds them."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> RunConfig:
+        """Return the options that `to_json` wrote. UsageError where a name is unknown."""
+        unknown = sorted(set(data) - OPTIONS.keys())
+        if unknown:
+            raise UsageError(f"there is no option {unknown[0]!r}")
+        lists = {name: tuple(value) for name, value in data.items() if isinstance(value, list)}
+        return cls(**{**data, **lists})
+
+
+def absolute_paths(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the paths among some options, made absolute.
+
+    A benchmark or a model is a path where a file or folder of that name exists.
+    """
+    maybe = {"benchmark", "model"}
+    return {
+        name: str(Path(value).resolve())
+        for name, value in options.items()
+        if value is not None and (name in PATHS or (name in maybe and Path(value).exists()))
+    }
+
+
+PATHS = ("ply", "questions", "scannet", "scannetpp", "arkitscenes")
+"""Names of the options that hold a path whatever is there."""
+
+OPTIONS = {entry.name: entry for entry in fields(RunConfig)}
+"""The declared options by name."""
+
+CHANGEABLE = {
+    name
+    for name, entry in OPTIONS.items()
+    if entry.metadata["group"] in ("speed", "place", "display") or entry.metadata.get("free")
+}
+"""Names of the options that may differ when a run is continued."""

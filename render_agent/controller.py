@@ -1,0 +1,226 @@
+"""The phase controller: the first turns batched over all questions, then each at its own pace."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Protocol
+
+from render_agent.action import read
+from render_agent.chat import Message
+from render_agent.engines.seam import Engine, Reply, Request
+from render_agent.errors import EngineError, RenderAgentError, RunLogError
+from render_agent.look import Look, Looker
+from render_agent.prompt import Prompt, reply_schema
+from render_agent.respond import respond
+from render_agent.run_log.folder import RunLog
+from render_agent.state import Phase, QuestionState, Seconds, Turn
+
+logger = logging.getLogger(__name__)
+
+
+class Observer(Protocol):
+    """Is told what happens, as it happens."""
+
+    def began(self, phase: Phase, states: Sequence[QuestionState]) -> None:
+        """A phase, or a batched turn, begins with these questions."""
+        ...
+
+    def took(self, state: QuestionState, turn: Turn) -> None:
+        """A question took a turn."""
+        ...
+
+    def failed(self, state: QuestionState) -> None:
+        """A question failed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How replies are generated."""
+
+    temperature: float = 0.0
+    seed: int = 0
+    max_new_tokens: int = 512
+
+
+class PhaseController:
+    """Runs questions to their end; owns nothing but the order in which things happen.
+
+    max_batched_turns: turns that all questions take together. finish_together: how many questions
+    then finish side by side, each at its own pace; 1 is strictly one after the other. Neither
+    changes what is said in any dialogue.
+    """
+
+    def __init__(
+        self,
+        looker: Looker,
+        engine: Engine,
+        log: RunLog,
+        prompt: Prompt,
+        observer: Observer,
+        *,
+        max_batched_turns: int,
+        finish_together: int,
+        sampling: Sampling,
+    ) -> None:
+        self.looker = looker
+        self.engine = engine
+        self.log = log
+        self.prompt = prompt
+        self.observer = observer
+        self.max_batched_turns = max_batched_turns
+        self.finish_together = finish_together
+        self.sampling = sampling
+        self.schema = reply_schema(prompt.kinds)
+
+    def run(self, states: Iterable[QuestionState]) -> None:
+        """Take every active question to its end. EngineError or RunLogError where that is impossible.
+
+        Continuing a run is running it: states read back from the log already have turns.
+        """
+        states = sorted(states, key=lambda state: state.question.scene)  # a scan is read once
+        self._drawing = ThreadPoolExecutor(1, thread_name_prefix="drawing")
+        try:
+            while early := [
+                s for s in states if s.active and len(s.turns) < self.max_batched_turns
+            ]:
+                self.advance(early, together=len(early), phase="batched")
+            late = [s for s in states if s.active]
+            self.advance(late, together=self.finish_together, phase="finishing")
+        finally:
+            self._drawing.submit(self.looker.close)
+            self._drawing.shutdown(cancel_futures=True)
+
+    def advance(self, states: Sequence[QuestionState], together: int, phase: Phase) -> None:
+        """Take questions forward, `together` at a time: look, ask, act, write down.
+
+        In the batched phase each takes one turn; in the finishing phase one goes on until it
+        retires, and the next takes its place. Views are drawn while the engine generates.
+        """
+        if states:
+            self.observer.began(phase, states)
+        line = deque(states)
+        looking: deque[tuple[QuestionState, Future[Look]]] = deque()
+        asked: dict[str, Asked] = {}
+        while line or looking or asked:
+            while line and len(looking) + len(asked) < together and len(looking) < self._ahead:
+                state = line.popleft()
+                looking.append((state, self._drawing.submit(self.looker.look, state)))
+            for question in self._drawn(looking, phase, idle=not asked):
+                asked[question.state.id] = question
+                self.engine.submit([question.request])
+            answered = [
+                (asked.pop(request.question_id), reply) for request, reply in self.engine.ready()
+            ]
+            for question, reply in answered:
+                self._act(question, reply, phase)
+            if phase == "finishing":
+                line.extendleft(q.state for q, _ in reversed(answered) if q.state.active)
+            self.log.sync()
+
+    @property
+    def _ahead(self) -> int:
+        """How many views may be drawn before they are asked about."""
+        return 2 * self.engine.batch_size
+
+    def _drawn(
+        self, looking: deque[tuple[QuestionState, Future[Look]]], phase: Phase, *, idle: bool
+    ) -> Iterator[Asked]:
+        """Give the questions that are drawn, in order: a full batch, or all that a free engine can take."""
+        enough = self.engine.batch_size
+        if self.engine.capabilities.free_running:
+            enough = max(sum(future.done() for _, future in looking), int(idle))
+        for _ in range(min(enough, len(looking))):
+            state, future = looking.popleft()
+            try:
+                look = future.result()
+            except (RunLogError, EngineError):
+                raise
+            except Exception as error:  # noqa: BLE001 - the one boundary of a question: whatever its
+                self._fail(state, phase, error)  # scan makes a library raise, the others go on
+            else:
+                yield self._asked(state, look)
+
+    def _asked(self, state: QuestionState, look: Look) -> Asked:
+        turn = len(state.turns)
+        messages = (
+            self.prompt.following(turn, state.turns[-1].happened, look.views, look.camera)
+            if state.turns
+            else self.prompt.opening(state.question, look.views, look.camera)
+        )
+        request = Request(
+            question_id=state.id,
+            turn=turn,
+            messages=[*state.dialogue, *messages],
+            picture=self.log.pictures.get,
+            last=turn + 1 == state.max_turns,
+            temperature=self.sampling.temperature,
+            seed=turn_seed(self.sampling.seed, state.id, turn),
+            max_new_tokens=self.sampling.max_new_tokens,
+            schema=self.schema,
+        )
+        return Asked(state, look, tuple(messages), request, time.perf_counter())
+
+    def _act(self, asked: Asked, reply: Reply, phase: Phase) -> None:
+        """Carry out what one reply asks for, and write the turn down."""
+        state, look = asked.state, asked.look
+        if reply.error is not None:
+            self._fail(state, phase, RenderAgentError(reply.error))
+            return
+        for picture in look.written:
+            picture.result()
+        question = state.question
+        action = read(reply.text, question.wanted, question.options)
+        response = respond(action, state, look, self.prompt.kinds, cut_off=reply.finish == "length")
+        waited = time.perf_counter() - asked.since - reply.seconds
+        turn = Turn(
+            number=asked.request.turn,
+            phase=phase,
+            views=look.views,
+            messages=asked.messages,
+            reply=reply.text,
+            action=action,
+            happened=response.happened,
+            camera=response.camera,
+            tokens=reply.tokens,
+            seconds=Seconds(look.seconds, max(0.0, waited), reply.seconds),
+            batch_size=reply.batch_size,
+            finish=reply.finish,
+        )
+        self.log.append(state.id, turn)
+        state.take(turn)
+        self.observer.took(state, turn)
+        if not state.active:
+            self.engine.retire(state.id)
+
+    def _fail(self, state: QuestionState, phase: Phase, error: Exception) -> None:
+        """Write down the error that stopped one question; the others go on."""
+        sentence = str(error) if isinstance(error, RenderAgentError) else repr(error)
+        logger.error("question %s failed: %s", state.id, sentence, exc_info=error)
+        self.log.append_error(state.id, len(state.turns), phase, sentence)
+        state.fail(sentence)
+        self.engine.retire(state.id)
+        self.observer.failed(state)
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A question under way to the engine, since `since`; messages are those new in this turn."""
+
+    state: QuestionState
+    look: Look
+    messages: tuple[Message, ...]
+    request: Request
+    since: float
+
+
+def turn_seed(seed: int, question_id: str, turn: int) -> int:
+    """Return the seed of one turn: it depends on nothing but these three."""
+    digest = hashlib.sha256(f"{seed} {question_id} {turn}".encode()).digest()
+    return int.from_bytes(digest[:4], "big")

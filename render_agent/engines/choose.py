@@ -1,0 +1,63 @@
+"""The engine that the options name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from render_agent.config import AUTO, AUTO_BATCH_SIZE, RunConfig
+from render_agent.engines.scripted import BATCH_SIZE, POLICIES, make_scripted
+from render_agent.engines.seam import Engine
+from render_agent.errors import UsageError
+from render_agent.state import Question
+
+
+def describe_engine(config: RunConfig) -> dict[str, Any]:
+    """Return what a run records of its engine, read without loading any weights.
+
+    SetupError where its model is not at hand.
+    """
+    if config.engine == "scripted":
+        if config.model_name not in POLICIES:
+            make_scripted(config.model_name, [], config.seed)
+        return {"name": "scripted", "model": config.model_name}
+    from render_agent.engines.loading import describe_model
+
+    return {
+        "name": config.engine,
+        "model": config.model_name,
+        **describe_model(config.model_name, config.revision),
+        "dtype": config.dtype,
+        "device": config.device,
+    }
+
+
+def make_engine(config: RunConfig, questions: Sequence[Question]) -> Engine:
+    """Return the engine, its model loaded. SetupError where that is impossible."""
+    options = engine_options(config.engine_option)
+    if config.engine == "scripted":
+        size = BATCH_SIZE if config.batch_size == AUTO else int(config.batch_size)
+        return make_scripted(config.model_name, questions, config.seed, size)
+    from render_agent.engines.transformers_engine import TransformersEngine
+
+    return TransformersEngine(
+        config.model_name,
+        revision=config.revision,
+        dtype=config.dtype,
+        device=config.device,
+        batch_size=AUTO_BATCH_SIZE if config.batch_size == AUTO else int(config.batch_size),
+        engine_options=options,
+    )
+
+
+def engine_options(pairs: Sequence[str]) -> dict[str, Any]:
+    """Return K=V pairs as a mapping, values read as YAML. UsageError where one is no pair."""
+    import yaml
+
+    options = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not (name and equals):
+            raise UsageError(f"--engine-option {pair!r} must be written K=V")
+        options[name] = yaml.safe_load(value)
+    return options

@@ -1,0 +1,196 @@
+"""Replies by rule instead of by a model: for a first run, for baselines, for tests."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from render_agent.answer import letters
+from render_agent.chance import frequent_answers
+from render_agent.engines.seam import BatchingEngine, Capabilities, Reply, Request
+from render_agent.errors import SetupError
+from render_agent.state import Question, Tokens
+
+BATCH_SIZE = 64
+
+
+class Policy(Protocol):
+    """Decides what to reply; built with the list of questions, so that it can know what no prompt holds."""
+
+    def reply(self, request: Request) -> str:
+        """Return the text of the reply to one request."""
+        ...
+
+
+class ScriptedEngine(BatchingEngine):
+    """An engine that asks a policy; it answers in no time and always the same."""
+
+    name = "scripted"
+    capabilities = Capabilities()
+
+    def __init__(self, policy: Policy, batch_size: int = BATCH_SIZE) -> None:
+        super().__init__(batch_size=batch_size)
+        self.policy = policy
+
+    def answer(self, requests: Sequence[Request]) -> list[Reply]:
+        """Return the policy's reply to every request, in their order."""
+        return [self._one(request, len(requests)) for request in requests]
+
+    def _one(self, request: Request, batch_size: int) -> Reply:
+        text = self.policy.reply(request)
+        words = sum(
+            len(piece["text"].split())
+            for message in request.messages
+            for piece in message["content"]
+            if piece["type"] == "text"
+        )
+        tokens = Tokens(prompt=words, reply=len(text.split()))
+        return Reply((text,) * request.samples, tokens, batch_size=batch_size)
+
+
+def draw(request_or_id: str, seed: int) -> random.Random:
+    """Return a random generator that depends on the question's id and the seed alone."""
+    digest = hashlib.sha256(f"{seed} {request_or_id}".encode()).digest()
+    return random.Random(digest)
+
+
+class Explorer:
+    """Looks around, walks a little, and gives the commonest answer to the question's type."""
+
+    def __init__(self, questions: Sequence[Question], seed: int = 0) -> None:
+        self.answers = frequent_answers(questions)
+        self.seed = seed
+
+    def reply(self, request: Request) -> str:
+        """Return the next step of the walk; at its end, or in the last turn, the answer."""
+        steps = self._walk(request.question_id)
+        if request.turn >= len(steps) or request.last:
+            answer = self.answers[request.question_id]
+            reasoning = "I have looked around; this is the commonest answer to such a question."
+            return json.dumps({"reasoning": reasoning, "answer": answer, "done": True})
+        return json.dumps(steps[request.turn])
+
+    def _walk(self, question_id: str) -> list[dict[str, Any]]:
+        chance = draw(question_id, self.seed)
+        steps: list[dict[str, Any]] = [
+            {"reasoning": "I look around first.", "view": "around"},
+            {
+                "reasoning": "I turn and walk to see what is hidden from here.",
+                "rotation_angle_degrees": chance.choice([-120, -90, -45, 45, 90, 120]),
+                "forward_meters": chance.choice([0.5, 1, 1.5, 2]),
+            },
+            {"reasoning": "I look to the left.", "rotation_angle_degrees": 90},
+            {
+                "reasoning": "I step aside and look down a little.",
+                "left_meters": chance.choice([-1, 1]),
+                "pitch_degrees": -15,
+            },
+            {"reasoning": "I check where I have been.", "view": "top"},
+            {
+                "reasoning": "I go on.",
+                "rotation_angle_degrees": chance.choice([-60, 60]),
+                "forward_meters": 1.5,
+            },
+        ]
+        return steps[: chance.randint(2, len(steps))]
+
+
+class RandomChoice:
+    """Answers at once: a uniform choice among the options, or among the truths of the type's questions."""
+
+    def __init__(self, questions: Sequence[Question], seed: int = 0) -> None:
+        self.questions = {question.id: question for question in questions}
+        self.seed = seed
+        self.truths: dict[str, list[str]] = {}
+        for question in questions:
+            if question.truth is not None and question.wanted == "number":
+                self.truths.setdefault(question.type, []).append(question.truth)
+
+    def reply(self, request: Request) -> str:
+        """Return a random answer, the same whenever this question is asked."""
+        question = self.questions[request.question_id]
+        chance = draw(question.id, self.seed)
+        choices = sorted(letters(question.options)) or sorted(self.truths.get(question.type, ["2"]))
+        return json.dumps({"answer": chance.choice(choices), "done": True})
+
+
+class Replies:
+    """Gives replies that were written down: for every question its list, a turn each.
+
+    `*` stands for any other question; after its last reply a list repeats it.
+    """
+
+    def __init__(self, replies: Mapping[str, Sequence[str]]) -> None:
+        self.replies = replies
+
+    def reply(self, request: Request) -> str:
+        """Return the reply written for this question and turn, an empty one where there is none."""
+        texts = self.replies.get(request.question_id, self.replies.get("*", [""]))
+        return texts[min(request.turn, len(texts) - 1)] if texts else ""
+
+
+POLICIES = {"explorer": Explorer, "random": RandomChoice}
+"""The policies that have a name."""
+
+
+def make_scripted(
+    model: str, questions: Sequence[Question], seed: int, batch_size: int = BATCH_SIZE
+) -> ScriptedEngine:
+    """Return the engine of a named policy or of a file.
+
+    model: a name of POLICIES; a .py file with `policy(questions, seed)`; or a .json or .jsonl file
+    of replies by question id ({"id": …, "replies": [text or object, …]}, "*" for any other).
+    SetupError where it is none of these.
+    """
+    if model in POLICIES:
+        return ScriptedEngine(POLICIES[model](questions, seed), batch_size)
+    path = Path(model)
+    if path.suffix not in (".py", ".json", ".jsonl") or not path.is_file():
+        names = ", ".join(POLICIES)
+        raise SetupError(
+            f"--engine scripted has no model {model!r}: give one of {names}, or an existing .py,"
+            " .json or .jsonl file"
+        )
+    policy = (
+        _policy_of(path, questions, seed) if path.suffix == ".py" else Replies(read_replies(path))
+    )
+    return ScriptedEngine(policy, batch_size)
+
+
+def read_replies(path: Path) -> dict[str, list[str]]:
+    """Return the replies in a .json or .jsonl file by question id. SetupError where it holds none."""
+    try:
+        text = path.read_text("utf-8")
+        lines = (
+            [json.loads(line) for line in text.splitlines() if line.strip()]
+            if (path.suffix == ".jsonl")
+            else json.loads(text)
+        )
+        rows = [lines] if isinstance(lines, dict) else lines
+        return {
+            str(row["id"]): [
+                reply if isinstance(reply, str) else json.dumps(reply) for reply in row["replies"]
+            ]
+            for row in rows
+        }
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise SetupError(
+            f'{path} holds no replies ({error!r}): each entry must be {{"id": …, "replies": [ … ]}}'
+        ) from error
+
+
+def _policy_of(path: Path, questions: Sequence[Question], seed: int) -> Policy:
+    spec = importlib.util.spec_from_file_location("render_agent_policy", path)
+    if spec is None or spec.loader is None:
+        raise SetupError(f"{path} cannot be imported as Python")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if not hasattr(module, "policy"):
+        raise SetupError(f"{path} has no function policy(questions, seed) that returns a policy")
+    policy: Policy = module.policy(questions, seed)
+    return policy

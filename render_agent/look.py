@@ -1,0 +1,149 @@
+"""Look: the next views of a question, drawn and on their way to disk."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Protocol
+
+from render_agent.action import Action
+from render_agent.camera import Camera, Vector
+from render_agent.render.start import start_camera
+from render_agent.render.views import Picture, Viewer
+from render_agent.run_log.pictures import Pictures, question_file, scene_file
+from render_agent.scene.free_space import FreeSpace
+from render_agent.state import Question, QuestionState, SceneSource, View
+
+
+class SpaceSource(SceneSource, Protocol):
+    """Where a look gets its scene and the free space in it from."""
+
+    def space(self, question: Question) -> FreeSpace:
+        """Return the free space of the question's scene. SceneError where its scan cannot be read."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """What a question is shown in its next turn.
+
+    camera: where it stands. space: where it may go from there. written: done when the pictures are
+    on disk. seconds: what drawing took.
+    """
+
+    views: tuple[View, ...]
+    camera: Camera
+    space: FreeSpace
+    written: tuple[Future[None], ...] = ()
+    seconds: float = 0.0
+
+
+class Looker:
+    """Draws the next views of questions; owned by the one thread that owns the renderer.
+
+    make_viewer: makes the viewer, called once, in that thread. kinds: the kinds of view that may be
+    asked for; the first stands in where nothing else was asked. start: as `--start` has it.
+    """
+
+    def __init__(
+        self,
+        make_viewer: Callable[[], Viewer],
+        scenes: SpaceSource,
+        pictures: Pictures,
+        kinds: Sequence[str],
+        start: str | tuple[Vector, float],
+    ) -> None:
+        self.scenes = scenes
+        self.pictures = pictures
+        self.kinds = tuple(kinds)
+        self.start = start
+        self.renders = 0
+        self._make_viewer = make_viewer
+        self._viewer: Viewer | None = None
+        self._starts: dict[str, Camera] = {}
+        self._openings: dict[str, tuple[View, ...]] = {}
+
+    def look(self, state: QuestionState) -> Look:
+        """Return the next views of a question.
+
+        SceneError or RenderError where its scene cannot be read or drawn, RunLogError where a
+        picture cannot be written.
+        """
+        began = time.perf_counter()
+        space = self.scenes.space(state.question)
+        self._restore(state)
+        camera = state.camera or self._start(state, space)
+        views, written = self._views(state, camera)
+        seconds = time.perf_counter() - began
+        return Look(views, camera, space, written, seconds)
+
+    @property
+    def viewer(self) -> Viewer:
+        """The viewer, made at the first look."""
+        if self._viewer is None:
+            self._viewer = self._make_viewer()
+        return self._viewer
+
+    def close(self) -> None:
+        """Give the renderer back."""
+        if self._viewer is not None:
+            self._viewer.renderer.close()
+
+    def opening_kinds(self) -> tuple[str, ...]:
+        """The kinds of view that turn 0 shows: the map and the first view, where they are allowed."""
+        return tuple(kind for kind in ("top", "ego") if kind in self.kinds) or self.kinds[:1]
+
+    def _wanted(self, state: QuestionState) -> tuple[str | View, ...]:
+        if not state.turns:
+            return self.opening_kinds()
+        action = state.turns[-1].action
+        asked = action.view if isinstance(action, Action) else None
+        if isinstance(asked, int) and asked < len(state.views):
+            return (state.views[asked],)
+        return (asked,) if asked in self.kinds else self.kinds[:1]
+
+    def _views(
+        self, state: QuestionState, camera: Camera
+    ) -> tuple[tuple[View, ...], tuple[Future[None], ...]]:
+        scene = state.question.scene
+        if not state.turns and scene in self._openings:  # all questions of a scene begin alike
+            return self._openings[scene], ()
+        views: list[View] = []
+        written = []
+        for kind in self._wanted(state):
+            if isinstance(kind, View):
+                views.append(kind)
+                continue
+            turn = len(state.turns)
+            file = question_file(state.id, turn, kind) if turn else scene_file(scene, kind)
+            picture = self._draw(state, kind, camera, state.trail)
+            written.append(self.pictures.keep(file, picture.picture))
+            views.append(View(len(state.views) + len(views), kind, file, picture.camera))
+        if not state.turns:
+            self._openings[scene] = tuple(views)
+        return tuple(views), tuple(written)
+
+    def _start(self, state: QuestionState, space: FreeSpace) -> Camera:
+        scene = state.question.scene
+        if scene not in self._starts:
+            self._starts[scene] = start_camera(
+                state.scene, self.viewer.renderer, space, self.start, self.viewer.vertical_fov
+            )
+        return self._starts[scene]
+
+    def _draw(
+        self, state: QuestionState, kind: str, camera: Camera, trail: Sequence[Camera]
+    ) -> Picture:
+        self.renders += 1
+        return self.viewer.draw(kind, state.scene, camera, trail)
+
+    def _restore(self, state: QuestionState) -> None:
+        """Draw again the pictures of earlier turns that are gone from the run folder."""
+        for turn in state.turns:
+            for view in turn.views:
+                if not self.pictures.there(view.file):
+                    stood = state.trail[turn.number]
+                    picture = self._draw(state, view.kind, stood, state.trail[: turn.number])
+                    self.pictures.keep(view.file, picture.picture).result()

@@ -1,0 +1,89 @@
+"""Which questions a run asks: a benchmark, narrowed by the options, or the one that was typed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+from render_agent.config import RunConfig
+from render_agent.errors import QuestionsError, SetupError
+from render_agent.questions.rooms import bundled
+from render_agent.questions.rows import load_rows
+from render_agent.questions.vsibench import load_vsibench, with_scans
+from render_agent.state import Question
+
+
+def choose_questions(config: RunConfig) -> list[Question]:
+    """Return the questions of a run in their order. SetupError where they or their scans are not at hand."""
+    if config.ply is not None:
+        return [single_question(config)]
+    questions = _narrowed(_benchmark(config), config)
+    if not questions:
+        raise QuestionsError(
+            "no question is left after --type, --scene and --id: widen them (question types are"
+            " spelled as in the benchmark, such as object_counting)"
+        )
+    if config.shuffle:
+        random.Random(config.seed).shuffle(questions)
+    chosen = questions[: config.limit]
+    return with_scans(chosen, _roots(config)) if config.benchmark == "vsibench" else chosen
+
+
+def single_question(config: RunConfig) -> Question:
+    """Return the question that was typed, about the scan that was named."""
+    scan = Path(config.ply or "").resolve()
+    if not scan.exists():
+        raise SetupError(
+            f"there is no scan at {config.ply}: give the path of a PLY, GLB or OBJ file"
+        )
+    return Question(
+        id="question",
+        benchmark="single",
+        dataset="single",
+        scene=scan.stem,
+        type="single",
+        text=config.question or "",
+        wanted="letter" if config.option else "text",
+        options=lettered(config.option),
+        scan=scan,
+    )
+
+
+def lettered(options: Sequence[str]) -> tuple[str, ...]:
+    """Return choices with their letters; those that carry one already are left as they are."""
+    if all(option[:2] == f"{chr(ord('A') + place)}." for place, option in enumerate(options)):
+        return tuple(options)
+    return tuple(f"{chr(ord('A') + place)}. {option}" for place, option in enumerate(options))
+
+
+def _benchmark(config: RunConfig) -> list[Question]:
+    if config.benchmark == "rooms":
+        return bundled()
+    if config.benchmark == "vsibench":
+        return load_vsibench(config.questions)
+    path = Path(config.benchmark)
+    if not path.is_file():
+        raise SetupError(
+            f"--benchmark {config.benchmark!r} is neither vsibench, rooms nor a file of questions"
+        )
+    return load_rows(path, path.stem)
+
+
+def _roots(config: RunConfig) -> dict[str, str]:
+    roots = (
+        ("scannet", config.scannet),
+        ("scannetpp", config.scannetpp),
+        ("arkitscenes", config.arkitscenes),
+    )
+    return {name: root for name, root in roots if root}
+
+
+def _narrowed(questions: Sequence[Question], config: RunConfig) -> list[Question]:
+    return [
+        question
+        for question in questions
+        if (not config.type or question.type in config.type)
+        and (not config.scene or question.scene in config.scene)
+        and (not config.id or question.id in config.id)
+    ]

@@ -1,0 +1,62 @@
+"""What a reply leads to: the camera's next pose, and the words that tell the model what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from render_agent.action import Action, Malformed
+from render_agent.answer import asked_for
+from render_agent.camera import Camera
+from render_agent.look import Look
+from render_agent.moves import carry_out
+from render_agent.state import QuestionState
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """The pose after a reply, and what the model is told about it."""
+
+    camera: Camera
+    happened: str
+
+
+def respond(
+    action: Action | Malformed,
+    state: QuestionState,
+    look: Look,
+    kinds: Sequence[str],
+    *,
+    cut_off: bool = False,
+) -> Response:
+    """Return what `action` leads to from where `look` was taken; `state` has not taken the turn yet.
+
+    kinds: the kinds of view that may be asked for. cut_off: whether the token limit ended the reply.
+    """
+    told = ["Your reply was cut off at the token limit: write less."] if cut_off else []
+    if isinstance(action, Malformed):
+        told.append(f"Your reply could not be read: {action.reason}. The camera did not move.")
+        return Response(look.camera, " ".join(told))
+    told += [f"{_sentence(note)}" for note in action.notes]
+    if action.done and (action.answer is not None or state.answer is not None):
+        told.append("Done; the moves beside it were not made." if action.moves else "Done.")
+        return Response(look.camera, " ".join(told))
+    if action.done:
+        wanted = asked_for(state.question.wanted, state.question.options)
+        told.append(f"You said done without an answer: give {wanted} as your answer.")
+    moved = carry_out(action, look.camera, look.space)
+    told.append(_sentence(moved.happened))
+    told += _about_view(action.view, len(state.views) + len(look.views), kinds)
+    return Response(moved.camera, " ".join(told))
+
+
+def _about_view(asked: str | int | None, shown: int, kinds: Sequence[str]) -> list[str]:
+    if isinstance(asked, int) and asked >= shown:
+        return [f"There is no view {asked} yet: views 0 to {shown - 1} were shown."]
+    if isinstance(asked, str) and asked not in kinds:
+        return [f'The view "{asked}" is not to be had: ask for {", ".join(kinds)}.']
+    return []
+
+
+def _sentence(words: str) -> str:
+    return words[:1].upper() + words[1:] + ("" if words.endswith((".", "!")) else ".")

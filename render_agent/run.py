@@ -1,0 +1,211 @@
+"""A run from its options to its results: the parts put together, started or continued."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from render_agent.config import AUTO, CHANGEABLE, RunConfig, absolute_paths
+from render_agent.controller import Observer, PhaseController, Sampling
+from render_agent.engines.choose import describe_engine, make_engine
+from render_agent.errors import SetupError, UsageError
+from render_agent.look import Looker
+from render_agent.prompt import Prompt
+from render_agent.questions.choose import choose_questions
+from render_agent.render.choose import make_renderer
+from render_agent.render.views import Viewer
+from render_agent.run_log.folder import RunFolder, RunLog
+from render_agent.run_log.results import results, table
+from render_agent.scene.cache import SceneCache
+from render_agent.state import Question, QuestionState
+
+PACKAGES = ("numpy", "numba", "scipy", "torch", "transformers", "open3d", "open3d-cpu", "trimesh", "pyrender", "pillow")  # fmt: skip
+"""Packages whose versions a run records."""
+
+
+class Run:
+    """One run, ready to go: its log is open and locked, its states are as the log has them."""
+
+    def __init__(self, config: RunConfig, log: RunLog, questions: Sequence[Question]) -> None:
+        self.config = config
+        self.log = log
+        self.scenes = SceneCache()
+        self.states = [QuestionState(q, self.scenes, config.max_turns) for q in questions]
+        self.by_id = {state.id: state for state in self.states}
+
+    @property
+    def max_batched_turns(self) -> int:
+        """The batched turns, never more than there are turns."""
+        return min(self.config.max_batched_turns, self.config.max_turns)
+
+    @property
+    def path(self) -> Path:
+        """The run folder."""
+        return self.log.path
+
+    def go(self, observer: Observer) -> dict[str, Any]:
+        """Take every active question to its end, write the results and return them.
+
+        SetupError, EngineError or RunLogError where the run has to stop; it can be continued.
+        """
+        renders, calls = 0, 0
+        if any(state.active for state in self.states):
+            config = self.config
+            with closing(make_engine(config, [state.question for state in self.states])) as engine:
+                looker = self._looker()
+                together = config.finish_together
+                controller = PhaseController(
+                    looker,
+                    engine,
+                    self.log,
+                    self._prompt(),
+                    observer,
+                    max_batched_turns=self.max_batched_turns,
+                    finish_together=engine.batch_size if together == AUTO else int(together),
+                    sampling=Sampling(config.temperature, config.seed, config.max_new_tokens),
+                )
+                controller.run(self.states)
+                renders, calls = looker.renders, engine.calls
+        found = results(self.states, partial=self.config.partial, renders=renders, calls=calls)
+        self.log.write_results(found, table(found["questions"]))
+        return found
+
+    def close(self) -> None:
+        """Close and unlock the run folder."""
+        self.log.close()
+
+    def _prompt(self) -> Prompt:
+        config = self.config
+        return Prompt(config.max_turns, config.field_of_view, config.kinds)
+
+    def _looker(self) -> Looker:
+        config = self.config
+
+        def make_viewer() -> Viewer:
+            return Viewer(make_renderer(config.renderer), config.image_size, config.field_of_view)
+
+        return Looker(make_viewer, self.scenes, self.log.pictures, config.kinds, config.start)
+
+
+def start(config: RunConfig) -> Run:
+    """Return a new run in a new folder. SetupError where something is missing for it."""
+    questions = choose_questions(config)
+    engine = describe_engine(config)
+    log = RunLog.create(
+        Path(config.output),
+        "batched" if config.batch else "single",
+        record(config, questions, engine),
+    )
+    log.write_questions(questions)
+    return Run(config, log, questions)
+
+
+def go_on(folder: RunFolder, changes: Mapping[str, Any]) -> Run:
+    """Return a run read back from its folder, its failed questions active again.
+
+    changes: options that differ from the saved ones. UsageError where one would change results;
+    RunLogError where the folder is locked, edited or damaged; SetupError where a scan has changed.
+    """
+    saved = folder.config
+    changes = {**changes, **absolute_paths(changes)}
+    differing = {name: value for name, value in changes.items() if getattr(saved, name) != value}
+    if fixed := sorted(differing.keys() - CHANGEABLE):
+        flag = "--" + fixed[0].replace("_", "-")
+        raise UsageError(
+            f"{flag} would change the results of {folder.name}: a run goes on with its saved options;"
+            f" leave {flag} out, or start a new run"
+        )
+    config = replace(saved, **differing)
+    log = RunLog(folder)
+    try:
+        if folder.has_questions:
+            questions = folder.questions()
+        else:  # killed before they were written
+            questions = choose_questions(saved)
+            log.write_questions(questions)
+        run = Run(config, log, questions)
+        folder.replay(run.by_id)
+        for state in run.states:
+            state.retry()
+        _check_scans(folder, [state.question for state in run.states if state.active])
+    except BaseException:
+        log.close()
+        raise
+    return run
+
+
+def record(
+    config: RunConfig, questions: Sequence[Question], engine: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what `config.json` holds beside its format: the options, and what the run depends on."""
+    prompt = Prompt(config.max_turns, config.field_of_view, config.kinds)
+    files = (config.questions, config.benchmark)
+    return {
+        "program": version("render_agent"),
+        "commit": _commit(),
+        "fingerprint": config.fingerprint,
+        "config": config.to_json(),
+        "engine": dict(engine),
+        "versions": _versions(),
+        "machine": {
+            "system": platform.platform(),
+            "processor": platform.machine(),
+            "cores": os.cpu_count(),
+            "python": platform.python_version(),
+        },
+        "sha256": {
+            "questions": {f: sha256(Path(f)) for f in files if f and Path(f).is_file()},
+            "prompt": hashlib.sha256(prompt.instructions.encode()).hexdigest(),
+            "scans": _scan_hashes(questions),
+        },
+    }
+
+
+def sha256(path: Path) -> str:
+    """Return the SHA-256 of a file. SetupError where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise SetupError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _scan_hashes(questions: Iterable[Question]) -> dict[str, str | None]:
+    scans = {question.scan for question in questions if question.scan is not None}
+    return {str(scan): sha256(scan) if scan.is_file() else None for scan in sorted(scans)}
+
+
+def _check_scans(folder: RunFolder, questions: Iterable[Question]) -> None:
+    known = folder.record["sha256"]["scans"]
+    for scan, digest in _scan_hashes(questions).items():
+        if known.get(scan) is not None and digest != known[scan]:
+            raise SetupError(
+                f"{scan} is not the scan that {folder.name} began with (its SHA-256 differs): restore"
+                " the file, or start a new run"
+            )
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in PACKAGES:
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
+
+
+def _commit() -> str | None:
+    here = Path(__file__).parent
+    command = ["git", "-C", str(here), "rev-parse", "HEAD"]
+    try:
+        asked = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return asked.stdout.strip() or None

@@ -1,0 +1,213 @@
+"""A run folder: made, found, opened, continued."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+from render_agent.config import RunConfig
+from render_agent.errors import RunLogError
+from render_agent.run_log.files import (
+    json_bytes,
+    json_line,
+    json_lines,
+    read_json,
+    read_lines,
+    write_all,
+    write_whole,
+    writing,
+)
+from render_agent.run_log.lines import (
+    error_to_json,
+    question_from_json,
+    question_to_json,
+    replay,
+    turn_to_json,
+)
+from render_agent.run_log.lock import lock
+from render_agent.run_log.pictures import Pictures
+from render_agent.state import Phase, Question, QuestionState, Turn
+
+FORMAT = 1
+"""The number of this form of a run folder; `config.json` holds it."""
+
+
+class RunFolder:
+    """One run on disk, for reading; `RunLog` writes it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        if not (path / "config.json").is_file():
+            raise RunLogError(f"{path} is not a run folder: it has no config.json")
+        self.record: dict[str, Any] = read_json(path / "config.json")
+        known = self.record.get("format") if isinstance(self.record, dict) else None
+        if known != FORMAT:
+            raise RunLogError(
+                f"{path} has format {known!r}, this version of render_agent reads format {FORMAT};"
+                " use the version that wrote it"
+            )
+
+    @property
+    def name(self) -> str:
+        """The folder's name."""
+        return self.path.name
+
+    @property
+    def config(self) -> RunConfig:
+        """The options of the run. RunLogError where `config.json` was edited."""
+        config = RunConfig.from_json(self.record["config"])
+        if config.fingerprint != self.record["fingerprint"]:
+            raise RunLogError(
+                f"{self.path / 'config.json'} was edited after the run began: its options do not fit"
+                " their fingerprint; undo the change, or start a new run with the options you want"
+            )
+        return config
+
+    @property
+    def has_questions(self) -> bool:
+        """Whether `questions.jsonl` is there; it is written whole, after `config.json`."""
+        return (self.path / "questions.jsonl").is_file()
+
+    def questions(self) -> list[Question]:
+        """Return the chosen questions in their order."""
+        lines, _ = read_lines(self.path / "questions.jsonl")
+        return [question_from_json(line) for line in lines]
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Return the whole lines of `turns.jsonl`, none where it is not there yet."""
+        turns = self.path / "turns.jsonl"
+        return read_lines(turns)[0] if turns.exists() else []
+
+    def replay(self, states: Mapping[str, QuestionState]) -> None:
+        """Give every logged turn back to its state. RunLogError where a line does not fit."""
+        try:
+            replay(self.lines(), states)
+        except ValueError as error:
+            raise RunLogError(f"{self.path / 'turns.jsonl'} is damaged: {error}") from error
+
+    def results(self) -> dict[str, Any] | None:
+        """Return `results.json`, None where the run has not come to its end."""
+        path = self.path / "results.json"
+        return read_json(path) if path.exists() else None
+
+
+class RunLog:
+    """A run folder being written, locked against every other process until `close`."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+        self.path = folder.path
+        self._lock = lock(self.path)
+        self.pictures = Pictures(self.path)
+        self._turns: FileIO | None = None
+
+    @classmethod
+    def create(cls, output: Path, kind: str, record: Mapping[str, Any]) -> RunLog:
+        """Make a new run folder named by the present second; `config.json` is in it from the start.
+
+        kind: `batched` or `single`. record: what `config.json` holds. RunLogError where the folder
+        cannot be written.
+        """
+        with writing(output):
+            output.mkdir(parents=True, exist_ok=True)
+            draft = Path(tempfile.mkdtemp(prefix=".new-", dir=output))
+            draft.chmod(0o777 & ~_umask())
+        try:
+            write_whole(draft / "config.json", json_bytes({"format": FORMAT, **record}))
+            path = _claim(draft, output, kind)
+        except RunLogError:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
+        return cls(RunFolder(path))
+
+    def write_questions(self, questions: Iterable[Question]) -> None:
+        """Write `questions.jsonl`, whole or not at all."""
+        lines = json_lines(question_to_json(question) for question in questions)
+        write_whole(self.path / "questions.jsonl", lines)
+
+    def append(self, question_id: str, turn: Turn) -> None:
+        """Append one turn; it exists from now on."""
+        self._append(turn_to_json(question_id, turn))
+
+    def append_error(self, question_id: str, turn: int, phase: Phase, error: str) -> None:
+        """Append the error that stopped a question."""
+        self._append(error_to_json(question_id, turn, phase, error))
+
+    def sync(self) -> None:
+        """Wait until what was appended also survives the machine's death."""
+        if self._turns is not None:
+            with writing(self.path / "turns.jsonl"):
+                os.fsync(self._turns.fileno())
+
+    def write_results(self, results: Mapping[str, Any], table: str) -> None:
+        """Write `results.csv`, then `results.json`, which marks the end."""
+        write_whole(self.path / "results.csv", table.encode())
+        write_whole(self.path / "results.json", json_bytes(results))
+
+    def close(self) -> None:
+        """Finish writing and unlock."""
+        self.pictures.close()
+        if self._turns is not None:
+            self._turns.close()
+            self._turns = None
+        self._lock.close()
+
+    def _append(self, line: dict[str, Any]) -> None:
+        with writing(self.path / "turns.jsonl"):
+            if self._turns is None:
+                self._turns = self._open_turns()
+            write_all(self._turns, json_line(line))
+
+    def _open_turns(self) -> FileIO:
+        path = self.path / "turns.jsonl"
+        if path.is_file():
+            _, whole = read_lines(path)
+            with path.open("r+b") as file:
+                file.truncate(whole)
+        return path.open("ab", buffering=0)
+
+
+def find_run(output: Path, which: str) -> RunFolder:
+    """Return the run that `recent`, a name or a path means. RunLogError where there is none."""
+    if which == "recent":
+        runs = list_runs(output)
+        if not runs:
+            raise RunLogError(f"there is no run in {output} yet: start one with --batch or --ply")
+        return RunFolder(runs[-1])
+    for path in (output / which, Path(which)):
+        if path.is_dir():
+            return RunFolder(path)
+    raise RunLogError(f"there is no run {which!r}, neither in {output} nor as a path")
+
+
+def list_runs(output: Path) -> list[Path]:
+    """Return the run folders in `output`, oldest first."""
+    if not output.is_dir():
+        return []
+    found = (path for path in output.iterdir() if not path.name.startswith("."))
+    return sorted(path for path in found if (path / "config.json").is_file())
+
+
+def _claim(draft: Path, output: Path, kind: str) -> Path:
+    moment = datetime.now()
+    for later in range(600):
+        name = (moment + timedelta(seconds=later)).strftime("%Y%m%dT%H%M%S")
+        if any((output / f"{name}_{taken}").exists() for taken in ("batched", "single")):
+            continue
+        try:
+            return draft.rename(output / f"{name}_{kind}")
+        except OSError:  # another process took the name in between
+            continue
+    raise RunLogError(f"cannot make a run folder in {output}: its names are taken")
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

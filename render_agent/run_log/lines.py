@@ -1,0 +1,125 @@
+"""One line of `turns.jsonl`: a turn, or the error that stopped its question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from render_agent.action import from_json as action_from_json
+from render_agent.camera import Camera, camera_from_json
+from render_agent.state import Phase, Question, QuestionState, Seconds, Tokens, Turn, View
+
+
+def turn_to_json(question_id: str, turn: Turn) -> dict[str, Any]:
+    """Return the line of a turn: all that is needed to rebuild the state and to audit the turn."""
+    return {
+        "question_id": question_id,
+        "turn": turn.number,
+        "phase": turn.phase,
+        "views": [_view_to_json(view) for view in turn.views],
+        "messages": list(turn.messages),
+        "reply": turn.reply,
+        "action": turn.action.to_json(),
+        "happened": turn.happened,
+        "camera": turn.camera.to_json(),
+        "tokens": {
+            "in": turn.tokens.prompt,
+            "out": turn.tokens.reply,
+            "from_cache": turn.tokens.cached,
+        },
+        "seconds": {
+            "rendering": round(turn.seconds.rendering, 4),
+            "waiting": round(turn.seconds.waiting, 4),
+            "generating": round(turn.seconds.generating, 4),
+        },
+        "batch_size": turn.batch_size,
+        "finish": turn.finish,
+        "error": None,
+    }
+
+
+def error_to_json(question_id: str, turn: int, phase: Phase, error: str) -> dict[str, Any]:
+    """Return the line of an error; the question is asked again from `turn` when the run goes on."""
+    return {"question_id": question_id, "turn": turn, "phase": phase, "error": error}
+
+
+def turn_from_json(line: Mapping[str, Any]) -> Turn:
+    """Return the turn that `turn_to_json` wrote. KeyError, TypeError or ValueError where it did not."""
+    tokens, seconds = line["tokens"], line["seconds"]
+    return Turn(
+        number=line["turn"],
+        phase=line["phase"],
+        views=tuple(_view_from_json(view) for view in line["views"]),
+        messages=tuple(line["messages"]),
+        reply=line["reply"],
+        action=action_from_json(line["action"]),
+        happened=line["happened"],
+        camera=Camera.from_json(line["camera"]),
+        tokens=Tokens(tokens["in"], tokens["out"], tokens["from_cache"]),
+        seconds=Seconds(seconds["rendering"], seconds["waiting"], seconds["generating"]),
+        batch_size=line["batch_size"],
+        finish=line["finish"],
+    )
+
+
+def replay(lines: Iterable[Mapping[str, Any]], states: Mapping[str, QuestionState]) -> None:
+    """Give every turn back to its state. ValueError where a line does not fit its question.
+
+    A question whose last line is an error stays failed.
+    """
+    for number, line in enumerate(lines, start=1):
+        try:
+            state = states[line["question_id"]]
+            if line["error"] is None:
+                state.retry()
+                state.take(turn_from_json(line))
+            else:
+                state.fail(line["error"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"line {number} does not fit: {error!r}") from error
+
+
+def question_to_json(question: Question) -> dict[str, Any]:
+    """Return the line of `questions.jsonl`."""
+    return {
+        "id": question.id,
+        "benchmark": question.benchmark,
+        "dataset": question.dataset,
+        "scene": question.scene,
+        "type": question.type,
+        "question": question.text,
+        "wanted": question.wanted,
+        "options": list(question.options),
+        "truth": question.truth,
+        "scan": None if question.scan is None else str(question.scan),
+    }
+
+
+def question_from_json(line: Mapping[str, Any]) -> Question:
+    """Return the question that `question_to_json` wrote."""
+    return Question(
+        id=line["id"],
+        benchmark=line["benchmark"],
+        dataset=line["dataset"],
+        scene=line["scene"],
+        type=line["type"],
+        text=line["question"],
+        wanted=line["wanted"],
+        options=tuple(line["options"]),
+        truth=line["truth"],
+        scan=None if line["scan"] is None else Path(line["scan"]),
+    )
+
+
+def _view_to_json(view: View) -> dict[str, Any]:
+    return {
+        "number": view.number,
+        "kind": view.kind,
+        "file": view.file,
+        "camera": view.camera.to_json(),
+    }
+
+
+def _view_from_json(data: Mapping[str, Any]) -> View:
+    return View(data["number"], data["kind"], data["file"], camera_from_json(data["camera"]))

@@ -1,0 +1,35 @@
+"""One process at a time writes a run: an operating-system lock that dies with its process."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+from pathlib import Path
+from typing import IO
+
+from render_agent.errors import RunLogError
+from render_agent.run_log.files import writing
+
+
+def lock(folder: Path) -> IO[str]:
+    """Lock a run folder; closing the returned file (or dying) unlocks it.
+
+    RunLogError where another process holds it, naming that process.
+    """
+    path = folder / "run.lock"
+    with writing(path):
+        file = path.open("a+")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.seek(0)
+        holder = file.read().strip() or "another process"
+        file.close()
+        raise RunLogError(
+            f"{folder} is being written by {holder}; wait for it or stop it first"
+        ) from None
+    file.truncate(0)
+    file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+    file.flush()
+    return file

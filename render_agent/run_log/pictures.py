@@ -1,0 +1,93 @@
+"""The pictures of a run: files, named once, kept in memory only while they are likely to be needed."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+from collections import OrderedDict
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path, PurePosixPath
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from render_agent.errors import RunLogError
+from render_agent.render.png import encode
+from render_agent.run_log.files import write_whole
+
+KEPT = 256
+"""Pictures kept decoded in memory."""
+
+
+def safe_name(name: str) -> str:
+    """Return a file name for any text: the text itself where it is harmless, else with a hash.
+
+    Different texts give different names, also on file systems that ignore case.
+    """
+    if re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,79}", name):
+        return name
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:10]
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:40] + "." + digest
+
+
+def question_file(question_id: str, turn: int, kind: str) -> str:
+    """Return where the picture of one turn lies, relative to the run folder."""
+    return str(PurePosixPath("views", safe_name(question_id), f"{turn}_{kind}.png"))
+
+
+def scene_file(scene_id: str, kind: str) -> str:
+    """Return where a picture that all questions of a scene share lies, relative to the run folder."""
+    return str(PurePosixPath("views", "scenes", safe_name(scene_id), f"0_{kind}.png"))
+
+
+class Pictures:
+    """The pictures of one run folder; safe to use from several threads."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._lock = Lock()
+        self._kept: OrderedDict[str, Image.Image] = OrderedDict()
+        self._writers = ThreadPoolExecutor(2, thread_name_prefix="picture")
+
+    def keep(self, file: str, picture: NDArray[np.uint8]) -> Future[None]:
+        """Write a picture (H, W, 3) beside other work; the future is done when it is on disk.
+
+        Its result raises RunLogError where it cannot be written.
+        """
+        self._remember(file, Image.fromarray(picture))
+        return self._writers.submit(self._write, file, picture)
+
+    def get(self, file: str) -> Image.Image:
+        """Return a picture, RGB. RunLogError where its file is gone or broken."""
+        with self._lock:
+            if file in self._kept:
+                self._kept.move_to_end(file)
+                return self._kept[file]
+        try:
+            image = Image.open(io.BytesIO((self.folder / file).read_bytes())).convert("RGB")
+        except OSError as error:
+            raise RunLogError(f"cannot read the picture {self.folder / file}: {error}") from error
+        self._remember(file, image)
+        return image
+
+    def there(self, file: str) -> bool:
+        """Whether a picture is on disk."""
+        return (self.folder / file).is_file()
+
+    def close(self) -> None:
+        """Wait for what is being written."""
+        self._writers.shutdown()
+
+    def _write(self, file: str, picture: NDArray[Any]) -> None:
+        write_whole(self.folder / file, encode(picture), durable=False)
+
+    def _remember(self, file: str, image: Image.Image) -> None:
+        with self._lock:
+            self._kept[file] = image
+            self._kept.move_to_end(file)
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)

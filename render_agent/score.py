@@ -1,0 +1,96 @@
+"""Answers → figures, by VSI-Bench's official definitions (thinking-in-space, its evaluation code).
+
+Scores are fractions between 0 and 1 here; tables and `results.json` show them times 100.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+NUMBER_TYPES = (
+    "object_counting",
+    "object_abs_distance",
+    "object_size_estimation",
+    "room_size_estimation",
+)
+DIRECTION_TYPES = (
+    "object_rel_direction_easy",
+    "object_rel_direction_medium",
+    "object_rel_direction_hard",
+)
+CHOICE_TYPES = (
+    "object_rel_distance",
+    *DIRECTION_TYPES,
+    "route_planning",
+    "obj_appearance_order",
+)
+TYPES = NUMBER_TYPES + CHOICE_TYPES
+
+THRESHOLDS = (*(0.5 + step * ((0.95 - 0.5) / 9) for step in range(9)), 0.95)
+"""The ten thresholds of mean relative accuracy, as `numpy.linspace(0.5, 0.95, 10)` gives them."""
+
+
+def first_word(prediction: str) -> str:
+    """Return what the official scorer reads of a prediction."""
+    return prediction.split(" ")[0].rstrip(".").strip()
+
+
+def mean_relative_accuracy(prediction: float, truth: float) -> float:
+    """Return the share of thresholds t for which |prediction - truth| / truth <= 1 - t.
+
+    The official code says `<=` where the paper says `<`; ties count here too.
+    """
+    if truth == 0:  # not in VSI-Bench; a file of one's own may ask for it
+        return float(prediction == 0)
+    error = abs(prediction - truth) / truth
+    return sum(error <= 1 - threshold for threshold in THRESHOLDS) / len(THRESHOLDS)
+
+
+def score_answer(question_type: str, prediction: str | None, truth: str) -> float:
+    """Return the official score of one answer, 0 … 1; no answer, or an unreadable one, scores 0.
+
+    question_type: one of TYPES decides how it is compared; any other type is compared as a number
+    where the truth is one, else as a letter.
+    """
+    word = first_word(prediction or "")
+    if question_type in NUMBER_TYPES or (question_type not in CHOICE_TYPES and is_number(truth)):
+        if not is_number(word):
+            return 0.0
+        return mean_relative_accuracy(float(word), float(truth))
+    return float(word.lower() == truth.lower())
+
+
+def is_number(word: str) -> bool:
+    """Whether Python's float() takes it, as the official scorer does."""
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def by_type(scored: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """Return the mean score of every type among (type, score) pairs, known types first."""
+    scores: dict[str, list[float]] = {}
+    for question_type, score in scored:
+        scores.setdefault(question_type, []).append(score)
+    order = [name for name in TYPES if name in scores]
+    order += sorted(name for name in scores if name not in TYPES)
+    return {name: mean(scores[name]) for name in order}
+
+
+def overall(types: Mapping[str, float]) -> float | None:
+    """Return the official overall score: the mean of the tasks among `types`, None where there is none.
+
+    The three kinds of relative direction are one task, the plain mean of those that were asked.
+    """
+    directions = [types[name] for name in DIRECTION_TYPES if name in types]
+    tasks = [score for name, score in types.items() if name not in DIRECTION_TYPES]
+    if directions:
+        tasks.append(mean(directions))
+    return mean(tasks) if tasks else None
+
+
+def mean(values: Sequence[float]) -> float:
+    """Return the arithmetic mean."""
+    return sum(values) / len(values)
