@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
@@ -31,29 +33,32 @@ def draw_around(
 
     size: width and height of the whole in pixels; each direction keeps the pitch of `camera`.
     """
-    width, height = size
-    strip = width > 2 * height
-    directions, columns, rows = (STRIP, 4, 1) if strip else (SQUARE, 2, 2)
-    cell_width = (width - GAP * (columns - 1)) // columns
-    cell_height = (height - GAP * (rows - 1)) // rows
-    field = vertical_from_horizontal(QUARTER, cell_width, cell_height)
-    ahead = Camera(camera.position, camera.yaw, camera.pitch, field)
-    image = Image.new("RGB", size, PAPER)
+    directions, columns, _ = _layout(size)
+    cell_width, cell_height = _cell(size)
+    ahead = camera_ahead(camera, size)
+    image = Image.new("RGB", size, INK)
     for index, (name, left) in enumerate(directions):
         row, column = divmod(index, columns)
         view = ahead.turned(left)
         cell = Image.fromarray(renderer.draw(scene, view, cell_width, cell_height).colours)
-        _label(cell, f"{name}, yaw {view.yaw:.0f}°", unit(*size))
-        image.paste(
-            cell,
-            (
-                column * (width - cell_width) // max(columns - 1, 1),
-                row * (height - cell_height) // max(rows - 1, 1),
-            ),
-        )
+        scale = unit(*size)
+        words = f"{name}, yaw {round(view.yaw)}°"
+        write(cell, (cell.width / 2, 14 * scale), words, 17 * scale, fill=PAPER, edge=INK)
+        image.paste(cell, (column * (cell_width + GAP), row * (cell_height + GAP)))
     return np.array(image), ahead
 
 
-def _label(cell: Image.Image, words: str, scale: float) -> None:
-    place = cell.width / 2, 14 * scale
-    write(cell, place, words, 17 * scale, fill=PAPER, edge=INK)
+def camera_ahead(camera: Camera, size: tuple[int, int]) -> Camera:
+    """Return the camera of the direction ahead in a picture of this size."""
+    return replace(camera, vertical_fov=vertical_from_horizontal(QUARTER, *_cell(size)))
+
+
+def _layout(size: tuple[int, int]) -> tuple[tuple[tuple[str, float], ...], int, int]:
+    """Return the directions row by row, the columns and the rows."""
+    return (STRIP, 4, 1) if size[0] > 2 * size[1] else (SQUARE, 2, 2)
+
+
+def _cell(size: tuple[int, int]) -> tuple[int, int]:
+    """Return the width and height of one direction in pixels."""
+    _, columns, rows = _layout(size)
+    return (size[0] - GAP * (columns - 1)) // columns, (size[1] - GAP * (rows - 1)) // rows

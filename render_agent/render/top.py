@@ -14,6 +14,7 @@ from PIL import Image
 from render_agent.camera import Camera, MapCamera
 from render_agent.render.overlay import SMOOTH, Plot, Ticks, axes, grid, scale_bar
 from render_agent.render.seam import Renderer
+from render_agent.render.section import draw_section
 from render_agent.render.storeys import Storeys
 from render_agent.render.trail import Stop, draw_trail
 from render_agent.scene.model import Scene
@@ -36,7 +37,6 @@ class FloorPlan:
 
     picture: NDArray[np.uint8]
     camera: MapCamera
-    plot: Plot
 
 
 class TopView:
@@ -45,8 +45,9 @@ class TopView:
     def __init__(self, renderer: Renderer, size: tuple[int, int]) -> None:
         self.renderer = renderer
         self.size = size
+        self.plot = Plot.inside(*size)
         self._storeys = Storeys()
-        self._plans: WeakKeyDictionary[Scene, dict[float, FloorPlan]] = WeakKeyDictionary()
+        self._plans: WeakKeyDictionary[Scene, dict[MapCamera, FloorPlan]] = WeakKeyDictionary()
 
     def draw(
         self, scene: Scene, camera: Camera | None, trail: Sequence[Camera]
@@ -61,30 +62,35 @@ class TopView:
         poses = [*trail]
         if camera is not None and (not poses or poses[-1] != camera):
             poses.append(camera)
-        draw_trail(image, plan.plot, [self._stop(n, p, plan) for n, p in enumerate(poses, 1)])
+        draw_trail(image, self.plot, [self._stop(n, p, plan) for n, p in enumerate(poses, 1)])
         return np.array(image), plan.camera
+
+    def camera_of(self, scene: Scene, camera: Camera | None) -> MapCamera:
+        """Return the camera of the map of the storey in which `camera` stands (None: the lowest)."""
+        cut = self._storeys.cut(scene, None if camera is None else camera.position[2])
+        return framed(scene.bounds, cut, self.plot, self.size)
 
     def plan(self, scene: Scene, camera: Camera | None) -> FloorPlan:
         """Return the map of the storey in which `camera` stands (None: the lowest), without a trail."""
-        cut = self._storeys.cut(scene, None if camera is None else camera.position[2])
+        shown = self.camera_of(scene, camera)
         plans = self._plans.setdefault(scene, {})
-        if cut not in plans:
-            plans[cut] = self._drawn(scene, cut)
-        return plans[cut]
+        if shown not in plans:
+            plans[shown] = self._drawn(scene, shown)
+        return plans[shown]
 
-    def _drawn(self, scene: Scene, cut: float) -> FloorPlan:
+    def _drawn(self, scene: Scene, camera: MapCamera) -> FloorPlan:
         width, height = self.size
-        plot = Plot.inside(width, height)
-        camera = framed(scene.bounds, cut, plot, self.size)
-        fine = MapCamera(camera.centre, cut, camera.metres_per_pixel / SMOOTH)
+        plot = self.plot
+        fine = MapCamera(camera.centre, camera.height, camera.metres_per_pixel / SMOOTH)
         frame = self.renderer.draw(scene, fine, width * SMOOTH, height * SMOOTH)
-        picture = np.array(Image.fromarray(frame.colours).reduce(SMOOTH))
+        cut_open = draw_section(frame.colours, scene, fine)
+        picture = np.array(Image.fromarray(cut_open).reduce(SMOOTH))
         across, upwards, step = _ticks(camera, plot, self.size)
         grid(picture, plot, across, upwards)
         image = Image.fromarray(picture)
         axes(image, plot, across, upwards)
         scale_bar(image, plot, step, step / camera.metres_per_pixel)
-        return FloorPlan(np.array(image), camera, plot)
+        return FloorPlan(np.array(image), camera)
 
     def _stop(self, number: int, pose: Camera, plan: FloorPlan) -> Stop:
         pixels, _ = plan.camera.project(np.array([pose.position]), *self.size)

@@ -23,7 +23,7 @@ from render_agent.render.overlay import (
     write,
 )
 
-RADIUS, RADIUS_HERE = 9.0, 11.0
+RADIUS, RADIUS_HERE = 8.5, 11.0
 WEDGE, WEDGE_HERE = 30.0, 58.0
 """Sizes of a stop's disc and wedge, in pixels of a 640×480 picture; `HERE`: the last stop's."""
 
@@ -90,7 +90,7 @@ def draw_trail(image: Image.Image, plot: Plot, stops: Sequence[Stop]) -> None:
     part = Image.alpha_composite(part.convert("RGBA"), layer.reduce(SMOOTH)).convert("RGB")
     for mark in marks:
         place = mark.spot[0] - corner[0], mark.spot[1] - corner[1]
-        pale = not mark.last and sum(_shade(mark.stops[-1], stops)) > 380
+        pale = not mark.last and _brightness(_shade(mark.stops[-1], stops)) > 150
         write(part, place, mark.words, mark.letters, fill=INK if pale else PAPER, edge=None)
     image.paste(part, corner)
 
@@ -119,16 +119,21 @@ def _gathered(stops: Sequence[Stop], scale: float) -> list[Mark]:
 
 
 def _placed(marks: list[Mark], plot: Plot) -> list[Mark]:
-    """Give every mark a free spot, the newest first: its place, else the nearest one beside it."""
+    """Give every mark a free spot, the newest first: its place, else the nearest one beside it.
+
+    A spot must not be nearer to another mark's place than to its own, or it would name that one.
+    """
+    inside = (plot.left, plot.top, plot.right, plot.bottom)
     for index, mark in enumerate(marks):
         taken = [other.box(other.spot) for other in marks[:index]]
-        dots = [(*other.place, *other.place) for other in marks if other is not mark]
-        inside = (plot.left, plot.top, plot.right, plot.bottom)
+        places = [other.place for other in marks if other is not mark]
+        boxes = taken + [(*place, *place) for place in places]
         free = (
             spot
             for spot in _spots(mark)
             if _within(mark.box(spot), inside)
-            and not any(_overlap(mark.box(spot), box) for box in taken + dots)
+            and not any(_overlap(mark.box(spot), box) for box in boxes)
+            and all(math.dist(spot, mark.place) < math.dist(spot, place) for place in places)
         )
         mark.spot = next(free, mark.place)
     return marks
@@ -139,7 +144,7 @@ def _spots(mark: Mark) -> Iterator[Pixel]:
     u, v = mark.place
     yield u, v
     back = mark.stops[-1].yaw + 180
-    for distance in (2.2, 3.2, 4.2, 5.4):
+    for distance in (1.8, 2.4, 3.2, 4.2, 5.4):
         for turn in (0, 30, -30, 60, -60, 90, -90, 120, -120, 150, -150, 180):
             angle, reach = math.radians(back + turn), distance * RADIUS * mark.scale
             yield u + reach * math.cos(angle), v - reach * math.sin(angle)
@@ -165,6 +170,12 @@ def _shade(stop: Stop, stops: Sequence[Stop]) -> Colour:
         round(new + (old - new) * age) for new, old in zip(RECENT, OLD, strict=True)
     )
     return red, green, blue
+
+
+def _brightness(colour: Colour) -> float:
+    """Return how bright a colour looks, 0 to 255 (the luma of ITU-R BT.601)."""
+    red, green, blue = colour
+    return 0.299 * red + 0.587 * green + 0.114 * blue
 
 
 class _Shapes:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from render_agent.camera import Camera, MapCamera, vertical_from_horizontal
 from render_agent.errors import RenderError
-from render_agent.render.around import draw_around
+from render_agent.render.around import camera_ahead, draw_around
 from render_agent.render.seam import Renderer
 from render_agent.render.top import TopView
 from render_agent.scene.model import Scene
@@ -60,6 +60,16 @@ class Viewer:
         if kind == "around":
             return self.around(scene, camera)
         raise RenderError(f'there is no view "{kind}": ask for one of {", ".join(KINDS)}')
+
+    def camera_of(self, kind: str, scene: Scene, camera: Camera) -> Camera | MapCamera:
+        """Return the camera that `draw` would give with the picture, without drawing."""
+        if kind == "top":
+            return self._top.camera_of(scene, camera)
+        return camera_ahead(camera, self.size) if kind == "around" else camera
+
+    def close(self) -> None:
+        """Give back what the renderer holds."""
+        self.renderer.close()
 
     def ego(self, scene: Scene, camera: Camera) -> Picture:
         """Return what the camera sees, with nothing drawn over it. RenderError where it cannot be drawn."""
