@@ -1,0 +1,113 @@
+"""Where the camera begins: in free space near the middle, facing the view with the most to see."""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.camera import Camera, Vector, wrapped
+from render_agent.errors import UsageError
+from render_agent.render.seam import Renderer
+from render_agent.scene.model import Scene
+
+if TYPE_CHECKING:
+    from render_agent.scene.free_space import FreeSpace
+
+Start = str | tuple[Vector, float]
+"""`best`, `middle`, or a position in metres, world frame, with a yaw in degrees."""
+
+CANDIDATES = (0.0, 90.0, 180.0, 270.0)
+"""The yaws that `best` compares; of equals the first is taken."""
+
+LOOK = (160, 120)
+"""Width and height in pixels of the views that are compared."""
+
+FAR = 8.0
+"""What is further away than this, in metres along the optical axis, is not counted as seen."""
+
+PATCH = 0.1
+"""Metres: seen surface is counted in cubes of this size, so that near walls do not outweigh far rooms."""
+
+EYE_HEIGHT = 1.6
+CLEARANCE = 0.2
+"""Metres that a pose keeps from walls and furniture."""
+
+log = logging.getLogger(__name__)
+
+
+def parse_start(text: str) -> Start:
+    """Return what `--start` asks for. UsageError where it is neither a word nor a pose."""
+    if text in ("best", "middle"):
+        return text
+    try:
+        x, y, z, yaw = (float(number) for number in text.split(","))
+    except ValueError:
+        x = math.nan
+    if not math.isfinite(x) or not all(map(math.isfinite, (y, z, yaw))):
+        raise UsageError(
+            f'the start "{text}" is neither best nor middle nor a pose: write x,y,z,yaw in metres'
+            " and degrees, as in 1.5,-0.2,1.6,90"
+        )
+    return (x, y, z), yaw
+
+
+def start_camera(
+    scene: Scene, renderer: Renderer, space: FreeSpace, where: Start, vertical_fov: float
+) -> Camera:
+    """Return the first camera of every question about `scene`.
+
+    where: as `parse_start` gives or reads it; a pose that is not free is moved to the nearest that
+    is. vertical_fov: degrees. UsageError for another text, RenderError where the views that are to
+    be compared cannot be drawn.
+    """
+    asked = parse_start(where) if isinstance(where, str) else where
+    if not isinstance(asked, str):
+        return _posed(space, *asked, vertical_fov)
+    x, y, z = (float(value) for value in space.start_position(EYE_HEIGHT))
+    middle = Camera((x, y, z), 0.0, 0.0, vertical_fov)
+    if asked == "middle":
+        return middle
+    views = [middle.turned(yaw) for yaw in CANDIDATES]
+    return max(views, key=lambda view: seen_patches(scene, renderer, view))
+
+
+def seen_patches(scene: Scene, renderer: Renderer, camera: Camera) -> int:
+    """Return how many cubes of PATCH metres hold a surface that the camera sees within FAR metres."""
+    width, height = LOOK
+    depth = renderer.draw(scene, camera, width, height).depth
+    patches = np.floor(surface(depth, camera) / PATCH).astype(np.int64)
+    return len(np.unique(patches, axis=0))
+
+
+def surface(depth: NDArray[np.float32], camera: Camera) -> NDArray[np.float64]:
+    """Return the points, (n, 3) metres, world frame, of the pixels of `depth` nearer than FAR.
+
+    depth: (H, W), metres along the optical axis, inf where nothing is.
+    """
+    height, width = depth.shape
+    rows, columns = np.nonzero(depth < FAR)
+    near = depth[rows, columns].astype(np.float64)
+    focal = camera.focal(height)
+    local = np.column_stack(
+        [(columns + 0.5 - width / 2) / focal, (rows + 0.5 - height / 2) / focal, np.ones(len(near))]
+    )
+    points: NDArray[np.float64] = (local * near[:, None]) @ camera.pose[:3, :3].T
+    return points + np.asarray(camera.position)
+
+
+def _posed(space: FreeSpace, position: Vector, yaw: float, vertical_fov: float) -> Camera:
+    x, y, z = (float(value) for value in space.nearest_free(position, CLEARANCE))
+    moved = math.dist((x, y, z), position)
+    if moved > 1e-6:
+        log.warning(
+            "the start (%.2f, %.2f, %.2f) is not free: the camera begins %.2f m away at"
+            " (%.2f, %.2f, %.2f)",
+            *position,
+            moved,
+            *(x, y, z),
+        )
+    return Camera((x, y, z), wrapped(yaw), 0.0, vertical_fov)
