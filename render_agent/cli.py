@@ -21,7 +21,7 @@ class Terminated(BaseException):
     """SIGTERM arrived, as a cluster's time limit sends it."""
 
 
-class Size(click.ParamType):
+class Size(click.ParamType[tuple[int, int]]):
     """A picture's size, written 640x480."""
 
     name = "WxH"
@@ -38,7 +38,7 @@ class Size(click.ParamType):
         return int(width), int(height)
 
 
-class Kinds(click.ParamType):
+class Kinds(click.ParamType[tuple[str, ...]]):
     """Kinds of view, written ego,top,around."""
 
     name = "LIST"
@@ -54,7 +54,7 @@ class Kinds(click.ParamType):
         return kinds
 
 
-class Auto(click.ParamType):
+class Auto(click.ParamType[int | str]):
     """A whole number, or auto."""
 
     name = "N|auto"
@@ -66,7 +66,7 @@ class Auto(click.ParamType):
         return click.IntRange(min=1).convert(value, param, ctx)
 
 
-class Start(click.ParamType):
+class Start(click.ParamType[str]):
     """Where the camera begins."""
 
     name = "best|middle|x,y,z,yaw"
@@ -84,7 +84,7 @@ class Start(click.ParamType):
         return str(value)
 
 
-TYPES: dict[str, click.ParamType] = {
+TYPES: dict[str, click.ParamType[Any]] = {
     "image_size": Size(),
     "kinds": Kinds(),
     "start": Start(),
@@ -120,7 +120,7 @@ def run_option(entry: Field[Any]) -> click.Option:
     elif isinstance(entry.default, int):
         more["type"] = click.IntRange(declared["minimum"]) if "minimum" in declared else click.INT
     if entry.name in WRITTEN:
-        more["default"] = WRITTEN[entry.name].join(map(str, entry.default))
+        more["default"] = WRITTEN[entry.name].join(map(str, entry.default))  # type: ignore[arg-type]
     if "metavar" in declared:
         more["metavar"] = declared["metavar"]
     return click.Option([flag, entry.name], **more)
@@ -179,7 +179,7 @@ class RunGroup(click.Group):
 )
 @click.version_option(package_name="render_agent")
 @click.pass_context
-def cli(context: click.Context, continue_run: str | None, dry_run: bool, **options: Any) -> None:
+def cli(context: click.Context, /, continue_run: str | None, dry_run: bool, **options: Any) -> None:
     """A vision-language model explores a 3D scan and answers spatial questions about it.
 
     \b
@@ -267,7 +267,7 @@ def main() -> NoReturn:
     except Terminated:
         code = TERMINATED
     except BrokenPipeError:  # whoever read our output has seen enough
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = None
         code = 1
     sys.exit(code or 0)
 

@@ -63,7 +63,7 @@ class Looker:
         self._make_viewer = make_viewer
         self._viewer: Viewer | None = None
         self._starts: dict[str, Camera] = {}
-        self._openings: dict[str, tuple[View, ...]] = {}
+        self._openings: dict[str, tuple[tuple[View, ...], tuple[Future[None], ...]]] = {}
 
     def look(self, state: QuestionState) -> Look:
         """Return the next views of a question.
@@ -109,7 +109,7 @@ class Looker:
     ) -> tuple[tuple[View, ...], tuple[Future[None], ...]]:
         scene = state.question.scene
         if not state.turns and scene in self._openings:  # all questions of a scene begin alike
-            return self._openings[scene], ()
+            return self._openings[scene]
         views: list[View] = []
         written = []
         for kind in self._wanted(state):
@@ -121,9 +121,10 @@ class Looker:
             picture = self._draw(state, kind, camera, state.trail)
             written.append(self.pictures.keep(file, picture.picture))
             views.append(View(len(state.views) + len(views), kind, file, picture.camera))
+        shown = tuple(views), tuple(written)
         if not state.turns:
-            self._openings[scene] = tuple(views)
-        return tuple(views), tuple(written)
+            self._openings[scene] = shown
+        return shown
 
     def _start(self, state: QuestionState, space: FreeSpace) -> Camera:
         scene = state.question.scene
