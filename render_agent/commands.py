@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +18,7 @@ from rich.table import Table
 from render_agent.config import RunConfig
 from render_agent.errors import RunLogError, UsageError
 from render_agent.progress import Display, Plain, Progress, Quiet, Terminal
-from render_agent.run import Run, go_on, start
+from render_agent.run import Run, go_on, preview, start
 from render_agent.run_log.folder import RunFolder, find_run, list_runs
 
 FAILED = 1
@@ -25,6 +27,37 @@ FAILED = 1
 def new_run(config: RunConfig) -> int:
     """Start a run and take it to its end."""
     return _execute(start(config.absolute()))
+
+
+def dry_run(config: RunConfig) -> int:
+    """Print what a run would ask and show first; nothing is run, no model is loaded."""
+    config = config.absolute()
+    shown = preview(config, Path(tempfile.mkdtemp(prefix="render-agent-dry-run-")))
+    types = Counter(question.type for question in shown.questions)
+    missing = sum(question.scan is None for question in shown.questions)
+    if config.json:
+        summary = {
+            "questions": len(shown.questions),
+            "types": types,
+            "missing": missing,
+            "messages": shown.messages,
+            "pictures": str(shown.folder),
+        }
+        click.echo(json.dumps(summary, indent=1, ensure_ascii=False))
+        return 0
+    console = Console(highlight=False)
+    scenes = len({question.scene for question in shown.questions})
+    console.print(
+        f"{len(shown.questions)} questions about {scenes} scenes, {missing} without a scan"
+    )
+    for name, count in sorted(types.items()):
+        console.print(f"  {name}: {count}")
+    for message in shown.messages:
+        console.rule(message["role"], align="left")
+        for piece in message["content"]:
+            words = piece.get("text") or f"[picture {shown.folder / piece['image']}]"
+            console.print(words, markup=False, soft_wrap=True)
+    return 0
 
 
 def continue_run(output: Path, which: str, given: Mapping[str, Any]) -> int:

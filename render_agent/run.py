@@ -8,11 +8,12 @@ import platform
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from render_agent.chat import Message
 from render_agent.config import AUTO, CHANGEABLE, RunConfig, absolute_paths
 from render_agent.controller import Observer, PhaseController, Sampling
 from render_agent.engines.choose import describe_engine, make_engine
@@ -23,6 +24,7 @@ from render_agent.questions.choose import choose_questions
 from render_agent.render.choose import make_renderer
 from render_agent.render.views import Viewer
 from render_agent.run_log.folder import RunFolder, RunLog
+from render_agent.run_log.pictures import Pictures
 from render_agent.run_log.results import results, table
 from render_agent.scene.cache import SceneCache
 from render_agent.state import Question, QuestionState
@@ -60,13 +62,13 @@ class Run:
         if any(state.active for state in self.states):
             config = self.config
             with closing(make_engine(config, [state.question for state in self.states])) as engine:
-                looker = self._looker()
+                looker = make_looker(config, self.scenes, self.log.pictures)
                 together = config.finish_together
                 controller = PhaseController(
                     looker,
                     engine,
                     self.log,
-                    self._prompt(),
+                    make_prompt(config),
                     observer,
                     max_batched_turns=self.max_batched_turns,
                     finish_together=engine.batch_size if together == AUTO else int(together),
@@ -82,17 +84,44 @@ class Run:
         """Close and unlock the run folder."""
         self.log.close()
 
-    def _prompt(self) -> Prompt:
-        config = self.config
-        return Prompt(config.max_turns, config.field_of_view, config.kinds)
 
-    def _looker(self) -> Looker:
-        config = self.config
+def make_prompt(config: RunConfig) -> Prompt:
+    """Return how the dialogues of a run are worded."""
+    return Prompt(config.max_turns, config.field_of_view, config.kinds)
 
-        def make_viewer() -> Viewer:
-            return Viewer(make_renderer(config.renderer), config.image_size, config.field_of_view)
 
-        return Looker(make_viewer, self.scenes, self.log.pictures, config.kinds, config.start)
+def make_looker(config: RunConfig, scenes: SceneCache, pictures: Pictures) -> Looker:
+    """Return what draws the views of a run; the renderer is made at its first look."""
+
+    def make_viewer() -> Viewer:
+        return Viewer(make_renderer(config.renderer), config.image_size, config.field_of_view)
+
+    return Looker(make_viewer, scenes, pictures, config.kinds, config.start)
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a run would begin with; pictures lie in `folder`."""
+
+    questions: list[Question]
+    messages: list[Message]
+    folder: Path
+
+
+def preview(config: RunConfig, folder: Path) -> Preview:
+    """Return the chosen questions and the first prompt, its views drawn into `folder`.
+
+    SetupError, SceneError or RenderError where even that is impossible. No model is loaded.
+    """
+    questions = choose_questions(config)
+    scenes, pictures = SceneCache(), Pictures(folder)
+    looker = make_looker(config, scenes, pictures)
+    first = next((question for question in questions if question.scan is not None), questions[0])
+    look = looker.look(QuestionState(first, scenes, config.max_turns))
+    looker.close()
+    pictures.close()
+    messages = make_prompt(config).opening(first, look.views, look.camera)
+    return Preview(questions, messages, folder)
 
 
 def start(config: RunConfig) -> Run:
@@ -146,7 +175,7 @@ def record(
     config: RunConfig, questions: Sequence[Question], engine: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return what `config.json` holds beside its format: the options, and what the run depends on."""
-    prompt = Prompt(config.max_turns, config.field_of_view, config.kinds)
+    prompt = make_prompt(config)
     files = (config.questions, config.benchmark)
     return {
         "program": version("render_agent"),

@@ -23,15 +23,19 @@ KEPT = 256
 """Pictures kept decoded in memory."""
 
 
+SHARED = "scenes"
+"""The folder of the pictures that all questions of a scene share."""
+
+
 def safe_name(name: str) -> str:
     """Return a file name for any text: the text itself where it is harmless, else with a hash.
 
     Different texts give different names, also on file systems that ignore case.
     """
-    if re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,79}", name):
+    if re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,79}", name) and name != SHARED:
         return name
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:10]
-    return re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:40] + "." + digest
+    return "_" + re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:40] + "." + digest
 
 
 def question_file(question_id: str, turn: int, kind: str) -> str:
@@ -41,7 +45,7 @@ def question_file(question_id: str, turn: int, kind: str) -> str:
 
 def scene_file(scene_id: str, kind: str) -> str:
     """Return where a picture that all questions of a scene share lies, relative to the run folder."""
-    return str(PurePosixPath("views", "scenes", safe_name(scene_id), f"0_{kind}.png"))
+    return str(PurePosixPath("views", SHARED, safe_name(scene_id), f"0_{kind}.png"))
 
 
 class Pictures:

@@ -1,0 +1,55 @@
+"""Small runs of the real program with a scripted engine, and what must be equal between two of them."""
+
+import json
+from pathlib import Path
+
+from made_scenes import room, write_ply
+from render_agent.config import RunConfig
+from render_agent.run_log.folder import RunFolder
+
+SMALL = {"image_size": (96, 72), "engine": "scripted"}
+"""Options that make a run quick."""
+
+
+def make_questions(folder: Path, count: int = 4) -> Path:
+    """Write a scan and `count` questions about it; return the file of questions."""
+    write_ply(folder / "room.ply", *room())
+    rows = []
+    for number in range(count):
+        choice = number % 2
+        rows.append(
+            {
+                "id": number,
+                "dataset": "rooms",
+                "scene_name": "room",
+                "question_type": "object_rel_direction_easy" if choice else "object_counting",
+                "question": "Is the red box left or right?" if choice else "How many box(s) are in this room?",
+                "options": ["A. left", "B. right"] if choice else None,
+                "ground_truth": "B" if choice else "3",
+            }
+        )
+    path = folder / "questions.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def make_config(folder: Path, questions: Path, **options) -> RunConfig:
+    """Return the options of a small run whose run folder lies in `folder`/runs."""
+    given = {"batch": True, "benchmark": str(questions), "output": str(folder / "runs")}
+    return RunConfig(**given | SMALL | options)
+
+
+def transcripts(path: Path) -> dict[str, list[dict]]:
+    """Return what was said, seen and done in every question, without what may differ: time and batches."""
+    kept = ("turn", "views", "messages", "reply", "action", "happened", "camera", "tokens", "finish")
+    found: dict[str, list[dict]] = {}
+    for line in RunFolder(path).lines():
+        if line["error"] is None:
+            found.setdefault(line["question_id"], []).append({name: line[name] for name in kept})
+    return found
+
+
+def outcome(path: Path) -> dict:
+    """Return the results of a run without its totals of time and work."""
+    results = RunFolder(path).results()
+    return {name: value for name, value in results.items() if name != "totals"}

@@ -1,0 +1,51 @@
+import string
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from render_agent.errors import RunLogError
+from render_agent.run_log.pictures import Pictures, question_file, safe_name
+
+
+@given(st.text())
+def test_a_name_is_one_harmless_path_part(name):
+    safe = safe_name(name)
+    assert 0 < len(safe) < 120
+    assert set(safe) <= set(string.ascii_letters + string.digits + "-_.")
+    assert not safe.startswith(".")
+
+
+@given(st.text(), st.text())
+def test_different_names_stay_different_even_without_case(one, other):
+    if one != other:
+        assert safe_name(one).lower() != safe_name(other).lower()
+
+
+def test_usual_ids_are_kept():
+    assert question_file("4712", 3, "ego") == "views/4712/3_ego.png"
+    assert question_file("../../etc", 0, "top").startswith("views/_-etc.")
+    assert question_file("scenes", 0, "top") != "views/scenes/0_top.png"
+
+
+def test_what_is_kept_is_what_is_read_back(tmp_path):
+    rng = np.random.default_rng(0)
+    shown = rng.integers(0, 256, (48, 64, 3), dtype=np.uint8)
+    pictures = Pictures(tmp_path)
+    pictures.keep("views/a/0_ego.png", shown).result()
+    assert np.array_equal(np.asarray(pictures.get("views/a/0_ego.png")), shown)
+    pictures.close()
+    assert np.array_equal(np.asarray(Pictures(tmp_path).get("views/a/0_ego.png")), shown)
+
+
+def test_a_lost_picture_is_named(tmp_path):
+    with pytest.raises(RunLogError, match="views/a/0_ego.png"):
+        Pictures(tmp_path).get("views/a/0_ego.png")
+
+
+def test_a_picture_that_cannot_be_written_is_a_clear_error(tmp_path):
+    (tmp_path / "views").write_text("in the way")
+    written = Pictures(tmp_path).keep("views/a/0_ego.png", np.zeros((4, 4, 3), np.uint8))
+    with pytest.raises(RunLogError, match="cannot write"):
+        written.result()
