@@ -1,0 +1,137 @@
+"""Finds a model by its name, on the hub or on disk, before anything heavy is imported."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from render_agent.engines.weight_files import fingerprint, weight_files
+from render_agent.errors import SetupError, UsageError
+
+WAY_OUT = "name a directory that holds the model, or use --engine scripted"
+HUB_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class FoundModel:
+    """Where a model lies.
+
+    source and commit: what `from_pretrained` takes as name and revision. folder: the directory of
+    its files, None where the hub will be asked for them. config: its config.json.
+    """
+
+    source: str
+    commit: str | None
+    folder: Path | None
+    config: Mapping[str, Any]
+
+
+def find_model(model: str, revision: str | None = None) -> FoundModel:
+    """Return where a directory or a hub name leads, without loading or fetching weights.
+
+    SetupError where there is no such model, where its weights are not whole, or where it takes no
+    pictures.
+    """
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        if revision is not None:
+            raise UsageError(f"--revision belongs to a hub name, and {model} is a directory")
+        found = FoundModel(str(folder), None, folder, _read_config(folder / "config.json", model))
+    elif folder.exists() or model.startswith((".", "/", "~")) or model.count("/") > 1:
+        wrong = "is a file, not" if folder.exists() else "is not"
+        raise SetupError(f"{model} {wrong} a directory: {WAY_OUT}")
+    else:
+        found = _find_on_hub(model, revision)
+    if found.folder is not None:
+        weight_files(found.folder)
+    if not takes_pictures(found.config):
+        raise SetupError(
+            f"{model} is a {found.config.get('model_type', 'model')} without a vision part: name a"
+            " vision-language model such as Qwen/Qwen3-VL-8B-Instruct"
+        )
+    return found
+
+
+def describe_model(model: str, revision: str | None = None) -> dict[str, Any]:
+    """Return what identifies a model and the libraries that run it, as `find_model` sees them.
+
+    `revision` is the hub's commit; `weights` a fingerprint of a directory's files.
+    """
+    return describe_found(find_model(model, revision))
+
+
+def describe_found(found: FoundModel) -> dict[str, Any]:
+    """Return what `describe_model` returns, of a model that was found before."""
+    local = found.folder if found.commit is None else None
+    return {
+        "revision": found.commit,
+        "weights": None if local is None else f"sha256:{fingerprint(local)}",
+        "model_type": found.config.get("model_type"),
+        "transformers": version("transformers"),
+        "torch": version("torch"),
+    }
+
+
+def takes_pictures(config: Mapping[str, Any]) -> bool:
+    """Whether a config.json may be a vision-language model's; False where it plainly is not."""
+    if any(name.startswith(("vision", "vq", "visual")) for name in config):
+        return True
+    architectures = config.get("architectures") or []
+    return not any(name.endswith(("ForCausalLM", "LMHeadModel")) for name in architectures)
+
+
+def _find_on_hub(name: str, revision: str | None) -> FoundModel:
+    from huggingface_hub import HfApi, constants, errors, hf_hub_download
+
+    wanted = f"{name} at revision {revision}" if revision else name
+    if constants.HF_HUB_OFFLINE:
+        return _find_in_cache(name, revision, "HF_HUB_OFFLINE is set")
+    try:
+        commit = HfApi().model_info(name, revision=revision, timeout=HUB_SECONDS).sha
+        config = Path(hf_hub_download(name, "config.json", revision=commit))
+    except errors.GatedRepoError as error:
+        raise SetupError(
+            f"{name} is gated: accept its terms on its page at huggingface.co and log in with"
+            f" `hf auth login`, or {WAY_OUT}"
+        ) from error
+    except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError) as error:
+        raise SetupError(
+            f"the hub knows no {wanted}, and no directory has that name: check the name, {WAY_OUT}"
+        ) from error
+    except errors.HFValidationError as error:
+        raise SetupError(f"{name!r} is neither a directory nor a hub name: {WAY_OUT}") from error
+    except errors.EntryNotFoundError as error:
+        raise SetupError(f"{wanted} has no config.json on the hub: {WAY_OUT}") from error
+    except (OSError, errors.HTTPError):
+        return _find_in_cache(name, revision, "the hub cannot be reached")
+    return FoundModel(name, commit, None, _read_config(config, name))
+
+
+def _find_in_cache(name: str, revision: str | None, why: str) -> FoundModel:
+    """Return a model that was fetched before; its folder is named by its commit."""
+    from huggingface_hub import errors, try_to_load_from_cache
+
+    try:
+        config = try_to_load_from_cache(name, "config.json", revision=revision)
+    except errors.HFValidationError as error:
+        raise SetupError(f"{name!r} is neither a directory nor a hub name: {WAY_OUT}") from error
+    if not isinstance(config, str):
+        raise SetupError(f"{name} is not on this machine and {why}: {WAY_OUT}")
+    folder = Path(config).parent
+    return FoundModel(str(folder), folder.name, folder, _read_config(Path(config), name))
+
+
+def _read_config(file: Path, model: str) -> dict[str, Any]:
+    try:
+        config = json.loads(file.read_text("utf-8"))
+    except FileNotFoundError as error:
+        raise SetupError(f"{model} holds no model: it has no config.json; {WAY_OUT}") from error
+    except (OSError, ValueError) as error:
+        raise SetupError(f"{file} cannot be read ({error}): fetch the model again") from error
+    if not isinstance(config, dict):
+        raise SetupError(f"{file} is no model's configuration: fetch the model again")
+    return config

@@ -1,0 +1,89 @@
+"""The files of weights in a model's directory, checked and identified without reading them whole."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from render_agent.errors import SetupError
+
+INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
+SINGLES = ("model.safetensors", "pytorch_model.bin")
+SAMPLES = 16
+SAMPLE_BYTES = 1 << 16
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """Return the files that hold a model's weights, in order.
+
+    SetupError where there are none, where one that the index names is missing, or where a
+    safetensors file is cut off or none.
+    """
+    for index in INDEXES:
+        if (folder / index).is_file():
+            files = [folder / name for name in _indexed(folder / index)]
+            break
+    else:
+        files = [folder / name for name in SINGLES if (folder / name).is_file()][:1]
+    if not files:
+        raise SetupError(
+            f"{folder} holds no weights (model.safetensors, or an index of several such files):"
+            " fetch the model again, or use --engine scripted"
+        )
+    for file in files:
+        if not file.is_file():
+            raise SetupError(f"{file} is missing although the index names it: fetch it again")
+        if file.suffix == ".safetensors":
+            _check_whole(file)
+    return files
+
+
+def fingerprint(folder: Path) -> str:
+    """Return a SHA-256 that tells one model's weights from another's, in milliseconds.
+
+    It covers config.json, and of every weight file its name, its size and samples spread over it,
+    all of it where it is small. SetupError as `weight_files`.
+    """
+    digest = hashlib.sha256((folder / "config.json").read_bytes())
+    for file in weight_files(folder):
+        size = file.stat().st_size
+        digest.update(f"{file.name} {size}".encode())
+        step = max(SAMPLE_BYTES, size // SAMPLES)
+        with file.open("rb") as stream:
+            for start in range(0, size, step):
+                stream.seek(start)
+                digest.update(stream.read(SAMPLE_BYTES))
+    return digest.hexdigest()
+
+
+def _indexed(index: Path) -> list[str]:
+    try:
+        return sorted(set(json.loads(index.read_text("utf-8"))["weight_map"].values()))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SetupError(f"{index} is no index of weights: fetch it again") from error
+
+
+def _check_whole(file: Path) -> None:
+    """Compare a safetensors file's size with its header.
+
+    Source: the format's description, https://github.com/huggingface/safetensors#format: eight bytes
+    with the header's length, little endian, the header as JSON, then the tensors.
+    """
+    size = file.stat().st_size
+    with file.open("rb") as stream:
+        length = int.from_bytes(stream.read(8), "little")
+        try:
+            if length > size - 8:
+                raise ValueError("the header is longer than the file")
+            header = json.loads(stream.read(length))
+            header.pop("__metadata__", None)
+            end = (
+                8 + length + max((entry["data_offsets"][1] for entry in header.values()), default=0)
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise SetupError(
+                f"{file} is no safetensors file (cut off, or a git-lfs pointer): fetch it again"
+            ) from error
+    if end != size:
+        raise SetupError(f"{file} has {size:,} bytes instead of {end:,}: fetch it again")

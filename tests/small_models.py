@@ -1,0 +1,165 @@
+"""Real Qwen3-VL classes with small random weights, built offline, for tests of what runs a model.
+
+`initializer_range` is 0.2 and the embeddings are untied: with the published values a model of this
+size repeats one token whatever it is shown.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from render_agent.engines.torchvision_cure import cure_torchvision
+
+CHAT_TEMPLATE = """\
+{%- for message in messages -%}
+    {{- '<|im_start|>' + message.role + '\\n' -}}
+    {%- if message.content is string -%}
+        {{- message.content -}}
+    {%- else -%}
+        {%- for piece in message.content -%}
+            {%- if piece.type == 'image' -%}
+                {{- '<|vision_start|><|image_pad|><|vision_end|>' -}}
+            {%- elif piece.type == 'text' -%}
+                {{- piece.text -}}
+            {%- endif -%}
+        {%- endfor -%}
+    {%- endif -%}
+    {{- '<|im_end|>\\n' -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+    {{- '<|im_start|>assistant\\n' -}}
+{%- endif -%}
+"""
+"""Gives the same text as the published template of Qwen3-VL-Instruct, without tools and videos."""
+
+SPECIAL_TOKENS = (
+    "<|endoftext|> <|im_start|> <|im_end|> <|object_ref_start|> <|object_ref_end|> <|box_start|>"
+    " <|box_end|> <|quad_start|> <|quad_end|> <|vision_start|> <|vision_end|> <|vision_pad|>"
+    " <|image_pad|> <|video_pad|>"
+).split()
+
+MERGES = (
+    "t h|th e|i n|a n|e r|r e|o n|a t|e n|o r|i s|i t|a r|e s|o u|in g|Ġ the|Ġ a|Ġ t|Ġ i|Ġ o|Ġ w"
+    "|Ġ s|Ġ c|Ġ is|Ġ in|an d|Ġ and|Ġ m|v i|vi e|vie w|d o|do n|don e|an s|ans w|answ er|t r|tr u"
+    "|tru e|f a|l s|fa ls|fals e"
+).split("|")
+"""Joined pairs of byte-level symbols, earlier ones first."""
+
+
+def small_qwen3_vl(directory: Path, seed: int = 0, tokenizer: Any = None) -> Path:
+    """Write a Qwen3-VL of some 0.4 million float32 weights and its processor; return the directory.
+
+    A picture of 32 × 32 pixels is one token, and pictures are left as small as they are. tokenizer:
+    one that has Qwen's special tokens; by default a byte-level one of about 320 tokens.
+    """
+    import torch
+
+    cure_torchvision()
+    from transformers import (
+        Qwen2VLImageProcessor,
+        Qwen3VLForConditionalGeneration,
+        Qwen3VLProcessor,
+        Qwen3VLVideoProcessor,
+    )
+
+    tokenizer = tokenizer or small_tokenizer()
+    sizes = {"patch_size": 16, "temporal_patch_size": 2, "merge_size": 2}
+    norm = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+    processor = Qwen3VLProcessor(
+        Qwen2VLImageProcessor(
+            size={"shortest_edge": 32 * 32, "longest_edge": 4096 * 4096}, **sizes, **norm
+        ),
+        tokenizer,
+        Qwen3VLVideoProcessor(**sizes, **norm),
+        chat_template=CHAT_TEMPLATE,
+    )
+    processor.save_pretrained(directory)
+    generator_state = torch.get_rng_state()
+    torch.manual_seed(seed)
+    model = Qwen3VLForConditionalGeneration(small_config(tokenizer)).eval()
+    torch.set_rng_state(generator_state)
+    ends = [tokenizer.convert_tokens_to_ids(word) for word in ("<|im_end|>", "<|endoftext|>")]
+    published = {"do_sample": True, "temperature": 0.7, "top_p": 0.8, "top_k": 20}
+    model.generation_config.update(eos_token_id=ends, pad_token_id=ends[1], **published)
+    model.save_pretrained(directory)
+    return directory
+
+
+def small_config(tokenizer: Any) -> Any:
+    """Return the configuration of the small model for a tokenizer with Qwen's special tokens."""
+    from transformers import Qwen3VLConfig
+
+    token = tokenizer.convert_tokens_to_ids
+    return Qwen3VLConfig(
+        text_config={
+            "vocab_size": len(tokenizer),
+            "hidden_size": 64,
+            "intermediate_size": 128,
+            "num_hidden_layers": 4,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "head_dim": 32,
+            "max_position_embeddings": 32768,
+            "initializer_range": 0.2,
+            "tie_word_embeddings": False,
+            "rope_parameters": {
+                "rope_type": "default",
+                "rope_theta": 5e6,
+                "mrope_section": [8, 4, 4],
+                "mrope_interleaved": True,
+            },
+            "bos_token_id": token("<|endoftext|>"),
+            "eos_token_id": token("<|im_end|>"),
+        },
+        vision_config={
+            "depth": 3,
+            "hidden_size": 32,
+            "intermediate_size": 64,
+            "num_heads": 2,
+            "patch_size": 16,
+            "spatial_merge_size": 2,
+            "temporal_patch_size": 2,
+            "num_position_embeddings": 256,
+            "out_hidden_size": 64,
+            "deepstack_visual_indexes": [0, 1, 2],
+            "initializer_range": 0.2,
+        },
+        image_token_id=token("<|image_pad|>"),
+        video_token_id=token("<|video_pad|>"),
+        vision_start_token_id=token("<|vision_start|>"),
+        vision_end_token_id=token("<|vision_end|>"),
+        tie_word_embeddings=False,
+    )
+
+
+def small_tokenizer() -> Any:
+    """Return a byte-level BPE tokenizer of about 320 tokens with Qwen's special ones."""
+    from tokenizers.pre_tokenizers import ByteLevel
+    from transformers import Qwen2Tokenizer
+
+    symbols = sorted(ByteLevel.alphabet()) + [merge.replace(" ", "") for merge in MERGES]
+    tokenizer = Qwen2Tokenizer(
+        vocab={symbol: number for number, symbol in enumerate(symbols)},
+        merges=[tuple(merge.split(" ")) for merge in MERGES],
+        eos_token="<|im_end|>",
+    )
+    tokenizer.add_special_tokens({"additional_special_tokens": SPECIAL_TOKENS})
+    return tokenizer
+
+
+def published_tokenizer(directory: Path) -> Any:
+    """Return the tokenizer of Qwen3-VL as published, without the text-only template beside it."""
+    from transformers import Qwen2Tokenizer
+
+    tokenizer = Qwen2Tokenizer.from_pretrained(directory, local_files_only=True)
+    tokenizer.chat_template = None
+    return tokenizer
+
+
+def rewrite_json(file: Path, **changes: Any) -> None:
+    """Change entries of a JSON file; None removes one."""
+    entries = json.loads(file.read_text("utf-8")) | changes
+    kept = {name: value for name, value in entries.items() if value is not None}
+    file.write_text(json.dumps(kept), "utf-8")
