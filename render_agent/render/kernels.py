@@ -1,0 +1,52 @@
+"""How the rasteriser's inner loops are compiled, and where the compiled code is kept.
+
+The compiled code is kept in the user's cache (`NUMBA_CACHE_DIR` overrides the place), in a folder
+named after the sources of the kernels: numba notices that a kernel's own file changed, but not
+that a function which it calls in another file did. Where no folder can be written, every process
+compiles anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+SOURCES = ("kernels.py", "morton.py", "blocks.py", "zbuffer.py", "splats.py", "spacing.py")
+
+
+def cache_folder() -> Path | None:
+    """Return the folder where compiled kernels are kept; None where none can be written."""
+    if numba.config.CACHE_DIR:
+        return Path(numba.config.CACHE_DIR)
+    sources = b"".join(Path(__file__).with_name(name).read_bytes() for name in SOURCES)
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
+    folder = Path(home) / "render_agent" / f"numba-{hashlib.sha256(sources).hexdigest()[:12]}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return folder if os.access(folder, os.W_OK) else None
+
+
+FOLDER = cache_folder()
+if FOLDER is not None:
+    numba.config.CACHE_DIR = str(FOLDER)
+
+
+def kernel(function: Function) -> Function:
+    """Compile `function` for this processor; it runs without the interpreter's lock.
+
+    Floating point keeps its exact order (no fastmath), so that every thread and run gives the
+    same bits, and division follows IEEE 754, as in numpy.
+    """
+    compiled = numba.njit(
+        nogil=True, cache=FOLDER is not None, fastmath=False, error_model="numpy"
+    )(function)
+    return cast(Function, compiled)

@@ -1,0 +1,47 @@
+"""From a camera to the one matrix that the kernels draw with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from render_agent.camera import Camera, FloatArray, MapCamera
+from render_agent.render.seam import NEAR
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """A camera and a picture size as the kernels need them.
+
+    matrix: (4, 4) float64, takes (x, y, z, 1) in metres, world frame, to (u w, v w, w, depth): the
+    homogeneous pixel and the depth in metres. perspective: whether w is the depth; otherwise w is
+    1. near: metres; nothing of a smaller depth is drawn.
+    """
+
+    matrix: FloatArray
+    perspective: bool
+    near: float
+
+
+def projection(camera: Camera | MapCamera, width: int, height: int) -> Projection:
+    """Return the projection of `camera` for a picture of `width` × `height` pixels."""
+    if isinstance(camera, MapCamera):
+        return Projection(_map_matrix(camera, width, height), False, 0.0)
+    turn = camera.pose[:3, :3].T
+    local = np.column_stack([turn, -turn @ np.asarray(camera.position)])
+    matrix = np.vstack([camera.intrinsics(width, height) @ local, local[2]])
+    return Projection(np.ascontiguousarray(matrix), True, NEAR)
+
+
+def _map_matrix(camera: MapCamera, width: int, height: int) -> FloatArray:
+    scale = 1 / camera.metres_per_pixel
+    x, y = camera.centre
+    return np.array(
+        [
+            [scale, 0, 0, width / 2 - x * scale],
+            [0, -scale, 0, height / 2 + y * scale],
+            [0, 0, 0, 1],
+            [0, 0, -1, camera.height],
+        ]
+    )

@@ -1,0 +1,252 @@
+"""Drawing triangles into a depth buffer, and colouring what is seen.
+
+The buffer keeps for each pixel a key that grows towards the camera (1 / depth in perspective,
+-depth in a map: both are linear over the picture) and the position of its triangle in block order.
+A triangle covers a pixel when the pixel's centre lies inside: in each row from its left edge up to
+but without its right edge, both computed from the edge's upper end downwards, so that two
+triangles that share an edge leave no pixel out, whatever their order. Equal keys go to the face
+with the lower index in the scene. Colours come afterwards, once for each pixel.
+
+A band is a run of whole rows; bands are drawn independently of each other, so that threads share
+no pixel.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from render_agent.render.kernels import kernel
+
+
+@kernel
+def hidden(keys: Any, top: Any, bottom: Any, left: Any, right: Any, key: Any) -> Any:
+    """Return whether all pixels of the rectangle already show something nearer than `key`."""
+    limit = np.float32(key + 1e-6 * abs(key))
+    for row in range(top, bottom):
+        open_pixels = 0
+        for column in range(left, right):
+            open_pixels += keys[row, column] <= limit
+        if open_pixels:
+            return False
+    return True
+
+
+@kernel
+def _project(vertices: Any, first: Any, last: Any, m: Any, perspective: Any, out: Any) -> Any:
+    """Write u, v, key and depth of vertices first … last-1 into the rows of `out`."""
+    for i in range(last - first):
+        x = np.float64(vertices[0, first + i])
+        y = np.float64(vertices[1, first + i])
+        z = np.float64(vertices[2, first + i])
+        hu = m[0, 0] * x + m[0, 1] * y + m[0, 2] * z + m[0, 3]
+        hv = m[1, 0] * x + m[1, 1] * y + m[1, 2] * z + m[1, 3]
+        depth = m[3, 0] * x + m[3, 1] * y + m[3, 2] * z + m[3, 3]
+        scale = 1.0 / depth if perspective else 1.0
+        out[0, i] = hu * scale
+        out[1, i] = hv * scale
+        out[2, i] = scale if perspective else -depth
+        out[3, i] = depth
+
+
+@kernel
+def _fill(
+    x0: Any, y0: Any, k0: Any, x1: Any, y1: Any, k1: Any, x2: Any, y2: Any, k2: Any,
+    face: Any, order: Any, first_row: Any, last_row: Any, keys: Any, nearest: Any,
+) -> Any:  # fmt: skip
+    """Draw one triangle of corners (pixels, key) into rows first_row … last_row-1."""
+    if y1 < y0:
+        x0, y0, k0, x1, y1, k1 = x1, y1, k1, x0, y0, k0
+    if y2 < y1:
+        x1, y1, k1, x2, y2, k2 = x2, y2, k2, x1, y1, k1
+        if y1 < y0:
+            x0, y0, k0, x1, y1, k1 = x1, y1, k1, x0, y0, k0
+    top = np.int64(np.ceil(max(y0, np.float64(first_row)) - 0.5))
+    bottom = np.int64(np.ceil(min(y2, np.float64(last_row)) - 0.5))
+    if top >= bottom:
+        return
+    width = np.float64(keys.shape[1])
+    long_slope = (x2 - x0) / (y2 - y0)
+    upper_slope = (x1 - x0) / (y1 - y0)
+    lower_slope = (x2 - x1) / (y2 - y1)
+    area = (x1 - x0) * (y2 - y0) - (x2 - x0) * (y1 - y0)
+    if area == 0.0:
+        return
+    ku = ((k1 - k0) * (y2 - y0) - (k2 - k0) * (y1 - y0)) / area
+    kv = ((k2 - k0) * (x1 - x0) - (k1 - k0) * (x2 - x0)) / area
+    low = min(k0, k1, k2)
+    high = max(k0, k1, k2)
+    for row in range(top, bottom):
+        y = row + 0.5
+        xa = x0 + (y - y0) * long_slope
+        xb = x0 + (y - y0) * upper_slope if y < y1 else x1 + (y - y1) * lower_slope
+        left = np.int64(np.ceil(max(min(xa, xb), 0.0) - 0.5))
+        right = np.int64(np.ceil(min(max(xa, xb), width) - 0.5))
+        start = k0 + (y - y0) * kv + (0.5 - x0) * ku
+        for column in range(left, right):
+            key = np.float32(min(max(start + column * ku, low), high))
+            seen = keys[row, column]
+            if key > seen:
+                keys[row, column] = key
+                nearest[row, column] = face
+            elif key == seen and order[face] < order[nearest[row, column]]:
+                nearest[row, column] = face
+
+
+@kernel
+def _corner(vertices: Any, vertex: Any, m: Any, out: Any) -> Any:
+    """Write the homogeneous pixel (u w, v w, w) and the depth of one vertex into `out`."""
+    x = np.float64(vertices[0, vertex])
+    y = np.float64(vertices[1, vertex])
+    z = np.float64(vertices[2, vertex])
+    for i in range(4):
+        out[i] = m[i, 0] * x + m[i, 1] * y + m[i, 2] * z + m[i, 3]
+
+
+@kernel
+def _clipped(corners: Any, near: Any, perspective: Any, polygon: Any) -> Any:
+    """Cut a triangle at the near plane; write u, v and key of what is left; return its corners.
+
+    corners: (3, 4) homogeneous pixels and depths. polygon: (4, 3). A cut edge is always computed
+    from its near end, so that both its triangles get the same point.
+    """
+    count = 0
+    for i in range(3):
+        a, b = i, (i + 1) % 3
+        if corners[a, 3] >= near:
+            scale = 1.0 / corners[a, 2]
+            polygon[count, 0] = corners[a, 0] * scale
+            polygon[count, 1] = corners[a, 1] * scale
+            polygon[count, 2] = scale if perspective else -corners[a, 3]
+            count += 1
+        if (corners[a, 3] >= near) != (corners[b, 3] >= near):
+            if corners[a, 3] >= near:
+                a, b = b, a
+            part = (near - corners[a, 3]) / (corners[b, 3] - corners[a, 3])
+            scale = 1.0 / near if perspective else 1.0
+            polygon[count, 0] = (corners[a, 0] + (corners[b, 0] - corners[a, 0]) * part) * scale
+            polygon[count, 1] = (corners[a, 1] + (corners[b, 1] - corners[a, 1]) * part) * scale
+            polygon[count, 2] = scale if perspective else -near
+            count += 1
+    return count
+
+
+@kernel
+def draw_faces(
+    vertices: Any, faces: Any, order: Any, first_vertex: Any, block_size: Any,
+    blocks: Any, rectangles: Any, block_keys: Any, matrix: Any, perspective: Any, near: Any,
+    first_row: Any, last_row: Any, keys: Any, nearest: Any,
+) -> None:  # fmt: skip
+    """Draw the visible blocks, front to back, into one band of the buffer.
+
+    vertices … first_vertex: see MeshBlocks; blocks … block_keys: see Visible; matrix … near: see
+    Projection. keys: (H, W) float32, -inf where nothing is yet. nearest: (H, W) int32, position of
+    the nearest face in block order.
+    """
+    for row in range(first_row, last_row):
+        for column in range(keys.shape[1]):
+            keys[row, column] = -np.inf
+            nearest[row, column] = -1
+    local = np.empty((4, 3 * block_size), np.float64)
+    corners = np.empty((3, 4), np.float64)
+    polygon = np.empty((4, 3), np.float64)
+    width = np.float64(keys.shape[1])
+    band_top, band_bottom = np.float64(first_row), np.float64(last_row)
+    for i in range(len(blocks)):
+        top, bottom = max(rectangles[i, 0], first_row), min(rectangles[i, 1], last_row)
+        left, right = rectangles[i, 2], rectangles[i, 3]
+        if top >= bottom or left >= right:
+            continue
+        if hidden(keys, top, bottom, left, right, block_keys[i]):
+            continue
+        block = blocks[i]
+        base = first_vertex[block]
+        _project(vertices, base, first_vertex[block + 1], matrix, perspective, local)
+        for face in range(block * block_size, min((block + 1) * block_size, len(faces))):
+            a, b, c = faces[face, 0] - base, faces[face, 1] - base, faces[face, 2] - base
+            furthest = max(local[3, a], local[3, b], local[3, c])
+            if furthest < near:
+                continue
+            if min(local[3, a], local[3, b], local[3, c]) >= near:
+                xa, xb, xc = local[0, a], local[0, b], local[0, c]
+                ya, yb, yc = local[1, a], local[1, b], local[1, c]
+                if np.ceil(max(min(ya, yb, yc), band_top) - 0.5) >= np.ceil(
+                    min(max(ya, yb, yc), band_bottom) - 0.5
+                ) or np.ceil(max(min(xa, xb, xc), 0.0) - 0.5) >= np.ceil(
+                    min(max(xa, xb, xc), width) - 0.5
+                ):
+                    continue
+                _fill(
+                    xa, ya, local[2, a], xb, yb, local[2, b], xc, yc, local[2, c],
+                    face, order, first_row, last_row, keys, nearest,
+                )  # fmt: skip
+                continue
+            for corner in range(3):
+                _corner(vertices, faces[face, corner], matrix, corners[corner])
+            for third in range(2, _clipped(corners, near, perspective, polygon)):
+                _fill(
+                    polygon[0, 0], polygon[0, 1], polygon[0, 2],
+                    polygon[third - 1, 0], polygon[third - 1, 1], polygon[third - 1, 2],
+                    polygon[third, 0], polygon[third, 1], polygon[third, 2],
+                    face, order, first_row, last_row, keys, nearest,
+                )  # fmt: skip
+
+
+@kernel
+def _cross(a: Any, b: Any, out: Any) -> Any:
+    out[0] = a[1] * b[2] - a[2] * b[1]
+    out[1] = a[2] * b[0] - a[0] * b[2]
+    out[2] = a[0] * b[1] - a[1] * b[0]
+
+
+@kernel
+def colour_faces(
+    vertices: Any, vertex_colours: Any, faces: Any, order: Any, matrix: Any, perspective: Any,
+    background: Any, first_row: Any, last_row: Any, keys: Any, nearest: Any, colours: Any,
+) -> None:  # fmt: skip
+    """Turn one band of the buffer into a picture, in place.
+
+    colours: (H, W, 3) uint8 is written; keys become depths in metres (inf where nothing is), nearest
+    becomes the scene's face index. With the corners' homogeneous pixels a, b, c and the pixel
+    p = (u, v, 1), the barycentric weight of a is p · (b × c) over the sum of the three: exact in
+    perspective, also for faces that reach behind the camera.
+    """
+    corners = np.empty((3, 4), np.float64)
+    normals = np.empty((3, 3), np.float64)
+    shades = np.empty((3, 3), np.float64)
+    last = -1
+    for row in range(first_row, last_row):
+        for column in range(keys.shape[1]):
+            face = nearest[row, column]
+            if face < 0:
+                keys[row, column] = np.inf
+                for channel in range(3):
+                    colours[row, column, channel] = background[channel]
+                continue
+            if face != last:
+                last = face
+                for corner in range(3):
+                    vertex = faces[face, corner]
+                    _corner(vertices, vertex, matrix, corners[corner])
+                    for channel in range(3):
+                        shades[corner, channel] = np.float64(vertex_colours[vertex, channel])
+                _cross(corners[1], corners[2], normals[0])
+                _cross(corners[2], corners[0], normals[1])
+                _cross(corners[0], corners[1], normals[2])
+            u, v = column + 0.5, row + 0.5
+            wa = normals[0, 0] * u + normals[0, 1] * v + normals[0, 2]
+            wb = normals[1, 0] * u + normals[1, 1] * v + normals[1, 2]
+            wc = normals[2, 0] * u + normals[2, 1] * v + normals[2, 2]
+            sign = 1.0 if wa + wb + wc > 0.0 else -1.0
+            wa, wb, wc = max(wa * sign, 0.0), max(wb * sign, 0.0), max(wc * sign, 0.0)
+            total = wa + wb + wc
+            if total == 0.0:
+                wa = wb = wc = total = 1.0
+            scale = 1.0 / total
+            for channel in range(3):
+                shade = wa * shades[0, channel] + wb * shades[1, channel] + wc * shades[2, channel]
+                colours[row, column, channel] = np.uint8(shade * scale + 0.5)
+            key = keys[row, column]
+            keys[row, column] = np.float32(1.0) / key if perspective else -key
+            nearest[row, column] = order[face]
