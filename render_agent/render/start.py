@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,16 +44,14 @@ def parse_start(text: str) -> Start:
     """Return what `--start` asks for. UsageError where it is neither a word nor a pose."""
     if text in ("best", "middle"):
         return text
-    try:
+    with suppress(ValueError):
         x, y, z, yaw = (float(number) for number in text.split(","))
-    except ValueError:
-        x = math.nan
-    if not math.isfinite(x) or not all(map(math.isfinite, (y, z, yaw))):
-        raise UsageError(
-            f'the start "{text}" is neither best nor middle nor a pose: write x,y,z,yaw in metres'
-            " and degrees, as in 1.5,-0.2,1.6,90"
-        )
-    return (x, y, z), yaw
+        if all(map(math.isfinite, (x, y, z, yaw))):
+            return (x, y, z), yaw
+    raise UsageError(
+        f'the start "{text}" is neither best nor middle nor a pose: write x,y,z,yaw in metres'
+        " and degrees, as in 1.5,-0.2,1.6,90"
+    )
 
 
 def start_camera(

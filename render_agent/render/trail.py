@@ -83,7 +83,7 @@ def draw_trail(image: Image.Image, plot: Plot, stops: Sequence[Stop]) -> None:
     """Draw the stops, oldest first, into the plot of a map; the last is where the camera is now."""
     if not stops:
         return
-    marks = _placed(_gathered(stops, unit(*image.size)), plot)
+    marks = arranged(stops, plot, unit(*image.size))
     part, corner = plot.clipped(image)
     layer = Image.new("RGBA", (part.width * SMOOTH, part.height * SMOOTH), (*PAPER, 0))
     _Shapes(layer, corner, unit(*image.size)).draw(stops, marks)
@@ -118,11 +118,13 @@ def _gathered(stops: Sequence[Stop], scale: float) -> list[Mark]:
     return marks
 
 
-def _placed(marks: list[Mark], plot: Plot) -> list[Mark]:
-    """Give every mark a free spot, the newest first: its place, else the nearest one beside it.
+def arranged(stops: Sequence[Stop], plot: Plot, scale: float) -> list[Mark]:
+    """Return the marks of all stops, the newest first, each at a free spot: its place, else beside it.
 
     A spot must not be nearer to another mark's place than to its own, or it would name that one.
+    Where all spots are taken, a mark stays at its place. scale: as `unit` gives it.
     """
+    marks = _gathered(stops, scale)
     inside = (plot.left, plot.top, plot.right, plot.bottom)
     for index, mark in enumerate(marks):
         taken = [other.box(other.spot) for other in marks[:index]]

@@ -1,0 +1,274 @@
+"""The map agrees with the truth to a pixel: grid, numbers, walls, furniture, camera and trail."""
+
+import gc
+import math
+import weakref
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_rooms import BLUE, CEILING, FLOOR, GREEN, RED, as_cloud, box, mesh, room, where_is
+from PIL import Image
+
+from render_agent.camera import Camera, wrapped
+from render_agent.render.overlay import GRID, GRID_STRENGTH, HERE, PAPER, Plot, write
+from render_agent.render.rasteriser import Rasteriser
+from render_agent.render.section import WALL, mesh_section
+from render_agent.render.storeys import Storeys
+from render_agent.render.top import TopView
+from render_agent.render.trail import Stop, arranged, draw_trail
+
+SIZES = [(640, 480), (1024, 1024), (333, 250)]
+RED_BOX = box((2.85, 0.85, 0), (3.15, 1.15, 0.8), RED)
+
+
+@pytest.fixture(scope="module")
+def renderer():
+    drawing = Rasteriser()
+    yield drawing
+    drawing.close()
+
+
+class Counting:
+    """A renderer that counts what another draws."""
+
+    def __init__(self, renderer):
+        self.renderer, self.drawn = renderer, 0
+
+    def draw(self, *asked):
+        self.drawn += 1
+        return self.renderer.draw(*asked)
+
+
+def read(picture, place, words, size, anchor="mm", reach=7):
+    """Return which of `words`, written at the pixel, looks most like what the picture shows there."""
+    u, v = (math.floor(value) for value in place)
+    left = max(u - (3 * reach if anchor == "rm" else reach), 0)
+    part = np.s_[max(v - reach, 0) : v + reach + 1, left : u + reach + 1]
+
+    def likeness(word):
+        blank = Image.new("RGB", picture.shape[1::-1], PAPER)
+        write(blank, place, word, size, anchor=anchor, edge=None)
+        greys = (Image.fromarray(np.array(image)).convert("L") for image in (blank, picture))
+        return abs(np.corrcoef(*(np.array(grey)[part].ravel() for grey in greys))[0, 1])
+
+    return max(words, key=likeness)
+
+
+def tinted(colour):
+    return np.rint(np.array(colour) * (1 - GRID_STRENGTH) + np.array(GRID) * GRID_STRENGTH)
+
+
+def lines(row, colour):
+    """Return the indices at which a row of pixels is the floor's colour with the grid over it."""
+    return np.flatnonzero((row == tinted(colour)).all(axis=1))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_grid_lines_run_through_the_pixels_that_show_whole_metres(renderer, size):
+    floor = mesh([box((-4.3, -3.1, -0.1), (5.2, 4.4, 0), FLOOR)])
+    picture, camera = TopView(renderer, size).draw(floor, None, ())
+    whole = np.arange(-9.0, 10.0)
+    nothing = np.zeros_like(whole)
+    u = camera.project(np.column_stack([whole, nothing, nothing]), *size)[0][:, 0]
+    v = camera.project(np.column_stack([nothing, whole, nothing]), *size)[0][:, 1]
+    between_u, between_v = int((u[9] + u[10]) / 2), int((v[9] + v[10]) / 2)
+    seen_u = lines(picture[between_v], FLOOR)
+    seen_v = lines(picture[:, between_u], FLOOR)
+    step = round(float(np.diff(seen_u).mean()) * camera.metres_per_pixel)
+    assert step in (1, 2)
+    assert seen_u.tolist() == [
+        math.floor(p) for x, p in zip(whole, u, strict=True) if -4.3 < x < 5.2 and x % step == 0
+    ]
+    assert seen_v.tolist() == [
+        math.floor(p)
+        for y, p in zip(whole[::-1], v[::-1], strict=True)
+        if -3.1 < y < 4.4 and y % step == 0
+    ]
+
+
+def test_a_box_stands_where_the_numbers_on_the_axes_say(renderer):
+    size = 640, 480
+    picture, _ = TopView(renderer, size).draw(room(RED_BOX), None, ())
+    plot = Plot.inside(*size)
+    red = where_is(picture, RED, 60)
+    across, upwards = lines(picture[400], FLOOR) + 0.5, lines(picture[:, 480], FLOOR) + 0.5
+    words = [str(number) for number in range(-3, 8)]
+    x = [int(read(picture, (u, plot.bottom + 12), words, 15)) for u in across]
+    y = [int(read(picture, (plot.left - 7, v), words, 15, "rm")) for v in upwards]
+    assert x == list(range(0, 5))
+    assert y == list(range(2, -2, -1))
+    centre_x, centre_y = (
+        np.polyval(np.polyfit(across, x, 1), red[:, 0].mean()),
+        np.polyval(np.polyfit(upwards, y, 1), red[:, 1].mean()),
+    )
+    pixel = 1 / np.diff(across).mean()
+    assert centre_x == pytest.approx(3.0, abs=pixel)
+    assert centre_y == pytest.approx(1.0, abs=pixel)
+    assert np.ptp(red, axis=0) + 1 == pytest.approx([0.3 / pixel] * 2, abs=2)
+
+
+@pytest.mark.parametrize("yaw", [0, 45, 90, 180, -90, -150])
+def test_the_wedge_points_where_the_camera_looks(renderer, yaw):
+    top = TopView(renderer, (640, 480))
+    picture, shown = top.draw(room(), Camera((2.0, 0.3, 1.6), yaw), ())
+    place = shown.project(np.array([[2.0, 0.3, 1.6]]), 640, 480)[0][0]
+    u, v = (where_is(picture, HERE, 20) - place).mean(axis=0)
+    assert wrapped(math.degrees(math.atan2(-v, u)) - yaw) == pytest.approx(0, abs=2)
+
+
+def test_the_wedge_is_as_wide_as_the_field_of_view(renderer):
+    top = TopView(renderer, (640, 480))
+    camera = Camera((2.0, 0.3, 1.6), 90)
+    picture, shown = top.draw(room(), camera, ())
+    place = shown.project(np.array([camera.position]), 640, 480)[0][0]
+    away = where_is(picture, HERE, 20) - place
+    away = away[np.hypot(*away.T) > 30]
+    angles = np.degrees(np.arctan2(-away[:, 1], away[:, 0]))
+    assert np.ptp(angles) == pytest.approx(camera.horizontal_fov(640, 480), abs=4)
+
+
+def test_stops_are_numbered_at_their_places(renderer):
+    spots = [(0, -1.5), (4, -1.5), (4, 2), (2, 2), (0, 2), (0, 0.3), (2, 0.3), (4, 0.3)]
+    trail = [Camera((x, y, 1.6), 90) for x, y in spots]
+    picture, shown = TopView(renderer, (640, 480)).draw(room(), trail[-1], trail[:-1])
+    for number, camera in enumerate(trail, 1):
+        place = shown.project(np.array([camera.position]), 640, 480)[0][0]
+        height = 15 if number == len(trail) else 13
+        assert read(picture, place, [str(n) for n in range(1, 10)], height, reach=5) == str(number)
+    assert (
+        TopView(renderer, (640, 480)).draw(room(), trail[-1], trail)[0].tobytes()
+        == picture.tobytes()
+    )
+
+
+def test_older_stops_are_lighter():
+    image = Image.new("RGB", (640, 480), (90, 90, 90))
+    stops = [Stop(n, (60.0 * n, 240.0), 90, 75) for n in range(1, 9)]
+    draw_trail(image, Plot.inside(640, 480), stops)
+    discs = [image.getpixel((60 * n - 6, 242)) for n in range(1, 8)]
+    brightness = [sum(disc) for disc in discs]
+    assert brightness == sorted(brightness, reverse=True)
+    assert len(set(brightness)) == 7
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.floats(60, 620), st.floats(40, 440), st.floats(-180, 180)),
+        min_size=1,
+        max_size=9,
+    )
+)
+def test_every_number_is_there_once_and_none_hides_another(poses):
+    stops = [Stop(n, (u, v), yaw, 75) for n, (u, v, yaw) in enumerate(poses, 1)]
+    marks = arranged(stops, Plot.inside(640, 480), 1.0)
+    assert sorted(s.number for mark in marks for s in mark.stops) == list(range(1, len(stops) + 1))
+    boxes = [mark.box(mark.spot) for mark in marks]
+    for index, a in enumerate(boxes):
+        for b in boxes[:index]:
+            assert a[0] >= b[2] or b[0] >= a[2] or a[1] >= b[3] or b[1] >= a[3]
+
+
+def test_stops_at_one_place_share_a_disc():
+    numbers = [1, 2, 3, 5, 7, 8]
+    stops = [
+        Stop(n, (300.0, 200.0) if n in numbers else (100.0, 40.0 * n), 0, 75) for n in range(1, 9)
+    ]
+    words = {mark.words for mark in arranged(stops, Plot.inside(640, 480), 1.0)}
+    assert words == {"1-3,5,7,8", "4", "6"}
+
+
+@pytest.mark.parametrize("shape", ["mesh", "cloud"])
+def test_the_ceiling_is_cut_away_and_table_tops_stay(renderer, shape):
+    scene = room(box((1.4, -0.4, 0.7), (2.6, 0.4, 0.75), GREEN), RED_BOX)
+    if shape == "cloud":
+        scene = as_cloud(scene)
+    picture, shown = TopView(renderer, (640, 480)).draw(scene, None, ())
+    assert not len(where_is(picture, CEILING, 40))
+    corners = shown.project(np.array([[1.4, -0.4, 0.75], [2.6, 0.4, 0.75]]), 640, 480)[0]
+    table = where_is(picture, GREEN, 30)
+    wanted = np.array(
+        [corners[:, 0].min(), corners[:, 1].min(), corners[:, 0].max(), corners[:, 1].max()]
+    )
+    found = np.array([*(table.min(axis=0) - 0.5), *(table.max(axis=0) + 0.5)])
+    assert np.abs(found - wanted).max() <= (1 if shape == "mesh" else 3.5)
+
+
+def test_walls_are_dark_where_they_are_cut(renderer):
+    picture, shown = TopView(renderer, (640, 480)).draw(room(), None, ())
+    face, _ = shown.project(
+        np.array([[-1, 0.5, 0], [5, 0.5, 0], [2.5, -2, 0], [2.5, 2.5, 0]]), 640, 480
+    )
+    for u, v in np.floor(face).astype(int):
+        assert (
+            np.abs(picture[v - 1 : v + 2, u - 1 : u + 2].astype(int) - WALL).max(axis=2).min() < 25
+        )
+
+
+def test_the_section_of_a_box_is_its_outline():
+    scene = mesh([box((1, 2, 0), (3, 5, 2), BLUE)])
+    ends = mesh_section(scene, 1.3)
+    assert np.allclose(ends[..., 2], 1.3)
+    assert np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1).sum() == pytest.approx(10)
+    assert (
+        np.isclose(ends[..., :2], [1, 2]).any(axis=-1).sum()
+        + np.isclose(ends[..., :2], [3, 5]).any(axis=-1).sum()
+        >= ends[..., 0].size
+    )
+    assert len(mesh_section(scene, 2.5)) == 0
+
+
+def test_the_cut_follows_the_ceiling_the_scan_and_the_storey():
+    storeys = Storeys()
+    assert storeys.cut(room(ceiling=2.7), None) == 2.0
+    assert storeys.cut(room(ceiling=2.2), None) == pytest.approx(1.85)
+    low_scan = mesh([box((0, 0, 0), (2, 2, 1.2), BLUE)], ceiling=1.2)
+    assert storeys.cut(low_scan, None) == 2.0
+
+
+@pytest.mark.parametrize("shape", ["mesh", "cloud"])
+def test_each_storey_of_a_house_has_its_map(renderer, shape):
+    slabs = [
+        box((0, 0, z - 0.1), (6, 5, z), colour)
+        for z, colour in ((0, FLOOR), (3, GREEN), (6, CEILING))
+    ]
+    below = box((1, 1, 0), (2, 2, 0.5), RED)
+    above = box((4, 3, 3), (5, 4, 3.5), BLUE)
+    house = mesh([*slabs, below, above], ceiling=5.9)
+    if shape == "cloud":
+        house = as_cloud(house, 0.03)
+    top = TopView(renderer, (640, 480))
+    ground, _ = top.draw(house, Camera((3, 2.5, 1.6)), ())
+    upper, _ = top.draw(house, Camera((3, 2.5, 4.6)), ())
+    assert len(where_is(ground, RED, 60))
+    assert not len(where_is(ground, GREEN, 30))
+    assert len(where_is(upper, GREEN, 30))
+    assert not len(where_is(upper, RED, 30))
+    assert top.draw(house, None, ())[1] == top.draw(house, Camera((3, 2.5, 1.0)), ())[1]
+
+
+def test_the_floor_plan_is_drawn_once_and_goes_with_its_scene(renderer):
+    counting = Counting(renderer)
+    top = TopView(counting, (640, 480))
+    scene = room(RED_BOX)
+    first, _ = top.draw(scene, Camera((1, 0, 1.6)), ())
+    top.draw(scene, Camera((3, 0, 1.6), 70), [Camera((1, 0, 1.6))])
+    again, _ = top.draw(scene, Camera((1, 0, 1.6)), ())
+    assert counting.drawn == 1
+    assert first.tobytes() == again.tobytes()
+    gone = weakref.ref(scene)
+    del scene
+    gc.collect()
+    assert gone() is None
+
+
+@pytest.mark.parametrize(("side", "step"), [(3.0, 1), (12.0, 1), (60.0, 5), (0.8, 0.1)])
+def test_the_grid_suits_the_size_of_the_scene(renderer, side, step):
+    floor = mesh([box((0, 0, -0.1), (side, side, 0), FLOOR)])
+    picture, camera = TopView(renderer, (640, 480)).draw(floor, None, ())
+    row = int(camera.project(np.array([[0, side * 0.47, 0]]), 640, 480)[0][0, 1])
+    rows = [lines(picture[row + offset], FLOOR) for offset in (0, 3)]
+    gaps = np.diff(min(rows, key=len)) * camera.metres_per_pixel
+    assert gaps == pytest.approx(step, abs=2 * camera.metres_per_pixel)
