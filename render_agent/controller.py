@@ -187,6 +187,7 @@ class PhaseController:
             reply=reply.text,
             action=action,
             happened=response.happened,
+            stood=look.camera,
             camera=response.camera,
             tokens=reply.tokens,
             seconds=Seconds(look.seconds, max(0.0, waited), reply.seconds),

@@ -6,7 +6,7 @@ import hashlib
 import os
 import platform
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
@@ -17,6 +17,7 @@ from render_agent.chat import Message
 from render_agent.config import AUTO, CHANGEABLE, RunConfig, absolute_paths
 from render_agent.controller import Observer, PhaseController, Sampling
 from render_agent.engines.choose import describe_engine, make_engine
+from render_agent.engines.seam import Engine
 from render_agent.errors import SetupError, UsageError
 from render_agent.look import Looker
 from render_agent.prompt import Prompt
@@ -28,6 +29,8 @@ from render_agent.run_log.pictures import Pictures
 from render_agent.run_log.results import results, table
 from render_agent.scene.cache import SceneCache
 from render_agent.state import Question, QuestionState
+
+MakeEngine = Callable[[RunConfig, Sequence[Question]], Engine]
 
 PACKAGES = ("numpy", "numba", "scipy", "torch", "transformers", "open3d", "open3d-cpu", "trimesh", "pyrender", "pillow")  # fmt: skip
 """Packages whose versions a run records."""
@@ -53,9 +56,10 @@ class Run:
         """The run folder."""
         return self.log.path
 
-    def go(self, observer: Observer) -> dict[str, Any]:
+    def go(self, observer: Observer, make_engine: MakeEngine = make_engine) -> dict[str, Any]:
         """Take every active question to its end, write the results and return them.
 
+        make_engine: gives the engine; called only where a question is active.
         SetupError, EngineError or RunLogError where the run has to stop; it can be continued.
         """
         renders, calls = 0, 0

@@ -87,7 +87,8 @@ class Seconds:
 class Turn:
     """One turn of one question, as the run log keeps it.
 
-    messages: those new in this turn, without the reply. camera: the pose after the action.
+    messages: those new in this turn, without the reply. stood: the pose in which its views were
+    taken. camera: the pose after the action.
     happened: what the action really did, in the words that the model reads next.
     """
 
@@ -98,6 +99,7 @@ class Turn:
     reply: str
     action: Action | Malformed
     happened: str
+    stood: Camera
     camera: Camera
     tokens: Tokens = Tokens()
     seconds: Seconds = Seconds()
@@ -196,10 +198,8 @@ class QuestionState:
 
     @property
     def trail(self) -> list[Camera]:
-        """Where the camera stood at the beginning of every turn and stands now, in order."""
-        stood = [view.camera for turn in self.turns for view in turn.views[-1:]]
-        poses = [camera for camera in stood if isinstance(camera, Camera)]
-        return poses + ([self.camera] if self.camera else [])
+        """Where the camera stood in every turn, and where it stands now, in order."""
+        return [turn.stood for turn in self.turns] + ([self.camera] if self.camera else [])
 
     @property
     def views(self) -> list[View]:

@@ -4,7 +4,10 @@ import json
 from pathlib import Path
 
 from made_scenes import room, write_ply
+
 from render_agent.config import RunConfig
+from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.run import start
 from render_agent.run_log.folder import RunFolder
 
 SMALL = {"image_size": (96, 72), "engine": "scripted"}
@@ -23,7 +26,9 @@ def make_questions(folder: Path, count: int = 4) -> Path:
                 "dataset": "rooms",
                 "scene_name": "room",
                 "question_type": "object_rel_direction_easy" if choice else "object_counting",
-                "question": "Is the red box left or right?" if choice else "How many box(s) are in this room?",
+                "question": "Is the red box left or right?"
+                if choice
+                else "How many box(s) are in this room?",
                 "options": ["A. left", "B. right"] if choice else None,
                 "ground_truth": "B" if choice else "3",
             }
@@ -41,7 +46,18 @@ def make_config(folder: Path, questions: Path, **options) -> RunConfig:
 
 def transcripts(path: Path) -> dict[str, list[dict]]:
     """Return what was said, seen and done in every question, without what may differ: time and batches."""
-    kept = ("turn", "views", "messages", "reply", "action", "happened", "camera", "tokens", "finish")
+    kept = (
+        "turn",
+        "views",
+        "messages",
+        "reply",
+        "action",
+        "happened",
+        "stood",
+        "camera",
+        "tokens",
+        "finish",
+    )
     found: dict[str, list[dict]] = {}
     for line in RunFolder(path).lines():
         if line["error"] is None:
@@ -53,3 +69,43 @@ def outcome(path: Path) -> dict:
     """Return the results of a run without its totals of time and work."""
     results = RunFolder(path).results()
     return {name: value for name, value in results.items() if name != "totals"}
+
+
+STEP = json.dumps({"rotation_angle_degrees": 30, "forward_meters": 0.3})
+DONE = json.dumps({"answer": "A", "done": True})
+
+
+class Silent:
+    """Sees nothing of what happens."""
+
+    def began(self, phase, states):
+        pass
+
+    def took(self, state, turn):
+        pass
+
+    def failed(self, state):
+        pass
+
+
+def play(folder, questions, engine, **options):
+    """Run the questions with this engine to the end; return the run folder and the results."""
+    run = start(make_config(folder, questions, **options))
+    try:
+        results = run.go(Silent(), lambda config, asked: engine)
+    finally:
+        run.close()
+    return run.path, results
+
+
+def walking(count, turns=3, batch_size=64):
+    """An engine whose question number i says done in turn i % turns + 1, after steps of its own."""
+    replies = {}
+    for number in range(count):
+        step = {
+            "rotation_angle_degrees": 20 * number,
+            "forward_meters": 0.2,
+            "view": ["ego", "top"][number % 2],
+        }
+        replies[str(number)] = [json.dumps(step)] * (number % turns + 1) + [DONE]
+    return ScriptedEngine(Replies(replies), batch_size)

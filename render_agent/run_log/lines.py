@@ -22,6 +22,7 @@ def turn_to_json(question_id: str, turn: Turn) -> dict[str, Any]:
         "reply": turn.reply,
         "action": turn.action.to_json(),
         "happened": turn.happened,
+        "stood": turn.stood.to_json(),
         "camera": turn.camera.to_json(),
         "tokens": {
             "in": turn.tokens.prompt,
@@ -55,6 +56,7 @@ def turn_from_json(line: Mapping[str, Any]) -> Turn:
         reply=line["reply"],
         action=action_from_json(line["action"]),
         happened=line["happened"],
+        stood=Camera.from_json(line["stood"]),
         camera=Camera.from_json(line["camera"]),
         tokens=Tokens(tokens["in"], tokens["out"], tokens["from_cache"]),
         seconds=Seconds(seconds["rendering"], seconds["waiting"], seconds["generating"]),

@@ -1,0 +1,88 @@
+"""Kills a real run again and again and continues it; run by `test_killed_runs.py` in its own process.
+
+Usage: kill_loop.py FOLDER lines|moments COUNT SEED. Every attempt is a forked process that ends by
+SIGKILL. Prints the folders of the undisturbed run and of the killed ones, as JSON.
+"""
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from made_runs import Silent, make_config, make_questions, walking
+
+from render_agent.run import go_on, start
+from render_agent.run_log.folder import RunFolder, list_runs
+
+COUNT, TURNS = 5, 4
+
+
+def work(runs: Path, config, kill_after_lines=None):
+    """Start a run, or continue the one that is there, to its end; die after so many new lines."""
+    found = list_runs(runs)
+    run = go_on(RunFolder(found[-1]), {}) if found else start(config)
+    if kill_after_lines is not None:
+        append, left = run.log._append, [kill_after_lines]
+
+        def append_and_die(line):
+            append(line)
+            left[0] -= 1
+            if left[0] <= 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        run.log._append = append_and_die
+    run.go(Silent(), lambda config, questions: walking(COUNT, TURNS, batch_size=2))
+    run.close()
+
+
+def attempt(runs: Path, config, kill_after_lines=None, kill_after_seconds=None) -> bool:
+    """Work in a forked process that may be killed; return whether it came to its end."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            work(runs, config, kill_after_lines)
+            code = 0
+        finally:
+            os._exit(code)
+    if kill_after_seconds is not None:
+        time.sleep(kill_after_seconds)
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    killed = os.WIFSIGNALED(status)
+    if not killed and os.waitstatus_to_exitcode(status) != 0:
+        raise SystemExit(f"a run in {runs} failed instead of being killed")
+    return not killed
+
+
+def main(folder: Path, mode: str, count: int, seed: int) -> None:
+    questions = make_questions(folder, COUNT)
+    chance = random.Random(seed)
+
+    def config_for(name):
+        return make_config(folder, questions, output=str(folder / name), max_turns=TURNS + 1)
+
+    began = time.perf_counter()
+    attempt(folder / "whole", config_for("whole"))
+    usual = time.perf_counter() - began
+    killed = []
+    for number in range(count):
+        runs = folder / f"killed{number}"
+        runs.mkdir()
+        if mode == "lines":
+            assert not attempt(runs, config_for(runs.name), kill_after_lines=number + 1)
+        else:
+            for _ in range(chance.randint(1, 3)):
+                attempt(runs, config_for(runs.name), kill_after_seconds=chance.uniform(0, usual))
+        assert attempt(runs, config_for(runs.name))
+        killed.append([str(path) for path in list_runs(runs)])
+    print(json.dumps({"whole": str(list_runs(folder / "whole")[0]), "killed": killed}))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))

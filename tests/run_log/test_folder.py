@@ -1,0 +1,187 @@
+"""A run folder under the mishaps of its life."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+from made_runs import Silent, make_config, make_questions, outcome, play, transcripts, walking
+
+from render_agent.errors import RunLogError, SetupError, UsageError
+from render_agent.run import go_on, start
+from render_agent.run_log.folder import RunFolder, RunLog, find_run, list_runs
+
+
+@pytest.fixture
+def finished(tmp_path):
+    """A finished run of four questions."""
+    path, _ = play(tmp_path, make_questions(tmp_path), walking(4), max_turns=5)
+    return path
+
+
+def cut(path, lines):
+    """Take the run back to what it was after so many lines."""
+    kept = (path / "turns.jsonl").read_bytes().splitlines(keepends=True)[:lines]
+    (path / "turns.jsonl").write_bytes(b"".join(kept))
+    (path / "results.json").unlink()
+
+
+def continued(path):
+    run = go_on(RunFolder(path), {})
+    run.go(Silent(), lambda config, questions: walking(4))
+    run.close()
+
+
+def test_a_torn_last_line_is_dropped_and_its_turn_taken_again(finished, tmp_path):
+    copy = shutil.copytree(finished, tmp_path / "copy")
+    cut(copy, 6)
+    with (copy / "turns.jsonl").open("ab") as file:
+        file.write(b'{"question_id": "1", "turn": 1, "pha')
+    continued(copy)
+    assert transcripts(copy) == transcripts(finished)
+    assert all(json.loads(line) for line in (copy / "turns.jsonl").read_text().splitlines())
+
+
+def test_lost_pictures_are_drawn_again_as_they_were(finished, tmp_path):
+    copy = shutil.copytree(finished, tmp_path / "copy")
+    cut(copy, 6)
+    before = {path: path.read_bytes() for path in (copy / "views").rglob("*.png")}
+    shutil.rmtree(copy / "views")
+    continued(copy)
+    shown = [
+        view for turns in transcripts(copy).values() for turn in turns for view in turn["views"]
+    ]
+    assert shown
+    for view in shown:
+        assert (copy / view["file"]).read_bytes() == before[copy / view["file"]]
+
+
+def test_an_edited_config_is_refused(finished):
+    record = json.loads((finished / "config.json").read_text())
+    record["config"]["max_turns"] = 3
+    (finished / "config.json").write_text(json.dumps(record))
+    with pytest.raises(RunLogError, match="was edited after the run began"):
+        go_on(RunFolder(finished), {})
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "cannot read"),
+        (b"{}", "format None"),
+        (b"[]", "format None"),
+        (b'{"format": 99}', "format 99"),
+    ],
+)
+def test_a_config_that_is_none_is_refused(finished, content, said):
+    (finished / "config.json").write_bytes(content)
+    with pytest.raises(RunLogError, match=said):
+        RunFolder(finished)
+
+
+def test_a_damaged_turn_is_named(finished):
+    lines = (finished / "turns.jsonl").read_text().splitlines()
+    lines[2] = json.dumps(json.loads(lines[2]) | {"turn": 7})
+    (finished / "turns.jsonl").write_text("\n".join(lines) + "\n")
+    with pytest.raises(RunLogError, match="line 3 does not fit"):
+        go_on(RunFolder(finished), {})
+
+
+def test_questions_that_were_never_written_are_chosen_again(finished, tmp_path):
+    copy = shutil.copytree(finished, tmp_path / "copy")
+    for name in ("questions.jsonl", "turns.jsonl", "results.json", "results.csv"):
+        (copy / name).unlink()
+    continued(copy)
+    assert transcripts(copy) == transcripts(finished)
+    assert (copy / "questions.jsonl").read_bytes() == (finished / "questions.jsonl").read_bytes()
+
+
+def test_a_second_process_is_told_who_writes(finished):
+    run = go_on(RunFolder(finished), {})
+    with pytest.raises(RunLogError, match=f"is being written by process {os.getpid()}"):
+        go_on(RunFolder(finished), {})
+    run.close()
+    go_on(RunFolder(finished), {}).close()
+
+
+def test_the_lock_of_a_killed_process_holds_nobody_up(finished):
+    hold = (
+        "import sys, time; from pathlib import Path; from render_agent.run_log.lock import lock;"
+        " held = lock(Path(sys.argv[1])); print('held', flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", hold, str(finished)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "held\n"
+        with pytest.raises(RunLogError, match=f"process {process.pid}"):
+            go_on(RunFolder(finished), {})
+        process.send_signal(signal.SIGKILL)
+    go_on(RunFolder(finished), {}).close()
+
+
+def test_a_scan_that_changed_is_refused(finished, tmp_path):
+    cut(finished, 3)
+    with (tmp_path / "room.ply").open("ab") as file:
+        file.write(b"\n")
+    with pytest.raises(SetupError, match=r"room\.ply is not the scan"):
+        go_on(RunFolder(finished), {})
+
+
+def test_only_what_changes_no_result_may_change(finished):
+    with pytest.raises(UsageError, match="--max-turns would change the results"):
+        go_on(RunFolder(finished), {"max_turns": 3})
+    go_on(RunFolder(finished), {"max_turns": 5, "batch_size": 1, "finish_together": 1}).close()
+
+
+def test_a_full_disk_stops_the_run_and_loses_nothing(finished, tmp_path):
+    copy = shutil.copytree(finished, tmp_path / "copy")
+    cut(copy, 4)
+    kept = tmp_path / "kept.jsonl"
+    (copy / "turns.jsonl").rename(kept)
+    (copy / "turns.jsonl").symlink_to("/dev/full")
+    run = start(make_config(tmp_path, tmp_path / "questions.jsonl", max_turns=5))
+    (run.path / "turns.jsonl").symlink_to("/dev/full")
+    with pytest.raises(RunLogError, match="No space left on device"):
+        run.go(Silent(), lambda config, questions: walking(4))
+    run.close()
+    (run.path / "turns.jsonl").unlink()
+    continued(run.path)
+    assert transcripts(run.path) == transcripts(finished)
+    assert outcome(run.path) == outcome(finished)
+
+
+def test_runs_are_found(finished, tmp_path):
+    runs = finished.parent
+    for wanted in ("recent", finished.name, str(finished)):
+        assert find_run(runs, wanted).path == finished
+    later = start(make_config(tmp_path, tmp_path / "questions.jsonl"))
+    later.close()
+    (runs / ".new-abcdef").mkdir()
+    (runs / "notes").mkdir()
+    assert later.path.name > finished.name
+    assert find_run(runs, "recent").path == later.path
+    assert list_runs(runs) == [finished, later.path]
+    with pytest.raises(RunLogError, match="no run 'nothing'"):
+        find_run(runs, "nothing")
+    with pytest.raises(RunLogError, match="no run in"):
+        find_run(tmp_path / "empty", "recent")
+
+
+def test_two_runs_in_one_second_get_folders_of_their_own(tmp_path):
+    logs = [RunLog.create(tmp_path, "batched", {"config": {}}) for _ in range(3)]
+    names = [log.path.name for log in logs]
+    assert len(set(names)) == 3
+    assert names == sorted(names)
+    assert all((log.path / "config.json").is_file() for log in logs)
+    assert not list(tmp_path.glob(".new-*"))
+    for log in logs:
+        log.close()
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunLogError, match="cannot write"):
+        RunLog.create(tmp_path / "file" / "runs", "batched", {})

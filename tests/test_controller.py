@@ -1,0 +1,187 @@
+"""The phases, with the real renderer, log and scans; only the engine goes by rule."""
+
+import json
+import threading
+
+import pytest
+from made_runs import STEP, Silent, make_config, make_questions, outcome, play, transcripts, walking
+
+from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.engines.seam import Capabilities, Reply
+from render_agent.errors import EngineError
+from render_agent.run import go_on, start
+from render_agent.run_log.folder import RunFolder
+
+
+def order(path):
+    return [(line["question_id"], line["turn"]) for line in RunFolder(path).lines()]
+
+
+def test_batching_saves_calls_and_one_after_the_other_is_strict(tmp_path):
+    questions = make_questions(tmp_path, 10)
+    never = {"*": [STEP]}
+    engine = ScriptedEngine(Replies(never))
+    options = {"max_turns": 8, "finish_together": 1}
+    path, _ = play(tmp_path, questions, engine, max_batched_turns=4, **options)
+    assert engine.calls == 44
+    alone = ScriptedEngine(Replies(never))
+    other, _ = play(tmp_path, questions, alone, max_batched_turns=0, **options)
+    assert alone.calls == 80
+    assert transcripts(path) == transcripts(other)
+    ids = [str(number) for number in range(10)]
+    batched = [(name, turn) for turn in range(4) for name in ids]
+    finishing = [(name, turn) for name in ids for turn in range(4, 8)]
+    assert order(path) == batched + finishing
+    assert {line["phase"] for line in RunFolder(path).lines()[40:]} == {"finishing"}
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 64])
+@pytest.mark.parametrize(("batched", "together"), [(0, 1), (0, 5), (2, 2), (4, "auto"), (9, 1)])
+def test_no_schedule_changes_what_is_said(tmp_path, batched, together, batch_size):
+    questions = make_questions(tmp_path, 7)
+    reference, results = play(tmp_path, questions, walking(7), max_turns=5)
+    path, other = play(
+        tmp_path,
+        questions,
+        walking(7, batch_size=batch_size),
+        max_turns=5,
+        max_batched_turns=batched,
+        finish_together=together,
+    )
+    assert transcripts(path) == transcripts(reference)
+    assert other["questions"] == results["questions"]
+
+
+class FreeRunning(ScriptedEngine):
+    """Answers in its own time and in another order, one or two at once."""
+
+    capabilities = Capabilities(free_running=True)
+
+    def ready(self):
+        self._waiting.sort(key=lambda request: hash((request.question_id, request.turn)))
+        yield from super().ready()
+
+
+def test_an_engine_that_runs_free_gives_the_same_transcripts(tmp_path):
+    questions = make_questions(tmp_path, 6)
+    reference, _ = play(tmp_path, questions, walking(6), max_turns=5)
+    free = FreeRunning(walking(6).policy, batch_size=2)
+    path, results = play(tmp_path, questions, free, max_turns=5, finish_together=4)
+    assert transcripts(path) == transcripts(reference)
+    assert results["counts"]["answered"] == 6
+
+
+def test_retired_questions_are_asked_no_more(tmp_path):
+    questions = make_questions(tmp_path, 4)
+    retired = []
+    engine = walking(4, turns=2)
+    engine.retire = retired.append
+    path, results = play(tmp_path, questions, engine, max_turns=9)
+    assert sorted(retired) == ["0", "1", "2", "3"]
+    assert [row["turns"] for row in results["questions"]] == [2, 3, 2, 3]
+    assert len(order(path)) == 10
+
+
+def test_a_broken_scan_fails_its_questions_alone(tmp_path):
+    questions = make_questions(tmp_path, 4)
+    rows = [json.loads(line) for line in questions.read_text().splitlines()]
+    whole, _ = play(tmp_path, questions, walking(4))
+    (tmp_path / "broken.ply").write_bytes(b"ply\nformat ascii 1.0\nelement vertex 9\n")
+    rows[1]["scene_name"] = "broken"
+    questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    path, results = play(tmp_path, questions, walking(4))
+    assert [row["status"] for row in results["questions"]] == ["answered", "failed"] + [
+        "answered"
+    ] * 2
+    assert results["official"] is None
+    assert results["questions"][1]["score"] is None
+    assert (error := next(line["error"] for line in RunFolder(path).lines() if line["error"]))
+    assert "broken.ply" in error
+    left = transcripts(path)
+    assert left == {name: turns for name, turns in transcripts(whole).items() if name in left}
+    assert set(left) == {"0", "2", "3"}
+
+
+class Faulty(ScriptedEngine):
+    """Cannot answer question 2 in turn 1, as long as `broken`."""
+
+    broken = True
+
+    def _one(self, request, batch_size):
+        if self.broken and (request.question_id, request.turn) == ("2", 1):
+            return Reply(error="the picture is too large")
+        return super()._one(request, batch_size)
+
+
+def test_a_failed_question_is_redone_from_its_last_good_turn(tmp_path):
+    questions = make_questions(tmp_path, 4)
+    reference, _ = play(tmp_path, questions, walking(4))
+    engine = Faulty(walking(4).policy)
+    path, results = play(tmp_path, questions, engine)
+    assert results["counts"]["failed"] == 1
+    engine.broken = False
+    asked = engine.calls
+    run = go_on(RunFolder(path), {})
+    again = run.go(Silent(), lambda config, questions: engine)
+    run.close()
+    assert again["counts"] == results["counts"] | {"failed": 0, "answered": 4}
+    assert transcripts(path) == transcripts(reference)
+    assert outcome(path) == outcome(reference)
+    assert engine.calls - asked == 3
+
+
+class Dying(ScriptedEngine):
+    """Is gone after so many calls."""
+
+    def answer(self, requests):
+        if self.calls > 3:
+            raise EngineError("the server is gone")
+        return super().answer(requests)
+
+
+def test_an_engine_that_dies_stops_the_run_and_it_goes_on_to_the_same_end(tmp_path):
+    questions = make_questions(tmp_path, 4)
+    reference, _ = play(tmp_path, questions, walking(4))
+    run = start(make_config(tmp_path, questions))
+    with pytest.raises(EngineError, match="gone"):
+        run.go(Silent(), lambda config, asked: Dying(walking(4).policy, batch_size=2))
+    run.close()
+    assert RunFolder(run.path).results() is None
+    run = go_on(RunFolder(run.path), {})
+    run.go(Silent(), lambda config, asked: walking(4))
+    run.close()
+    assert transcripts(run.path) == transcripts(reference)
+    assert outcome(run.path) == outcome(reference)
+
+
+def test_views_are_drawn_while_the_engine_generates(tmp_path):
+    questions = make_questions(tmp_path, 4)
+    run = start(make_config(tmp_path, questions, max_turns=3))
+    drawn_ahead = threading.Event()
+    engine = walking(4, batch_size=1)
+    answer, keep = engine.answer, run.log.pictures.keep
+
+    def note(file, picture):
+        if file.startswith("views/1/"):
+            drawn_ahead.set()
+        return keep(file, picture)
+
+    def wait(requests):
+        if (requests[0].question_id, requests[0].turn) == ("0", 1):
+            assert drawn_ahead.wait(timeout=30), "the view of question 1 was not drawn meanwhile"
+        return answer(requests)
+
+    run.log.pictures.keep, engine.answer = note, wait
+    run.go(Silent(), lambda config, asked: engine)
+    run.close()
+    assert drawn_ahead.is_set()
+
+
+def test_the_truth_is_in_no_message(tmp_path):
+    questions = make_questions(tmp_path, 1)
+    row = json.loads(questions.read_text()) | {"ground_truth": "271828"}
+    questions.write_text(json.dumps(row) + "\n")
+    path, _ = play(tmp_path, questions, walking(1))
+    messages = [line["messages"] for line in RunFolder(path).lines()]
+    assert messages
+    assert "271828" not in json.dumps(messages)
