@@ -1,0 +1,38 @@
+# `make run` and `make test` do all the set-up themselves; see scripts/set-up.
+VENV := .venv
+PIP_FILES := setup.cfg pyproject.toml constraints-cpu.txt scripts/set-up
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint bench setup clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: $(VENV)/ready-test ## set up, then explore the bundled rooms and answer their questions
+	$(VENV)/bin/render-agent --batch --benchmark rooms --engine scripted
+
+test: $(VENV)/ready-test ## set up, then run the tests
+	$(VENV)/bin/python -m pytest
+
+lint: $(VENV)/ready-lint ## set up, then check style and types
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+bench: $(VENV)/ready-bench ## set up, then time the renderers
+	$(VENV)/bin/python benchmarks/render.py
+
+setup: $(VENV)/ready-test ## set up only: .venv, packages, system libraries, compiled kernels
+
+clean: ## remove .venv and all caches; runs are kept
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
+
+$(VENV)/ready-test: EXTRAS := test
+$(VENV)/ready-lint: EXTRAS := test,lint
+$(VENV)/ready-bench: EXTRAS := test,bench
+
+# The stamp is written last: a set-up that was interrupted begins again.
+$(VENV)/ready-%: $(PIP_FILES)
+	@scripts/set-up $(EXTRAS)
+	@touch $@

@@ -1,0 +1,58 @@
+"""The libraries of the operating system that pip cannot bring, and what needs them."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class SystemLibrary:
+    """One library: how the loader knows it, Debian's package for it, and what stops without it."""
+
+    name: str
+    package: str
+    needed_by: str
+
+
+LIBRARIES = (
+    SystemLibrary("libGL.so.1", "libgl1", "open3d, pyrender and moderngl"),
+    SystemLibrary("libEGL.so.1", "libegl1", "pyrender and moderngl"),
+    SystemLibrary("libgomp.so.1", "libgomp1", "open3d and torch"),
+    SystemLibrary("libusb-1.0.so.0", "libusb-1.0-0", "open3d"),
+)
+
+SOFTWARE_DRIVER = SystemLibrary(
+    "Mesa's software driver", "libgl1-mesa-dri", "pyrender and moderngl on a machine without a GPU"
+)
+DRIVER_FILES = ("dri/swrast_dri.so", "libgallium-*.so")
+"""What Mesa's software driver is called, older and newer than 24.2, below a library folder."""
+
+LIBRARY_FOLDERS = ("/usr/lib", "/usr/lib64", "/usr/lib/*-linux-gnu")
+
+
+def missing() -> list[SystemLibrary]:
+    """Return the libraries that this machine lacks."""
+    lacking = [library for library in LIBRARIES if not _loads(library.name)]
+    return lacking if _has_driver() else [*lacking, SOFTWARE_DRIVER]
+
+
+def install_command(libraries: list[SystemLibrary]) -> str:
+    """Return what to type on Debian or Ubuntu to get `libraries`."""
+    return "sudo apt-get install " + " ".join(library.package for library in libraries)
+
+
+def _loads(name: str) -> bool:
+    try:
+        ctypes.CDLL(name)
+    except OSError:
+        return False
+    return True
+
+
+def _has_driver() -> bool:
+    root = Path("/")
+    return any(
+        any(root.glob(f"{folder[1:]}/{file}")) for folder in LIBRARY_FOLDERS for file in DRIVER_FILES
+    )
