@@ -1,0 +1,169 @@
+"""What the model sees is where it is: left is left, and the same pose gives the same bytes."""
+
+import numpy as np
+import pytest
+from conftest import test_data
+from made_rooms import BLUE, GREEN, RED, as_cloud, box, room, where_is
+
+from render_agent.camera import Camera, vertical_from_horizontal
+from render_agent.errors import RenderError
+from render_agent.render.rasteriser import Rasteriser
+from render_agent.render.views import KINDS, Viewer
+
+SIZE = 640, 480
+EYES = (1.0, 0.0, 1.6)
+
+AHEAD = box((4.2, -0.3, 0.6), (4.8, 0.3, 1.8), RED)
+LEFT = box((0.7, 1.8, 0.6), (1.3, 2.3, 1.8), GREEN)
+RIGHT = box((0.7, -1.9, 0.6), (1.3, -1.4, 1.8), BLUE)
+
+
+@pytest.fixture(scope="module")
+def viewer():
+    drawing = Viewer(Rasteriser(), SIZE, 75.0)
+    yield drawing
+    drawing.close()
+
+
+def quarters(picture):
+    """Return the four quarters of a picture by the direction that each shows."""
+    height, width, _ = picture.shape
+    top, bottom = np.s_[: height // 2 - 4], np.s_[height // 2 + 4 :]
+    left, right = np.s_[: width // 2 - 4], np.s_[width // 2 + 4 :]
+    return {
+        "ahead": picture[top, left],
+        "right": picture[top, right],
+        "left": picture[bottom, left],
+        "behind": picture[bottom, right],
+    }
+
+
+def test_the_field_of_view_is_the_configured_one(viewer):
+    camera = Camera(EYES, 0, 0, viewer.vertical_fov)
+    assert camera.horizontal_fov(*SIZE) == pytest.approx(75)
+
+
+def test_ego_is_the_frame_as_drawn(viewer):
+    scene, camera = room(AHEAD), Camera(EYES)
+    seen = viewer.ego(scene, camera)
+    frame = viewer.renderer.draw(scene, camera, *SIZE)
+    assert np.array_equal(seen.picture, frame.colours)
+    assert np.array_equal(seen.depth, frame.depth)
+    assert (seen.camera, seen.kind) == (camera, "ego")
+
+
+@pytest.mark.parametrize("yaw", [0, 30, 180, -75])
+def test_a_box_on_the_left_is_drawn_left_and_moves_right_after_a_step_to_the_left(viewer, yaw):
+    camera = Camera((2.0, 0.0, 1.6), yaw)
+    x, y, _ = np.array(camera.position) + camera.offset(1.5, 0.4, 0)
+    scene = room(box((x - 0.1, y - 0.1, 1.3), (x + 0.1, y + 0.1, 1.7), RED))
+    before = where_is(viewer.ego(scene, camera).picture, RED, 30)
+    moved = camera.at(np.array(camera.position) + camera.offset(0, 0.8, 0))
+    after = where_is(viewer.ego(scene, moved).picture, RED, 30)
+    assert before[:, 0].max() < SIZE[0] / 2
+    assert after[:, 0].min() > SIZE[0] / 2
+
+
+def test_a_boxs_corners_bound_what_is_drawn_of_it_within_a_pixel(viewer):
+    low, high = np.array([3.1, -0.6, 0.9]), np.array([3.6, 0.2, 1.5])
+    scene = room(box(low, high, RED))
+    camera = Camera(EYES, 8, -10, viewer.vertical_fov)
+    corners = np.array([np.where([i & 4, i & 2, i & 1], high, low) for i in range(8)])
+    pixels, _ = camera.project(corners, *SIZE)
+    red = where_is(viewer.ego(scene, camera).picture, RED, 5)
+    assert red.min(axis=0) - 0.5 == pytest.approx(pixels.min(axis=0), abs=1)
+    assert red.max(axis=0) + 0.5 == pytest.approx(pixels.max(axis=0), abs=1)
+
+
+@pytest.mark.parametrize("shape", ["mesh", "cloud"])
+@pytest.mark.parametrize("yaw", [0, 90])
+def test_around_shows_each_side_in_its_own_quarter(viewer, shape, yaw):
+    scene = room(AHEAD, LEFT, RIGHT)
+    scene = as_cloud(scene, 0.03) if shape == "cloud" else scene
+    seen = viewer.around(scene, Camera(EYES, yaw))
+    sides = quarters(seen.picture)
+    order = ["ahead", "left", "behind", "right"]
+    for name, colour, bearing in (("red", RED, 0), ("green", GREEN, 90), ("blue", BLUE, -90)):
+        wanted = order[(bearing - yaw) // 90 % 4]
+        holding = [side for side, part in sides.items() if len(where_is(part, colour, 40)) > 200]
+        assert holding == [wanted], name
+    assert seen.camera.yaw == yaw
+    assert seen.picture.shape == (480, 640, 3)
+
+
+def test_around_misses_no_direction(viewer):
+    scene = room(AHEAD)
+    for yaw in range(0, 360, 15):
+        seen = viewer.around(scene, Camera(EYES, yaw)).picture
+        assert len(where_is(seen, RED, 30)), yaw
+
+
+def test_a_wide_picture_shows_the_four_in_a_strip():
+    strip = Viewer(Rasteriser(), (1280, 320), 75.0)
+    seen = strip.around(room(AHEAD, LEFT, RIGHT), Camera(EYES)).picture
+    middles = [where_is(seen, colour, 30)[:, 0].mean() for colour in (GREEN, RED, BLUE)]
+    assert middles == pytest.approx([160, 480, 800], abs=12)
+    strip.close()
+
+
+@pytest.mark.parametrize("size", [(320, 240), (1024, 768)])
+def test_labels_are_written_in_every_quarter(size):
+    drawing = Viewer(Rasteriser(), size, 75.0)
+    scene = room()
+    camera = Camera(EYES, 30)
+    seen = quarters(drawing.around(scene, camera).picture)
+    for part in seen.values():
+        band = part[: round(28 * size[1] / 480)]
+        words = np.flatnonzero((band < 60).all(axis=2).any(axis=0))
+        assert np.mean([words.min(), words.max()]) == pytest.approx(part.shape[1] / 2, abs=6)
+        assert np.ptp(words) > 0.2 * part.shape[1]
+    drawing.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", ["mesh", "cloud"])
+def test_the_same_question_gives_the_same_bytes(viewer, kind, shape):
+    scene = room(AHEAD, LEFT)
+    scene = as_cloud(scene, 0.04) if shape == "cloud" else scene
+    camera, trail = Camera((2.0, 0.5, 1.6), 40), [Camera((1.0, 0.0, 1.6))]
+    first = viewer.draw(kind, scene, camera, trail)
+    viewer.draw("ego", scene, Camera((3.0, -1.0, 1.2), 200), [])
+    other = Viewer(Rasteriser(threads=1), SIZE, 75.0)
+    for again in (viewer.draw(kind, scene, camera, trail), other.draw(kind, scene, camera, trail)):
+        assert first.picture.tobytes() == again.picture.tobytes()
+        assert first.camera == again.camera == viewer.camera_of(kind, scene, camera)
+    assert first.picture.dtype == np.uint8
+    assert first.picture.shape == (480, 640, 3)
+    assert first.kind == kind
+    other.close()
+
+
+def test_a_picture_may_be_written_to_without_touching_the_next(viewer):
+    scene, camera = room(AHEAD), Camera(EYES)
+    for kind in KINDS:
+        first = viewer.draw(kind, scene, camera).picture
+        before = first.copy()
+        first[:] = 0
+        assert np.array_equal(viewer.draw(kind, scene, camera).picture, before)
+
+
+def test_an_unknown_kind_is_told_in_one_sentence(viewer):
+    with pytest.raises(RenderError, match='"fisheye": ask for one of ego, top, around'):
+        viewer.draw("fisheye", room(), Camera(EYES))
+
+
+@pytest.mark.parametrize(
+    "name", ["aws_small_house.ply", "icl_redwood_livingroom1.ply", "pcl_room_scan_nocolour.ply"]
+)
+def test_real_scans_are_seen_in_every_kind(name):
+    from render_agent.scene.load import load_scene
+
+    scene = load_scene(test_data("scenes", name))
+    drawing = Viewer(Rasteriser(), (320, 240), 75.0)
+    x, y = scene.bounds[:, :2].mean(axis=0)
+    camera = Camera((x, y, scene.floor + 1.2), 0, -10, vertical_from_horizontal(75, 320, 240))
+    for kind in KINDS:
+        picture = drawing.draw(kind, scene, camera, [camera.turned(90)]).picture
+        assert picture.reshape(-1, 3).std(axis=0).min() > 8, kind
+        assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 100, kind
+    drawing.close()
