@@ -15,7 +15,7 @@ HEAD_HEIGHT = 2.0
 UNDER_CEILING = 0.35
 """So far below the ceiling, in metres, the cut stays, for lamps and uneven ceilings."""
 
-ROOM_HEIGHT = 1.9
+ROOM_HEIGHT = 1.8
 """A ceiling is at least so far above its floor, in metres; less is the top of an open scan."""
 
 ONE_STOREY = 4.0
