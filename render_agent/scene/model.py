@@ -18,7 +18,8 @@ class Scene:
     screen (no gamma to undo). faces: (m, 3) int32 indices into points, or None for a point cloud.
     floor, ceiling: heights in metres (a scan without a ceiling has the top of its points).
     bounds: (2, 3) float64, lowest and highest corner of the room in metres, without outliers.
-    source: the file it was read from, or None for a scene made in memory.
+    source: the file it was read from, or None for a scene made in memory. origin: metres, what was
+    taken off the file's coordinates (z up) because they lay too far from zero for float32.
     """
 
     id: str
@@ -29,6 +30,7 @@ class Scene:
     ceiling: float
     bounds: NDArray[np.float64]
     source: Path | None = None
+    origin: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
     @property
     def is_cloud(self) -> bool:

@@ -1,0 +1,122 @@
+"""The scenes in memory: each is read once, shared by its questions, dropped when memory is short."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from render_agent.errors import SceneError
+from render_agent.scene.model import Scene
+
+if TYPE_CHECKING:
+    from render_agent.scene.free_space import FreeSpace
+    from render_agent.state import Question
+
+LIMIT = 4 << 30
+"""Bytes that scenes may take together."""
+
+
+def read_scene(path: Path, name: str) -> Scene:
+    """Return the scene of the file `path`. SceneError where it holds none."""
+    from render_agent.scene.load import load_scene
+
+    return load_scene(path, name)
+
+
+@dataclass(eq=False)
+class _Entry:
+    """A scene being read or there, and the free space in it once somebody asked for it."""
+
+    scene: Future[Scene] = field(default_factory=Future)
+    space: FreeSpace | None = None
+    building: Lock = field(default_factory=Lock)
+
+    @property
+    def bytes(self) -> int:
+        if not self.scene.done() or self.scene.exception() is not None:
+            return 0
+        return self.scene.result().bytes + (self.space.bytes if self.space is not None else 0)
+
+
+class SceneCache:
+    """Scenes by their file, at most `limit` bytes of them, the least recently used dropped first.
+
+    The scene that is asked for is kept even where it alone is larger. Any thread may ask; none
+    reads a file that another is reading. A SceneError is remembered, so that every question of a
+    broken scan gets the same sentence. `loads` counts the files that were read.
+    """
+
+    def __init__(self, limit: int = LIMIT, load: Callable[[Path, str], Scene] = read_scene) -> None:
+        self.limit = limit
+        self.loads = 0
+        self._load = load
+        self._entries: OrderedDict[Path, _Entry] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, question: Question) -> Scene:
+        """Return the scene of `question`. SceneError where its scan is missing or cannot be read."""
+        return self._entry(question).scene.result()
+
+    def space(self, question: Question) -> FreeSpace:
+        """Return the free space of the question's scene, built when first asked for."""
+        from render_agent.scene.free_space import FreeSpace
+
+        entry = self._entry(question)
+        with entry.building:
+            if entry.space is None:
+                entry.space = FreeSpace.of(entry.scene.result())
+                self._shrink(entry)
+        return entry.space
+
+    def _entry(self, question: Question) -> _Entry:
+        """Return the entry of the question's scene, read or failed."""
+        path = question.scan
+        if path is None:
+            raise SceneError(
+                f"the scan of scene {question.scene} was not found: name the folder in which it lies"
+            )
+        with self._lock:
+            entry = self._entries.get(path)
+            mine = entry is None
+            if entry is None:
+                entry = self._entries[path] = _Entry()
+                self.loads += 1
+            self._entries.move_to_end(path)
+        if mine:
+            self._read(path, question.scene, entry)
+        error = entry.scene.exception()
+        if isinstance(error, SceneError):
+            # Raised anew, as one exception raised by many questions would gather their tracebacks.
+            raise SceneError(*error.args) from error
+        return entry
+
+    def _read(self, path: Path, name: str, entry: _Entry) -> None:
+        try:
+            scene = self._load(path, name)
+        # Whatever it is, it is handed to every thread that waits for this scene.
+        except BaseException as error:
+            entry.scene.set_exception(error)
+            if not isinstance(error, SceneError):
+                with self._lock:
+                    self._entries.pop(path, None)
+                raise
+        else:
+            entry.scene.set_result(scene)
+            self._shrink(entry)
+
+    def _shrink(self, kept: _Entry) -> None:
+        """Drop the least recently used scenes until the rest fits; never `kept`."""
+        with self._lock:
+            held = {path: entry.bytes for path, entry in self._entries.items()}
+            total = sum(held.values())
+            for path, size in held.items():
+                if total <= self.limit:
+                    break
+                if size and self._entries[path] is not kept:
+                    del self._entries[path]
+                    total -= size

@@ -1,0 +1,178 @@
+"""How large the room is and where its floor and its ceiling lie, whatever flies about in the scan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.scene.scan import Scan
+from render_agent.scene.surface import areas_and_normals, corners_of, cut, one_each
+
+PIECE = 0.25
+"""Metres: no longer than this are the pieces of a mesh whose areas are counted."""
+
+MOST_PIECES = 1_000_000
+MOST_FACES = 1_000_000
+MOST_POINTS = 2_000_000
+"""Of larger scans, every k-th face or point is counted."""
+
+LONGEST_FACE = 100.0
+"""Metres: a face longer than this is a fault of the scan and is not counted."""
+
+CELL = 0.05
+"""Metres: of a cloud, cells with points in them are counted, so that density does not matter."""
+
+BIN = 0.1
+GAP = 1.0
+LEAST_AREA = 0.02
+"""A room goes on for as long as there are LEAST_AREA square metres in a slice of BIN metres, and no
+GAP metres without; what lies behind such a gap is not the room."""
+
+LEVEL = 0.02
+"""Metres: the height of the slices in which floors and ceilings are looked for."""
+
+STRONG = 0.25
+"""A floor or ceiling has at least this part of the area of the largest level surface."""
+
+LOWEST_CEILING = 1.8
+
+
+@dataclass(frozen=True)
+class Extent:
+    """bounds: (2, 3) metres, lowest and highest corner. floor, ceiling: heights in metres."""
+
+    bounds: NDArray[np.float64]
+    floor: float
+    ceiling: float
+
+
+@dataclass(frozen=True)
+class _Pieces:
+    """Samples of the surface: centres (p, 3) metres, areas (p,) square metres, level (p,) bool."""
+
+    centres: NDArray[np.float32]
+    areas: NDArray[np.float32]
+    level: NDArray[np.bool_] | None
+
+    def __getitem__(self, kept: NDArray[np.bool_]) -> _Pieces:
+        level = None if self.level is None else self.level[kept]
+        return _Pieces(self.centres[kept], self.areas[kept], level)
+
+
+def extent(scan: Scan) -> Extent:
+    """Return the bounds of a cleaned scan without its outliers, its floor and its ceiling.
+
+    Floor and ceiling are the lowest and the highest strong peak in the histogram of the heights of
+    level surface, by area; a scan without such a ceiling has the top of its bounds.
+    """
+    pieces = _cloud_pieces(scan) if scan.faces is None else _mesh_pieces(scan)
+    bounds = _bounds(scan, pieces)
+    inside = ((pieces.centres >= bounds[0]) & (pieces.centres <= bounds[1])).all(axis=1)
+    return Extent(bounds, *_floor_and_ceiling(pieces[inside], bounds))
+
+
+def _mesh_pieces(scan: Scan) -> _Pieces:
+    assert scan.faces is not None
+    faces = scan.faces[:: max(1, len(scan.faces) // MOST_FACES)]
+    longest = PIECE
+    while True:
+        parts = []
+        for corners in corners_of(scan.points, faces):
+            spread = np.ptp(corners, axis=1).max(axis=1)
+            found = cut(corners[spread <= LONGEST_FACE], longest, MOST_PIECES)
+            if found is None:
+                break
+            parts.append(found[0])
+        else:
+            break
+        longest *= 2
+    corners = np.concatenate(parts)
+    areas, normals = areas_and_normals(corners)
+    return _Pieces(corners.mean(axis=1), areas, np.abs(normals[:, 2]) > 0.9)
+
+
+def _cloud_pieces(scan: Scan) -> _Pieces:
+    points = scan.points[:: max(1, len(scan.points) // MOST_POINTS)]
+    centres = points[one_each(points, CELL)]
+    return _Pieces(centres, np.full(len(centres), np.float32(CELL * CELL)), None)
+
+
+def _bounds(scan: Scan, pieces: _Pieces) -> NDArray[np.float64]:
+    """Return the corners, (2, 3) metres, of what hangs together, axis after axis."""
+    bounds = np.empty((2, 3))
+    least = min(LEAST_AREA, 2e-4 * float(pieces.areas.sum()))
+    used = scan.points
+    if scan.faces is not None:
+        mark = np.zeros(len(scan.points), bool)
+        mark[scan.faces] = True
+        used = scan.points[mark]
+    for axis in range(3):
+        low, high = _run(pieces.centres[:, axis], pieces.areas, least)
+        reach = 0.5 * PIECE if scan.faces is not None else 0.0
+        along = used[:, axis]
+        near = along[(along >= low - reach) & (along <= high + reach)]
+        bounds[:, axis] = (near.min(), near.max()) if len(near) else (low, high)
+        centres = pieces.centres[:, axis]
+        kept = (centres >= low) & (centres <= high)
+        pieces = pieces[kept] if kept.any() else pieces
+    return bounds
+
+
+def _run(
+    heights: NDArray[np.float32], areas: NDArray[np.float32], least: float
+) -> tuple[float, float]:
+    """Return where the surface around the median begins and ends along an axis, in metres."""
+    if not len(heights):
+        return -np.inf, np.inf
+    order = np.argsort(heights)
+    along, mass = heights[order].astype(np.float64), np.cumsum(areas[order], dtype=np.float64)
+    middle = along[min(int(np.searchsorted(mass, mass[-1] / 2)), len(along) - 1)]
+    slices = np.floor((along - middle) / BIN).astype(np.int64)
+    names, first = np.unique(slices, return_index=True)
+    amounts = np.diff(np.append(np.concatenate([[0.0], mass])[first], mass[-1]))
+    dense = names[(amounts >= least) | (names == 0)]
+    jumps = np.flatnonzero(np.diff(dense) * BIN > GAP)
+    home = int(np.searchsorted(dense, 0))
+    before, after = jumps[jumps < home], jumps[jumps >= home]
+    low = dense[before[-1] + 1] if len(before) else dense[0]
+    high = dense[after[0]] if len(after) else dense[-1]
+    return float(middle + low * BIN), float(middle + (high + 1) * BIN)
+
+
+def _floor_and_ceiling(pieces: _Pieces, bounds: NDArray[np.float64]) -> tuple[float, float]:
+    bottom, top = float(bounds[0, 2]), float(bounds[1, 2])
+    level = pieces if pieces.level is None else pieces[pieces.level]
+    if not len(level.centres) or top - bottom < 3 * LEVEL:
+        return bottom, top
+    slices = min(int(np.ceil((top - bottom) / LEVEL)) + 1, 100_000)
+    edges = bottom - LEVEL / 2 + LEVEL * np.arange(slices + 1)
+    heights = level.centres[:, 2]
+    amounts = np.histogram(heights, edges, weights=level.areas)[0]
+    if level.level is None:  # walls are in every slice of a cloud: only what exceeds them is level
+        filled = amounts[amounts > 0]
+        amounts = np.maximum(amounts - np.median(filled), 0) if len(filled) else amounts
+    smooth = np.convolve(amounts, np.ones(3), "same")
+    strong = np.flatnonzero(smooth >= STRONG * smooth.max())
+    if not smooth.max() > 0:
+        return bottom, top
+    floor = _height(smooth, edges, int(strong[0]), 1, level)
+    above = strong[edges[strong] >= floor + LOWEST_CEILING]
+    ceiling = _height(smooth, edges, int(above[-1]), -1, level) if len(above) else top
+    return floor, ceiling
+
+
+def _height(
+    amounts: NDArray[np.float64], edges: NDArray[np.float64], start: int, step: int, level: _Pieces
+) -> float:
+    """Return the height of the peak uphill of slice `start` in the direction of `step`."""
+    peak = start
+    while 0 <= peak + step < len(amounts) and amounts[peak + step] > amounts[peak]:
+        peak += step
+    heights = level.centres[:, 2]
+    near = np.abs(heights - (edges[peak] + LEVEL / 2)) <= 1.5 * LEVEL
+    order = np.argsort(heights[near], kind="stable")
+    mass = np.cumsum(level.areas[near][order], dtype=np.float64)
+    middle = min(int(np.searchsorted(mass, mass[-1] / 2)), len(order) - 1)
+    return float(heights[near][order][middle])

@@ -1,0 +1,95 @@
+"""A scan as its file gives it, and how it is made clean before it becomes a scene."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.errors import SceneError
+
+FARTHEST = 1e8
+"""A coordinate beyond this, in metres, is a fault of the scanner, as NaN is."""
+
+NEAR_ENOUGH = 1000.0
+"""Within this distance from zero, in metres, float32 keeps coordinates to a tenth of a millimetre."""
+
+LARGEST = 1000.0
+"""A room is not wider than this, in metres; a scan that is was written in other units."""
+
+
+def unreadable(path: Path, why: str, remedy: str = "copy or export it again") -> SceneError:
+    """Return the error of a scan: what is wrong with which file, and what to do about it."""
+    return SceneError(f"the scan {path} cannot be read: {why}; {remedy}")
+
+
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """What a scan's file holds.
+
+    points: (n, 3) float32 or float64, metres, possibly not finite. colours: (n, 3) uint8 or None.
+    faces: (m, 3) integers, or None for a point cloud. origin: metres, taken off all points.
+    """
+
+    points: NDArray[Any]
+    colours: NDArray[np.uint8] | None = None
+    faces: NDArray[Any] | None = None
+    origin: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+
+def turned_up(scan: Scan) -> Scan:
+    """Return a scan whose y axis points up, turned about x so that its z axis does."""
+    x, y, z = scan.points.T
+    return replace(scan, points=np.column_stack([x, -z, y]))
+
+
+def cleaned(scan: Scan, path: Path) -> Scan:
+    """Return the scan with float32 points near zero and int32 faces, all finite, all in range.
+
+    Vertices that are not finite are dropped, and the faces that use them. SceneError where a face
+    uses a vertex that is not there, or where nothing with an extent is left.
+    """
+    count = len(scan.points)
+    if scan.faces is not None and len(scan.faces):
+        lowest, highest = int(scan.faces.min()), int(scan.faces.max())
+        if lowest < 0 or highest >= count:
+            wrong = lowest if lowest < 0 else highest
+            raise unreadable(path, f"a face uses vertex {wrong}, but it has {count:,} vertices")
+    with np.errstate(invalid="ignore"):
+        good = (np.abs(scan.points) < FARTHEST).all(axis=1)
+    if not good.all():
+        scan = _without(scan, ~good)
+    if not len(scan.points) or (scan.faces is not None and not len(scan.faces)):
+        raise unreadable(path, "it holds no surface with finite coordinates")
+    return _near_zero(scan, path)
+
+
+def _without(scan: Scan, bad: NDArray[np.bool_]) -> Scan:
+    """Return the scan without the vertices marked `bad`, (n,) bool, and without their faces."""
+    good = ~bad
+    faces = scan.faces
+    if faces is not None:
+        new = np.cumsum(good) - 1
+        faces = new[faces[good[faces].all(axis=1)]]
+    colours = None if scan.colours is None else scan.colours[good]
+    return replace(scan, points=scan.points[good], colours=colours, faces=faces)
+
+
+def _near_zero(scan: Scan, path: Path) -> Scan:
+    """Return the scan in float32, moved by whole metres where it lies far from zero."""
+    points = scan.points
+    used = (
+        points if scan.faces is None else points[scan.faces[:: max(1, len(scan.faces) // 65536), 0]]
+    )
+    middle = np.median(used[:: max(1, len(used) // 65536)].astype(np.float64), axis=0)
+    far = bool((np.abs(middle) > NEAR_ENOUGH).any())
+    origin = np.round(middle) if far else np.zeros(3)
+    moved = (points - origin if far else points).astype(np.float32, copy=False)
+    if float(np.ptp(moved, axis=0).max()) < 1e-3:
+        raise unreadable(path, "all its points lie in one place", "export it in metres")
+    faces = None if scan.faces is None else np.ascontiguousarray(scan.faces, dtype=np.int32)
+    x, y, z = (float(value) for value in origin)
+    return replace(scan, points=np.ascontiguousarray(moved), faces=faces, origin=(x, y, z))

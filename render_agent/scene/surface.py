@@ -1,0 +1,90 @@
+"""The surface of a scan as small pieces: of a mesh, its faces cut until none is long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+CHUNK = 1 << 19
+"""Faces that are cut at a time; bounds the memory that it takes."""
+
+Corners = NDArray[np.float32]
+
+
+def corners_of(points: NDArray[np.float32], faces: NDArray[Any]) -> Iterator[Corners]:
+    """Give the corners of the faces, (k, 3, 3) metres, chunk after chunk."""
+    for first in range(0, len(faces), CHUNK):
+        yield points[faces[first : first + CHUNK]]
+
+
+def areas_and_normals(corners: Corners) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return areas (k,) in square metres and unit normals (k, 3) of triangles (k, 3, 3)."""
+    cross = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    double = np.linalg.norm(cross, axis=1)
+    return double / 2, cross / np.maximum(double, np.float32(1e-20))[:, None]
+
+
+def longest_edges(corners: Corners) -> tuple[NDArray[np.float32], NDArray[np.intp]]:
+    """Return the longest edge of triangles (k, 3, 3): its length (k,) and the corner it starts at."""
+    edges = np.linalg.norm(corners[:, [1, 2, 0]] - corners, axis=2)
+    longest = edges.argmax(axis=1)
+    return edges[np.arange(len(corners)), longest], longest
+
+
+def cut(
+    corners: Corners, longest: float, most: int, box: NDArray[np.float64] | None = None
+) -> tuple[Corners, NDArray[np.intp]] | None:
+    """Cut triangles across their longest edge until no edge is longer than `longest` metres.
+
+    corners: (k, 3, 3) metres. box: (2, 3) metres; pieces wholly outside are dropped. Returns the
+    pieces, (p, 3, 3), and which triangle each comes from, (p,); None where there would be more
+    than `most`.
+    """
+    origin = np.arange(len(corners))
+    done: list[Corners] = []
+    origins: list[NDArray[np.intp]] = []
+    count = 0
+    while len(corners):
+        if box is not None:
+            near = (corners.max(axis=1) >= box[0]).all(axis=1) & (
+                corners.min(axis=1) <= box[1]
+            ).all(axis=1)
+            corners, origin = corners[near], origin[near]
+        lengths, first = longest_edges(corners)
+        short = lengths <= longest
+        done.append(corners[short])
+        origins.append(origin[short])
+        count += int(short.sum())
+        if count + 2 * int((~short).sum()) > most:
+            return None
+        corners, origin = _halved(corners[~short], first[~short]), np.repeat(origin[~short], 2)
+    return np.concatenate(done or [corners]), np.concatenate(origins or [origin])
+
+
+def _halved(corners: Corners, first: NDArray[np.intp]) -> Corners:
+    rows = np.arange(len(corners))
+    a, b, c = (corners[rows, (first + turn) % 3] for turn in range(3))
+    middle = (a + b) / 2
+    halves = np.stack([np.stack([a, middle, c], axis=1), np.stack([middle, b, c], axis=1)], axis=1)
+    return halves.reshape(-1, 3, 3)
+
+
+def one_each(points: NDArray[Any], cell: float) -> NDArray[np.intp]:
+    """Return the indices of the first point in every cell of `cell` metres; points: (n, 3) metres."""
+    if not len(points):
+        return np.empty(0, np.intp)
+    return np.unique(cell_keys(points, cell), return_index=True)[1]
+
+
+def cell_keys(points: NDArray[Any], cell: float) -> NDArray[np.int64]:
+    """Return a number for the cubic cell that each point, (n, 3) metres, lies in."""
+    low = points.min(axis=0)
+    keys = np.zeros(len(points), np.int64)
+    for axis in range(3):
+        # 21 bits an axis; where the points spread further than that many cells, cells repeat.
+        steps = ((points[:, axis] - low[axis]) / cell).astype(np.int64) & 0x1FFFFF
+        keys = keys << 21 | steps
+    return keys
