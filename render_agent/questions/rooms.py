@@ -1,0 +1,37 @@
+"""The bundled rooms and whatever `render-agent make-rooms` writes: a folder of scans and questions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from render_agent.errors import QuestionsError
+from render_agent.questions.rows import load_rows
+from render_agent.state import Question
+
+BUNDLED = Path(__file__).parents[1] / "bundled"
+"""The rooms that come with the program; in a checkout a link to `scenes/`."""
+
+QUESTIONS = "questions.jsonl"
+
+
+def bundled() -> list[Question]:
+    """Return the questions about the rooms that come with the program, their scans beside them."""
+    return load_rooms(BUNDLED)
+
+
+def load_rooms(folder: Path) -> list[Question]:
+    """Return the questions of a folder that `make-rooms` wrote, in order, with the scans of its rooms.
+
+    Errors: QuestionsError where there are none or a row is wrong.
+    """
+    path = folder / QUESTIONS
+    if not path.is_file():
+        raise QuestionsError(
+            f"there are no rooms in {folder}: make some with render-agent make-rooms --output {folder}"
+        )
+    return [
+        replace(question, scan=scan.resolve() if scan.is_file() else None)
+        for question in load_rows(path, "rooms")
+        for scan in [folder / f"{question.scene}.ply"]
+    ]
