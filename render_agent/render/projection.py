@@ -45,3 +45,10 @@ def _map_matrix(camera: MapCamera, width: int, height: int) -> FloatArray:
             [0, 0, -1, camera.height],
         ]
     )
+
+
+def focal_scale(camera: Camera | MapCamera, height: int) -> float:
+    """Return pixels per metre (at a depth of one metre in perspective)."""
+    if isinstance(camera, MapCamera):
+        return 1 / camera.metres_per_pixel
+    return camera.focal(height)

@@ -22,7 +22,7 @@ from render_agent.render.blocks import (
     mesh_blocks,
     visible,
 )
-from render_agent.render.projection import Projection, projection
+from render_agent.render.projection import Projection, focal_scale, projection
 from render_agent.render.seam import BACKGROUND, Frame
 from render_agent.scene.model import Scene
 
@@ -62,10 +62,7 @@ class Rasteriser:
             )
         if isinstance(blocks, MeshBlocks):
             return self._mesh(blocks, projected, width, height)
-        scale = (
-            1 / camera.metres_per_pixel if isinstance(camera, MapCamera) else camera.focal(height)
-        )
-        return self._cloud(blocks, projected, scale, width, height)
+        return self._cloud(blocks, projected, focal_scale(camera, height), width, height)
 
     def close(self) -> None:
         """End the threads and forget the blocks."""
