@@ -106,7 +106,8 @@ def _find_on_hub(name: str, revision: str | None) -> FoundModel:
         raise SetupError(f"{name!r} is neither a directory nor a hub name: {WAY_OUT}") from error
     except errors.EntryNotFoundError as error:
         raise SetupError(f"{wanted} has no config.json on the hub: {WAY_OUT}") from error
-    except (OSError, errors.HTTPError):
+    # The root of its client's errors, whichever client this version of the library uses.
+    except (OSError, errors.HTTPError):  # type: ignore[attr-defined]
         return _find_in_cache(name, revision, "the hub cannot be reached")
     return FoundModel(name, commit, None, _read_config(config, name))
 
