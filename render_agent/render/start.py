@@ -94,8 +94,8 @@ def surface(depth: NDArray[np.float32], camera: Camera) -> NDArray[np.float64]:
     local = np.column_stack(
         [(columns + 0.5 - width / 2) / focal, (rows + 0.5 - height / 2) / focal, np.ones(len(near))]
     )
-    points: NDArray[np.float64] = (local * near[:, None]) @ camera.pose[:3, :3].T
-    return points + np.asarray(camera.position)
+    points: NDArray[np.float64] = (local * near[:, None]) @ camera.pose[:3, :3].T + camera.position
+    return points
 
 
 def _posed(space: FreeSpace, position: Vector, yaw: float, vertical_fov: float) -> Camera:

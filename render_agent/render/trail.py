@@ -121,12 +121,12 @@ def _gathered(stops: Sequence[Stop], scale: float) -> list[Mark]:
 def arranged(stops: Sequence[Stop], plot: Plot, scale: float) -> list[Mark]:
     """Return the marks of all stops, the newest first, each at a free spot: its place, else beside it.
 
-    A spot must not be nearer to another mark's place than to its own, or it would name that one.
+    The newest keeps its place. A spot must not be nearer to another mark's place than to its own, or it would name that one.
     Where all spots are taken, a mark stays at its place. scale: as `unit` gives it.
     """
     marks = _gathered(stops, scale)
     inside = (plot.left, plot.top, plot.right, plot.bottom)
-    for index, mark in enumerate(marks):
+    for index, mark in enumerate(marks[1:], 1):
         taken = [other.box(other.spot) for other in marks[:index]]
         places = [other.place for other in marks if other is not mark]
         boxes = taken + [(*place, *place) for place in places]
