@@ -67,4 +67,5 @@ def _cloud_section(scene: Scene, camera: MapCamera) -> FloatArray:
     near = scene.points[np.abs(scene.points[:, 2] - camera.height) < SLAB].astype(np.float64)
     cells = np.floor(near[:, :2] / camera.metres_per_pixel).astype(np.int64)
     _, first = np.unique(cells, axis=0, return_index=True)
-    return near[first][:, None]
+    one_each: FloatArray = near[first][:, None]
+    return one_each
