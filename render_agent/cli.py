@@ -66,28 +66,9 @@ class Auto(click.ParamType[int | str]):
         return click.IntRange(min=1).convert(value, param, ctx)
 
 
-class Start(click.ParamType[str]):
-    """Where the camera begins."""
-
-    name = "best|middle|x,y,z,yaw"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> str:
-        """Return the text, checked."""
-        if value in ("best", "middle"):
-            return str(value)
-        try:
-            numbers = [float(part) for part in str(value).split(",")]
-        except ValueError:
-            numbers = []
-        if len(numbers) != 4 or not all(abs(number) < 1e6 for number in numbers):
-            self.fail(f"{value!r} is neither best, middle nor four numbers x,y,z,yaw")
-        return str(value)
-
-
 TYPES: dict[str, click.ParamType[Any]] = {
     "image_size": Size(),
     "kinds": Kinds(),
-    "start": Start(),
     "finish_together": Auto(),
     "batch_size": Auto(),
     "field_of_view": click.FloatRange(20, 140),

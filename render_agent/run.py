@@ -23,6 +23,7 @@ from render_agent.look import Looker
 from render_agent.prompt import Prompt
 from render_agent.questions.choose import choose_questions
 from render_agent.render.choose import make_renderer
+from render_agent.render.start import parse_start
 from render_agent.render.views import Viewer
 from render_agent.run_log.folder import RunFolder, RunLog
 from render_agent.run_log.pictures import Pictures
@@ -117,6 +118,7 @@ def preview(config: RunConfig, folder: Path) -> Preview:
 
     SetupError, SceneError or RenderError where even that is impossible. No model is loaded.
     """
+    parse_start(config.start)
     questions = choose_questions(config)
     scenes, pictures = SceneCache(), Pictures(folder)
     looker = make_looker(config, scenes, pictures)
@@ -130,6 +132,7 @@ def preview(config: RunConfig, folder: Path) -> Preview:
 
 def start(config: RunConfig) -> Run:
     """Return a new run in a new folder. SetupError where something is missing for it."""
+    parse_start(config.start)
     questions = choose_questions(config)
     engine = describe_engine(config)
     log = RunLog.create(

@@ -25,7 +25,11 @@ def box(low, high, colour, cells=1):
             faces.append(np.column_stack([corner + 1, corner + cells + 2, corner + cells + 1]))
             points.append(grid.reshape(-1, 3))
     points = np.concatenate(points).astype(np.float32)
-    return points, np.tile(np.uint8(colour), (len(points), 1)), np.concatenate(faces).astype(np.int32)
+    return (
+        points,
+        np.tile(np.uint8(colour), (len(points), 1)),
+        np.concatenate(faces).astype(np.int32),
+    )
 
 
 def joined(*parts):

@@ -9,16 +9,16 @@ HERE = Camera((1.0, 2.0, 1.6))
 
 
 def question(**more):
-    given = dict(
-        id="7",
-        benchmark="b",
-        dataset="d",
-        scene="s",
-        type="t",
-        text="?",
-        wanted="text",
-        scan="s.ply",
-    )
+    given = {
+        "id": "7",
+        "benchmark": "b",
+        "dataset": "d",
+        "scene": "s",
+        "type": "t",
+        "text": "?",
+        "wanted": "text",
+        "scan": "s.ply",
+    }
     return Question(**given | more)
 
 

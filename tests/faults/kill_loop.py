@@ -4,7 +4,6 @@ Usage: kill_loop.py FOLDER lines|moments COUNT SEED. Every attempt is a forked p
 SIGKILL. Prints the folders of the undisturbed run and of the killed ones, as JSON.
 """
 
-import json
 import os
 import random
 import signal
@@ -81,7 +80,6 @@ def main(folder: Path, mode: str, count: int, seed: int) -> None:
                 attempt(runs, config_for(runs.name), kill_after_seconds=chance.uniform(0, usual))
         assert attempt(runs, config_for(runs.name))
         killed.append([str(path) for path in list_runs(runs)])
-    print(json.dumps({"whole": str(list_runs(folder / "whole")[0]), "killed": killed}))
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def test_what_is_kept_is_what_is_read_back(tmp_path):
 
 
 def test_a_lost_picture_is_named(tmp_path):
-    with pytest.raises(RunLogError, match="views/a/0_ego.png"):
+    with pytest.raises(RunLogError, match=r"views/a/0_ego\.png"):
         Pictures(tmp_path).get("views/a/0_ego.png")
 
 

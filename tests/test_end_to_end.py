@@ -1,0 +1,185 @@
+"""The program as its users type it, in processes of its own."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import test_data
+from made_runs import make_questions, transcripts
+
+from render_agent.run_log.folder import list_runs
+
+QUICK = ("--engine", "scripted", "--image-size", "96x72")
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "render_agent", *map(str, arguments)]
+
+
+def type_in(*arguments, folder):
+    """Run the program in `folder`; return its exit code, standard output and standard error."""
+    done = subprocess.run(
+        command(*arguments), cwd=folder, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_batch_over_the_bundled_rooms(tmp_path):
+    code, out, err = type_in(
+        "--batch", "--benchmark", "rooms", "--limit", 5, *QUICK, folder=tmp_path
+    )
+    assert code == 0
+    assert out == ""
+    assert "official" in err
+    assert "PARTIAL" in err
+    (run,) = list_runs(tmp_path / "experiment_logs")
+    assert re.fullmatch(r"\d{8}T\d{6}_batched", run.name)
+    names = {path.name for path in run.iterdir()}
+    assert {"config.json", "questions.jsonl", "turns.jsonl", "views", "run.lock"} <= names
+    assert {"results.json", "results.csv"} <= names
+    results = json.loads((run / "results.json").read_text())
+    assert results["status"] == "partial"
+    assert len(results["questions"]) == 5
+    assert len((run / "results.csv").read_text().splitlines()) == 6
+    assert f"render-agent show {run.name}" in err
+    question = results["questions"][0]["question_id"]
+    code, out, _ = type_in("show", run.name, question, folder=tmp_path)
+    assert code == 0
+    assert "truth:" in out
+    code, out, _ = type_in("ls", "--json", folder=tmp_path)
+    assert [row["run"] for row in json.loads(out)] == [run.name]
+    code, _, err = type_in("--continue", "recent", folder=tmp_path)
+    assert code == 0
+    assert "is complete" in err
+
+
+def test_json_owns_standard_output(tmp_path):
+    code, out, _ = type_in(
+        *("--batch", "--benchmark", "rooms", "--limit", 2, "--json", *QUICK), folder=tmp_path
+    )
+    assert code == 0
+    assert len(json.loads(out)["questions"]) == 2
+
+
+@pytest.mark.parametrize(
+    "scan", ["aws_small_house.ply", "icl_redwood_livingroom1.ply", "pcl_room_scan_nocolour.ply"]
+)
+def test_one_question_of_a_real_scan(tmp_path, scan):
+    ply = test_data("scenes", scan)
+    asked = ("--ply", ply, "--question", "How many chairs are in this house?")
+    code, _, err = type_in(*asked, *QUICK, folder=tmp_path)
+    assert code == 0
+    assert "answer: " in err
+    (run,) = list_runs(tmp_path / "experiment_logs")
+    assert run.name.endswith("_single")
+    assert len(transcripts(run)["question"]) >= 3
+    code, _, err = type_in("--continue", "recent", folder=tmp_path)
+    assert code == 0
+    assert "is complete" in err
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_stopped_run_prints_the_line_that_continues_it(tmp_path, number, code):
+    questions = make_questions(tmp_path, 4)
+    policy = tmp_path / "slow.py"
+    policy.write_text(
+        "import time\n"
+        "class Slow:\n"
+        "    def reply(self, request):\n"
+        "        time.sleep(0.3)\n"
+        '        return \'{"answer": "A", "done": true}\' if request.turn else \'{"view": "top"}\'\n'
+        "def policy(questions, seed):\n"
+        "    return Slow()\n"
+    )
+    options = ("--batch", "--benchmark", questions, "--batch-size", 1, *QUICK, "--model", policy)
+    with subprocess.Popen(
+        command(*options), cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    ) as process:
+        while not (runs := list_runs(tmp_path / "experiment_logs")) or not (
+            (runs[0] / "turns.jsonl").exists()
+        ):
+            time.sleep(0.05)
+        code_second, _, err = type_in("--continue", "recent", folder=tmp_path)
+        assert code_second == 1
+        assert f"is being written by process {process.pid}" in err
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert f"render-agent --continue {runs[0].name}" in err
+    assert "Traceback" not in err
+    code, _, err = type_in("--batch", "--continue", runs[0].name, folder=tmp_path)
+    assert code == 0
+    whole, _, _ = type_in(*options, "--output", "whole", folder=tmp_path)
+    assert whole == 0
+    assert transcripts(runs[0]) == transcripts(list_runs(tmp_path / "whole")[0])
+
+
+def test_a_failed_question_makes_exit_code_1_and_is_not_scored(tmp_path):
+    questions = make_questions(tmp_path, 2)
+    (tmp_path / "room.ply").write_bytes(b"no scan at all")
+    code, _, err = type_in("--batch", "--benchmark", questions, *QUICK, folder=tmp_path)
+    assert code == 1
+    assert "room.ply" in err
+    assert "2 failed" in err
+    (run,) = list_runs(tmp_path / "experiment_logs")
+    results = json.loads((run / "results.json").read_text())
+    assert results["official"] is None
+    assert results["counts"]["failed"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("--batch", "--engine", "scripted"), 1, "--benchmark rooms"),
+        (("--batch", "--benchmark", "rooms", "--model", "no/such"), 1, "--engine scripted"),
+        (("--batch", "--benchmark", "rooms", "--model", "."), 1, "--engine scripted"),
+        (("--batch", "--benchmark", "rooms", *QUICK, "--model", "no"), 1, "explorer, random"),
+        (("--batch", "--benchmark", "no.jsonl", *QUICK), 1, "no.jsonl"),
+        (("--batch", "--benchmark", "rooms", *QUICK, "--type", "no"), 1, "no question is left"),
+        (("--ply", "no.ply", "--question", "?", *QUICK), 1, "no.ply"),
+        (("--ply", "no.ply", *QUICK), 2, "--ply needs --question"),
+        (("--batch", "--ply", "x.ply", "--question", "?"), 2, "either --batch"),
+        (("--batch", "--benchmark", "rooms", *QUICK, "--start", "1,2"), 2, "x,y,z,yaw"),
+        (("--batch", "--image-size", "big"), 2, "640x480"),
+        (("--batch", "--kinds", "ego,side"), 2, "no kind of view"),
+        (("--no-such-option",), 2, "No such option"),
+        (("--continue", "recent"), 1, "there is no run"),
+        (("show", "recent"), 1, "there is no run"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_sentence(tmp_path, arguments, code, said):
+    got, out, err = type_in(*arguments, folder=tmp_path)
+    assert (got, out) == (code, "")
+    assert said in err
+    assert not list(tmp_path.glob("experiment_logs/*/config.json"))
+
+
+def test_a_dry_run_shows_the_first_prompt_and_writes_no_run(tmp_path):
+    code, out, _ = type_in(
+        *("--batch", "--benchmark", "rooms", "--dry-run", "--json", *QUICK), folder=tmp_path
+    )
+    assert code == 0
+    shown = json.loads(out)
+    assert shown["questions"] == sum(shown["types"].values()) >= 100
+    system, user = shown["messages"]
+    assert system["role"] == "system"
+    files = [piece["image"] for piece in user["content"] if piece["type"] == "image"]
+    assert len(files) == 2
+    assert all((Path(shown["pictures"]) / file).is_file() for file in files)
+    assert not (tmp_path / "experiment_logs").exists()
+
+
+def test_an_option_that_would_change_results_is_refused_beside_continue(tmp_path):
+    questions = make_questions(tmp_path, 2)
+    type_in("--batch", "--benchmark", questions, *QUICK, folder=tmp_path)
+    code, _, err = type_in("--continue", "recent", "--max-turns", 3, folder=tmp_path)
+    assert code == 2
+    assert "--max-turns would change the results" in err
+    code, _, _ = type_in("--continue", "recent", "--batch-size", 3, folder=tmp_path)
+    assert code == 0
