@@ -24,7 +24,7 @@ from render_agent.render.overlay import (
 )
 
 RADIUS, RADIUS_HERE = 8.5, 11.0
-WEDGE, WEDGE_HERE = 30.0, 58.0
+WEDGE, WEDGE_HERE = 27.0, 56.0
 """Sizes of a stop's disc and wedge, in pixels of a 640×480 picture; `HERE`: the last stop's."""
 
 
@@ -201,7 +201,7 @@ class _Shapes:
             shade = _shade(mark.stops[-1], stops)
             if mark.spot != mark.place:
                 self.line([mark.place, mark.spot], INK, 1.2, halo=3)
-                self.disc(mark.place, 4, INK)
+                self.disc(mark.place, 3, INK)
             self.pill(mark, shade)
 
     def at(self, place: Pixel) -> Pixel:
