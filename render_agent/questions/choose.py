@@ -8,8 +8,7 @@ from pathlib import Path
 
 from render_agent.config import RunConfig
 from render_agent.errors import QuestionsError, SetupError
-from render_agent.questions.rooms import bundled
-from render_agent.questions.rows import load_rows
+from render_agent.questions.rooms import bundled, load_beside
 from render_agent.questions.vsibench import load_vsibench, with_scans
 from render_agent.state import Question
 
@@ -67,7 +66,7 @@ def _benchmark(config: RunConfig) -> list[Question]:
         raise SetupError(
             f"--benchmark {config.benchmark!r} is neither vsibench, rooms nor a file of questions"
         )
-    return load_rows(path, path.stem)
+    return load_beside(path, path.stem)
 
 
 def _roots(config: RunConfig) -> dict[str, str]:

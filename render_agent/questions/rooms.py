@@ -30,8 +30,22 @@ def load_rooms(folder: Path) -> list[Question]:
         raise QuestionsError(
             f"there are no rooms in {folder}: make some with render-agent make-rooms --output {folder}"
         )
-    return [
+    return load_beside(path, "rooms")
+
+
+def load_beside(path: Path, benchmark: str) -> list[Question]:
+    """Return the questions of a file, the scan of each scene looked for beside it as SCENE.ply.
+
+    Errors: QuestionsError where a row is wrong, or no scan at all is there.
+    """
+    found = [
         replace(question, scan=scan.resolve() if scan.is_file() else None)
-        for question in load_rows(path, "rooms")
-        for scan in [folder / f"{question.scene}.ply"]
+        for question in load_rows(path, benchmark)
+        for scan in [path.parent / f"{question.scene}.ply"]
     ]
+    if all(question.scan is None for question in found):
+        raise QuestionsError(
+            f"none of the scans of {path} lies beside it: put {found[0].scene}.ply and the others"
+            f" into {path.parent}"
+        )
+    return found
