@@ -6,9 +6,16 @@ size repeats one token whatever it is shown.
 
 from __future__ import annotations
 
+import atexit
 import json
+import shutil
+import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from PIL import Image
 
 from render_agent.engines.torchvision_cure import cure_torchvision
 
@@ -163,3 +170,24 @@ def rewrite_json(file: Path, **changes: Any) -> None:
     entries = json.loads(file.read_text("utf-8")) | changes
     kept = {name: value for name, value in entries.items() if value is not None}
     file.write_text(json.dumps(kept), "utf-8")
+
+
+@cache
+def small_model() -> Path:
+    """Return the directory of a small model that is built once and goes when the tests end."""
+    directory = Path(tempfile.mkdtemp(prefix="small-qwen3-vl-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return small_qwen3_vl(directory)
+
+
+def speckled(width: int, height: int, seed: int = 0) -> Image.Image:
+    """Return a picture of random pixels, so that any two differ everywhere."""
+    pixels = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
+    return Image.fromarray(pixels)
+
+
+def speckled_file(file: str) -> Image.Image:
+    """Return the picture that a file name such as "64x96-7.png" asks for: width, height, seed."""
+    size, _, seed = file.removesuffix(".png").partition("-")
+    width, _, height = size.partition("x")
+    return speckled(int(width), int(height), int(seed))

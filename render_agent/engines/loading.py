@@ -91,8 +91,9 @@ def _find_on_hub(name: str, revision: str | None) -> FoundModel:
     if constants.HF_HUB_OFFLINE:
         return _find_in_cache(name, revision, "HF_HUB_OFFLINE is set")
     try:
-        commit = HfApi().model_info(name, revision=revision, timeout=HUB_SECONDS).sha
-        config = Path(hf_hub_download(name, "config.json", revision=commit))
+        # Asked first because it does not try again and again where the hub is out of reach.
+        files = HfApi().model_info(name, revision=revision, timeout=HUB_SECONDS).siblings or []
+        config = Path(hf_hub_download(name, "config.json", revision=revision))
     except errors.GatedRepoError as error:
         raise SetupError(
             f"{name} is gated: accept its terms on its page at huggingface.co and log in with"
@@ -104,12 +105,14 @@ def _find_on_hub(name: str, revision: str | None) -> FoundModel:
         ) from error
     except errors.HFValidationError as error:
         raise SetupError(f"{name!r} is neither a directory nor a hub name: {WAY_OUT}") from error
-    except errors.EntryNotFoundError as error:
+    except errors.RemoteEntryNotFoundError as error:
         raise SetupError(f"{wanted} has no config.json on the hub: {WAY_OUT}") from error
     # The root of its client's errors, whichever client this version of the library uses.
     except (OSError, errors.HTTPError):  # type: ignore[attr-defined]
         return _find_in_cache(name, revision, "the hub cannot be reached")
-    return FoundModel(name, commit, None, _read_config(config, name))
+    if not any(file.rfilename.endswith((".safetensors", ".bin")) for file in files):
+        raise SetupError(f"{wanted} has no safetensors weights on the hub: {WAY_OUT}")
+    return FoundModel(name, config.parent.name, None, _read_config(config, name))
 
 
 def _find_in_cache(name: str, revision: str | None, why: str) -> FoundModel:

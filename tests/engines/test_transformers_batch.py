@@ -1,0 +1,185 @@
+"""Batch equals singles, on the real Qwen3-VL classes with small weights in float32."""
+
+import random
+
+import pytest
+from small_models import small_model, speckled_file
+
+from render_agent import chat
+from render_agent.engines.seam import Request
+from render_agent.engines.transformers_engine import TransformersEngine
+
+SIZES = ("32x32", "64x64", "96x64", "64x128", "50x70", "160x96")
+
+
+@pytest.fixture(scope="module")
+def engine():
+    return TransformersEngine(str(small_model()), dtype="float32", device="cpu", batch_size=64)
+
+
+def dialogue(turns, pictures, seed=0):
+    """A dialogue of so many turns that shows so many pictures, spread over its turns."""
+    chance = random.Random(seed)
+    messages = [chat.message("system", chat.text("Explore the room."))]
+    shown = [0] * turns
+    for _ in range(pictures):
+        shown[chance.randrange(turns)] += 1
+    for turn in range(turns):
+        if turn:
+            messages.append(chat.assistant('{"rotation_angle_degrees": 45}'))
+        files = [f"{chance.choice(SIZES)}-{chance.randrange(1000)}.png" for _ in range(shown[turn])]
+        asked = chat.text("Where is the chair? " * chance.randint(1, 4))
+        messages.append(chat.message("user", asked, *map(chat.picture, files)))
+    return messages
+
+
+def request(turns, pictures, seed=0, **more):
+    more = {"max_new_tokens": 16} | more
+    messages = dialogue(turns, pictures, seed)
+    return Request(f"q{seed}", turns - 1, messages, speckled_file, **more)
+
+
+MIXED = [
+    request(turns, pictures, seed=10 * turns + pictures)
+    for turns in (1, 2, 3)
+    for pictures in (0, 1, 2, 3)
+]
+
+
+def test_a_batch_of_mixed_rows_gives_what_each_gives_alone(engine):
+    alone = [engine.generate([single])[0] for single in MIXED]
+    together = engine.generate(MIXED)
+    assert [reply.samples for reply in together] == [reply.samples for reply in alone]
+    assert [reply.tokens for reply in together] == [reply.tokens for reply in alone]
+    assert [reply.finish for reply in together] == [reply.finish for reply in alone]
+    assert {reply.batch_size for reply in together} == {len(MIXED)}
+    assert len({reply.text for reply in together}) == len(MIXED)
+
+
+def test_replies_follow_the_order_of_the_requests(engine):
+    order = random.Random(5).sample(range(len(MIXED)), len(MIXED))
+    by_place = [reply.text for reply in engine.generate(MIXED)]
+    shuffled = [reply.text for reply in engine.generate([MIXED[place] for place in order])]
+    assert shuffled == [by_place[place] for place in order]
+
+
+def test_a_small_batch_size_gives_the_same_replies_in_more_calls(engine, monkeypatch):
+    expected = [reply.samples for reply in engine.generate(MIXED)]
+    monkeypatch.setattr(engine, "batch_size", 5)
+    before = engine.calls
+    assert [reply.samples for reply in engine.generate(MIXED)] == expected
+    assert engine.calls - before == 3
+
+
+def test_what_is_submitted_comes_back_with_its_request(engine, monkeypatch):
+    expected = {single.question_id: engine.generate([single])[0].text for single in MIXED[:5]}
+    monkeypatch.setattr(engine, "batch_size", 2)
+    engine.submit(MIXED[:3])
+    answered = list(engine.ready())
+    engine.submit(MIXED[3:5])
+    while batch := list(engine.ready()):
+        answered += batch
+    assert [asked.question_id for asked, _ in answered] == list(expected)
+    assert {asked.question_id: reply.text for asked, reply in answered} == expected
+
+
+def test_another_picture_gives_another_reply(engine):
+    def showing(file):
+        message = chat.message("user", chat.text("What is this?"), chat.picture(file))
+        return Request("q", 0, [message], speckled_file, max_new_tokens=16)
+
+    replies = engine.generate([showing("64x64-1.png"), showing("64x64-2.png")])
+    assert replies[0].text != replies[1].text
+    assert replies[0].tokens.prompt == replies[1].tokens.prompt
+
+
+def test_another_question_gives_another_reply(engine):
+    asked = [
+        Request("q", 0, [chat.message("user", chat.text(words))], speckled_file, max_new_tokens=16)
+        for words in ("How many chairs?", "How many tables?")
+    ]
+    first, second = engine.generate(asked)
+    assert first.text != second.text
+
+
+def test_every_row_stops_at_its_own_token_limit(engine):
+    long = engine.generate([request(1, 1, seed=3, max_new_tokens=20)])[0]
+    limits = (1, 7, 20)
+    replies = engine.generate([request(1, 1, seed=3, max_new_tokens=limit) for limit in limits])
+    assert [reply.tokens.reply for reply in replies] == list(limits)
+    assert {reply.finish for reply in replies} == {"length"} == {long.finish}
+    assert replies[2].text == long.text
+
+
+def written_ids(engine, requests, limit):
+    """The ids that the model wrote for each request, ends and padding included."""
+    outputs = []
+    generate = engine.model.generate
+    engine.model.generate = lambda **more: outputs.append(generate(**more)) or outputs[-1]
+    try:
+        engine.generate(requests)
+    finally:
+        del engine.model.generate
+    return [row[-limit:] for row in outputs[0].tolist()]
+
+
+def test_a_row_that_ends_early_is_told_from_one_that_was_cut_off(engine, monkeypatch):
+    both = [request(1, 0, seed=7, max_new_tokens=12), request(2, 2, seed=8, max_new_tokens=12)]
+    ids, others = written_ids(engine, both, 12)
+    end = next(place for place in range(3, 12) if ids[place] not in {*ids[:place], *others})
+    monkeypatch.setattr(engine, "ends", [*engine.ends, ids[end]])
+    early, other = engine.generate(both)
+    assert (early.finish, other.finish) == ("stop", "length")
+    assert (early.tokens.reply, other.tokens.reply) == (end + 1, 12)
+    assert early.text == engine.tokenizer.decode(ids[:end], skip_special_tokens=True)
+    assert other.text == engine.tokenizer.decode(others, skip_special_tokens=True)
+
+
+def test_prompt_tokens_are_counted_without_padding(engine):
+    """A picture of 64 × 96 pixels is 2 × 3 tokens, of which one stands in the text already."""
+    plain = chat.message("user", chat.text("Look."))
+    shown = chat.message("user", chat.text("Look."), chat.picture("64x96-1.png"))
+    long = chat.message("user", chat.text("word " * 200))
+    asked = [
+        Request("q", 0, [message], speckled_file, max_new_tokens=2)
+        for message in (plain, shown, long)
+    ]
+    tokens = [reply.tokens.prompt for reply in engine.generate(asked)]
+    text = "<|im_start|>user\nLook.<|im_end|>\n<|im_start|>assistant\n"
+    assert tokens[0] == len(engine.tokenizer(text)["input_ids"])
+    assert tokens[1] == tokens[0] + 6 + 2
+    assert tokens[2] > tokens[1]
+
+
+def test_no_token_of_a_picture_is_ever_written(engine):
+    names = engine.tokenizer.convert_ids_to_tokens(engine.suppressed)
+    assert set(names) == {
+        "<|vision_start|>",
+        "<|vision_end|>",
+        "<|vision_pad|>",
+        "<|image_pad|>",
+        "<|video_pad|>",
+    }
+    asked = [request(1, 0, seed=seed, max_new_tokens=60) for seed in range(40, 48)]
+    rows = written_ids(engine, asked, 60)
+    assert not any(token in engine.suppressed for row in rows for token in row)
+
+
+def test_special_tokens_do_not_reach_the_reply(engine):
+    replies = engine.generate([request(1, 1, seed=s, max_new_tokens=80) for s in range(60, 66)])
+    assert not any("<|" in reply.text for reply in replies)
+
+
+def test_no_requests_give_no_replies(engine):
+    before = engine.calls
+    assert engine.generate([]) == []
+    assert list(engine.ready()) == []
+    assert engine.calls == before
+
+
+def test_a_description_names_weights_and_place(engine):
+    described = engine.describe()
+    assert described["weights"].startswith("sha256:")
+    assert (described["dtype"], described["device"]) == ("float32", "cpu")
+    assert described["model_type"] == "qwen3_vl"
+    assert described["revision"] is None
