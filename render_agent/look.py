@@ -11,7 +11,7 @@ from typing import Protocol
 from render_agent.action import Action
 from render_agent.camera import Camera, Vector
 from render_agent.render.start import start_camera
-from render_agent.render.views import Picture, Viewer
+from render_agent.render.views import Viewer
 from render_agent.run_log.pictures import Pictures, question_file, scene_file
 from render_agent.scene.free_space import FreeSpace
 from render_agent.state import Question, QuestionState, SceneSource, View
@@ -59,7 +59,6 @@ class Looker:
         self.pictures = pictures
         self.kinds = tuple(kinds)
         self.start = start
-        self.renders = 0
         self._make_viewer = make_viewer
         self._viewer: Viewer | None = None
         self._starts: dict[str, Camera] = {}
@@ -118,7 +117,7 @@ class Looker:
                 continue
             turn = len(state.turns)
             file = question_file(state.id, turn, kind) if turn else scene_file(scene, kind)
-            picture = self._draw(state, kind, camera, state.trail)
+            picture = self.viewer.draw(kind, state.scene, camera, state.trail[:turn])
             written.append(self.pictures.keep(file, picture.picture))
             views.append(View(len(state.views) + len(views), kind, file, picture.camera))
         shown = tuple(views), tuple(written)
@@ -134,17 +133,11 @@ class Looker:
             )
         return self._starts[scene]
 
-    def _draw(
-        self, state: QuestionState, kind: str, camera: Camera, trail: Sequence[Camera]
-    ) -> Picture:
-        self.renders += 1
-        return self.viewer.draw(kind, state.scene, camera, trail)
-
     def _restore(self, state: QuestionState) -> None:
         """Draw again the pictures of earlier turns that are gone from the run folder."""
         for turn in state.turns:
             for view in turn.views:
                 if not self.pictures.there(view.file):
-                    stood = state.trail[turn.number]
-                    picture = self._draw(state, view.kind, stood, state.trail[: turn.number])
+                    trail = state.trail[: turn.number]
+                    picture = self.viewer.draw(view.kind, state.scene, turn.stood, trail)
                     self.pictures.keep(view.file, picture.picture).result()

@@ -63,7 +63,6 @@ class Run:
         make_engine: gives the engine; called only where a question is active.
         SetupError, EngineError or RunLogError where the run has to stop; it can be continued.
         """
-        renders, calls = 0, 0
         if any(state.active for state in self.states):
             config = self.config
             with closing(make_engine(config, [state.question for state in self.states])) as engine:
@@ -80,8 +79,7 @@ class Run:
                     sampling=Sampling(config.temperature, config.seed, config.max_new_tokens),
                 )
                 controller.run(self.states)
-                renders, calls = looker.renders, engine.calls
-        found = results(self.states, partial=self.config.partial, renders=renders, calls=calls)
+        found = results(self.states, partial=self.config.partial)
         self.log.write_results(found, table(found["questions"]))
         return found
 

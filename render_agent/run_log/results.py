@@ -27,13 +27,10 @@ SCORED = (Status.ANSWERED, Status.EXHAUSTED)
 """The states whose answers count; no answer among them counts as wrong."""
 
 
-def results(
-    states: Sequence[QuestionState], *, partial: bool, renders: int, calls: int
-) -> dict[str, Any]:
+def results(states: Sequence[QuestionState], *, partial: bool) -> dict[str, Any]:
     """Return what `results.json` holds.
 
-    partial: whether the questions are only a part of the benchmark. renders, calls: pictures drawn
-    and calls of the model in this process.
+    partial: whether the questions are only a part of the benchmark.
     """
     rows = [row(state) for state in states]
     scored = [(state, state.question.truth) for state in states if state.status in SCORED]
@@ -55,7 +52,7 @@ def results(
         },
         "counts": {str(status): counts.get(str(status), 0) for status in Status}
         | {"questions": len(states), "repairs": sum(state.repairs for state in states)},
-        "totals": totals(states) | {"renders": renders, "calls": calls},
+        "totals": totals(states),
         "questions": rows,
     }
 
@@ -77,13 +74,16 @@ def row(state: QuestionState) -> dict[str, Any]:
 
 
 def totals(states: Sequence[QuestionState]) -> dict[str, Any]:
-    """Return tokens, seconds and turns, summed over all turns in the log.
+    """Return turns, calls of the model, pictures, tokens and seconds, over all turns in the log.
 
-    A turn's generating time is that of its whole batch, so each turn counts its share of it.
+    A turn's generating time is that of its whole batch, so each turn counts its share of it, as it
+    counts its share of the call.
     """
     turns = [turn for state in states for turn in state.turns]
     return {
         "turns": len(turns),
+        "calls": round(sum(1 / turn.batch_size for turn in turns)),
+        "renders": len({view.file for turn in turns for view in turn.views}),
         "tokens": {
             "in": sum(turn.tokens.prompt for turn in turns),
             "out": sum(turn.tokens.reply for turn in turns),
@@ -92,7 +92,9 @@ def totals(states: Sequence[QuestionState]) -> dict[str, Any]:
         "seconds": {
             "rendering": round(sum(turn.seconds.rendering for turn in turns), 3),
             "waiting": round(sum(turn.seconds.waiting for turn in turns), 3),
-            "generating": round(sum(turn.seconds.generating / turn.batch_size for turn in turns), 3),
+            "generating": round(
+                sum(turn.seconds.generating / turn.batch_size for turn in turns), 3
+            ),
         },
     }
 
