@@ -6,26 +6,34 @@ A reply is one JSON object:
      "left_meters": 0, "z_delta_meters": 0, "look_at": null, "view": "ego", "answer": null,
      "done": false}
 
-Every field may be missing. The last whole object in the text counts.
+Every field may be missing or null, other fields are ignored, names are read in any case, and of a
+name that stands twice the last counts. The last whole object in the text counts, whatever stands
+around it. It must be JSON, but for line breaks inside strings, which are forgiven: single quotes,
+trailing commas and Python's True are told to the model, not guessed at.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 from render_agent.answer import Wanted, asked_for, canonical
-from render_agent.chat import without_thinking
+from render_agent.chat import encodable, without_thinking
 from render_agent.numerals import ANGLES, UNITS, quantity
 
 KINDS = ("ego", "top", "around")
 """The kinds of view that a reply may ask for."""
 
-LONGEST_REPLY = 50_000
-"""Characters of a reply that are read, counted from its end."""
+MOST_VIEWS = 1_000_000
+"""No view has a number as high as this."""
+
+PATIENCE = 500_000_000
+"""Characters that may be looked through for broken objects; a fraction of a second."""
+
+_OBJECT = re.compile(r"\{(?=\s*(?:[\"}]|\Z))")
 
 Point = tuple[float, float, float]
 
@@ -62,9 +70,8 @@ class Action:
 
     def to_json(self) -> dict[str, Any]:
         """Return the action as the run log writes it: only what was asked for."""
-        return {
-            name: value for name, value in asdict(self).items() if value not in (None, 0, "", ())
-        }
+        values = ((entry.name, getattr(self, entry.name), entry.default) for entry in fields(self))
+        return {name: value for name, value, default in values if value != default}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,86 +100,162 @@ def from_json(data: Mapping[str, Any]) -> Action | Malformed:
     return Action(**values)
 
 
-class _Unclear(Exception):
-    """A field that cannot be understood."""
-
-
 def read(text: str, wanted: Wanted, options: Sequence[str] = ()) -> Action | Malformed:
-    """Return what the reply `text` asks for; it never raises.
+    """Return what the reply `text` asks for; it never raises, and takes time linear in the text.
 
     wanted, options: what an answer to the question must be (see `render_agent.answer`).
     """
-    found = _last_object(without_thinking(text))
-    if isinstance(found, Malformed):
-        return found
-    known = {str(name).strip().lower(): value for name, value in found.items()}
     try:
-        action = _action(known, wanted, options)
-    except _Unclear as unclear:
-        return Malformed(str(unclear), _words(known.get("answer")))
-    asks = action.moves or action.view is not None or action.answer is not None
-    if not asks and (action.notes or not action.done):
-        return Malformed(
-            "; ".join(action.notes)
-            or "it asks for nothing: give a move, look_at, view, answer or done",
-            action.answer_text,
-        )
-    return action
+        found = _last_object(without_thinking(text))
+        return found if isinstance(found, Malformed) else _understood(found, wanted, options)
+    except RecursionError:
+        return Malformed("its JSON object is nested too deeply")
 
 
 def _last_object(text: str) -> dict[str, Any] | Malformed:
-    text = text[-LONGEST_REPLY:].rstrip()
-    if not text.strip():
+    text = text.rstrip()
+    if not text:
         return Malformed("it is empty: reply with one JSON object")
-    decoder = json.JSONDecoder(strict=False)
+    decoder = json.JSONDecoder(strict=False, parse_int=_integer)
     found: dict[str, Any] | None = None
     fault = "it holds no JSON object: reply with one JSON object"
-    start = text.find("{")
-    while start >= 0:
+    if "{" in text:
+        fault = "its JSON object cannot be read: names and texts stand in double quotes"
+    patience = PATIENCE
+    opening = _OBJECT.search(text)
+    while opening and patience > 0:
+        start = opening.start()
         try:
             found, end = decoder.raw_decode(text, start)
         except json.JSONDecodeError as error:
-            if error.pos >= len(text) or error.msg.startswith("Unterminated"):
+            if _cut_off(error, text):
                 fault = "its JSON object is cut off before the closing brace: write less"
                 break
             fault = f"its JSON object cannot be read ({error.msg[:1].lower()}{error.msg[1:]})"
-            end = start + 1
-        except (
-            RecursionError,
-            ValueError,
-        ):  # nested too deeply, or an integer of thousands of digits
-            fault, end = "its JSON object cannot be read", len(text)
-        start = text.find("{", end)
+            end = max(error.pos, start + 1)  # what was understood up to here belongs to this object
+            patience -= error.pos  # the decoder counts the lines before every error
+        except RecursionError:
+            fault = "its JSON object is nested too deeply"
+            break
+        opening = _OBJECT.search(text, end)
     return Malformed(fault) if found is None else found
 
 
-def _action(known: Mapping[str, Any], wanted: Wanted, options: Sequence[str]) -> Action:
-    answer_text = _words(known.get("answer"))
-    answer = canonical(answer_text, wanted, options) if answer_text is not None else None
-    done = _truth(known.get("done"))
-    notes = []
-    if answer_text is not None and answer_text.strip() and answer is None:
-        shown = answer_text if len(answer_text) <= 40 else answer_text[:40] + "…"
-        notes.append(
-            f"the answer {shown!r} cannot be read: it must be {asked_for(wanted, options)}"
-        )
-    return Action(
-        rotation=_amount(known, "rotation_angle_degrees", ANGLES),
-        pitch=_amount(known, "pitch_degrees", ANGLES),
-        forward=_amount(known, "forward_meters", UNITS),
-        left=_amount(known, "left_meters", UNITS),
-        up=_amount(known, "z_delta_meters", UNITS),
-        look_at=_point(known.get("look_at")),
-        view=_view(known.get("view")),
+def _cut_off(error: json.JSONDecodeError, text: str) -> bool:
+    """Whether a text ended where more was to come."""
+    rest = text[error.pos : error.pos + 6]
+    in_a_word = any(word.startswith(rest) for word in ("true", "false", "null"))
+    return in_a_word or error.msg.startswith("Unterminated")
+
+
+def _integer(digits: str) -> int | float:
+    """Return an integer, as a float where it is so long that only its size can matter."""
+    return int(digits) if len(digits) < 20 else float(digits)
+
+
+def _understood(
+    found: Mapping[str, Any], wanted: Wanted, options: Sequence[str]
+) -> Action | Malformed:
+    known = {name.strip().lower(): value for name, value in found.items()}
+    given, answer = _answer(known.get("answer"), wanted, options)
+    values, faults = _fields(known)
+    notes = [*faults]
+    if given is not None and answer is None:
+        must = asked_for(wanted, options)
+        notes.append(f"the answer {_short(given)} cannot be read: it must be {must}")
+    action = Action(
+        **values,
         answer=answer,
-        answer_text=answer_text,
-        done=done,
+        answer_text=given,
         reasoning=_words(known.get("reasoning")) or "",
         notes=tuple(notes),
     )
+    if action.done and answer is not None:
+        return action  # what else it asks for is ignored, clear or not
+    asks = action.moves or action.view is not None or answer is not None
+    if faults or (notes and (action.done or not asks)):
+        return Malformed("; ".join(notes), given)
+    if not asks and not action.done:
+        return Malformed("it asks for nothing: give a move, look_at, view, answer or done", given)
+    return action
+
+
+def _answer(value: object, wanted: Wanted, options: Sequence[str]) -> tuple[str | None, str | None]:
+    """Return an answer in the words it was given in, and in canonical form."""
+    given = _words(value)
+    answer = None if given is None else canonical(given, wanted, options)
+    return (None, None) if answer is None and _empty(value) else (given, answer)
+
+
+def _fields(known: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return what the fields but answer and reasoning hold, and what is wrong with the others."""
+    values: dict[str, Any] = {}
+    faults = []
+    for name, (attribute, understand, must) in _FIELDS.items():
+        given = known.get(name)
+        if _empty(given):
+            continue
+        value = understand(given)
+        if value is None:
+            faults.append(f"{name} must be {must}, not {_short(given)}")
+        else:
+            values[attribute] = value
+    return values, faults
+
+
+def _degrees(value: object) -> float | None:
+    return quantity(value, ANGLES)
+
+
+def _metres(value: object) -> float | None:
+    return quantity(value, UNITS)
+
+
+def _point(value: object) -> Point | None:
+    if isinstance(value, Mapping):
+        value = [value.get(axis) for axis in "xyz"]
+    numbers = [quantity(item, UNITS) for item in value] if isinstance(value, list) else []
+    x, y, z = numbers if len(numbers) == 3 else (None, None, None)
+    return None if x is None or y is None or z is None else (x, y, z)
+
+
+def _view(value: object) -> str | int | None:
+    word = value.strip().lower() if isinstance(value, str) else ""
+    if match := re.fullmatch(rf"({'|'.join(KINDS)})(?:[ _-]?view)?", word):
+        return match[1]
+    if match := re.fullmatch(r"(?:view)?[ #]*([0-9]{1,9})", word):
+        value = int(match[1])
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if 0 <= value < MOST_VIEWS else None
+
+
+def _truth(value: object) -> bool | None:
+    if isinstance(value, bool | int | float):
+        return bool(value) if value in (0, 1) else None
+    word = value.strip().lower() if isinstance(value, str) else ""
+    return {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}.get(word)
+
+
+_FIELDS: dict[str, tuple[str, Callable[[object], Any], str]] = {
+    "rotation_angle_degrees": ("rotation", _degrees, "a number"),
+    "pitch_degrees": ("pitch", _degrees, "a number"),
+    "forward_meters": ("forward", _metres, "a number"),
+    "left_meters": ("left", _metres, "a number"),
+    "z_delta_meters": ("up", _metres, "a number"),
+    "look_at": ("look_at", _point, "a point [x, y, z] in metres"),
+    "view": ("view", _view, f"one of {', '.join(KINDS)} or the number of an earlier view"),
+    "done": ("done", _truth, "true or false"),
+}
+"""The fields by name: where an Action keeps them, how they are understood, what they must be."""
 
 
 def _empty(value: object) -> bool:
+    if isinstance(value, Mapping | list):
+        items = value.values() if isinstance(value, Mapping) else value
+        return all(item is None for item in items)
     return value is None or (
         isinstance(value, str) and value.strip().lower() in ("", "null", "none")
     )
@@ -181,62 +264,9 @@ def _empty(value: object) -> bool:
 def _words(value: object) -> str | None:
     if value is None:
         return None
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _amount(known: Mapping[str, Any], name: str, units: dict[str, float]) -> float:
-    value = known.get(name)
-    if _empty(value):
-        return 0.0
-    number = quantity(value, units)
-    if number is None:
-        raise _Unclear(f"{name} must be a number, not {_short(value)}")
-    return number
-
-
-def _point(value: object) -> Point | None:
-    if isinstance(value, Mapping):
-        value = [value.get(axis) for axis in "xyz"]
-    if _empty(value) or value == [] or value == [None, None, None]:
-        return None
-    numbers = [quantity(item, UNITS) for item in value] if isinstance(value, list) else []
-    x, y, z = numbers if len(numbers) == 3 else (None, None, None)
-    if x is None or y is None or z is None:
-        raise _Unclear(f"look_at must be a point [x, y, z] in metres, not {_short(value)}")
-    return x, y, z
-
-
-def _view(value: object) -> str | int | None:
-    if _empty(value):
-        return None
-    if isinstance(value, str):
-        word = value.strip().lower()
-        if word in KINDS:
-            return word
-        value = int(match[1]) if (match := re.fullmatch(r"(?:view\s*)?(\d{1,6})", word)) else value
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
-    kinds = ", ".join(f'"{kind}"' for kind in KINDS)
-    raise _Unclear(
-        f"view must be one of {kinds} or the number of an earlier view, not {_short(value)}"
-    )
-
-
-def _truth(value: object) -> bool:
-    if _empty(value):
-        return False
-    if isinstance(value, bool | int | float) and value in (0, 1):
-        return bool(value)
-    word = value.strip().lower() if isinstance(value, str) else ""
-    if word in ("true", "yes", "1"):
-        return True
-    if word in ("false", "no", "0"):
-        return False
-    raise _Unclear(f"done must be true or false, not {_short(value)}")
+    return encodable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
 def _short(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    text = encodable(json.dumps(value, ensure_ascii=False))
     return text if len(text) <= 40 else text[:40] + "…"

@@ -10,9 +10,12 @@ Message = dict[str, Any]
 
 Piece = dict[str, str]
 
+_SPECIAL_TOKEN = re.compile(r"<([|/｜]?[^\W\d][^<>\s]*)>")
+_UNENCODABLE = re.compile("[\x00\ud800-\udfff]")
+
 
 def text(words: str) -> Piece:
-    """Return a piece of text, harmless to any model's tokenizer."""
+    """Return a piece of text, harmless to the tokenizers of the models that are served."""
     return {"type": "text", "text": harmless(words)}
 
 
@@ -40,14 +43,29 @@ def pictures(messages: list[Message]) -> list[str]:
 def harmless(words: str) -> str:
     """Return a text in which nothing reads as a special token ("<|im_end|>", "<image>", "</think>").
 
-    Tokenizers take such words for control tokens wherever they stand; the angle brackets become
-    similar characters that no vocabulary gives a meaning.
+    Tokenizers take such words for control tokens wherever they stand; their brackets become similar
+    characters that no vocabulary gives a meaning. Nothing is taken out, so no new token can form.
     """
-    return re.sub(r"<([|/]?[A-Za-z_][\w ./:-]*[|]?)>", "‹\\1›", words)
+    return encodable(_SPECIAL_TOKEN.sub("‹\\1›", words))
+
+
+def encodable(words: str) -> str:
+    """Return a text that UTF-8 and every tokenizer can take: lone surrogates and NULs are replaced."""
+    return _UNENCODABLE.sub("\ufffd", words)
 
 
 def without_thinking(reply: str) -> str:
-    """Return a reply without its <think> blocks, which are logged but neither read nor fed back."""
-    reply = re.sub(r"<think>.*?</think>", "", reply, flags=re.DOTALL)
-    reply = reply.rpartition("</think>")[2]
-    return reply.partition("<think>")[0]
+    """Return a reply without its <think> blocks, which are logged but neither read nor fed back.
+
+    A block that was opened in the prompt ends at the first </think>; one that was cut off runs to
+    the end.
+    """
+    kept: list[str] = []
+    thinking = False
+    for part in re.split("(</?think>)", reply):
+        if part == "</think>" and not thinking:
+            kept.clear()
+        elif part not in ("<think>", "</think>") and not thinking:
+            kept.append(part)
+        thinking = part == "<think>" or (thinking and part != "</think>")
+    return "".join(kept)
