@@ -87,6 +87,7 @@ class PhaseController:
         states = sorted(states, key=lambda state: state.question.scene)  # a scan is read once
         self._drawing = ThreadPoolExecutor(1, thread_name_prefix="drawing")
         try:
+            self._drawing.submit(self._restore, [s for s in states if not s.active])
             while early := [
                 s for s in states if s.active and len(s.turns) < self.max_batched_turns
             ]:
@@ -95,7 +96,7 @@ class PhaseController:
             self.advance(late, together=self.finish_together, phase="finishing")
         finally:
             self._drawing.submit(self.looker.close)
-            self._drawing.shutdown(cancel_futures=True)
+            self._drawing.shutdown()
 
     def advance(self, states: Sequence[QuestionState], together: int, phase: Phase) -> None:
         """Take questions forward, `together` at a time: look, ask, act, write down.
@@ -108,21 +109,34 @@ class PhaseController:
         line = deque(states)
         looking: deque[tuple[QuestionState, Future[Look]]] = deque()
         asked: dict[str, Asked] = {}
-        while line or looking or asked:
-            while line and len(looking) + len(asked) < together and len(looking) < self._ahead:
-                state = line.popleft()
-                looking.append((state, self._drawing.submit(self.looker.look, state)))
-            for question in self._drawn(looking, phase, idle=not asked):
-                asked[question.state.id] = question
-                self.engine.submit([question.request])
-            answered = [
-                (asked.pop(request.question_id), reply) for request, reply in self.engine.ready()
-            ]
-            for question, reply in answered:
-                self._act(question, reply, phase)
-            if phase == "finishing":
-                line.extendleft(q.state for q, _ in reversed(answered) if q.state.active)
-            self.log.sync()
+        try:
+            while line or looking or asked:
+                while line and len(looking) + len(asked) < together and len(looking) < self._ahead:
+                    state = line.popleft()
+                    looking.append((state, self._drawing.submit(self.looker.look, state)))
+                for question in self._drawn(looking, phase, idle=not asked):
+                    asked[question.state.id] = question
+                    self.engine.submit([question.request])
+                answered = [
+                    (asked.pop(request.question_id), reply)
+                    for request, reply in self.engine.ready()
+                ]
+                for question, reply in answered:
+                    self._act(question, reply, phase)
+                if phase == "finishing":
+                    line.extendleft(q.state for q, _ in reversed(answered) if q.state.active)
+                self.log.sync()
+        finally:
+            for _, future in looking:
+                future.cancel()
+
+    def _restore(self, retired: Sequence[QuestionState]) -> None:
+        """Draw again what is gone of questions that are done; their reports need it, the run does not."""
+        for state in retired:
+            try:
+                self.looker.restore(state)
+            except RenderAgentError as error:
+                logger.warning("question %s lacks a picture: %s", state.id, error)
 
     @property
     def _ahead(self) -> int:

@@ -72,11 +72,24 @@ class Looker:
         """
         began = time.perf_counter()
         space = self.scenes.space(state.question)
-        self._restore(state)
+        self.restore(state)
         camera = state.camera or self._start(state, space)
         views, written = self._views(state, camera)
         seconds = time.perf_counter() - began
         return Look(views, camera, space, written, seconds)
+
+    def restore(self, state: QuestionState) -> None:
+        """Draw again the pictures of a question's turns that are gone from the run folder.
+
+        SceneError or RenderError where its scene cannot be read or drawn, RunLogError where a
+        picture cannot be written.
+        """
+        for turn in state.turns:
+            for view in turn.views:
+                if not self.pictures.there(view.file):
+                    trail = state.trail[: turn.number]
+                    picture = self.viewer.draw(view.kind, state.scene, turn.stood, trail)
+                    self.pictures.keep(view.file, picture.picture).result()
 
     @property
     def viewer(self) -> Viewer:
@@ -132,12 +145,3 @@ class Looker:
                 state.scene, self.viewer.renderer, space, self.start, self.viewer.vertical_fov
             )
         return self._starts[scene]
-
-    def _restore(self, state: QuestionState) -> None:
-        """Draw again the pictures of earlier turns that are gone from the run folder."""
-        for turn in state.turns:
-            for view in turn.views:
-                if not self.pictures.there(view.file):
-                    trail = state.trail[: turn.number]
-                    picture = self.viewer.draw(view.kind, state.scene, turn.stood, trail)
-                    self.pictures.keep(view.file, picture.picture).result()
