@@ -49,13 +49,15 @@ def write_all(file: FileIO, content: bytes) -> None:
 
 
 def json_bytes(data: Any) -> bytes:
-    """Return `data` as indented JSON."""
-    return (json.dumps(data, indent=1, ensure_ascii=False) + "\n").encode()
+    """Return `data` as indented JSON; see `json_line`."""
+    return (json.dumps(data, indent=1, ensure_ascii=False) + "\n").encode(
+        "utf-8", "backslashreplace"
+    )
 
 
 def json_line(data: Any) -> bytes:
-    """Return `data` as one line of JSON."""
-    return (json.dumps(data, ensure_ascii=False) + "\n").encode()
+    """Return `data` as one line of JSON; lone surrogates become the escapes that JSON has for them."""
+    return (json.dumps(data, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")
 
 
 def json_lines(data: Iterable[Any]) -> bytes:
