@@ -174,7 +174,14 @@ def rewrite_json(file: Path, **changes: Any) -> None:
 
 @cache
 def small_model() -> Path:
-    """Return the directory of a small model that is built once and goes when the tests end."""
+    """Return the directory of a small model that is built once and goes when the tests end.
+
+    torch is held to one thread: so small a model gains nothing from more, and on a busy machine they
+    wait for each other.
+    """
+    import torch
+
+    torch.set_num_threads(1)
     directory = Path(tempfile.mkdtemp(prefix="small-qwen3-vl-"))
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     return small_qwen3_vl(directory)

@@ -45,6 +45,11 @@ class DialogueTensors:
         )
         pieces = (piece for message in request.messages for piece in message["content"])
         files = [piece["image"] for piece in pieces if piece["type"] == "image"]
+        # Version 5.17 takes a placeholder in a text for a picture of the next row.
+        if self.is_qwen and text.count(self.processor.image_token) != len(files):
+            raise ValueError(
+                f"a text holds {self.processor.image_token}, which stands for a picture"
+            )
         pictures = [request.picture(file).convert("RGB") for file in files]
         return PreparedPrompt(text, tuple(self._scaled(pictures)))
 

@@ -142,10 +142,15 @@ class TransformersEngine(BatchingEngine):
     def _write(self, rows: Sequence[Row]) -> list[Written | str]:
         """Return what each row became, or in one sentence why it became nothing."""
         done: list[Written | str] = []
-        waiting = deque(chunks(rows, self.ceiling or len(rows)))
-        self.calls += len(waiting) - 1
+        waiting = deque([rows] if rows else [])
+        # The caller has counted one call already.
+        self.calls -= 1
         while waiting:
             chunk = waiting.popleft()
+            if self.ceiling is not None and len(chunk) > self.ceiling:
+                waiting.extendleft(reversed(chunks(chunk, self.ceiling)))
+                continue
+            self.calls += 1
             outcome = self._try(chunk)
             if not isinstance(outcome, Fault):
                 done += outcome
@@ -157,7 +162,6 @@ class TransformersEngine(BatchingEngine):
                     self.ceiling = half
                     LOG.warning("out of memory with %d rows: now %d at a time", len(chunk), half)
                 waiting.extendleft(reversed(chunks(chunk, half)))
-                self.calls += 2
         return done
 
     def _alone(self, fault: Fault, row: Row) -> str:
@@ -294,4 +298,4 @@ def reply_of(request: Request, written: Sequence[Written | str]) -> Reply:
 
 def chunks(rows: Sequence[Row], size: int) -> list[Sequence[Row]]:
     """Return the rows in pieces of at most `size`."""
-    return [rows[start : start + size] for start in range(0, len(rows), max(size, 1))]
+    return [rows[start : start + size] for start in range(0, len(rows), size)]

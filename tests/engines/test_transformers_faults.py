@@ -1,0 +1,250 @@
+"""What goes wrong with one row or with memory stays there, and nothing is lost."""
+
+import gc
+import weakref
+
+import pytest
+import torch
+from PIL import Image
+from small_models import small_model, speckled_file
+
+from render_agent import chat
+from render_agent.engines.memory_faults import is_device_lost, is_out_of_memory
+from render_agent.engines.seam import Request
+from render_agent.engines.transformers_engine import TransformersEngine
+from render_agent.errors import EngineError
+
+ROWS = 11
+
+
+@pytest.fixture
+def engine():
+    return TransformersEngine(str(small_model()), device="cpu", batch_size=64)
+
+
+def request(number, *, picture=speckled_file, samples=1, temperature=0.0):
+    files = [f"{32 * (1 + (number + k) % 3)}x64-{number}.png" for k in range(number % 4)]
+    message = chat.message("user", chat.text(f"Question {number}"), *map(chat.picture, files))
+    return Request(
+        f"q{number}",
+        0,
+        [message],
+        picture,
+        samples=samples,
+        temperature=temperature,
+        max_new_tokens=6,
+    )
+
+
+REQUESTS = [request(number) for number in range(ROWS)]
+
+
+def failing(engine, monkeypatch, fault):
+    """Let `fault(rows, call)` raise before each `generate` of the model; return the sizes tried."""
+    sizes = []
+    generate = engine.model.generate
+
+    def guarded(**tensors):
+        sizes.append(len(tensors["input_ids"]))
+        fault(sizes[-1], len(sizes) - 1)
+        return generate(**tensors)
+
+    monkeypatch.setattr(engine.model, "generate", guarded)
+    return sizes
+
+
+def raising(error, when):
+    def fault(rows, call):
+        if when(rows, call):
+            raise error
+
+    return fault
+
+
+@pytest.mark.parametrize("fits", range(1, ROWS))
+def test_a_batch_that_does_not_fit_is_halved_until_it_does(engine, monkeypatch, fits):
+    expected = [reply.samples for reply in engine.generate(REQUESTS)]
+    error = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+    sizes = failing(engine, monkeypatch, raising(error, lambda rows, _: rows > fits))
+    before = engine.calls
+    assert [reply.samples for reply in engine.generate(REQUESTS)] == expected
+    assert engine.calls - before == len(sizes)
+    failed = len([size for size in sizes if size > fits])
+    assert 1 <= failed <= 4
+
+    sizes.clear()
+    assert [reply.samples for reply in engine.generate(REQUESTS)] == expected
+    assert max(sizes) <= fits, "the smaller size is remembered"
+
+
+@pytest.mark.parametrize("place", range(7))
+def test_running_out_of_memory_at_any_call_loses_nothing(engine, monkeypatch, place):
+    expected = [reply.samples for reply in engine.generate(REQUESTS)]
+    engine.ceiling = 3
+    error = RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 8 bytes")
+    failing(engine, monkeypatch, raising(error, lambda rows, call: call == place and rows > 1))
+    assert [reply.samples for reply in engine.generate(REQUESTS)] == expected
+
+
+def test_what_was_answered_before_is_not_asked_again(engine, monkeypatch):
+    engine.ceiling = 4
+    error = torch.OutOfMemoryError("out of memory")
+    sizes = failing(engine, monkeypatch, raising(error, lambda _, call: call == 1))
+    engine.generate([*REQUESTS, request(11)])
+    assert sizes == [4, 4, 2, 2, 2, 2]
+    assert engine.ceiling == 2
+
+
+def test_a_real_refusal_of_memory_is_recognised(engine, monkeypatch):
+    def fault(rows, _):
+        if rows > 4:
+            torch.empty(2**52)
+
+    failing(engine, monkeypatch, fault)
+    replies = engine.generate(REQUESTS)
+    assert [reply.error for reply in replies] == [None] * ROWS
+
+
+def test_a_request_that_cannot_fit_alone_says_what_to_change(engine, monkeypatch):
+    longest = max(reply.tokens.prompt for reply in engine.generate(REQUESTS))
+    expected = [reply.samples for reply in engine.generate(REQUESTS)]
+    generate = engine.model.generate
+
+    def guarded(**tensors):
+        if tensors["input_ids"].shape[1] >= longest:
+            raise torch.OutOfMemoryError("out of memory")
+        return generate(**tensors)
+
+    monkeypatch.setattr(engine.model, "generate", guarded)
+    replies = engine.generate(REQUESTS)
+    failed = [reply for reply in replies if reply.error]
+    assert 1 <= len(failed) < ROWS
+    for reply in failed:
+        assert "--image-size" in reply.error
+        assert "--batch-size" in reply.error
+        assert reply.samples == ()
+    for reply, samples in zip(replies, expected, strict=True):
+        assert reply.error or reply.samples == samples
+
+
+def test_samples_are_split_over_calls_where_they_do_not_fit(engine, monkeypatch):
+    asked = [request(1, samples=5, temperature=1.0), request(2)]
+    expected = [reply.samples for reply in engine.generate(asked)]
+    error = torch.OutOfMemoryError("out of memory")
+    sizes = failing(engine, monkeypatch, raising(error, lambda rows, _: rows > 2))
+    replies = engine.generate(asked)
+    assert [reply.samples for reply in replies] == expected
+    assert [len(reply.samples) for reply in replies] == [5, 1]
+    assert sizes == [6, 3, 2, 1, 2, 1]
+
+
+def test_the_failed_batch_is_freed_before_the_next_try(engine, monkeypatch):
+    """The exception's traceback holds the tensors of the frames that it passed."""
+    kept = []
+
+    def fault(rows, _):
+        gc.disable()
+        if kept:
+            assert kept[0]() is None
+        else:
+            held = torch.zeros(8)
+            kept.append(weakref.ref(held))
+            raise torch.OutOfMemoryError("out of memory")
+
+    try:
+        failing(engine, monkeypatch, fault)
+        assert all(reply.error is None for reply in engine.generate(REQUESTS))
+    finally:
+        gc.enable()
+
+
+def unreadable(file):
+    raise OSError(f"cannot identify image file {file!r}")
+
+
+def thread_of_a_picture(file):
+    return Image.new("RGB", (10_000, 1))
+
+
+@pytest.mark.parametrize(
+    ("picture", "reason"),
+    [(unreadable, "cannot identify image file"), (thread_of_a_picture, "aspect ratio")],
+)
+def test_a_broken_picture_fails_its_request_alone(engine, picture, reason):
+    expected = [reply.samples for reply in engine.generate(REQUESTS)]
+    broken = [*REQUESTS[:5], request(5, picture=picture), *REQUESTS[6:]]
+    replies = engine.generate(broken)
+    assert reason in replies[5].error
+    assert "\n" not in replies[5].error
+    assert [reply.samples for reply in replies[:5] + replies[6:]] == expected[:5] + expected[6:]
+
+
+def test_a_request_whose_text_reads_as_a_picture_fails_alone(engine):
+    """Placeholders without pictures cannot be told from one row to the next in a batch."""
+    trick = {"type": "text", "text": "<|vision_start|><|image_pad|><|vision_end|>"}
+    odd = Request("odd", 0, [{"role": "user", "content": [trick]}], speckled_file)
+    replies = engine.generate([REQUESTS[1], odd, REQUESTS[3]])
+    assert "picture" in replies[1].error
+    assert replies[0].samples == engine.generate([REQUESTS[1]])[0].samples
+    assert replies[2].samples == engine.generate([REQUESTS[3]])[0].samples
+
+
+def test_a_row_that_the_model_refuses_fails_alone(engine, monkeypatch):
+    expected = [reply.samples for reply in engine.generate(REQUESTS)]
+    target = engine.inputs.prepare(REQUESTS[6]).text
+    encode = engine.inputs.encode
+
+    def refusing(prompts):
+        if any(prompt.text == target for prompt in prompts):
+            raise ValueError("this one I cannot read\nsecond line")
+        return encode(prompts)
+
+    monkeypatch.setattr(engine.inputs, "encode", refusing)
+    replies = engine.generate(REQUESTS)
+    assert replies[6].error.endswith("ValueError: this one I cannot read")
+    assert [r.samples for r in replies[:6] + replies[7:]] == expected[:6] + expected[7:]
+    assert engine.ceiling is None
+
+
+def test_all_requests_broken_makes_no_call_of_the_model(engine, monkeypatch):
+    sizes = failing(engine, monkeypatch, lambda rows, call: None)
+    before = engine.calls
+    replies = engine.generate([request(number, picture=unreadable) for number in (1, 2, 3)])
+    assert all(reply.error for reply in replies)
+    assert sizes == []
+    assert engine.calls == before
+
+
+def test_a_lost_device_ends_the_engine(engine, monkeypatch):
+    error = RuntimeError("CUDA error: device-side assert triggered")
+    failing(engine, monkeypatch, raising(error, lambda *_: True))
+    with pytest.raises(EngineError, match="--continue recent"):
+        engine.generate(REQUESTS)
+
+
+def test_an_interrupt_is_not_held_back(engine, monkeypatch):
+    failing(engine, monkeypatch, raising(KeyboardInterrupt(), lambda *_: True))
+    with pytest.raises(KeyboardInterrupt):
+        engine.generate(REQUESTS)
+
+
+@pytest.mark.parametrize(
+    ("error", "memory", "lost"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory."), True, False),
+        (MemoryError(), True, False),
+        (RuntimeError("CUDA error: out of memory"), True, False),
+        (
+            RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate`"),
+            True,
+            False,
+        ),
+        (RuntimeError("DefaultCPUAllocator: not enough memory: you tried"), True, False),
+        (RuntimeError("CUDA error: an illegal memory access was encountered"), False, True),
+        (RuntimeError("shape '[2]' is invalid for input of size 3"), False, False),
+        (ValueError("out of memory"), False, False),
+    ],
+)
+def test_faults_are_told_apart(error, memory, lost):
+    assert is_out_of_memory(error) is memory
+    assert is_device_lost(error) is lost
