@@ -1,0 +1,1 @@
+"""Parametric furniture: a function a kind, each builds a piece from several parts."""

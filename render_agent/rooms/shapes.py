@@ -1,0 +1,235 @@
+"""Meshes made of parts: panels, boxes, revolved and rounded shapes, coloured vertex by vertex.
+
+Metres. Colours are sRGB in 0 … 1. Faces turn counter-clockwise seen from outside. Parts share no
+vertices, so that edges stay sharp.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Faces = NDArray[np.int64]
+Paint = Callable[[Array], Array]
+"""Points (n, 3) in metres, in the frame of the part's owner → colours (n, 3) in 0 … 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class Mesh:
+    """A surface: points (n, 3) metres, colours (n, 3) in 0 … 1, faces (m, 3) indices into points."""
+
+    points: Array
+    colours: Array
+    faces: Faces
+
+    @property
+    def bounds(self) -> Array:
+        """The lowest and the highest corner, (2, 3) metres."""
+        return np.stack([self.points.min(0), self.points.max(0)])
+
+    @property
+    def normals(self) -> Array:
+        """The direction that the surface faces at every point, (n, 3), unit length."""
+        a, b, c = (self.points[self.faces[:, corner]] for corner in range(3))
+        across = np.cross(b - a, c - a)
+        normals = np.zeros_like(self.points)
+        for corner in range(3):
+            np.add.at(normals, self.faces[:, corner], across)
+        length = np.linalg.norm(normals, axis=1, keepdims=True)
+        return np.divide(normals, length, out=normals, where=length > 0)
+
+    def moved(self, offset: Sequence[float] | Array) -> Mesh:
+        """Return the mesh shifted by `offset`, (3,) metres."""
+        return Mesh(self.points + np.asarray(offset, float), self.colours, self.faces)
+
+    def turned(self, degrees: float) -> Mesh:
+        """Return the mesh turned about the z axis, counter-clockwise seen from above."""
+        return Mesh(self.points @ rotation(degrees).T, self.colours, self.faces)
+
+
+def rotation(degrees: float) -> Array:
+    """Return the (3, 3) matrix that turns column vectors about z; exact at quarter turns."""
+    sine, cosine = math.sin(math.radians(degrees)), math.cos(math.radians(degrees))
+    if degrees % 90 == 0:
+        sine, cosine = float(round(sine)), float(round(cosine))
+    return np.array([[cosine, -sine, 0.0], [sine, cosine, 0.0], [0.0, 0.0, 1.0]])
+
+
+def merged(meshes: Sequence[Mesh]) -> Mesh:
+    """Return one mesh of all parts, in order."""
+    starts = np.cumsum([0, *(len(mesh.points) for mesh in meshes)])
+    return Mesh(
+        np.concatenate([mesh.points for mesh in meshes]),
+        np.concatenate([mesh.colours for mesh in meshes]),
+        np.concatenate([mesh.faces + start for mesh, start in zip(meshes, starts, strict=False)]),
+    )
+
+
+def marks(low: float, high: float, step: float, *between: float) -> Array:
+    """Return coordinates from `low` to `high` at most `step` apart that pass through `between`."""
+    stops = sorted({low, high, *(value for value in between if low < value < high)})
+    pieces = [
+        np.linspace(start, stop, max(1, math.ceil((stop - start) / step - 1e-9)) + 1)[:-1]
+        for start, stop in pairwise(stops)
+    ]
+    return np.concatenate([*pieces, [high]])
+
+
+def grid(points: Array, paint: Paint, keep: NDArray[np.bool_] | None = None) -> Mesh:
+    """Return the surface through a lattice of points.
+
+    points: (rows, columns, 3); the surface faces the side from which rows go up and columns go to
+    the right. keep: (rows - 1, columns - 1), which cells exist (all).
+    """
+    rows, columns = points.shape[:2]
+    index = np.arange(rows * columns).reshape(rows, columns)
+    corners = np.stack([index[:-1, :-1], index[:-1, 1:], index[1:, 1:], index[1:, :-1]], -1)
+    cells = corners.reshape(-1, 4) if keep is None else corners[keep]
+    faces = np.concatenate([cells[:, [0, 1, 2]], cells[:, [0, 2, 3]]])
+    used, faces = np.unique(faces, return_inverse=True)
+    flat = points.reshape(-1, 3)[used]
+    return Mesh(flat, np.clip(paint(flat), 0, 1), faces.reshape(-1, 3))
+
+
+def panel(origin: Any, right: Any, up: Any, step: float, paint: Paint) -> Mesh:
+    """Return a flat parallelogram that faces along right × up.
+
+    origin: (3,) one corner; right, up: (3,) its sides, metres. step: metres between vertices.
+    """
+    origin, right, up = (np.asarray(value, float) for value in (origin, right, up))
+    u = marks(0, 1, step / max(float(np.linalg.norm(right)), 1e-9))
+    v = marks(0, 1, step / max(float(np.linalg.norm(up)), 1e-9))
+    return grid(origin + u[None, :, None] * right + v[:, None, None] * up, paint)
+
+
+def box(low: Any, high: Any, step: float, paint: Paint, unseen: float = 1.0) -> Mesh:
+    """Return a box with sharp edges between two corners, (3,) metres each.
+
+    unseen: how many times farther apart the vertices of its back (+y) and its bottom are.
+    """
+    (x, y, z), (a, b, c) = low, high
+    w, d, h = a - x, b - y, c - z
+    sides = [
+        ((x, y, z), (w, 0, 0), (0, 0, h), 1.0),
+        ((a, y, z), (0, d, 0), (0, 0, h), 1.0),
+        ((a, b, z), (-w, 0, 0), (0, 0, h), unseen),
+        ((x, b, z), (0, -d, 0), (0, 0, h), 1.0),
+        ((x, y, c), (w, 0, 0), (0, d, 0), 1.0),
+        ((x, b, z), (w, 0, 0), (0, -d, 0), unseen),
+    ]
+    return merged(
+        [panel(corner, right, up, step * wider, paint) for corner, right, up, wider in sides]
+    )
+
+
+def rounded_box(low: Any, high: Any, radius: float, step: float, paint: Paint) -> Mesh:
+    """Return a box with round edges of `radius` metres between two corners, (3,) metres each."""
+    low, high = np.asarray(low, float), np.asarray(high, float)
+    radius = min(radius, float((high - low).min()) / 2)
+    cuts = [
+        marks(a, b, step, a + radius * 0.35, a + radius, b - radius, b - radius * 0.35)
+        for a, b in zip(low, high, strict=True)
+    ]
+    parts = []
+    for axis, top in ((0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)):
+        right, up = ((axis + 1) % 3, (axis + 2) % 3)
+        if not top:
+            right, up = up, right
+        points = np.empty((len(cuts[up]), len(cuts[right]), 3))
+        points[..., axis] = high[axis] if top else low[axis]
+        points[..., right], points[..., up] = np.meshgrid(cuts[right], cuts[up])
+        core = np.clip(points, low + radius, high - radius)
+        out = points - core
+        parts.append(
+            grid(core + out * (radius / np.linalg.norm(out, axis=-1, keepdims=True)), paint)
+        )
+    return merged(parts)
+
+
+def turned_profile(profile: Any, sides: int, paint: Paint, arc: float = 360.0) -> Mesh:
+    """Return the surface of revolution of a profile about the z axis.
+
+    profile: (n, 2) radius and height in metres, from the bottom up for a shape seen from outside.
+    """
+    profile = np.asarray(profile, float)
+    angle = np.radians(np.linspace(0, arc, sides + 1))
+    ring = np.stack([np.cos(angle), np.sin(angle)], -1)
+    points = np.concatenate(
+        [
+            profile[:, None, :1] * ring[None],
+            np.broadcast_to(profile[:, None, 1:], (len(profile), sides + 1, 1)),
+        ],
+        -1,
+    )
+    return grid(points, paint)
+
+
+def cylinder(radius: float, low: float, high: float, sides: int, step: float, paint: Paint) -> Mesh:
+    """Return an upright closed cylinder about the z axis; radius and heights in metres."""
+    heights = marks(low, high, step)
+    inner = marks(0, radius, max(step, radius / 3))
+    profile = [
+        *((r, low) for r in inner[:-1]),
+        *((radius, low),),
+        *((radius, height) for height in heights),
+        *((radius, high),),
+        *((r, high) for r in inner[::-1][1:]),
+    ]
+    bottom = len(inner)
+    top = bottom + len(heights)
+    return merged(
+        [
+            turned_profile(profile[:bottom], sides, paint),
+            turned_profile(profile[bottom:top], sides, paint),
+            turned_profile(profile[top:], sides, paint),
+        ]
+    )
+
+
+def ellipsoid(centre: Any, radii: Any, step: float, paint: Paint, squareness: float = 1.0) -> Mesh:
+    """Return a closed rounded shape about `centre`, (3,) metres.
+
+    radii: (3,) metres. squareness: 1 is an ellipsoid, towards 0 it becomes a box with soft edges
+    (a superellipsoid, Barr 1981).
+    """
+    radii = np.asarray(radii, float)
+    around = max(10, math.ceil(math.pi * (radii[0] + radii[1]) / step))
+    across = max(6, math.ceil(math.pi / 2 * (min(radii[:2]) + radii[2]) / step))
+    theta = np.linspace(-math.pi / 2, math.pi / 2, across + 1)[:, None]
+    phi = np.linspace(-math.pi, math.pi, around + 1)[None, :]
+
+    def bent(value: Array) -> Array:
+        rounded: Array = np.sign(value) * np.abs(value) ** squareness
+        return rounded
+
+    cosine = bent(np.cos(theta))
+    unit = np.stack(
+        [
+            cosine * bent(np.cos(phi)),
+            cosine * bent(np.sin(phi)),
+            np.broadcast_to(bent(np.sin(theta)), (across + 1, around + 1)),
+        ],
+        -1,
+    )
+    return grid(np.asarray(centre, float) + unit * radii, paint)
+
+
+def rod(start: Any, end: Any, radius: float, step: float, paint: Paint, sides: int = 6) -> Mesh:
+    """Return an open round bar between two points, (3,) metres each."""
+    start, end = np.asarray(start, float), np.asarray(end, float)
+    along = (end - start) / np.linalg.norm(end - start)
+    helper = np.array([0.0, 0.0, 1.0]) if abs(along[2]) < 0.9 else np.array([1.0, 0.0, 0.0])
+    right = np.cross(helper, along)
+    right /= np.linalg.norm(right)
+    up = np.cross(along, right)
+    angle = np.linspace(0, 2 * math.pi, sides + 1)
+    ring = radius * (np.cos(angle)[:, None] * right + np.sin(angle)[:, None] * up)
+    stops = marks(0, 1, step / float(np.linalg.norm(end - start)))
+    return grid(start + stops[:, None, None] * (end - start) + ring[None], paint)
