@@ -215,7 +215,7 @@ class Terminal(Plain):
 
     def update(self, line: str) -> None:
         """Show the line at once."""
-        self._live.update(Text(line, style="bold", overflow="ellipsis", no_wrap=True))
+        self._live.update(Text(line, style="bold"))
 
 
 def duration(seconds: float) -> str:
