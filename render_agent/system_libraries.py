@@ -54,5 +54,7 @@ def _loads(name: str) -> bool:
 def _has_driver() -> bool:
     root = Path("/")
     return any(
-        any(root.glob(f"{folder[1:]}/{file}")) for folder in LIBRARY_FOLDERS for file in DRIVER_FILES
+        any(root.glob(f"{folder[1:]}/{file}"))
+        for folder in LIBRARY_FOLDERS
+        for file in DRIVER_FILES
     )

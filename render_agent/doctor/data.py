@@ -1,0 +1,75 @@
+"""What can be asked here: the bundled rooms, VSI-Bench's questions and their scans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from render_agent.doctor.finding import Finding
+from render_agent.errors import RenderAgentError
+from render_agent.state import Question
+
+PART = "data"
+DATASETS = ("scannet", "scannetpp", "arkitscenes")
+
+
+def examine_data(options: Mapping[str, Any]) -> Iterator[Finding]:
+    """Give what was found of the data. options: `questions` and the folder of each data set."""
+    yield _rooms()
+    yield from _vsibench(options)
+
+
+def _rooms() -> Finding:
+    from render_agent.questions.rooms import bundled
+
+    remedy = "the installation is not whole: install render_agent again"
+    try:
+        questions = bundled()
+    except RenderAgentError as error:
+        return Finding(PART, "bundled rooms", False, str(error), remedy, needed=True)
+    scans = {question.scan for question in questions}
+    gone = sorted(str(scan) for scan in scans if scan is None or not scan.is_file())
+    if gone or not questions:
+        detail = f"{len(gone)} of {len(scans)} rooms are missing: {', '.join(gone[:3])}"
+        return Finding(PART, "bundled rooms", False, detail, remedy, needed=True)
+    detail = f"{len(questions)} questions about {len(scans)} rooms"
+    return Finding(PART, "bundled rooms", True, detail, needed=True)
+
+
+def _vsibench(options: Mapping[str, Any]) -> Iterator[Finding]:
+    from render_agent.questions.vsibench import load_vsibench
+
+    try:
+        questions = load_vsibench(options.get("questions"))
+    except RenderAgentError as error:
+        yield Finding(PART, "VSI-Bench", False, str(error))
+        questions = []
+    else:
+        yield Finding(PART, "VSI-Bench", True, f"{len(questions)} questions")
+    for dataset in DATASETS:
+        if questions or options.get(dataset):
+            yield _scans(dataset, options.get(dataset), questions)
+
+
+def _scans(dataset: str, root: str | None, questions: list[Question]) -> Finding:
+    from pathlib import Path
+
+    from render_agent.questions.vsibench import find_scan
+
+    flag = f"--{dataset} DIR"
+    scenes = {question.scene for question in questions if question.dataset == dataset}
+    if root is None:
+        detail = f"{len(scenes)} scenes are asked about; no folder is given"
+        return Finding(
+            PART, dataset, False, detail, f"give {flag}, or set RENDER_AGENT_{dataset.upper()}"
+        )
+    if not Path(root).is_dir():
+        return Finding(PART, dataset, False, f"{root} is no folder", f"give {flag}")
+    if not questions:
+        return Finding(
+            PART, dataset, True, f"{root}; its scans cannot be counted without questions"
+        )
+    found = sum(find_scan(dataset, scene, {dataset: root}) is not None for scene in scenes)
+    detail = f"{found} of {len(scenes)} scans found in {root}"
+    remedy = "keep the folders as the data set's own download lays them out"
+    return Finding(PART, dataset, found == len(scenes), detail, remedy)

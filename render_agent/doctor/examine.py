@@ -1,0 +1,70 @@
+"""All findings together, printed as a table or as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from render_agent.doctor.data import examine_data
+from render_agent.doctor.engines import examine_engines
+from render_agent.doctor.finding import Finding
+from render_agent.doctor.machine import examine_machine
+from render_agent.doctor.renderers import examine_renderers
+
+READY = "This machine is ready: render-agent --batch --benchmark rooms --engine scripted"
+
+
+def examine(options: Mapping[str, Any], *, as_json: bool) -> int:
+    """Print what this machine can do, and return 0 where a run over the bundled rooms is possible.
+
+    options: of a run, by name, as the command line resolved them. Returns 1 where no run is.
+    """
+    with Console(stderr=True).status("looking at renderers, engines and data …"):
+        findings = list(_findings(options))
+    preventing = [finding for finding in findings if finding.prevents]
+    if as_json:
+        found = {"ready": not preventing, "findings": [f.to_json() for f in findings]}
+        click.echo(json.dumps(found, indent=1, ensure_ascii=False))
+        return int(bool(preventing))
+    console = Console(highlight=False)
+    console.print(_table(findings))
+    for finding in preventing:
+        console.print(f"No run is possible before this is mended: {finding.name}", style="red")
+    if not preventing:
+        console.print(READY, soft_wrap=True)
+    return int(bool(preventing))
+
+
+def _findings(options: Mapping[str, Any]) -> Iterator[Finding]:
+    yield from examine_machine(Path(options.get("output") or "experiment_logs"))
+    yield from examine_renderers()
+    yield from examine_engines(options.get("model"))
+    yield from examine_data(options)
+
+
+def _table(findings: Sequence[Finding]) -> Table:
+    table = Table(show_header=False)
+    part = ""
+    for finding in findings:
+        if finding.part != part:
+            part = finding.part
+            table.add_section()
+            table.add_row("", Text(part, style="bold"), "")
+        detail = Text(finding.detail)
+        if not finding.works and finding.remedy:
+            detail.append(f"\n→ {finding.remedy}", style="bold")
+        table.add_row(_mark(finding), finding.name, detail)
+    return table
+
+
+def _mark(finding: Finding) -> Text:
+    if finding.works:
+        return Text("yes", style="green")
+    return Text("no", style="red" if finding.prevents else "yellow")

@@ -1,0 +1,122 @@
+"""The machine itself: Python, packages, cores, memory, disk, system libraries."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from render_agent.doctor.finding import Finding
+from render_agent.system_libraries import install_command, missing
+
+PART = "machine"
+
+PACKAGES = ("click", "rich", "pyyaml", "numpy", "scipy", "numba", "pillow", "plyfile")
+"""What every run needs."""
+
+ENGINE_PACKAGES = (
+    "torch",
+    "torchvision",
+    "transformers",
+    "accelerate",
+    "safetensors",
+    "qwen-vl-utils",
+)
+SCAN_PACKAGES = ("trimesh", "open3d-cpu|open3d", "pyrender|pyrender2")
+
+LITTLE_MEMORY, LITTLE_DISK = 2.0, 1.0
+"""GiB below which a run is likely to fail."""
+
+
+def examine_machine(output: Path) -> Iterator[Finding]:
+    """Give what was found of the machine. output: the folder that runs are written to."""
+    yield _python()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    yield Finding(PART, "cores", True, f"{cores} ({platform.machine()}, {platform.platform()})")
+    yield _memory()
+    yield _disk(output)
+    yield _packages("packages", PACKAGES, "render_agent", needed=True)
+    yield _packages("engine packages", ENGINE_PACKAGES, "render_agent")
+    yield _packages("scan packages", SCAN_PACKAGES, "render_agent")
+    yield _libraries()
+
+
+def _python() -> Finding:
+    works = sys.version_info >= (3, 11)
+    detail = f"{platform.python_version()} ({sys.executable})"
+    return Finding(PART, "Python", works, detail, "install Python 3.11 or newer", needed=True)
+
+
+def _memory() -> Finding:
+    total, free = memory()
+    works = free is None or free >= LITTLE_MEMORY
+    free_words = "" if free is None else f", {free:.1f} GiB free"
+    remedy = f"end other programs: below {LITTLE_MEMORY:.0f} GiB large scans do not fit"
+    return Finding(PART, "memory", works, f"{total:.1f} GiB{free_words}", remedy)
+
+
+def memory() -> tuple[float, float | None]:
+    """Return the memory of this machine, or of the container it is, and what is free, in GiB.
+
+    Free memory is None where the system does not tell.
+    """
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    free = None
+    told = Path("/proc/meminfo")
+    if told.is_file():
+        lines = dict(line.split(":", 1) for line in told.read_text("utf-8").splitlines())
+        if "MemAvailable" in lines:
+            free = float(lines["MemAvailable"].split()[0]) / 2**20
+    limit = Path("/sys/fs/cgroup/memory.max")
+    if limit.is_file() and (words := limit.read_text("utf-8").strip()).isdecimal():
+        allowed = int(words) / 2**30
+        used = Path("/sys/fs/cgroup/memory.current")
+        left = allowed - (int(used.read_text("utf-8")) / 2**30 if used.is_file() else 0)
+        if allowed < total:
+            total, free = allowed, left if free is None else min(free, left)
+    return total, free
+
+
+def _disk(output: Path) -> Finding:
+    place = next(path for path in (output.resolve(), *output.resolve().parents) if path.exists())
+    free = shutil.disk_usage(place).free / 2**30
+    if not os.access(place, os.W_OK):
+        remedy = "choose a folder that can be written with --output DIR"
+        return Finding(PART, "disk", False, f"{place} cannot be written", remedy, needed=True)
+    works = free >= LITTLE_DISK
+    remedy = "free some space, or choose another disk with --output DIR"
+    return Finding(PART, "disk", works, f"{free:.1f} GiB free at {place}", remedy)
+
+
+def _packages(name: str, packages: Iterable[str], install: str, *, needed: bool = False) -> Finding:
+    found, lacking = [], []
+    for package in packages:
+        known = [(p, v) for p in package.split("|") if (v := _version(p)) is not None]
+        found += [f"{p} {v}" for p, v in known[:1]]
+        lacking += [] if known else [package.split("|")[0]]
+    detail = ", ".join(found)
+    if not lacking:
+        return Finding(PART, name, True, detail, needed=needed)
+    detail += f"; not installed: {', '.join(lacking)}"
+    return Finding(PART, name, False, detail, f'pip install "{install}"', needed=needed)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _libraries() -> Finding:
+    lacking = missing()
+    if not lacking:
+        return Finding(PART, "system libraries", True, "all are here")
+    detail = "; ".join(
+        f"{library.name} is missing, needed by {library.needed_by}" for library in lacking
+    )
+    return Finding(PART, "system libraries", False, detail, install_command(lacking))

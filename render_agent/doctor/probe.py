@@ -1,0 +1,85 @@
+"""Asks a question of this machine in a process of its own, which may crash or hang without harm.
+
+`python -m render_agent.doctor.probe MODULE FUNCTION ARGUMENT…` is that process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from render_agent.errors import RenderAgentError
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a probe found, or the sentence that says why it found nothing.
+
+    explained: whether that sentence is the program's own and says what to do about it.
+    """
+
+    found: Mapping[str, Any] = field(default_factory=dict)
+    error: str | None = None
+    explained: bool = False
+
+
+def ask(
+    module: str,
+    function: str,
+    *arguments: str,
+    seconds: float,
+    environment: Mapping[str, str] | None = None,
+) -> Answer:
+    """Return what `function(*arguments)` of `module` returns, called in a process of its own.
+
+    The function returns a JSON object. seconds: after so many the process is ended. environment:
+    variables to set beside those of this process.
+    """
+    command = [sys.executable, "-m", __name__, module, function, *arguments]
+    try:
+        asked = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=seconds,
+            check=False,
+            env={**os.environ, **(environment or {})},
+        )
+    except subprocess.TimeoutExpired:
+        return Answer(error=f"gave no answer within {seconds:.0f} seconds")
+    if asked.returncode < 0:
+        return Answer(error=f"its libraries crashed (signal {-asked.returncode})")
+    if asked.returncode:
+        return Answer(error=_last_line(asked.stderr) or f"ended with code {asked.returncode}")
+    found = json.loads(_last_line(asked.stdout))
+    if "error" in found:
+        return Answer(error=found["error"], explained=True)
+    return Answer(found)
+
+
+def _last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1].strip() if lines else ""
+
+
+def main(module: str, function: str, *arguments: str) -> None:
+    """Call the function and write what it returns as the last line; libraries may write before."""
+    try:
+        found = getattr(import_module(module), function)(*arguments)
+    except RenderAgentError as error:
+        found = {"error": str(error)}
+    sys.stdout.write("\n" + json.dumps(found) + "\n")
+    sys.stdout.flush()
+    os._exit(0)  # graphics libraries may crash while the interpreter takes them down
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

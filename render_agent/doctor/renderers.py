@@ -1,0 +1,88 @@
+"""What can draw here: each renderer draws a triangle in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from render_agent.config import OPTIONS
+from render_agent.doctor.finding import Finding
+from render_agent.doctor.probe import Answer, ask
+
+PART = "renderers"
+DEFAULT = str(OPTIONS["renderer"].default)
+SECONDS = 180.0
+"""How long one renderer may take: it may have to compile its kernels first."""
+
+
+def examine_renderers() -> Iterator[Finding]:
+    """Give what was found of every renderer, the default first."""
+    names = OPTIONS["renderer"].metadata["choices"]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        yield from pool.map(_examine, names)
+
+
+def _examine(name: str) -> Finding:
+    answer = ask(__name__, "draw_once", name, seconds=SECONDS)
+    default = name == DEFAULT
+    if answer.error is None:
+        return Finding(PART, name, True, _detail(answer, default), needed=default)
+    remedy = "set up again: make setup" if default else f"use --renderer {DEFAULT}, the default"
+    remedy = "" if answer.explained else remedy
+    return Finding(PART, name, False, answer.error, remedy, needed=default)
+
+
+def _detail(answer: Answer, default: bool) -> str:
+    found = answer.found
+    detail = f"drew a triangle in {1000 * found['seconds']:.1f} ms on {found['device']}"
+    if not default:
+        return detail
+    if found["kernels"] is None:
+        return f"{detail}; no cache can be written: every run compiles its kernels anew"
+    since = "before" if found["compiled"] else f"just now, in {found['first_seconds']:.0f} s"
+    return f"default; {detail}; kernels compiled {since} ({found['kernels']})"
+
+
+def draw_once(name: str) -> dict[str, Any]:
+    """Draw a red triangle and return how long it took.
+
+    SetupError or RenderError where the renderer cannot; RuntimeError where its colours are wrong.
+    """
+    import numpy as np
+
+    from render_agent.camera import Camera
+    from render_agent.render.choose import make_renderer
+    from render_agent.scene.model import Scene
+
+    corners = np.array([[2, -2, -2], [2, 2, -2], [2, 0, 2]], np.float32)
+    bounds = np.array([corners.min(axis=0), corners.max(axis=0)], np.float64)
+    colours = np.tile(np.array([[200, 30, 60]], np.uint8), (3, 1))
+    faces = np.array([[0, 1, 2]], np.int32)
+    scene = Scene("triangle", corners, colours, faces, -2.0, 2.0, bounds)
+    found = _kernels() if name == DEFAULT else {}
+    renderer = make_renderer(name)
+    found["device"] = getattr(renderer, "device", "the processor")
+    found["first_seconds"], _ = _timed(lambda: renderer.draw(scene, Camera((0, 0, 0)), 64, 48))
+    found["seconds"], frame = _timed(lambda: renderer.draw(scene, Camera((0, 0, 0)), 64, 48))
+    middle = frame.colours[24, 32]
+    if not np.array_equal(middle, colours[0]) or abs(frame.depth[24, 32] - 2) > 1e-2:
+        raise RuntimeError(f"drew the colour {middle.tolist()} instead of {colours[0].tolist()}")
+    return found
+
+
+def _kernels() -> dict[str, Any]:
+    """Return where compiled kernels are kept, and whether they are there already."""
+    from render_agent.render.kernels import cache_folder
+
+    folder = cache_folder()
+    compiled = folder is not None and any(folder.rglob("*.nbc"))
+    return {"kernels": None if folder is None else str(folder), "compiled": compiled}
+
+
+def _timed(draw: Any) -> tuple[float, Any]:
+    began = time.perf_counter()
+    frame = draw()
+    return time.perf_counter() - began, frame

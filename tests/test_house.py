@@ -1,0 +1,231 @@
+"""The rules of the house: which way imports go, where heavy libraries live, how large things are."""
+
+import ast
+import re
+import subprocess
+import sys
+from graphlib import TopologicalSorter
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+TREE = Path(__file__).parents[1]
+PACKAGE = TREE / "render_agent"
+
+LAYERS = [
+    "errors numerals chat score system_libraries",
+    "answer config camera scene.model",
+    "action",
+    "state",
+    "scene questions prompt chance",
+    "render engines rooms",
+    "run_log",
+    "look moves",
+    "respond",
+    "controller progress",
+    "run",
+    "commands doctor",
+    "cli",
+    "__main__",
+]
+"""The parts of the package, lowest first; a part imports parts of lower layers only, never its neighbours."""
+
+DOORS = {
+    "OpenGL": "render",
+    "matplotlib": "",
+    "moderngl": "render",
+    "numba": "render",
+    "open3d": "scene render",
+    "plyfile": "scene rooms",
+    "pyrender": "render",
+    "qwen_vl_utils": "engines",
+    "scipy": "scene render rooms",
+    "torch": "engines doctor.engines",
+    "torchvision": "engines doctor.engines",
+    "transformers": "engines doctor.engines",
+    "trimesh": "scene render rooms",
+}
+"""The parts in which a heavy library may be imported."""
+
+LIGHT = "cli config errors"
+"""Modules that `render-agent --help` loads."""
+
+MOST_LINES, MOST_LINES_OF_A_FUNCTION = 350, 60
+
+SOURCES = {
+    ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted(PACKAGE.rglob("*.py"))
+}
+"""The modules by name, without the package's own."""
+
+TREES = {name: ast.parse(path.read_text("utf-8")) for name, path in SOURCES.items()}
+
+
+def only_for_types(node):
+    return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+
+
+def imports(tree):
+    """Give what a module imports, with the line, those for type checkers left out."""
+    for node in ast.iter_child_nodes(tree):
+        if only_for_types(node):
+            continue
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"relative import in line {node.lineno}"
+            yield from ((f"{node.module}.{alias.name}", node.lineno) for alias in node.names)
+        else:
+            yield from imports(node)
+
+
+def own_imports(name):
+    """Give the modules of the package that a module imports, with the line."""
+    for imported, line in imports(TREES[name]):
+        if imported.partition(".")[0] != "render_agent":
+            continue
+        known = imported.removeprefix("render_agent").lstrip(".")
+        while known and known not in SOURCES:
+            known = known.rpartition(".")[0]
+        if known:
+            yield known, line
+
+
+def within(name, parts):
+    return any(f"{name}.".startswith(f"{part}.") for part in parts.split())
+
+
+def part_of(name):
+    """Return the part that a module belongs to and the number of its layer."""
+    found = [
+        (part, number)
+        for number, parts in enumerate(LAYERS)
+        for part in parts.split()
+        if within(name, part)
+    ]
+    assert found, f"{name} has no layer: add its part to LAYERS"
+    return max(found, key=lambda place: len(place[0]))
+
+
+@pytest.mark.parametrize("name", [name for name in SOURCES if name != "__init__"])
+def test_imports_go_one_way(name):
+    part, layer = part_of(name)
+    upwards = [
+        f"line {line}: {imported}"
+        for imported, line in own_imports(name)
+        if (theirs := part_of(imported))[0] != part and theirs[1] >= layer
+    ]
+    assert not upwards, f"{name} is in layer {layer}: {LAYERS[layer]}"
+
+
+def test_no_module_imports_itself_in_a_circle():
+    graph = {name: {imported for imported, _ in own_imports(name)} - {name} for name in SOURCES}
+    assert set(TopologicalSorter(graph).static_order()) == set(SOURCES)
+
+
+@pytest.mark.parametrize("library", DOORS)
+def test_a_heavy_library_is_imported_in_its_place_only(library):
+    elsewhere = [
+        f"{name} line {line}"
+        for name, tree in TREES.items()
+        for imported, line in imports(tree)
+        if imported.partition(".")[0] == library and not within(name, DOORS[library])
+    ]
+    assert not elsewhere
+
+
+@pytest.mark.parametrize("module", LIGHT.split())
+def test_the_command_line_loads_nothing_heavy(module):
+    asked = f"import sys, render_agent.{module}; sys.stdout.write(' '.join(sys.modules))"
+    loaded = subprocess.run(
+        [sys.executable, "-c", asked], cwd=TREE, capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert not {"numpy", "PIL", "rich", "yaml", *DOORS} & set(loaded)
+
+
+def test_the_seams_load_no_heavy_library():
+    asked = "import sys, render_agent.run, render_agent.commands; sys.stdout.write(' '.join(sys.modules))"
+    loaded = subprocess.run(
+        [sys.executable, "-c", asked], cwd=TREE, capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert not set(DOORS) & set(loaded)
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_modules_and_functions_are_small(name):
+    assert len(SOURCES[name].read_text("utf-8").splitlines()) <= MOST_LINES
+    long = [
+        f"{node.name} has {node.end_lineno - node.lineno + 1} lines"
+        for node in ast.walk(TREES[name])
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.end_lineno - node.lineno + 1 > MOST_LINES_OF_A_FUNCTION
+    ]
+    assert not long
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_public_things_have_docstrings(name):
+    tree = TREES[name]
+    undescribed = [
+        node.name
+        for scope in [tree, *(n for n in tree.body if isinstance(n, ast.ClassDef))]
+        for node in scope.body
+        if isinstance(node, ast.ClassDef | ast.FunctionDef)
+        and not node.name.startswith("_")
+        and not ast.get_docstring(node)
+        and not any(ast.unparse(d).endswith((".setter", "overload")) for d in node.decorator_list)
+    ]
+    assert ast.get_docstring(tree) or not tree.body
+    assert not undescribed
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_nothing_is_printed(name):
+    calls = [node for node in ast.walk(TREES[name]) if isinstance(node, ast.Call)]
+    assert not [call.lineno for call in calls if ast.unparse(call.func) == "print"]
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_only_the_command_line_exits(name):
+    exits = {"sys.exit", "exit", "quit", "os._exit"}
+    calls = [
+        call.lineno
+        for call in ast.walk(TREES[name])
+        if isinstance(call, ast.Call) and ast.unparse(call.func) in exits
+    ]
+    assert not calls or name in ("cli", "doctor.probe")
+
+
+def project_files():
+    """Return the files that git keeps, as text where they are text."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=TREE, capture_output=True, text=True, check=False
+    )
+    if listed.returncode:
+        pytest.skip("the project is not a git checkout")
+    texts = {".py", ".md", ".cfg", ".toml", ".txt", ".json", ".jsonl", ".yaml", ".cff", ".in", ""}
+    files = [TREE / name for name in listed.stdout.split("\0") if name]
+    return [path for path in files if path.suffix in texts and path.is_file()]
+
+
+def test_no_file_names_a_place_on_one_machine():
+    places = re.compile(r"/(?:home|Users|root|work|mnt|media)/[A-Za-z]|[A-Z]:\\\\Users")
+    named = [
+        f"{path.relative_to(TREE)}:{number}"
+        for path in project_files()
+        if path.name != "test_house.py"
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        if places.search(line)
+    ]
+    assert not named
+
+
+def test_names_of_test_files_are_unique():
+    names = [path.name for path in (TREE / "tests").rglob("*.py")]
+    assert sorted(names) == sorted(set(names))
+
+
+def test_every_door_leads_to_a_known_library():
+    optional = {"matplotlib", "moderngl"}
+    assert not [name for name in DOORS if name not in optional and find_spec(name) is None]
