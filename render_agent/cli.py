@@ -223,11 +223,12 @@ def show(run: str, question: str | None, output: str, as_json: bool) -> None:
 
 @cli.command()
 @AS_JSON
-def doctor(as_json: bool) -> None:
+@click.pass_context
+def doctor(context: click.Context, as_json: bool) -> None:
     """Say what this machine can do: renderers, engines, memory, data, and what to install."""
-    from render_agent import doctor
+    from render_agent.doctor.examine import examine
 
-    doctor.examine(as_json=as_json)
+    context.exit(examine(context.obj, as_json=as_json))
 
 
 def main() -> NoReturn:
