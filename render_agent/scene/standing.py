@@ -1,0 +1,121 @@
+"""Places to stand: in the middle of a room, or next to a place that is not free."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+Clearances = Callable[[FloatArray, float], FloatArray]
+"""Distances (n,) in metres from places (n, 3) to the nearest surface, inf beyond the given one."""
+
+CLEARANCE = 0.2
+"""Metres that a camera keeps from walls and furniture."""
+
+SLACK = 0.01
+"""Metres more than that are looked for, so that a camera is not stuck where it stands."""
+
+LATTICE = 0.1
+"""Metres between the places that are tried for standing."""
+
+MOST_PLACES = 160_000
+
+FLOOR = 0.15
+"""Metres: surface this near to the floor's height is floor."""
+
+GENEROUS = 0.6
+"""Metres: more clearance than this makes a place no better."""
+
+NEAR = ((0.05, 0.35), (0.1, 1.0), (0.3, 4.2))
+"""Lattices in which a free place is looked for: their step and how far they reach, in metres."""
+
+
+def free_place(
+    clearances: Clearances, bounds: FloatArray, place: FloatArray, radius: float
+) -> FloatArray | None:
+    """Return the place nearest to `place`, (3,) metres, that has `radius` metres of clearance.
+
+    bounds: (2, 3) metres. None where none is found within some metres.
+    """
+    middle = np.clip(place, bounds[0], bounds[1])
+    for step, reach in NEAR:
+        around = np.arange(-round(reach / step), round(reach / step) + 1) * step
+        offsets = np.stack(np.meshgrid(around, around, around, indexing="ij"), axis=-1)
+        places = middle + offsets.reshape(-1, 3)
+        places = places[((places >= bounds[0]) & (places <= bounds[1])).all(axis=1)]
+        places = places[np.argsort(((places - place) ** 2).sum(axis=1), kind="stable")]
+        free = np.flatnonzero(clearances(places, radius + 2 * SLACK) >= radius + SLACK)
+        if len(free):
+            found: FloatArray = places[free[0]]
+            return found
+    return None
+
+
+def standing_place(
+    samples: FloatArray, clearances: Clearances, bounds: FloatArray, floor: float, height: float
+) -> FloatArray:
+    """Return a free place, (3,) metres, near the middle of the room.
+
+    samples: (s, 3) metres, points of the surface. bounds: (2, 3) metres. height: metres above the
+    floor, less under a low ceiling. Of the free places over scanned floor the largest area that
+    hangs together counts, and of that what is near its middle and not narrow. Where no place at
+    that height is free, the one with the most clearance.
+    """
+    level = float(np.clip(floor + height, bounds[0, 2], bounds[1, 2]))
+    x, y, step = _lattice(bounds)
+    places = np.stack(np.meshgrid(x, y, [level], indexing="ij"), axis=-1)[:, :, 0]
+    room = clearances(places.reshape(-1, 3), 2 * GENEROUS).reshape(len(x), len(y))
+    free = room >= CLEARANCE + SLACK
+    if not free.any():
+        return _most_clear(clearances, bounds)
+    over_floor = _over_floor(samples, x, y, step, floor)
+    area = _largest_area(free & over_floor if (free & over_floor).any() else free)
+    middle = places[area].mean(axis=0)
+    away = np.linalg.norm(places - middle, axis=2) - np.minimum(room, GENEROUS)
+    best = int(np.where(area, away, np.inf).argmin())
+    found: FloatArray = places.reshape(-1, 3)[best]
+    return found
+
+
+def _lattice(bounds: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+    """Return the x and the y of the places that are tried, and the step between them, in metres."""
+    size = bounds[1] - bounds[0]
+    step = max(LATTICE, float(np.sqrt(size[0] * size[1] / MOST_PLACES)), float(size.max()) / 4000)
+    x, y = (
+        bounds[0, axis] + step * (np.arange(max(1, int(size[axis] / step))) + 0.5)
+        for axis in (0, 1)
+    )
+    return x, y, step
+
+
+def _over_floor(
+    samples: FloatArray, x: FloatArray, y: FloatArray, step: float, floor: float
+) -> NDArray[np.bool_]:
+    """Return which places, (len(x), len(y)) bool, have scanned floor below, small gaps closed."""
+    from scipy.ndimage import binary_closing
+
+    level = samples[np.abs(samples[:, 2] - floor) <= FLOOR]
+    edges = [np.append(along - step / 2, along[-1] + step / 2) for along in (x, y)]
+    count = np.histogram2d(level[:, 0], level[:, 1], edges)[0]
+    # Padded, as closing would otherwise take away the floor at the border.
+    padded: NDArray[np.bool_] = binary_closing(np.pad(count > 0, 4), iterations=3)
+    return padded[4:-4, 4:-4]
+
+
+def _largest_area(places: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    from scipy.ndimage import label
+
+    areas: NDArray[Any] = label(places)[0]
+    largest = int(np.bincount(areas.ravel())[1:].argmax()) + 1
+    found: NDArray[np.bool_] = areas == largest
+    return found
+
+
+def _most_clear(clearances: Clearances, bounds: FloatArray) -> FloatArray:
+    axes = [np.linspace(low, high, 30) for low, high in bounds.T]
+    places = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
+    found: FloatArray = places[int(clearances(places, np.inf).argmax())]
+    return found
