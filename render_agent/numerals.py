@@ -37,7 +37,7 @@ _MINUS_SIGNS = str.maketrans(dict.fromkeys("\u2212\u2010\u2011\u2012\u2013\u2014
 _VULGAR = re.compile(r"([0-9]{0,9}) ?([\u00bc-\u00be\u2150-\u215e])")
 _DIGITS = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[-+]?[0-9]+)?"
 _AT_START = re.compile(r"[-+]?" + _DIGITS)
-_ALONE = re.compile(r"(?<![a-z0-9_^.])[-+]?" + _DIGITS)
+_ALONE = re.compile(r"(?:(?<![a-z0-9_^.])[-+]?|(?<=[0-9]x))" + _DIGITS)
 _THOUSANDS = re.compile(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))")
 _WORD = re.compile(r"[a-z]+(?:-[a-z]+)*|[^a-z\s]")
 

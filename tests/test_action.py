@@ -1,0 +1,340 @@
+import json
+import math
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from render_agent.action import KINDS, Action, Malformed, from_json, read
+from render_agent.camera import Camera
+from render_agent.run_log.files import json_line
+from render_agent.run_log.lines import turn_from_json, turn_to_json
+from render_agent.state import Question, QuestionState, Turn
+
+OPTIONS = ("A. left", "B. right", "C. back")
+WHOLE = {
+    "reasoning": 'A sofa {red} stands "left" of the table.',
+    "rotation_angle_degrees": 45,
+    "pitch_degrees": -10,
+    "forward_meters": 0.5,
+    "left_meters": -1,
+    "z_delta_meters": 0.25,
+    "look_at": [1, 2.5, 0],
+    "view": "top",
+    "answer": "A",
+    "done": False,
+}
+
+
+WANTED = some.sampled_from(["letter", "number", "text"])
+
+
+def asked(text, wanted="letter"):
+    action = read(text, wanted, OPTIONS)
+    assert isinstance(action, Action), action
+    return action
+
+
+def fault(text, wanted="letter"):
+    malformed = read(text, wanted, OPTIONS)
+    assert isinstance(malformed, Malformed), malformed
+    return malformed.reason
+
+
+def test_every_field_is_read():
+    assert asked(json.dumps(WHOLE)) == Action(
+        rotation=45,
+        pitch=-10,
+        forward=0.5,
+        left=-1,
+        up=0.25,
+        look_at=(1, 2.5, 0),
+        view="top",
+        answer="A",
+        answer_text="A",
+        reasoning=WHOLE["reasoning"],
+    )
+
+
+@pytest.mark.parametrize(
+    "around",
+    ["{}", "```json\n{}\n```", "Sure! Here it is:\n{}\nI hope {{this}} helps.", "the set {{1, 2}} … {}",
+     "{{\"answer\": \"B\"}} no, rather {}", "[{{\"forward_meters\": 1}}, {}]", "<think>{{\"answer\": \"C\"}}</think>{}",
+     "{{{}}}", "{{\"a\": {{\"answer\": \"C\"}} oops {}", "{}\n{{\"answer\": \"C\", \"done\": tr"],
+)  # fmt: skip
+def test_the_last_whole_object_counts_whatever_stands_around_it(around):
+    assert asked(around.format(json.dumps(WHOLE, indent=1))) == asked(json.dumps(WHOLE))
+
+
+def test_an_object_inside_the_reply_is_not_the_reply():
+    nested = {"plan": {"answer": "B", "done": True}, "answer": "A"}
+    assert asked(json.dumps(nested)).answer == "A"
+    assert asked('{"reasoning": "I will say {\\"answer\\": \\"B\\"}", "answer": "A"}').answer == "A"
+    assert "cut off" in fault('{"plan": {"answer": "B", "done": true}, "answer": "A"')
+    assert "cut off" in fault('{"plan": {"answer": "B", "done": true}, "answer": nul')
+
+
+def test_of_a_name_that_stands_twice_the_last_counts_and_names_are_read_in_any_case():
+    assert asked('{"answer": "B", "answer": "A"}').answer == "A"
+    assert asked('{" Answer ": "B", "DONE": true}') == Action(
+        answer="B", answer_text="B", done=True
+    )
+
+
+def test_line_breaks_inside_strings_are_forgiven():
+    assert asked('{"reasoning": "one\ntwo\tthree", "view": "ego"}').reasoning == "one\ntwo\tthree"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "empty"),
+        (" \n", "empty"),
+        ("<think>hm", "empty"),
+        ("A", "no JSON object"),
+        ("[1, 2]", "no JSON object"),
+        ("\0", "no JSON object"),
+        ("{'answer': 'A'}", "double quotes"),
+        ("{\"answer\": 'A'}", "expecting value"),
+        ('{"done": True, "answer": "A"}', "expecting value"),
+        ('{"answer": "A",}', "cannot be read"),
+        ('{"answer": "A" "done": true}', "expecting ',' delimiter"),
+        ('{"answer": "\\q"}', "escape"),
+        ("{", "cut off"),
+        ('{"reasoning": "I see', "cut off"),
+        ('{"reasoning": "', "cut off"),
+        ('{"answer": "A", "done": fals', "cut off"),
+        ('{"answer": "A"', "cut off"),
+        ("{}", "asks for nothing"),
+        (
+            '{"reasoning": "x", "forward_meters": 0, "look_at": null, "done": false}',
+            "asks for nothing",
+        ),
+        ('{"forward": 1}', "asks for nothing"),
+        ('{"a":' * 3000 + "1" + "}" * 3000, "too deeply"),
+        ('{"a":' * 3000 + '{"answer": "A"}' + "}" * 3000, "too deeply"),
+    ],
+)
+def test_what_cannot_be_read_says_why(text, reason):
+    assert reason in fault(text)
+
+
+@pytest.mark.parametrize(
+    "none", ["null", '""', '"null"', '" None "', "[]", "{}", "[null, null, null]"]
+)
+@pytest.mark.parametrize("name", [name for name in WHOLE if name not in ("reasoning", "view")])
+def test_nothing_may_be_written_in_many_ways(name, none):
+    assert asked(f'{{"{name}": {none}, "view": "ego"}}') == Action(view="ego")
+
+
+@pytest.mark.parametrize(
+    ("field", "action"),
+    [
+        ('"rotation_angle_degrees": "forty-five"', Action(rotation=45)),
+        ('"rotation_angle_degrees": "-45°"', Action(rotation=-45)),
+        ('"pitch_degrees": "10 degrees"', Action(pitch=10)),
+        ('"forward_meters": "0.5 m"', Action(forward=0.5)),
+        ('"forward_meters": "50 cm"', Action(forward=0.5)),
+        ('"left_meters": "minus one"', Action(left=-1)),
+        ('"look_at": ["1 m", "2", -3]', Action(look_at=(1, 2, -3))),
+        ('"look_at": {"x": 1, "y": 2, "z": 3}', Action(look_at=(1, 2, 3))),
+        ('"look_at": [0, 0, 0]', Action(look_at=(0, 0, 0))),
+        ('"view": 0', Action(view=0)),
+        ('"view": 2.0', Action(view=2)),
+        ('"view": "3"', Action(view=3)),
+        ('"view": "View 3"', Action(view=3)),
+        ('"view": "Around"', Action(view="around")),
+        ('"view": "top view"', Action(view="top")),
+        ('"done": "True"', Action(done=True)),
+        ('"done": "yes"', Action(done=True)),
+        ('"done": 1', Action(done=True)),
+        ('"answer": "b", "done": "false"', Action(answer="B", answer_text="b")),
+        ('"answer": ["B"]', Action(answer="B", answer_text='["B"]')),
+    ],
+)
+def test_fields_are_understood_in_other_words(field, action):
+    assert asked(f"{{{field}}}") == action
+
+
+@pytest.mark.parametrize(
+    ("field", "reason"),
+    [
+        ('"forward_meters": "far"', 'forward_meters must be a number, not "far"'),
+        ('"forward_meters": NaN', "forward_meters must be a number, not NaN"),
+        ('"forward_meters": Infinity', "forward_meters must be a number"),
+        ('"forward_meters": 1e999', "forward_meters must be a number"),
+        (f'"forward_meters": {"9" * 5000}', "forward_meters must be a number"),
+        (f'"view": {"9" * 5000}', "view must be"),
+        ('"view": 1e300', "view must be"),
+        ('"view": -1', "view must be"),
+        ('"view": true', "view must be"),
+        (
+            '"view": "kitchen"',
+            'view must be one of ego, top, around or the number of an earlier view, not "kitchen"',
+        ),
+        ('"rotation_angle_degrees": true', "rotation_angle_degrees must be a number, not true"),
+        ('"rotation_angle_degrees": [90]', "rotation_angle_degrees must be a number, not [90]"),
+        ('"look_at": [1, 2]', "look_at must be a point [x, y, z] in metres, not [1, 2]"),
+        ('"look_at": [1, 2, null]', "look_at must be a point"),
+        ('"look_at": "the sofa"', "look_at must be a point"),
+        ('"look_at": [1, 2, 1e999]', "look_at must be a point"),
+        ('"done": "maybe"', 'done must be true or false, not "maybe"'),
+        ('"done": 2', "done must be true or false, not 2"),
+        ('"answer": "E"', 'the answer "E" cannot be read: it must be one letter, A, B or C'),
+        ('"answer": true', 'the answer "true" cannot be read'),
+    ],
+)
+def test_fields_that_cannot_be_understood_say_why(field, reason):
+    assert reason in fault(f"{{{field}}}")
+
+
+def test_every_unclear_field_is_told_at_once():
+    reason = fault('{"forward_meters": "far", "done": "maybe", "answer": "AB"}')
+    assert all(name in reason for name in ("forward_meters", "done", '"AB"'))
+
+
+def test_an_unreadable_answer_beside_a_move_is_told_and_the_move_made():
+    action = asked('{"answer": "A or B", "forward_meters": 1}')
+    assert (action.forward, action.answer, action.answer_text) == (1, None, "A or B")
+    assert action.notes == ('the answer "A or B" cannot be read: it must be one letter, A, B or C',)
+
+
+@pytest.mark.parametrize("beside", ["", ', "forward_meters": 1', ', "view": "top"'])
+def test_an_unreadable_answer_with_done_is_malformed(beside):
+    malformed = read(f'{{"answer": "AB", "done": true{beside}}}', "letter", OPTIONS)
+    assert malformed == Malformed(
+        'the answer "AB" cannot be read: it must be one letter, A, B or C', "AB"
+    )
+
+
+def test_done_without_an_answer_is_an_action():
+    for answer in ("null", '""', '"none"'):
+        assert asked(f'{{"answer": {answer}, "done": true}}') == Action(done=True)
+
+
+def test_done_with_an_answer_stands_whatever_else_is_unclear():
+    action = asked('{"answer": "A", "done": true, "view": "kitchen", "forward_meters": 1}')
+    assert (action.answer, action.done, action.moves) == ("A", True, True)
+    assert "view must be" in action.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("answer", "wanted", "canonical"),
+    [("3", "number", "3"), ("3.0", "number", "3"), ('"about 3 chairs"', "number", "3"), ("0", "number", "0"),
+     ('"none"', "number", None), ('"red"', "text", "red"), ('"none"', "text", "none"), ("3", "text", "3")],
+)  # fmt: skip
+def test_answers_are_kept_in_the_models_words_and_in_canonical_form(answer, wanted, canonical):
+    action = asked(f'{{"answer": {answer}, "view": "ego"}}', wanted)
+    assert action.answer == canonical
+    given = json.loads(answer)
+    assert action.answer_text == (
+        None if canonical is None else given if isinstance(given, str) else answer
+    )
+
+
+def test_lone_surrogates_and_nuls_never_reach_a_prompt_or_the_log():
+    text = '{"reasoning": "\\ud800\\u0000", "answer": "\\udfff", "view": "\\ud800"}'
+    malformed = read(text, "letter", OPTIONS)
+    assert "\ufffd" in malformed.reason
+    json.dumps(malformed.to_json(), ensure_ascii=False).encode()
+    assert asked('{"answer": "\\ud83d\\ude00"}', "text").answer == "😀"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"' * 500_000, '{"a" ' * 200_000, "{" * 1_000_000, "{}" * 300_000, '{"a":' * 200_000, '{"a":' + "[" * 1_000_000,
+     "<think>" * 150_000, "</think>" * 120_000, "{" + " " * 1_000_000, '{"answer":' + "9" * 1_000_000 + "}",
+     '{"answer": "' + "a or " * 200_000 + '"}', '{"forward_meters": "' + "one " * 250_000 + '"}',
+     '{"view": "' + "view" * 250_000 + '"}', "<" * 1_000_000, "<|a" * 300_000],
+    ids=range(15),
+)  # fmt: skip
+def test_a_megabyte_of_anything_is_read_without_hanging(text):
+    for wanted in ("letter", "number", "text"):
+        assert read(text, wanted, OPTIONS)
+
+
+def test_a_megabyte_of_reasoning_is_no_trouble():
+    reasoning = 'a {"b": [1, 2]} ' * 70_000
+    action = asked(json.dumps({"reasoning": reasoning, "answer": "A", "done": True}))
+    assert (action.answer, action.reasoning) == ("A", reasoning)
+
+
+JSON = some.recursive(
+    some.none() | some.booleans() | some.integers() | some.floats() | some.text(max_size=8),
+    lambda inner: some.lists(inner, max_size=3) | some.dictionaries(some.text(max_size=4), inner),
+    max_leaves=4,
+)
+OBJECTS = some.dictionaries(some.sampled_from([*WHOLE, "foo"]), JSON, max_size=4).map(json.dumps)
+ANYTHING = some.text(alphabet=some.characters(exclude_categories=()))
+
+
+@settings(max_examples=300, deadline=None)
+@given(ANYTHING | OBJECTS | some.tuples(ANYTHING, OBJECTS, ANYTHING).map("".join), WANTED)
+def test_any_reply_is_an_action_or_says_why_not(text, wanted):
+    check(text, wanted)
+
+
+def test_ten_thousand_fuzzed_replies_are_actions_or_say_why_not():
+    chance = random.Random(7)
+    kinds = [
+        check(fuzzed(chance), chance.choice(["letter", "number", "text"])) for _ in range(10_000)
+    ]
+    assert min(kinds.count(Action), kinds.count(Malformed)) > 1000
+
+
+def fuzzed(chance):
+    """Return random text, a mutated valid reply, or an object with fields of right and wrong types."""
+    way = chance.randrange(3)
+    if way == 0:
+        alphabet = '{}[]":,\\ \n\0aAeE019.-+<>|/é\ud800\U0001f600' + chr(chance.randrange(0x110000))
+        return "".join(chance.choices(alphabet, k=chance.randrange(40)))
+    if way == 1:
+        text = json.dumps(WHOLE)
+        for _ in range(chance.randint(1, 3)):
+            start = chance.randrange(len(text))
+            end = start + chance.randrange(4)
+            text = (
+                text[:start]
+                + chance.choice(["", "", *'{}[]",:\\\n\0', "null", "1e999"])
+                + text[end:]
+            )
+        return text
+    names = chance.sample([*WHOLE, "foo", " DONE "], k=chance.randrange(5))
+    return json.dumps({name: chance.choice(VALUES + [WHOLE.get(name)] * 5) for name in names})
+
+
+VALUES = [
+    None, True, False, 0, 1, -1, 2, 0.5, 1e300, -1e-300, 10**30, math.inf, math.nan, "", "A", "b)", "AB", "0.5 m",
+    "forty-five", "-45°", "true", "No", "none", "top", "view 2", "1e999", "\ud800", "\0", "½", [], [None], {}, {"x": 1},
+    [1, 2, 3], ["1 m", "two", -3], {"x": 1, "y": 2, "z": 3}, [[[]]], {"answer": "A", "done": True}, "x" * 3000,
+]  # fmt: skip
+
+
+def check(text, wanted):
+    """Read a reply, assert what holds for any, and return what kind of thing it is."""
+    action = read(text, wanted, OPTIONS)
+    if isinstance(action, Malformed):
+        assert action.reason.strip()
+    else:
+        numbers = (action.rotation, action.pitch, action.forward, action.left, action.up)
+        assert all(map(math.isfinite, (*numbers, *(action.look_at or ()))))
+        assert action.moves or action.view is not None or action.answer is not None or action.done
+        assert action.view is None or action.view in KINDS or action.view >= 0
+        assert action.answer is None or action.answer_text is not None
+    assert from_json(json.loads(json.dumps(action.to_json()))) == action
+    survives_the_log(text, action)
+    return type(action)
+
+
+def survives_the_log(text, action):
+    """Assert that a state takes any turn, and that its line in the log gives the same turn."""
+    camera = Camera((0.0, 0.0, 1.6))
+    question = Question("1", "b", "d", "s", "t", "?", "letter", OPTIONS, scan=Path("s.ply"))
+    state = QuestionState(question, scenes=None, max_turns=1)
+    turn = Turn(0, "batched", (), (), text, action, "", camera, camera)
+    state.take(turn)
+    assert not state.active
+    assert state.answer == action.answer
+    assert turn_from_json(json.loads(json_line(turn_to_json("1", turn)))) == turn

@@ -1,0 +1,104 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from render_agent.answer import LONGEST, asked_for, canonical, letters
+
+OPTIONS = ["A. left", "B. right", "C. back", "D. a table lamp"]
+PLANS = ["A. plan a", "B. plan b", "C. turn left, walk to the b"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["A", "a", " A ", "A.", "(A)", "A)", "[A]", "A:", "**A**", "**A.**", "`A`", '"A"', "'A'", "$A$", "A?",
+     "A. left", "a. left", "A: left", "A) left", "(A) left", "A left", "A - left", "A, left", "left",
+     "Left.", "*left*", "the left", "Option A", "option a", "Option (A) left", "Answer: A", "answer: a.",
+     "The answer is A", "The correct answer is (A).", "Final answer: **A**", "\\boxed{A}", "A\nbecause",
+     "A because a chair is near", '["A"]', "A\x00"],
+)  # fmt: skip
+def test_ways_to_say_a(text):
+    assert canonical(text, "letter", OPTIONS) == "A"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " ", ".", "AB", "A or B", "a or b", "A/B", "A, B", "A B", "b, c", "b or c", "A and not B",
+     "neither A nor B", "A. left B. right", "E", "e", "Z. left or right", "none", "null", "not A",
+     "a left turn", "left or right", "to the left", "1", "true", "an answer", "answer", "I cannot say",
+     "A's", "A-frame", "Ａ", "the"],
+)  # fmt: skip
+def test_ways_to_say_nothing(text):
+    assert canonical(text, "letter", OPTIONS) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "letter"),
+    [
+        ("a table lamp", "D"), ("table lamp", "D"), ("The table lamp!", "D"), ("D a table lamp", "D"),
+        ("a right", "B"), ("B\nbecause", "B"), ("option b", "B"), ("c", "C"),
+    ],
+)  # fmt: skip
+def test_articles_are_no_letters(text, letter):
+    assert canonical(text, "letter", OPTIONS) == letter
+
+
+def test_a_letter_inside_an_options_own_text_is_no_second_answer():
+    for letter, text in letters(PLANS).items():
+        for said in (
+            letter,
+            text,
+            f"{letter}. {text}",
+            f"{letter} {text}",
+            f"Option {letter}: {text}",
+        ):
+            assert canonical(said, "letter", PLANS) == letter
+
+
+def test_an_options_text_may_be_a_number_or_stand_twice():
+    assert canonical("3", "letter", ["A. 2", "B. 3"]) == "B"
+    assert canonical("same", "letter", ["A. same", "B. same"]) is None
+    assert canonical("B. same", "letter", ["A. same", "B. same"]) == "B"
+    assert canonical("", "letter", ["A.", "B. x"]) is None
+
+
+def test_options_carry_their_letters_all_or_none():
+    assert letters(OPTIONS) == {"A": "left", "B": "right", "C": "back", "D": "a table lamp"}
+    assert letters(["left", "right"]) == {"A": "left", "B": "right"}
+    assert letters(["(a) left", "(b) right"]) == {"A": "left", "B": "right"}
+    assert letters(["left", "A. right"]) == {"A": "left", "B": "A. right"}
+    assert letters([]) == {}
+
+
+@pytest.mark.parametrize(("text", "answer"), [(" red ", "red"), ("none", "none"), ("A", "A")])
+def test_a_text_stays_as_it_is(text, answer):
+    assert canonical(text, "text") == answer
+
+
+@pytest.mark.parametrize("text", ["", "  \n", "null", "NULL"])
+def test_an_empty_text_is_no_answer(text):
+    assert canonical(text, "text") is None
+
+
+def test_an_essay_is_neither_a_letter_nor_a_number():
+    assert canonical("A" + " x" * LONGEST, "letter", OPTIONS) is None
+    assert canonical("3" + " x" * LONGEST, "number") is None
+
+
+def test_asked_for():
+    assert asked_for("letter", OPTIONS) == "one letter, A, B, C or D"
+    assert asked_for("letter", ["A. left", "B. right"]) == "one letter, A or B"
+    assert asked_for("letter", ["A. left"]) == "the letter A"
+    assert (asked_for("number"), asked_for("text")) == ("one number", "a short text")
+
+
+@given(some.text(), some.lists(some.text(), max_size=5))
+def test_any_answer_is_a_letter_of_the_options_or_nothing(text, options):
+    answer = canonical(text, "letter", options)
+    assert answer is None or answer in letters(options)
+    assert answer is None or canonical(answer, "letter", options) in (answer, *letters(options))
+
+
+@given(some.text(), some.sampled_from(["number", "text"]))
+def test_a_canonical_answer_is_its_own_canonical_form(text, wanted):
+    answer = canonical(text, wanted)
+    assert answer is None or canonical(answer, wanted) == answer

@@ -1,0 +1,131 @@
+import json
+
+import pytest
+from conftest import test_data
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from render_agent.chat import (
+    assistant,
+    encodable,
+    harmless,
+    message,
+    picture,
+    pictures,
+    text,
+    without_thinking,
+)
+
+SPECIAL = [
+    "<|im_start|>", "<|im_end|>", "<|endoftext|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>",
+    "<|video_pad|>", "<|object_ref_start|>", "<tool_call>", "</tool_call>", "<think>", "</think>",
+    "<IMG_CONTEXT>", "<img>", "</img>", "<quad>", "<ref>", "</box>",
+    "<image>", "<video>", "<s>", "</s>", "<unk>", "<pad>", "<mask>",
+    "<start_of_image>", "<end_of_image>", "<image_soft_token>", "<start_of_turn>", "<bos>", "<eos>", "<unused7>",
+    "<|begin_of_text|>", "<|eot_id|>", "<|reserved_special_token_9|>", "<｜end▁of▁sentence｜>",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    from tokenizers import Tokenizer
+
+    return Tokenizer.from_file(str(test_data("qwen", "tokenizer.json")))
+
+
+def special_ids(tokenizer):
+    return tokenizer.get_added_tokens_decoder().keys()
+
+
+@pytest.mark.parametrize("token", SPECIAL)
+def test_no_special_token_survives(token):
+    for words in (token, f"a{token}b", token * 3, f"<{token}>", token[:4] + token + token[4:]):
+        assert token not in harmless(words)
+        assert len(harmless(words)) == len(words)
+
+
+def test_no_added_token_of_qwen_survives_its_tokenizer(tokenizer):
+    special = special_ids(tokenizer)
+    tokens = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
+    assert len(tokens) > 20
+    for token in tokens:
+        assert special & set(tokenizer.encode(token, add_special_tokens=False).ids)
+        for words in (
+            token,
+            f"<{token}>",
+            f"<|{token}|>",
+            token[:5] + token + token[5:],
+            token * 2,
+        ):
+            ids = tokenizer.encode(harmless(words), add_special_tokens=False).ids
+            assert not special & set(ids), words
+
+
+PARTS = some.sampled_from(
+    ["<", ">", "|", "<|", "|>", "/", "im", "_end", "im_end", "image_pad", "think", " ", "\n", "x"]
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(some.lists(PARTS, max_size=12).map("".join))
+def test_no_mixture_of_brackets_makes_a_special_token(tokenizer, words):
+    ids = tokenizer.encode(harmless(words), add_special_tokens=False).ids
+    assert not special_ids(tokenizer) & set(ids)
+
+
+def test_every_question_of_the_benchmark_is_unchanged():
+    lines = test_data("vsibench", "test.jsonl").read_text("utf-8").splitlines()
+    assert len(lines) == 5130
+    for row in map(json.loads, lines):
+        for words in (row["question"], *(row["options"] or ())):
+            assert text(words)["text"] == words
+
+
+@pytest.mark.parametrize(
+    "words", ["a < b > c", "x<5", "3 <4 and 5> 2", "<>", "< image >", "->", "a|b", "[A]", "⟨x⟩"]
+)
+def test_text_without_a_special_token_is_unchanged(words):
+    assert harmless(words) == words
+
+
+@given(some.text(alphabet=some.characters(exclude_categories=())))
+def test_any_text_can_be_encoded_and_is_harmless_once_for_all(words):
+    harmless(words).encode("utf-8")
+    assert "\0" not in encodable(words)
+    assert harmless(harmless(words)) == harmless(words)
+
+
+@pytest.mark.parametrize(
+    ("reply", "left"),
+    [
+        ("<think>a</think>b", "b"),
+        ("a<think>b</think>c<think>d</think>e", "ace"),
+        ("started in the prompt</think>b", "b"),
+        ("a<think>cut off", "a"),
+        ("<think>a<think>b</think>c", "c"),
+        ('<think>\n{"answer": 1}\n</think>\n{}', "\n{}"),
+        ("a</think>b</think>c", "c"),
+        ("no block", "no block"),
+        ("", ""),
+    ],
+)
+def test_thinking_is_taken_out(reply, left):
+    assert without_thinking(reply) == left
+
+
+def test_a_reply_is_fed_back_without_its_thinking_and_never_empty():
+    assert assistant("<think>a</think> b<|im_end|> ")["content"] == [
+        {"type": "text", "text": "b‹|im_end|›"}
+    ]
+    assert assistant("<think>a")["content"] == [{"type": "text", "text": "(no reply)"}]
+
+
+def test_pictures_come_in_order():
+    first = message("user", text("one"), picture("1.png"), picture("2.png"))
+    assert pictures(
+        [first, message("assistant", text("ok")), message("user", picture("3.png"))]
+    ) == [
+        "1.png",
+        "2.png",
+        "3.png",
+    ]
