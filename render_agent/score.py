@@ -36,28 +36,26 @@ def first_word(prediction: str) -> str:
 
 
 def mean_relative_accuracy(prediction: float, truth: float) -> float:
-    """Return the share of thresholds t for which |prediction - truth| / truth <= 1 - t.
+    """Return the share of thresholds t for which |prediction - truth| / |truth| <= 1 - t.
 
     The official code says `<=` where the paper says `<`; ties count here too.
     """
     if truth == 0:  # not in VSI-Bench; a file of one's own may ask for it
         return float(prediction == 0)
-    error = abs(prediction - truth) / truth
+    error = abs(prediction - truth) / abs(truth)
     return sum(error <= 1 - threshold for threshold in THRESHOLDS) / len(THRESHOLDS)
 
 
 def score_answer(question_type: str, prediction: str | None, truth: str) -> float:
     """Return the official score of one answer, 0 … 1; no answer, or an unreadable one, scores 0.
 
-    question_type: one of TYPES decides how it is compared; any other type is compared as a number
-    where the truth is one, else as a letter.
+    A type of CHOICE_TYPES is compared as a letter; any other as a number where its truth is one,
+    else as a word.
     """
     word = first_word(prediction or "")
-    if question_type in NUMBER_TYPES or (question_type not in CHOICE_TYPES and is_number(truth)):
-        if not is_number(word):
-            return 0.0
-        return mean_relative_accuracy(float(word), float(truth))
-    return float(word.lower() == truth.lower())
+    if question_type in CHOICE_TYPES or not is_number(truth):
+        return float(word.lower() == truth.lower())
+    return mean_relative_accuracy(float(word), float(truth)) if is_number(word) else 0.0
 
 
 def is_number(word: str) -> bool:

@@ -1,0 +1,115 @@
+import json
+import math
+
+import numpy as np
+import pytest
+from conftest import test_data
+
+from render_agent.score import (
+    CHOICE_TYPES,
+    NUMBER_TYPES,
+    THRESHOLDS,
+    TYPES,
+    by_type,
+    first_word,
+    mean_relative_accuracy,
+    overall,
+    score_answer,
+)
+
+
+def transcribed(prediction, truth):
+    """Mean relative accuracy as VSI-Bench's definition has it, in numpy."""
+    thresholds = np.linspace(0.5, 0.95, int((0.95 - 0.5) / 0.05 + 2))
+    return (abs(prediction - truth) / truth <= 1 - thresholds).mean()
+
+
+def test_the_thresholds_are_numpys_to_the_last_bit():
+    assert np.array_equal(THRESHOLDS, np.linspace(0.5, 0.95, int((0.95 - 0.5) / 0.05 + 2)))
+
+
+@pytest.mark.parametrize(
+    ("prediction", "truth", "score"),
+    [(3, 2, 0.1), (75, 100, 0.6), (2, 2, 1), (1, 2, 0.1), (0, 2, 0), (4, 2, 0), (95, 100, 1), (-2, 2, 0),
+     (math.inf, 2, 0), (math.nan, 2, 0), (0, 0, 1), (1, 0, 0)],
+)  # fmt: skip
+def test_golden_figures(prediction, truth, score):
+    assert mean_relative_accuracy(prediction, truth) == score
+
+
+def test_a_hundred_thousand_pairs_agree_with_the_definition_ties_included():
+    random = np.random.default_rng(5)
+    truths = random.choice([1, 2, 3, 4, 5, 8, 10, 20, 100, 0.5, 1.8, 16.2, 3.7], 50_000)
+    ties = truths * (1 + random.choice([-1, 1], 50_000) * random.integers(0, 12, 50_000) * 0.05)
+    free = random.lognormal(1, 1, (2, 50_000)).round(2) + 0.01
+    pairs = np.concatenate([np.stack([ties, truths]), free], axis=1)
+    thresholds = np.linspace(0.5, 0.95, 10)
+    expected = (abs(pairs[0] - pairs[1]) / pairs[1] <= 1 - thresholds[:, None]).mean(axis=0)
+    assert np.array_equal([mean_relative_accuracy(p, t) for p, t in pairs.T.tolist()], expected)
+    assert transcribed(3, 2) == 0.1
+    assert len(set(expected.tolist())) == 11
+
+
+@pytest.mark.parametrize(
+    ("prediction", "word"),
+    [("A", "A"), ("A.", "A"), ("A. left", "A"), ("B because", "B"), ("B\nbecause", "B\nbecause"),
+     ("2.0", "2.0"), ("2.", "2"), ("twenty-one", "twenty-one"), ("", ""), (" A", ""), ("A...", "A"), ("A .", "A")],
+)  # fmt: skip
+def test_the_official_parser(prediction, word):
+    assert first_word(prediction) == word
+
+
+@pytest.mark.parametrize(
+    ("prediction", "truth", "score"),
+    [("A", "A", 1), ("a", "A", 1), ("A.", "A", 1), ("A. left", "A", 1), ("B", "A", 0), ("(A)", "A", 0),
+     ("B\nbecause", "B", 0), ("", "A", 0), (None, "A", 0), ("AB", "A", 0)],
+)  # fmt: skip
+@pytest.mark.parametrize("question_type", CHOICE_TYPES)
+def test_letters(question_type, prediction, truth, score):
+    assert score_answer(question_type, prediction, truth) == score
+
+
+@pytest.mark.parametrize(
+    ("prediction", "truth", "score"),
+    [("2", "2", 1), ("2.0", "2", 1), ("2", "2.0", 1), ("3", "2", 0.1), ("75", "100", 0.6), ("2 chairs", "2", 1),
+     ("twenty-one", "21", 0), ("", "2", 0), (None, "2", 0), ("about 2", "2", 0), ("2m", "2", 0), ("nan", "2", 0)],
+)  # fmt: skip
+@pytest.mark.parametrize("question_type", NUMBER_TYPES)
+def test_numbers(question_type, prediction, truth, score):
+    assert score_answer(question_type, prediction, truth) == score
+
+
+def test_types_of_ones_own_are_compared_by_their_truth():
+    assert score_answer("mine", "3", "2") == 0.1
+    assert score_answer("mine", "Red.", "red") == 1
+    assert score_answer("mine", "red", "2") == 0
+
+
+def test_the_overall_score_is_the_mean_of_eight_tasks():
+    values = dict(zip(TYPES, [0.4, 0.3, 0.2, 0.1, 0.5, 0.9, 0.6, 0.3, 0.7, 0.8], strict=True))
+    tasks = [0.4, 0.3, 0.2, 0.1, 0.5, (0.9 + 0.6 + 0.3) / 3, 0.7, 0.8]
+    assert overall(values) == pytest.approx(sum(tasks) / 8, abs=1e-15)
+    assert overall({}) is None
+    assert overall({"object_rel_direction_easy": 1.0, "object_counting": 0.0}) == 0.5
+
+
+def test_a_task_weighs_the_same_however_many_questions_it_has():
+    scored = [("object_counting", 1.0)] * 99 + [("route_planning", 0.0)] + [("mine", 0.5)]
+    assert by_type(scored) == {"object_counting": 1.0, "route_planning": 0.0, "mine": 0.5}
+    assert list(by_type(reversed(scored))) == ["object_counting", "route_planning", "mine"]
+    assert overall(by_type(scored)) == 0.5
+
+
+def test_the_truth_scores_full_marks_on_every_real_question():
+    rows = [
+        json.loads(line)
+        for line in test_data("vsibench", "test.jsonl").read_text("utf-8").splitlines()
+    ]
+    scored = [
+        (
+            row["question_type"],
+            score_answer(row["question_type"], row["ground_truth"], row["ground_truth"]),
+        )
+        for row in rows
+    ]
+    assert by_type(scored) == dict.fromkeys(TYPES, 1.0)
