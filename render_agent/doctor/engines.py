@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from render_agent.config import RunConfig
@@ -16,21 +17,18 @@ LIBRARY_SECONDS, HUB_SECONDS, CONNECT_SECONDS = 120.0, 20.0, 4.0
 NO_MODEL = "use --engine scripted, which needs no model"
 
 
-def examine_engines(model: str | None) -> Iterator[Finding]:
-    """Give what was found of the engines. model: as `--model` names it, None for the default."""
-    name = RunConfig(model=model).model_name
+def examine_engines(options: Mapping[str, Any]) -> Iterator[Finding]:
+    """Give what was found of the engines. options: `model`, where `engine` is transformers."""
+    scripted = options.get("engine") == "scripted"
+    name = RunConfig(batch=True, model=None if scripted else options.get("model")).model_name
     yield Finding(PART, "scripted", True, "explorer, random, or a file of replies", needed=True)
-    libraries = ask(__name__, "load_libraries", seconds=LIBRARY_SECONDS)
-    yield _transformers(libraries)
-    hub = ask(__name__, "reach_hub", seconds=HUB_SECONDS)
-    if hub.error is None:
-        yield Finding(PART, "hub", True, f"{hub.found['endpoint']} answers")
-    else:
-        remedy = "put a model into a directory and name it with --model DIR"
-        yield Finding(PART, "hub", False, hub.error, remedy)
-    offline = {"HF_HUB_OFFLINE": "1"}
-    at_hand = ask(__name__, "look_for_model", name, seconds=LIBRARY_SECONDS, environment=offline)
-    yield _model(name, at_hand, fetchable=hub.error is None)
+    with ThreadPoolExecutor(3) as pool:
+        libraries = pool.submit(ask, __name__, "load_libraries", seconds=LIBRARY_SECONDS)
+        hub = pool.submit(ask, __name__, "reach_hub", seconds=HUB_SECONDS)
+        at_hand = pool.submit(ask, __name__, "look_for_model", name, seconds=LIBRARY_SECONDS)
+        yield _transformers(libraries.result())
+        yield _hub(hub.result())
+        yield _model(name, at_hand.result())
 
 
 def _transformers(libraries: Answer) -> Finding:
@@ -41,17 +39,25 @@ def _transformers(libraries: Answer) -> Finding:
     return Finding(PART, "transformers", True, f"runs on {devices}; {libraries.found['versions']}")
 
 
-def _model(name: str, at_hand: Answer, *, fetchable: bool) -> Finding:
-    if at_hand.error is not None:
-        return Finding(PART, "model", False, at_hand.error, NO_MODEL)
-    others = at_hand.found["others"]
+def _hub(answer: Answer) -> Finding:
+    if answer.error is None:
+        return Finding(PART, "hub", True, f"{answer.found['endpoint']} answers")
+    remedy = "put a model into a directory and name it with --model DIR"
+    return Finding(PART, "hub", False, answer.error, remedy)
+
+
+def _model(name: str, answer: Answer) -> Finding:
+    if answer.error is not None:
+        return Finding(PART, "model", False, answer.error, NO_MODEL)
+    others = answer.found["others"]
     also = f"; also here: {', '.join(others)}" if others else ""
-    if at_hand.found["folder"] is not None:
-        return Finding(PART, "model", True, f"{name} is here: {at_hand.found['folder']}{also}")
-    if fetchable:
-        return Finding(PART, "model", True, f"{name} will be fetched by the first run{also}")
-    detail = f"{at_hand.found['why']}{also}"
-    return Finding(PART, "model", False, detail, "" if "scripted" in detail else NO_MODEL)
+    if answer.found["why"]:
+        return Finding(PART, "model", False, answer.found["why"] + also)
+    folder = answer.found["folder"]
+    where = (
+        f"is here: {folder}" if folder else "is on the hub; the first run fetches what is not here"
+    )
+    return Finding(PART, "model", True, f"{name} {where}{also}")
 
 
 def load_libraries() -> dict[str, Any]:
@@ -97,7 +103,7 @@ def reach_hub() -> dict[str, Any]:
 def look_for_model(name: str) -> dict[str, Any]:
     """Return where a model lies on this machine, and the names of other models in the hub's cache.
 
-    `folder` is None where it is not here; `why` then says so.
+    `folder` is None where the hub will be asked for it; `why` says why it is not to be had at all.
     """
     from render_agent.engines.loading import find_model
     from render_agent.errors import SetupError

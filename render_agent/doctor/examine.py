@@ -45,7 +45,7 @@ def examine(options: Mapping[str, Any], *, as_json: bool) -> int:
 def _findings(options: Mapping[str, Any]) -> Iterator[Finding]:
     yield from examine_machine(Path(options.get("output") or "experiment_logs"))
     yield from examine_renderers()
-    yield from examine_engines(options.get("model"))
+    yield from examine_engines(options)
     yield from examine_data(options)
 
 
