@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from render_agent.config import AUTO, AUTO_BATCH_SIZE, RunConfig
-from render_agent.engines.scripted import BATCH_SIZE, POLICIES, make_scripted
+from render_agent.engines.scripted import BATCH_SIZE, make_scripted, policy_maker
 from render_agent.engines.seam import Engine
 from render_agent.errors import UsageError
 from render_agent.state import Question
@@ -18,8 +18,7 @@ def describe_engine(config: RunConfig) -> dict[str, Any]:
     SetupError where its model is not at hand.
     """
     if config.engine == "scripted":
-        if config.model_name not in POLICIES:
-            make_scripted(config.model_name, [], config.seed)
+        policy_maker(config.model_name)
         return {"name": "scripted", "model": config.model_name}
     from render_agent.engines.loading import describe_model
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import logging
 import random
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,7 +18,10 @@ from render_agent.engines.seam import BatchingEngine, Capabilities, Reply, Reque
 from render_agent.errors import SetupError
 from render_agent.state import Question, Tokens
 
+logger = logging.getLogger(__name__)
+
 BATCH_SIZE = 64
+"""Requests in one call, where nothing else is asked for."""
 
 
 class Policy(Protocol):
@@ -42,7 +47,14 @@ class ScriptedEngine(BatchingEngine):
         return [self._one(request, len(requests)) for request in requests]
 
     def _one(self, request: Request, batch_size: int) -> Reply:
-        text = self.policy.reply(request)
+        try:
+            text: object = self.policy.reply(request)
+        except Exception as error:  # a policy is anybody's code and may raise anything
+            logger.exception("the policy failed at question %s", request.question_id)
+            return Reply(batch_size=batch_size, error=f"the policy raised {error!r}")
+        if not isinstance(text, str):
+            fault = f"the policy must reply with a text, not {type(text).__name__}"
+            return Reply(batch_size=batch_size, error=fault)
         words = sum(
             len(piece["text"].split())
             for message in request.messages
@@ -53,9 +65,9 @@ class ScriptedEngine(BatchingEngine):
         return Reply((text,) * request.samples, tokens, batch_size=batch_size)
 
 
-def draw(request_or_id: str, seed: int) -> random.Random:
+def draw(question_id: str, seed: int) -> random.Random:
     """Return a random generator that depends on the question's id and the seed alone."""
-    digest = hashlib.sha256(f"{seed} {request_or_id}".encode()).digest()
+    digest = hashlib.sha256(f"{seed} {question_id}".encode("utf-8", "backslashreplace")).digest()
     return random.Random(digest)
 
 
@@ -134,63 +146,89 @@ class Replies:
         return texts[min(request.turn, len(texts) - 1)] if texts else ""
 
 
-POLICIES = {"explorer": Explorer, "random": RandomChoice}
+MakePolicy = Callable[[Sequence[Question], int], Policy]
+
+POLICIES: dict[str, MakePolicy] = {"explorer": Explorer, "random": RandomChoice}
 """The policies that have a name."""
 
 
 def make_scripted(
     model: str, questions: Sequence[Question], seed: int, batch_size: int = BATCH_SIZE
 ) -> ScriptedEngine:
-    """Return the engine of a named policy or of a file.
+    """Return the engine of a named policy or of a file. SetupError as in `policy_maker`."""
+    return ScriptedEngine(policy_maker(model)(questions, seed), batch_size)
+
+
+def policy_maker(model: str) -> MakePolicy:
+    """Return what makes a policy of the questions and the seed.
 
     model: a name of POLICIES; a .py file with `policy(questions, seed)`; or a .json or .jsonl file
     of replies by question id ({"id": …, "replies": [text or object, …]}, "*" for any other).
-    SetupError where it is none of these.
+    SetupError where it is none of these, or where the file cannot be read or imported.
     """
     if model in POLICIES:
-        return ScriptedEngine(POLICIES[model](questions, seed), batch_size)
+        return POLICIES[model]
     path = Path(model)
     if path.suffix not in (".py", ".json", ".jsonl") or not path.is_file():
-        names = ", ".join(POLICIES)
         raise SetupError(
-            f"--engine scripted has no model {model!r}: give one of {names}, or an existing .py,"
-            " .json or .jsonl file"
+            f"--engine scripted has no model {model!r}: give one of {', '.join(POLICIES)}, or an"
+            " existing .py, .json or .jsonl file"
         )
-    policy = (
-        _policy_of(path, questions, seed) if path.suffix == ".py" else Replies(read_replies(path))
-    )
-    return ScriptedEngine(policy, batch_size)
+    if path.suffix == ".py":
+        return _imported(path)
+    replies = read_replies(path)
+    return lambda questions, seed: Replies(replies)
 
 
 def read_replies(path: Path) -> dict[str, list[str]]:
     """Return the replies in a .json or .jsonl file by question id. SetupError where it holds none."""
     try:
         text = path.read_text("utf-8")
-        lines = (
-            [json.loads(line) for line in text.splitlines() if line.strip()]
-            if (path.suffix == ".jsonl")
-            else json.loads(text)
-        )
-        rows = [lines] if isinstance(lines, dict) else lines
-        return {
-            str(row["id"]): [
-                reply if isinstance(reply, str) else json.dumps(reply) for reply in row["replies"]
-            ]
-            for row in rows
-        }
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise SetupError(
-            f'{path} holds no replies ({error!r}): each entry must be {{"id": …, "replies": [ … ]}}'
-        ) from error
+        if path.suffix == ".jsonl":
+            rows = [json.loads(line) for line in text.split("\n") if line.strip()]
+        else:
+            rows = json.loads(text)
+    except OSError as error:
+        raise SetupError(f"cannot read {path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise SetupError(f"{path} is no JSON: {error}") from error
+    replies: dict[str, list[str]] = {}
+    for number, row in enumerate(rows if isinstance(rows, list) else [rows], start=1):
+        if not (isinstance(row, dict) and "id" in row and isinstance(row.get("replies"), list)):
+            raise SetupError(
+                f'{path}, entry {number}: it must be {{"id": …, "replies": [text or object, …]}}'
+            )
+        replies[str(row["id"])] = [
+            reply if isinstance(reply, str) else json.dumps(reply) for reply in row["replies"]
+        ]
+    return replies
 
 
-def _policy_of(path: Path, questions: Sequence[Question], seed: int) -> Policy:
-    spec = importlib.util.spec_from_file_location("render_agent_policy", path)
+def _imported(path: Path) -> MakePolicy:
+    spec = importlib.util.spec_from_file_location(f"render_agent_policy_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise SetupError(f"{path} cannot be imported as Python")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    if not hasattr(module, "policy"):
+    sys.modules[spec.name] = module  # where dataclasses look for the annotations of their module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # it is anybody's code
+        raise SetupError(f"{path} cannot be imported: {_told(error)}") from error
+    make = getattr(module, "policy", None)
+    if not callable(make):
         raise SetupError(f"{path} has no function policy(questions, seed) that returns a policy")
-    policy: Policy = module.policy(questions, seed)
-    return policy
+
+    def make_policy(questions: Sequence[Question], seed: int) -> Policy:
+        try:
+            policy: Policy = make(questions, seed)
+        except Exception as error:  # it is anybody's code
+            raise SetupError(f"policy() in {path} failed: {_told(error)}") from error
+        if not callable(getattr(policy, "reply", None)):
+            raise SetupError(f"policy() in {path} must return an object with reply(request)")
+        return policy
+
+    return make_policy
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -121,10 +121,9 @@ class BatchingEngine:
 
     def generate(self, requests: Sequence[Request]) -> list[Reply]:
         """Return a reply for every request, in their order, batch after batch."""
-        batches = range(0, len(requests), self.batch_size)
-        return [
-            reply for start in batches for reply in self._call(requests[start:][: self.batch_size])
-        ]
+        size = self.batch_size
+        batches = [requests[start : start + size] for start in range(0, len(requests), size)]
+        return [reply for batch in batches for reply in self._call(batch)]
 
     def submit(self, requests: Sequence[Request]) -> None:
         """Hand over requests whose replies `ready` will give."""

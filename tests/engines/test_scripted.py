@@ -1,0 +1,224 @@
+import json
+import random
+import textwrap
+from collections import Counter
+
+import pytest
+from conftest import test_data
+from scipy.stats import chisquare
+
+from render_agent.action import Action, read
+from render_agent.engines.scripted import POLICIES, Explorer, RandomChoice, make_scripted
+from render_agent.engines.seam import Request
+from render_agent.errors import SetupError
+from render_agent.questions.rows import load_rows
+from render_agent.score import DIRECTION_TYPES, mean, score_answer
+from render_agent.state import Question
+
+OPTIONS = ("A. left", "B. right", "C. back", "D. front")
+
+
+def made(number, kind="route_planning", wanted="letter", options=OPTIONS, truth="B"):
+    return Question(str(number), "b", "d", "s", kind, "?", wanted, options, truth)
+
+
+MIXED = [made(n) for n in range(20)] + [
+    made(n, "object_counting", "number", (), str(n % 5)) for n in range(20, 40)
+] + [made(40, "single", "text", (), None), made(41, "single", "letter", ("A. yes", "B. no"), None)]  # fmt: skip
+
+
+def request(question_id, turn=0, last=False):
+    message = {"role": "user", "content": [{"type": "text", "text": "how many chairs"}]}
+    return Request(str(question_id), turn, [message], picture=lambda file: None, last=last)
+
+
+def dialogue(policy, question, turns):
+    """Play a question to its end, and return its actions."""
+    actions = []
+    for turn in range(turns):
+        reply = policy.reply(request(question.id, turn, last=turn + 1 == turns))
+        actions.append(read(reply, question.wanted, question.options))
+        if actions[-1].done:
+            break
+    return actions
+
+
+@pytest.mark.parametrize("turns", range(1, 12))
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_policy_always_ends_with_an_answer_in_its_turns(name, turns):
+    policy = POLICIES[name](MIXED, 3)
+    for question in MIXED:
+        *before, last = dialogue(policy, question, turns)
+        assert (last.done, last.moves, last.notes) == (True, False, ())
+        assert last.answer is not None
+        assert all(isinstance(action, Action) and not action.done for action in before)
+        assert all(action.moves or action.view for action in before)
+
+
+def test_the_explorer_turns_walks_and_asks_for_maps():
+    steps = [action for question in MIXED for action in dialogue(Explorer(MIXED), question, 9)]
+    assert {step.view for step in steps} == {None, "around", "top"}
+    assert any(step.forward for step in steps)
+    assert any(step.rotation < 0 for step in steps)
+    assert {len(dialogue(Explorer(MIXED), question, 9)) for question in MIXED} > {3, 7}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_replies_depend_neither_on_batches_nor_on_order(name):
+    asked = [request(question.id, turn) for question in MIXED for turn in range(8)]
+    replies = {
+        (r.question_id, r.turn): make_scripted(name, MIXED, 5).policy.reply(r) for r in asked
+    }
+    random.Random(1).shuffle(asked)
+    for size in (1, 7, 64):
+        engine = make_scripted(name, MIXED[::-1], 5, size)
+        for one, reply in zip(asked, engine.generate(asked), strict=True):
+            assert reply.text == replies[one.question_id, one.turn]
+
+
+def test_seed_and_id_alone_decide():
+    def answers(questions, seed):
+        policy = RandomChoice(questions, seed)
+        return [policy.reply(request(question.id)) for question in questions]
+
+    many = [made(n) for n in range(100)]
+    assert answers(many, 0) == answers(many, 0) != answers(many, 1)
+    assert answers(many[:50], 0) == answers(many, 0)[:50]
+
+
+def test_random_letters_are_uniform():
+    questions = [made(n) for n in range(8000)]
+    policy = RandomChoice(questions, seed=0)
+    counts = Counter(json.loads(policy.reply(request(q.id)))["answer"] for q in questions)
+    assert counts.keys() == {"A", "B", "C", "D"}
+    assert chisquare(list(counts.values())).pvalue > 0.01
+
+
+def test_random_answers_score_what_the_paper_says_of_chance():
+    questions = [
+        question
+        for question in load_rows(test_data("vsibench", "test.jsonl"), "vsibench")
+        if question.wanted == "letter"
+    ]
+    scores = {question.type: [] for question in questions}
+    for seed in range(16):
+        policy = RandomChoice(questions, seed)
+        for question in questions:
+            answer = json.loads(policy.reply(request(question.id)))["answer"]
+            scores[question.type].append(100 * score_answer(question.type, answer, question.truth))
+    types = {name: mean(values) for name, values in scores.items()}
+    assert types["object_rel_distance"] == pytest.approx(25.0, abs=1)
+    assert mean([types[name] for name in DIRECTION_TYPES]) == pytest.approx(36.1, abs=1)
+    assert types["route_planning"] == pytest.approx(28.3, abs=2)
+    assert types["obj_appearance_order"] == pytest.approx(25.0, abs=1)
+
+
+def test_tokens_and_samples_are_counted():
+    engine = make_scripted("random", MIXED, 0)
+    [reply] = engine.generate([Request("1", 0, request(1).messages, lambda file: None, samples=3)])
+    assert len(reply.samples) == 3
+    assert (reply.tokens.prompt, reply.tokens.reply) == (3, len(reply.text.split()))
+
+
+def write(path, content):
+    path.write_text(textwrap.dedent(content))
+    return str(path)
+
+
+def replies_of(model, *asked):
+    return [reply.text for reply in make_scripted(model, MIXED, 0).generate(list(asked))]
+
+
+def test_replies_from_a_file_of_lines(tmp_path):
+    model = write(
+        tmp_path / "replies.jsonl",
+        """\
+        {"id": 1, "replies": ["not JSON", {"answer": "B", "done": true}]}
+
+        {"id": "*", "replies": [{"view": "top"}]}
+        {"id": "3", "replies": []}
+        """,
+    )
+    assert replies_of(model, request(1), request(1, 1), request(1, 5)) == [
+        "not JSON",
+        '{"answer": "B", "done": true}',
+        '{"answer": "B", "done": true}',
+    ]
+    assert replies_of(model, request(2), request(3)) == ['{"view": "top"}', ""]
+
+
+@pytest.mark.parametrize(
+    "content", ['[{"id": 1, "replies": ["x"]}]', '{"id": 1, "replies": ["x"]}']
+)
+def test_replies_from_a_json_file(tmp_path, content):
+    model = write(tmp_path / "replies.json", content)
+    assert replies_of(model, request(1), request(2)) == ["x", ""]
+
+
+POLICY = """\
+    from __future__ import annotations
+    from dataclasses import dataclass
+
+    @dataclass
+    class Mine:
+        known: dict[str, str]
+
+        def reply(self, request):
+            return {"0": "zero", "1": 1}.get(request.question_id) or self.known[request.question_id]
+
+    def policy(questions, seed):
+        return Mine({question.id: question.truth for question in questions if question.id != "3"})
+"""
+
+
+def test_a_policy_in_python_knows_the_questions(tmp_path):
+    assert replies_of(write(tmp_path / "mine.py", POLICY), request(0), request(2)) == ["zero", "B"]
+
+
+def test_a_policy_that_fails_at_a_question_fails_it_alone(tmp_path, caplog):
+    engine = make_scripted(write(tmp_path / "mine.py", POLICY), MIXED, 0)
+    replies = engine.generate([request(0), request(1), request(2), request(3)])
+    assert [reply.error for reply in replies] == [
+        None,
+        "the policy must reply with a text, not int",
+        None,
+        "the policy raised KeyError('3')",
+    ]
+    assert "KeyError" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("a.py", "import nothing_of_this_name", "cannot be imported: ModuleNotFoundError: No module named"),
+        ("b.py", "def policy(:", "cannot be imported: SyntaxError"),
+        ("c.py", "x = 1", r"has no function policy\(questions, seed\)"),
+        ("d.py", "def policy(questions, seed): return questions[1000]", r"policy\(\) in .* failed: IndexError"),
+        ("e.py", "def policy(questions, seed): return 'x'", r"must return an object with reply\(request\)"),
+        ("f.py", "def policy(): ...", "failed: TypeError"),
+        ("a.json", "[", "is no JSON"),
+        ("b.json", "[1]", "entry 1: it must be"),
+        ("c.json", '{"1": ["x"]}', "entry 1: it must be"),
+        ("d.jsonl", '{"id": 1, "replies": []}\n{"id": 2, "replies": "x"}', "entry 2: it must be"),
+        ("e.jsonl", '{"id": 1}', "entry 1: it must be"),
+        ("f.txt", "", "has no model .* give one of explorer, random, or an existing"),
+    ],
+)  # fmt: skip
+def test_a_file_that_holds_no_policy_is_a_set_up_error_of_one_sentence(
+    tmp_path, name, content, sentence
+):
+    with pytest.raises(SetupError, match=sentence):
+        make_scripted(write(tmp_path / name, content), MIXED, 0)
+
+
+@pytest.mark.parametrize("model", ["nothing", "missing.json", "oracle.py", "", "Explorer"])
+def test_a_model_that_is_not_there(model):
+    with pytest.raises(SetupError, match="give one of explorer, random"):
+        make_scripted(model, MIXED, 0)
+
+
+def test_a_file_that_is_no_text(tmp_path):
+    path = tmp_path / "x.json"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(SetupError, match="is no JSON"):
+        make_scripted(str(path), MIXED, 0)

@@ -1,0 +1,55 @@
+import pytest
+
+from render_agent.engines.seam import BatchingEngine, Reply, Request
+
+
+class Counting(BatchingEngine):
+    """Replies with the question's id, and keeps the size of every batch."""
+
+    def __init__(self, batch_size):
+        super().__init__(batch_size)
+        self.batches = []
+
+    def answer(self, requests):
+        self.batches.append(len(requests))
+        return [Reply((request.question_id,), batch_size=len(requests)) for request in requests]
+
+
+def requests(count):
+    return [Request(str(number), 0, [], picture=lambda file: None) for number in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "batches"),
+    [(0, 4, []), (1, 4, [1]), (4, 4, [4]), (5, 4, [4, 1]), (3, 1, [1, 1, 1]), (2, 100, [2])],
+)
+def test_generate_answers_everything_in_order_batch_after_batch(count, size, batches):
+    engine = Counting(size)
+    replies = engine.generate(requests(count))
+    assert [reply.text for reply in replies] == [str(number) for number in range(count)]
+    assert engine.batches == batches
+    assert engine.calls == len(batches)
+    assert [reply.batch_size for reply in replies] == [
+        size for size in batches for _ in range(size)
+    ]
+
+
+def test_ready_gives_one_batch_of_what_was_submitted_with_its_requests():
+    engine = Counting(3)
+    asked = requests(5)
+    engine.submit(asked[:1])
+    engine.submit(asked[1:])
+    first = list(engine.ready())
+    assert [request for request, _ in first] == asked[:3]
+    assert all(request.question_id == reply.text for request, reply in first)
+    assert [reply.text for _, reply in engine.ready()] == ["3", "4"]
+    assert list(engine.ready()) == []
+    assert engine.calls == 2
+
+
+def test_an_engine_that_loses_a_reply_is_found_out():
+    engine = Counting(2)
+    engine.answer = lambda requests: [Reply(("only one",))]
+    engine.submit(requests(2))
+    with pytest.raises(ValueError, match="zip"):
+        list(engine.ready())
