@@ -34,8 +34,7 @@ PATCH = 0.1
 """Metres: seen surface is counted in cubes of this size, so that near walls do not outweigh far rooms."""
 
 EYE_HEIGHT = 1.6
-CLEARANCE = 0.2
-"""Metres that a pose keeps from walls and furniture."""
+"""Metres above the floor."""
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +77,8 @@ def seen_patches(scene: Scene, renderer: Renderer, camera: Camera) -> int:
     """Return how many cubes of PATCH metres hold a surface that the camera sees within FAR metres."""
     width, height = LOOK
     depth = renderer.draw(scene, camera, width, height).depth
-    patches = np.floor(surface(depth, camera) / PATCH).astype(np.int64)
+    # Rounding, not cutting off, keeps walls and floors at whole decimetres clear of the cubes' sides.
+    patches = np.rint(surface(depth, camera) / PATCH).astype(np.int64)
     return len(np.unique(patches, axis=0))
 
 
@@ -99,7 +99,7 @@ def surface(depth: NDArray[np.float32], camera: Camera) -> NDArray[np.float64]:
 
 
 def _posed(space: FreeSpace, position: Vector, yaw: float, vertical_fov: float) -> Camera:
-    x, y, z = (float(value) for value in space.nearest_free(position, CLEARANCE))
+    x, y, z = (float(value) for value in space.nearest_free(position))
     moved = math.dist((x, y, z), position)
     if moved > 1e-6:
         log.warning(
