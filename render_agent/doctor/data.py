@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from render_agent.doctor.finding import Finding
@@ -26,7 +27,7 @@ def _rooms() -> Finding:
     try:
         questions = bundled()
     except RenderAgentError as error:
-        return Finding(PART, "bundled rooms", False, str(error), remedy, needed=True)
+        return Finding(PART, "bundled rooms", False, str(error), needed=True)
     scans = {question.scan for question in questions}
     gone = sorted(str(scan) for scan in scans if scan is None or not scan.is_file())
     if gone or not questions:
@@ -52,8 +53,6 @@ def _vsibench(options: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _scans(dataset: str, root: str | None, questions: list[Question]) -> Finding:
-    from pathlib import Path
-
     from render_agent.questions.vsibench import find_scan
 
     flag = f"--{dataset} DIR"

@@ -1,0 +1,194 @@
+"""What the doctor finds, and that nothing on the machine can take it down."""
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from render_agent import system_libraries
+from render_agent.config import OPTIONS
+from render_agent.doctor import data, engines, examine, machine, renderers
+from render_agent.doctor.finding import Finding
+from render_agent.doctor.probe import ask
+
+
+def only(findings, name):
+    (found,) = [finding for finding in findings if finding.name == name]
+    return found
+
+
+def test_a_probe_that_crashes_is_a_sentence():
+    assert "crashed (signal 6)" in ask("os", "abort", seconds=60).error
+
+
+def test_a_probe_that_hangs_is_ended():
+    assert "within 1 seconds" in ask("subprocess", "getoutput", "sleep 100", seconds=1).error
+
+
+def test_a_probe_that_raises_says_what():
+    answer = ask("os", "listdir", "/no/such/folder", seconds=60)
+    assert "No such file or directory: '/no/such/folder'" in answer.error
+    assert not answer.explained
+
+
+def test_a_sentence_of_the_program_is_kept_as_it_is():
+    answer = ask("render_agent.doctor.renderers", "draw_once", "crayon", seconds=60)
+    assert "no renderer 'crayon'" in answer.error
+    assert answer.explained
+
+
+def test_the_default_renderer_draws_in_the_colours_it_was_given():
+    found = renderers.draw_once(renderers.DEFAULT)
+    assert found["seconds"] > 0
+    assert {"kernels", "compiled", "device"} <= found.keys()
+
+
+def test_a_renderer_that_is_missing_keeps_no_run_from_starting(monkeypatch):
+    monkeypatch.setattr(renderers, "ask", lambda *_, seconds: renderers.Answer(error="no EGL"))
+    found = list(renderers.examine_renderers())
+    assert [finding.name for finding in found] == list(OPTIONS["renderer"].metadata["choices"])
+    assert [finding.name for finding in found if finding.prevents] == [renderers.DEFAULT]
+    assert all(finding.remedy for finding in found)
+
+
+class Hub(BaseHTTPRequestHandler):
+    code = 200
+
+    def do_HEAD(self):
+        self.send_response(self.code)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def reach(endpoint, offline="0"):
+    environment = {"HF_ENDPOINT": endpoint, "HF_HUB_OFFLINE": offline, "no_proxy": "*"}
+    return ask("render_agent.doctor.engines", "reach_hub", seconds=60, environment=environment)
+
+
+@pytest.mark.parametrize(("code", "error"), [(200, None), (503, "answers with code 503")])
+def test_the_hub_is_asked_whether_it_is_there(code, error):
+    server = HTTPServer(("127.0.0.1", 0), type("Hub", (Hub,), {"code": code}))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    endpoint = f"http://127.0.0.1:{server.server_port}"
+    answer = reach(endpoint)
+    server.shutdown()
+    server.server_close()
+    if error is None:
+        assert answer.found == {"endpoint": endpoint}
+    else:
+        assert error in answer.error
+
+
+def test_a_hub_that_never_answers_is_given_up():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        answer = reach(f"http://127.0.0.1:{silent.getsockname()[1]}")
+    assert "cannot be reached" in answer.error
+
+
+def test_offline_asks_nobody():
+    assert "HF_HUB_OFFLINE is set" in reach("http://127.0.0.1:1", offline="1").error
+
+
+def test_a_model_that_is_not_here_is_a_sentence_with_a_way_out():
+    found = engines.look_for_model("nobody/nothing")
+    assert found["folder"] is None
+    assert "--engine scripted" in found["why"]
+
+
+def test_missing_libraries_are_named_with_their_packages(monkeypatch):
+    library = system_libraries.SystemLibrary("libnone.so.7", "libnone7", "nothing")
+    monkeypatch.setattr(system_libraries, "LIBRARIES", (library,))
+    assert system_libraries.missing()[0] == library
+    found = only(machine.examine_machine(Path()), "system libraries")
+    assert not found.works
+    assert not found.prevents
+    assert "libnone.so.7 is missing" in found.detail
+    assert found.remedy.startswith("sudo apt-get install libnone7")
+
+
+def test_memory_is_what_the_machine_has():
+    total, free = machine.memory()
+    assert 0 < total < 1e5
+    assert free is None or 0 <= free <= total
+
+
+def test_runs_need_a_folder_that_can_be_written(tmp_path):
+    found = only(machine.examine_machine(tmp_path / "not" / "there" / "yet"), "disk")
+    assert found.works
+    assert str(tmp_path) in found.detail
+
+
+def test_packages_that_are_missing_are_named():
+    found = machine._packages("packages", ("numpy", "no-such-package|neither"), "x", needed=True)
+    assert found.prevents
+    assert "not installed: no-such-package" in found.detail
+
+
+def test_the_bundled_rooms_are_all_here():
+    found = only(data.examine_data({}), "bundled rooms")
+    assert found.works, found.detail
+
+
+def test_no_run_is_possible_without_the_bundled_rooms(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("render_agent.questions.rooms.BUNDLED", tmp_path)
+    for part in ("examine_renderers", "examine_engines"):
+        monkeypatch.setattr(examine, part, lambda *_: iter(()))
+    assert examine.examine({"output": str(tmp_path)}, as_json=False) == 1
+    assert "No run is possible before this is mended: bundled rooms" in capsys.readouterr().out
+
+
+def test_scans_are_counted_where_the_options_point(tmp_path):
+    rows = [
+        {
+            "id": number,
+            "dataset": dataset,
+            "scene_name": scene,
+            "question_type": "object_counting",
+            "question": "How many chair(s) are in this room?",
+            "options": None,
+            "ground_truth": "4",
+        }
+        for number, (dataset, scene) in enumerate(
+            [("scannet", "scene0011_00"), ("scannet", "scene0015_00"), ("arkitscenes", "41069021")]
+        )
+    ]
+    questions = tmp_path / "test.jsonl"
+    questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    scan = tmp_path / "scannet" / "scans" / "scene0011_00" / "scene0011_00_vh_clean_2.ply"
+    scan.parent.mkdir(parents=True)
+    scan.touch()
+    options = {"questions": str(questions), "scannet": str(tmp_path / "scannet")}
+    found = list(data.examine_data(options))
+    assert only(found, "VSI-Bench").detail == "3 questions"
+    assert only(found, "scannet").detail.startswith("1 of 2 scans found")
+    assert not only(found, "scannet").works
+    assert "RENDER_AGENT_ARKITSCENES" in only(found, "arkitscenes").remedy
+
+
+def test_only_what_is_needed_prevents_a_run():
+    assert Finding("p", "n", False, "d", needed=True).prevents
+    assert not Finding("p", "n", False, "d").prevents
+    assert not Finding("p", "n", True, "d", needed=True).prevents
+
+
+def test_the_whole_examination_as_json():
+    command = [sys.executable, "-m", "render_agent", "doctor", "--json"]
+    asked = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    told = json.loads(asked.stdout)
+    assert told["ready"] is True
+    assert asked.returncode == 0
+    works = {finding["name"]: finding["works"] for finding in told["findings"]}
+    assert works["Python"]
+    assert works["rasteriser"]
+    assert works["scripted"]
+    assert works["transformers"]
+    assert works["bundled rooms"]
+    assert {"hub", "model", "memory", "disk", "system libraries", "VSI-Bench"} <= works.keys()
+    assert "Traceback" not in asked.stdout + asked.stderr
