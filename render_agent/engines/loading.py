@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -12,22 +13,25 @@ from typing import Any
 from render_agent.engines.weight_files import fingerprint, weight_files
 from render_agent.errors import SetupError, UsageError
 
+LOG = logging.getLogger(__name__)
 WAY_OUT = "name a directory that holds the model, or use --engine scripted"
 HUB_SECONDS = 10.0
+FILES = ["*.json", "*.jinja", "*.txt", "*.model", "*.safetensors", "pytorch_model*.bin"]
 
 
 @dataclass(frozen=True, slots=True)
 class FoundModel:
     """Where a model lies.
 
-    source and commit: what `from_pretrained` takes as name and revision. folder: the directory of
-    its files, None where the hub will be asked for them. config: its config.json.
+    name: as it was asked for. folder: the directory of its files. commit: the hub's, None for a
+    directory. config: its config.json. fetched: whether the weights are there too.
     """
 
-    source: str
+    name: str
+    folder: Path
     commit: str | None
-    folder: Path | None
     config: Mapping[str, Any]
+    fetched: bool = True
 
 
 def find_model(model: str, revision: str | None = None) -> FoundModel:
@@ -40,13 +44,13 @@ def find_model(model: str, revision: str | None = None) -> FoundModel:
     if folder.is_dir():
         if revision is not None:
             raise UsageError(f"--revision belongs to a hub name, and {model} is a directory")
-        found = FoundModel(str(folder), None, folder, _read_config(folder / "config.json", model))
+        found = FoundModel(model, folder, None, _read_config(folder / "config.json", model))
     elif folder.exists() or model.startswith((".", "/", "~")) or model.count("/") > 1:
         wrong = "is a file, not" if folder.exists() else "is not"
         raise SetupError(f"{model} {wrong} a directory: {WAY_OUT}")
     else:
         found = _find_on_hub(model, revision)
-    if found.folder is not None:
+    if found.fetched:
         weight_files(found.folder)
     if not takes_pictures(found.config):
         raise SetupError(
@@ -66,14 +70,35 @@ def describe_model(model: str, revision: str | None = None) -> dict[str, Any]:
 
 def describe_found(found: FoundModel) -> dict[str, Any]:
     """Return what `describe_model` returns, of a model that was found before."""
-    local = found.folder if found.commit is None else None
     return {
         "revision": found.commit,
-        "weights": None if local is None else f"sha256:{fingerprint(local)}",
+        "weights": None if found.commit else f"sha256:{fingerprint(found.folder)}",
         "model_type": found.config.get("model_type"),
         "transformers": version("transformers"),
         "torch": version("torch"),
     }
+
+
+def fetch_model(found: FoundModel) -> FoundModel:
+    """Return a model whose files are all on this machine, fetched from the hub where they are not.
+
+    SetupError where that fails; what was fetched is kept, and the next try goes on from there.
+    """
+    if found.fetched:
+        return found
+    from huggingface_hub import errors, snapshot_download
+
+    LOG.info("fetching %s at %s from the hub", found.name, found.commit)
+    try:
+        folder = snapshot_download(found.name, revision=found.commit, allow_patterns=FILES)
+        weight_files(Path(folder))
+    # The root of its client's errors, whichever client this version of the library uses.
+    except (OSError, errors.HTTPError) as error:  # type: ignore[attr-defined]
+        raise SetupError(
+            f"{found.name} could not be fetched whole from the hub ({type(error).__name__}): start"
+            " again to go on with it"
+        ) from error
+    return replace(found, folder=Path(folder), fetched=True)
 
 
 def takes_pictures(config: Mapping[str, Any]) -> bool:
@@ -112,7 +137,8 @@ def _find_on_hub(name: str, revision: str | None) -> FoundModel:
         return _find_in_cache(name, revision, "the hub cannot be reached")
     if not any(file.rfilename.endswith((".safetensors", ".bin")) for file in files):
         raise SetupError(f"{wanted} has no safetensors weights on the hub: {WAY_OUT}")
-    return FoundModel(name, config.parent.name, None, _read_config(config, name))
+    folder = config.parent
+    return FoundModel(name, folder, folder.name, _read_config(config, name), fetched=False)
 
 
 def _find_in_cache(name: str, revision: str | None, why: str) -> FoundModel:
@@ -126,7 +152,7 @@ def _find_in_cache(name: str, revision: str | None, why: str) -> FoundModel:
     if not isinstance(config, str):
         raise SetupError(f"{name} is not on this machine and {why}: {WAY_OUT}")
     folder = Path(config).parent
-    return FoundModel(str(folder), folder.name, folder, _read_config(Path(config), name))
+    return FoundModel(name, folder, folder.name, _read_config(Path(config), name))
 
 
 def _read_config(file: Path, model: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from render_agent.engines.loading import WAY_OUT, FoundModel
+from render_agent.engines.loading import WAY_OUT, FoundModel, fetch_model
 from render_agent.errors import SetupError
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
@@ -49,10 +49,10 @@ def load_pretrained(
     place = choose_device(device)
     cure_torchvision()
     silence_libraries()
-    names = {"revision": found.commit} if found.folder is None else {"local_files_only": True}
-    check_class(found, names)
-    processor = load_processor(found, names)
-    model = load_model(found, dtype, place, names, options)
+    check_class(found)
+    found = fetch_model(found)
+    processor = load_processor(found)
+    model = load_model(found, dtype, place, options)
     published = model.generation_config
     top_k, top_p = published.top_k or 0, published.top_p or 1.0
     # Left as it is, a published way of sampling makes every greedy call warn.
@@ -90,42 +90,49 @@ def silence_libraries() -> None:
     logging.disable_progress_bar()
 
 
-def check_class(found: FoundModel, names: Mapping[str, Any]) -> None:
+def check_class(found: FoundModel) -> None:
     """SetupError where this transformers has no image-text-to-text class for the model."""
     from transformers import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING, AutoConfig, __version__
 
     try:
-        config = AutoConfig.from_pretrained(found.source, **names)
+        config = AutoConfig.from_pretrained(found.folder, local_files_only=True)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SetupError(
-            f"transformers {__version__} cannot read the configuration of {found.source}"
+            f"transformers {__version__} cannot read the configuration of {found.name}"
             f" ({first_line(error)}): install a newer transformers, or {WAY_OUT}"
         ) from error
     if type(config) not in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING:
         raise SetupError(
-            f"{found.source} is a {config.model_type}, which is no image-text-to-text model in"
+            f"{found.name} is a {config.model_type}, which is no image-text-to-text model in"
             f" transformers {__version__}: name a vision-language model"
         )
 
 
-def load_processor(found: FoundModel, names: Mapping[str, Any]) -> Any:
+def load_processor(found: FoundModel) -> Any:
     """Return the processor. SetupError where its files are not whole or it cannot chat with pictures."""
     from transformers import AutoProcessor
 
     try:
-        processor = AutoProcessor.from_pretrained(found.source, padding_side="left", **names)
+        processor = AutoProcessor.from_pretrained(
+            found.folder, padding_side="left", local_files_only=True
+        )
     except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
         raise SetupError(
-            f"{found.source} has no usable processor ({first_line(error)}): fetch its tokenizer and"
+            f"{found.name} has no usable processor ({first_line(error)}): fetch its tokenizer and"
             " preprocessor files too"
         ) from error
     if not hasattr(processor, "image_processor"):
         raise SetupError(
-            f"{found.source} has no image processor (preprocessor_config.json): fetch the model again"
+            f"{found.name} has no image processor (preprocessor_config.json): fetch the model again"
+        )
+    # A tokenizer without its vocabulary loads without a word and reads nothing.
+    if not reads_back(processor.tokenizer, "chair"):
+        raise SetupError(
+            f"{found.name} has no usable tokenizer (tokenizer.json): fetch the model again"
         )
     if not processor.chat_template:
         raise SetupError(
-            f"{found.source} has no chat template (chat_template.jinja): name its Instruct variant"
+            f"{found.name} has no chat template (chat_template.jinja): name its Instruct variant"
         )
     processor.tokenizer.padding_side = "left"
     return processor
@@ -135,7 +142,6 @@ def load_model(
     found: FoundModel,
     dtype: str,
     device: str,
-    names: Mapping[str, Any],
     options: Mapping[str, Any],
 ) -> Any:
     """Return the model with all its weights. SetupError where it cannot be."""
@@ -145,24 +151,30 @@ def load_model(
     kind = "float32" if dtype == "auto" and device == "cpu" else dtype
     try:
         model, loading = AutoModelForImageTextToText.from_pretrained(
-            found.source,
+            found.folder,
             dtype=kind,
             device_map=options.get("device_map", device),
             attn_implementation=options.get("attn_implementation"),
             output_loading_info=True,
-            **names,
+            local_files_only=True,
         )
     except (OSError, ValueError, ImportError, RuntimeError, SafetensorError) as error:
         raise SetupError(
-            f"{found.source} cannot be loaded on {device} as {kind} ({first_line(error)}):"
+            f"{found.name} cannot be loaded on {device} as {kind} ({first_line(error)}):"
             " fetch it again, choose another --dtype or --device, or use a smaller model"
         ) from error
     missing = sorted(loading["missing_keys"])
     if missing:
         raise SetupError(
-            f"{found.source} lacks {len(missing)} of its weights ({missing[0]} …): fetch it again"
+            f"{found.name} lacks {len(missing)} of its weights ({missing[0]} …): fetch it again"
         )
     return model.eval()
+
+
+def reads_back(tokenizer: Any, word: str) -> bool:
+    """Whether a tokenizer gives a word back as it took it."""
+    ids = tokenizer(word, add_special_tokens=False)["input_ids"]
+    return bool(tokenizer.decode(ids).strip() == word)
 
 
 def first_line(error: BaseException) -> str:

@@ -61,7 +61,7 @@ def raising(error, when):
     return fault
 
 
-@pytest.mark.parametrize("fits", range(1, ROWS))
+@pytest.mark.parametrize("fits", [1, 2, 4, 5, 10])
 def test_a_batch_that_does_not_fit_is_halved_until_it_does(engine, monkeypatch, fits):
     expected = [reply.samples for reply in engine.generate(REQUESTS)]
     error = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")

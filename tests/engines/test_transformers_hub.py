@@ -1,0 +1,166 @@
+"""A model on a hub: fetched, kept, found again without the hub; each refusal in one sentence.
+
+The hub is a local server that answers as the real one does; the programs that ask it are processes
+of their own, because the hub's library reads its environment when it is imported.
+"""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from small_models import small_model
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+REFUSALS = {
+    "team/gated": (403, "GatedRepo"),
+    "team/unknown": (401, "RepoNotFound"),
+    "team/broken": (500, ""),
+}
+FIND = """\
+import json, sys
+from render_agent.engines.loading import describe_model
+from render_agent.errors import SetupError
+try:
+    print(json.dumps(describe_model(*sys.argv[1:])))
+except SetupError as error:
+    print(error)
+"""
+ASK = """\
+import json, sys
+from render_agent import chat
+from render_agent.engines.seam import Request
+from render_agent.engines.transformers_engine import TransformersEngine
+engine = TransformersEngine(sys.argv[1], device="cpu")
+message = chat.message("user", chat.text("Where is the chair?"))
+reply = engine.generate([Request("q", 0, [message], None, max_new_tokens=8)])[0]
+print(json.dumps([engine.describe()["revision"], reply.text, reply.error]))
+"""
+
+
+class Hub(BaseHTTPRequestHandler):
+    """Two models, one of them without weights, and refusals for other names."""
+
+    def do_HEAD(self):
+        self.answer(with_body=False)
+
+    def do_GET(self):
+        self.answer(with_body=True)
+
+    def answer(self, *, with_body):
+        status, headers, body = self.found(self.path.partition("?")[0].strip("/").split("/"))
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if with_body:
+            self.wfile.write(body)
+
+    def found(self, parts):
+        is_api = parts[:2] == ["api", "models"]
+        name = "/".join(parts[2:4] if is_api else parts[:2])
+        if name in REFUSALS:
+            status, code = REFUSALS[name]
+            return status, {"X-Error-Code": code, "X-Error-Message": code}, b""
+        rest = parts[4:] if is_api else parts[2:]
+        if not is_api and len(rest) < 3:
+            return 404, {"X-Error-Code": "EntryNotFound"}, b""
+        if len(rest) > 1 and rest[1] not in ("main", COMMIT):
+            return 404, {"X-Error-Code": "RevisionNotFound"}, b""
+        files = {file.name: file for file in small_model().iterdir()}
+        if name == "team/no-weights":
+            del files["model.safetensors"]
+        if rest[:1] == ["tree"]:
+            entries = [
+                {"type": "file", "path": name, "size": file.stat().st_size, "oid": "0" * 40}
+                for name, file in files.items()
+            ]
+            return 200, {"Content-Type": "application/json"}, json.dumps(entries).encode()
+        if is_api:
+            listed = [{"rfilename": file} for file in files]
+            told = {"id": name, "modelId": name, "sha": COMMIT, "siblings": listed}
+            return 200, {"Content-Type": "application/json"}, json.dumps(told).encode()
+        if rest[0] != "resolve" or rest[-1] not in files:
+            return 404, {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": COMMIT}, b""
+        body = files[rest[-1]].read_bytes()
+        tag = hashlib.sha256(body).hexdigest()
+        return 200, {"ETag": f'"{tag}"', "X-Repo-Commit": COMMIT}, body
+
+    def log_message(self, *_):
+        """Nothing on standard error."""
+
+
+@pytest.fixture(scope="module")
+def hub():
+    small_model()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def run(program, home, hub, *arguments, offline=False):
+    """Return what a process prints that knows this hub alone; it must say nothing else."""
+    environment = {
+        **os.environ,
+        "HF_HOME": str(home),
+        "HF_ENDPOINT": hub,
+        "HF_HUB_OFFLINE": str(int(offline)),
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+        "NO_PROXY": "127.0.0.1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program, *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.strip()
+
+
+def test_a_model_is_fetched_once_and_found_again_without_the_hub(hub, tmp_path):
+    described = json.loads(run(FIND, tmp_path, hub, "team/small"))
+    assert described["revision"] == COMMIT
+    assert described["weights"] is None
+    partly = run(FIND, tmp_path, hub, "team/small", offline=True)
+    assert "holds no weights" in partly
+
+    online = json.loads(run(ASK, tmp_path, hub, "team/small"))
+    assert online[0] == COMMIT
+    assert online[1]
+    assert online[2] is None
+    assert json.loads(run(FIND, tmp_path, hub, "team/small", offline=True)) == described
+    away = "http://127.0.0.1:9"
+    assert json.loads(run(FIND, tmp_path, away, "team/small"))["revision"] == COMMIT
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["team/gated"], "team/gated is gated: accept its terms"),
+        (["team/unknown"], "the hub knows no team/unknown, and no directory has that name"),
+        (["team/small", "v9"], "the hub knows no team/small at revision v9"),
+        (["team/no-weights"], "team/no-weights has no safetensors weights on the hub"),
+        (["team/broken"], "team/broken is not on this machine and the hub cannot be reached"),
+    ],
+)
+def test_a_refusal_is_one_sentence_with_the_way_out(hub, tmp_path, arguments, sentence):
+    told = run(FIND, tmp_path, hub, *arguments)
+    assert told.startswith(sentence)
+    assert "--engine scripted" in told
+    assert "\n" not in told
+
+
+def test_a_hub_out_of_reach_is_said_at_once(tmp_path):
+    told = run(FIND, tmp_path, "http://127.0.0.1:9", "team/small")
+    assert told.startswith("team/small is not on this machine and the hub cannot be reached")

@@ -1,0 +1,148 @@
+"""What the model is given: ChatML as published, and the same pixels by either way of preparing them."""
+
+import pytest
+import torch
+from conftest import test_data
+from small_models import published_tokenizer, small_model, small_qwen3_vl, speckled, speckled_file
+
+from render_agent import chat
+from render_agent.engines.dialogue_tensors import DialogueTensors, PreparedPrompt, is_qwen_vl
+from render_agent.engines.seam import Request
+from render_agent.engines.torchvision_cure import cure_torchvision
+from render_agent.engines.transformers_engine import TransformersEngine
+
+CHATML = """\
+<|im_start|>system
+Explore.<|im_end|>
+<|im_start|>user
+How many?View 0 (top):<|vision_start|><|image_pad|><|vision_end|>View 1 (ego):\
+<|vision_start|><|image_pad|><|vision_end|><|im_end|>
+<|im_start|>assistant
+{"rotation_angle_degrees": 45}<|im_end|>
+<|im_start|>user
+You turned.<|vision_start|><|image_pad|><|vision_end|><|im_end|>
+<|im_start|>assistant
+"""
+
+
+@pytest.fixture(scope="module")
+def processor():
+    directory = small_model()
+    cure_torchvision()
+    from transformers import AutoProcessor
+
+    return AutoProcessor.from_pretrained(directory)
+
+
+@pytest.fixture(scope="module")
+def inputs(processor):
+    return DialogueTensors(processor, "qwen3_vl")
+
+
+def request(files=("64x64-0.png", "96x64-1.png", "32x96-2.png"), picture=speckled_file):
+    first, second, third = map(chat.picture, files)
+    messages = [
+        chat.message("system", chat.text("Explore.")),
+        chat.message(
+            "user",
+            chat.text("How many?"),
+            chat.text("View 0 (top):"),
+            first,
+            chat.text("View 1 (ego):"),
+            second,
+        ),
+        chat.assistant('{"rotation_angle_degrees": 45}'),
+        chat.message("user", chat.text("You turned."), third),
+    ]
+    return Request("q", 1, messages, picture)
+
+
+def test_the_dialogue_is_written_as_chatml(inputs):
+    assert inputs.prepare(request()).text == CHATML
+
+
+def test_the_pictures_stand_in_the_order_of_the_dialogue(inputs):
+    prepared = inputs.prepare(request())
+    assert [picture.size for picture in prepared.pictures] == [(64, 64), (96, 64), (32, 96)]
+    assert prepared.pictures[1].tobytes() == speckled(96, 64, 1).tobytes()
+
+
+def test_a_picture_with_transparency_or_of_greys_becomes_rgb(inputs):
+    prepared = inputs.prepare(
+        request(picture=lambda file: speckled_file(file).convert("RGBA" if "-1" in file else "L"))
+    )
+    assert {picture.mode for picture in prepared.pictures} == {"RGB"}
+
+
+@pytest.mark.parametrize("size", [(640, 480), (64, 64), (96, 32), (1024, 1024)])
+def test_qwen_vl_utils_gives_the_tensors_of_the_processor(inputs, processor, size):
+    picture = speckled(*size)
+    text = "<|vision_start|><|image_pad|><|vision_end|>"
+    ours = inputs.encode([PreparedPrompt(text, tuple(inputs._scaled([picture])))])
+    theirs = processor(text=[text], images=[picture], return_tensors="pt")
+    assert set(ours) == set(theirs)
+    for name, tensor in theirs.items():
+        assert torch.equal(ours[name], tensor), name
+
+
+@pytest.mark.parametrize("size", [(100, 75), (50, 333), (801, 599)])
+def test_a_picture_that_must_be_scaled_gets_the_same_grid_and_nearly_the_same_pixels(
+    inputs, processor, size
+):
+    """Pillow and torchvision interpolate a smooth picture alike within two of 255 steps of grey."""
+    picture = speckled(*size).reduce(8).resize(size)
+    text = "<|vision_start|><|image_pad|><|vision_end|>"
+    ours = inputs.encode([PreparedPrompt(text, tuple(inputs._scaled([picture])))])
+    theirs = processor(text=[text], images=[picture], return_tensors="pt")
+    assert torch.equal(ours["image_grid_thw"], theirs["image_grid_thw"])
+    assert torch.equal(ours["input_ids"], theirs["input_ids"])
+    assert (ours["pixel_values"] - theirs["pixel_values"]).abs().max() <= 2.01 * 2 / 255
+
+
+def test_rows_are_padded_on_the_left(inputs):
+    long, short = PreparedPrompt("word " * 50, ()), PreparedPrompt("word", ())
+    batch = inputs.encode([long, short])
+    mask = batch["attention_mask"]
+    assert mask[0].all()
+    assert mask[1].diff().ge(0).all()
+    assert mask[1, -1] == 1
+    assert mask[1].sum() < mask.shape[1]
+
+
+def test_the_area_of_a_picture_can_be_limited(processor):
+    limited = DialogueTensors(processor, "qwen3_vl", min_pixels=64 * 64, max_pixels=96 * 96)
+    sizes = [picture.size for picture in limited._scaled([speckled(640, 480), speckled(32, 32)])]
+    assert sizes[0][0] * sizes[0][1] <= 96 * 96
+    assert sizes[1] == (64, 64)
+    assert (limited.min_pixels, limited.max_pixels) == (64 * 64, 96 * 96)
+
+
+def test_the_limits_of_the_processor_are_kept(inputs):
+    assert (inputs.min_pixels, inputs.max_pixels) == (32 * 32, 4096 * 4096)
+
+
+def test_only_qwen_vl_is_prepared_by_its_own_library():
+    assert is_qwen_vl("qwen3_vl")
+    assert is_qwen_vl("qwen3_vl_moe")
+    assert is_qwen_vl("qwen2_5_vl")
+    assert not is_qwen_vl("internvl")
+    assert not is_qwen_vl("gemma3")
+
+
+def test_with_the_published_tokenizer_batch_equals_singles(tmp_path):
+    """The special tokens, the regular expression and the vocabulary of the real Qwen3-VL."""
+    published = test_data("qwen")
+    cure_torchvision()
+    directory = small_qwen3_vl(tmp_path, tokenizer=published_tokenizer(published))
+    engine = TransformersEngine(str(directory), device="cpu")
+    asked = [request(), request(("32x32-1.png", "64x32-2.png", "32x64-3.png"))]
+    asked = [
+        Request(one.question_id, 1, one.messages[:stop], one.picture, max_new_tokens=4)
+        for one in asked
+        for stop in (2, 4)
+    ]
+    together = engine.generate(asked)
+    assert [reply.text for reply in together] == [engine.generate([one])[0].text for one in asked]
+    assert engine.ends == [151645, 151643]
+    assert set(range(151652, 151657)) == set(engine.suppressed)
+    assert engine.inputs.prepare(request()).text == CHATML
