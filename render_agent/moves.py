@@ -9,7 +9,6 @@ from render_agent.action import Action
 from render_agent.camera import MAX_PITCH, Camera, Vector
 from render_agent.scene.free_space import FreeSpace, Obstacle
 
-
 WHERE = {
     "forward": "ahead",
     "back": "behind",
@@ -27,6 +26,9 @@ WHAT: dict[Obstacle, str] = {
     "ceiling": "the ceiling is",
     "bounds": "the end of the scan is",
 }
+
+UNFITTING: dict[bool, tuple[Obstacle, ...]] = {False: ("floor", "ceiling"), True: ("wall",)}
+"""Obstacles that stop a level move, or one up or down (True), without lying where it leads."""
 
 LEAST = 0.005
 """Metres: less is no move."""
@@ -135,6 +137,8 @@ def _advanced(
     if obstacle is None:
         told.append("moved " + " and ".join(f"{_number(metres)} m {way}" for metres, way in asked))
         return camera.at(end)
+    if obstacle in UNFITTING[bool(steps[2])]:
+        where = "in the way"
     blocked = f"{WHAT[obstacle]} {where}"
     if gone < LEAST:
         told.append(f"could not move {' and '.join(way for _, way in asked)}: {blocked}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,7 +85,7 @@ def _mesh_pieces(scan: Scan) -> _Pieces:
             found = cut(corners[spread <= LONGEST_FACE], longest, MOST_PIECES)
             if found is None:
                 break
-            parts.append(found[0])
+            parts.append(found.corners)
         else:
             break
         longest *= 2
@@ -149,11 +150,11 @@ def _floor_and_ceiling(pieces: _Pieces, bounds: NDArray[np.float64]) -> tuple[fl
     slices = min(int(np.ceil((top - bottom) / LEVEL)) + 1, 100_000)
     edges = bottom - LEVEL / 2 + LEVEL * np.arange(slices + 1)
     heights = level.centres[:, 2]
-    amounts = np.histogram(heights, edges, weights=level.areas)[0]
+    amounts = np.histogram(heights, edges, weights=level.areas)[0].astype(np.float64)
     if level.level is None:  # walls are in every slice of a cloud: only what exceeds them is level
         filled = amounts[amounts > 0]
         amounts = np.maximum(amounts - np.median(filled), 0) if len(filled) else amounts
-    smooth = np.convolve(amounts, np.ones(3), "same")
+    smooth: NDArray[np.float64] = np.convolve(amounts, np.ones(3), "same")
     strong = np.flatnonzero(smooth >= STRONG * smooth.max())
     if not smooth.max() > 0:
         return bottom, top
@@ -164,7 +165,7 @@ def _floor_and_ceiling(pieces: _Pieces, bounds: NDArray[np.float64]) -> tuple[fl
 
 
 def _height(
-    amounts: NDArray[np.float64], edges: NDArray[np.float64], start: int, step: int, level: _Pieces
+    amounts: NDArray[Any], edges: NDArray[Any], start: int, step: int, level: _Pieces
 ) -> float:
     """Return the height of the peak uphill of slice `start` in the direction of `step`."""
     peak = start

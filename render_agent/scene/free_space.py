@@ -1,7 +1,7 @@
 """Free space: where in a scene a camera may stand, and how far it may go.
 
-Distances are measured to samples of the surface in a search tree, for meshes and clouds alike: the
-samples lie at most 4 cm apart, so that a distance of 0.2 m is right to within millimetres.
+Distances are measured to samples of the surface in a search tree, for meshes and clouds alike; a
+distance of 0.2 m is right to within 2 cm, mostly to within millimetres (see `samples`).
 """
 
 from __future__ import annotations

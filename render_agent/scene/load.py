@@ -81,10 +81,10 @@ def _size(path: Path) -> int:
 def _scene(scan: Scan, found: Extent, path: Path, name: str) -> Scene:
     low, high = (float(corner[2]) for corner in found.bounds)
     colours = scan.colours
-    if colours is None and scan.faces is None:
-        colours = shaded_cloud(scan.points, low, high)
-    elif colours is None:
+    if colours is None and scan.faces is not None:
         colours = shaded_mesh(scan.points, scan.faces)
+    elif colours is None:
+        colours = shaded_cloud(scan.points, low, high)
     return Scene(
         name,
         scan.points,

@@ -36,8 +36,8 @@ def shaded_cloud(points: NDArray[np.float32], low: float, high: float) -> NDArra
 def _grey(normals: NDArray[Any]) -> NDArray[np.float32]:
     """Return brightness, (n,), by how far normals (n, 3), of either sign, agree with the light."""
     agreement = (np.abs(normals.astype(np.float32)) @ LIGHT) / np.linalg.norm(LIGHT)
-    grey: NDArray[np.float32] = DARKEST + (BRIGHTEST - DARKEST) * np.clip(agreement, 0, 1) ** 2
-    return grey
+    grey = DARKEST + (BRIGHTEST - DARKEST) * np.clip(agreement, 0, 1) ** 2
+    return np.asarray(grey, np.float32)
 
 
 def _vertex_normals(points: NDArray[np.float32], faces: NDArray[np.int32]) -> NDArray[np.float32]:
@@ -53,4 +53,4 @@ def _vertex_normals(points: NDArray[np.float32], faces: NDArray[np.int32]) -> ND
                 sums[:, axis] += np.bincount(at, weighted[:, axis], minlength=len(points))
         first += len(corners)
     length = np.linalg.norm(sums, axis=1)
-    return (sums / np.maximum(length, 1e-20)[:, None]).astype(np.float32)
+    return np.asarray(sums / np.maximum(length, 1e-20)[:, None], np.float32)

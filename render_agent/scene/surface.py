@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,47 +30,59 @@ def areas_and_normals(corners: Corners) -> tuple[NDArray[np.float32], NDArray[np
 
 def longest_edges(corners: Corners) -> tuple[NDArray[np.float32], NDArray[np.intp]]:
     """Return the longest edge of triangles (k, 3, 3): its length (k,) and the corner it starts at."""
-    edges = np.linalg.norm(corners[:, [1, 2, 0]] - corners, axis=2)
-    longest = edges.argmax(axis=1)
-    return edges[np.arange(len(corners)), longest], longest
+    a, b, c = corners[:, 0], corners[:, 1], corners[:, 2]
+    edges = np.stack([np.einsum("ki,ki->k", along, along) for along in (b - a, c - b, a - c)])
+    longest = edges.argmax(axis=0)
+    return np.sqrt(edges.max(axis=0)), longest
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Triangles cut into pieces.
+
+    corners: (p, 3, 3) metres. new: (v, 3) metres, the vertices that cutting added; those on an edge
+    of two triangles are there twice.
+    """
+
+    corners: Corners
+    new: NDArray[np.float32]
 
 
 def cut(
     corners: Corners, longest: float, most: int, box: NDArray[np.float64] | None = None
-) -> tuple[Corners, NDArray[np.intp]] | None:
+) -> Pieces | None:
     """Cut triangles across their longest edge until no edge is longer than `longest` metres.
 
-    corners: (k, 3, 3) metres. box: (2, 3) metres; pieces wholly outside are dropped. Returns the
-    pieces, (p, 3, 3), and which triangle each comes from, (p,); None where there would be more
-    than `most`.
+    corners: (k, 3, 3) metres. box: (2, 3) metres; pieces wholly outside are dropped. None where
+    there would be more than `most` pieces.
     """
-    origin = np.arange(len(corners))
-    done: list[Corners] = []
-    origins: list[NDArray[np.intp]] = []
+    done = [corners[:0]]
+    new = [corners[:0, 0]]
     count = 0
     while len(corners):
         if box is not None:
-            near = (corners.max(axis=1) >= box[0]).all(axis=1) & (
-                corners.min(axis=1) <= box[1]
-            ).all(axis=1)
-            corners, origin = corners[near], origin[near]
+            high, low = corners.max(axis=1), corners.min(axis=1)
+            corners = corners[((high >= box[0]) & (low <= box[1])).all(axis=1)]
         lengths, first = longest_edges(corners)
         short = lengths <= longest
         done.append(corners[short])
-        origins.append(origin[short])
         count += int(short.sum())
         if count + 2 * int((~short).sum()) > most:
             return None
-        corners, origin = _halved(corners[~short], first[~short]), np.repeat(origin[~short], 2)
-    return np.concatenate(done or [corners]), np.concatenate(origins or [origin])
+        corners, middles = _halved(corners[~short], first[~short])
+        new.append(middles)
+    return Pieces(np.concatenate(done), np.concatenate(new))
 
 
-def _halved(corners: Corners, first: NDArray[np.intp]) -> Corners:
+def _halved(corners: Corners, first: NDArray[np.intp]) -> tuple[Corners, NDArray[np.float32]]:
+    """Return the two halves of each triangle, (2k, 3, 3), and the vertices between them, (k, 3)."""
     rows = np.arange(len(corners))
     a, b, c = (corners[rows, (first + turn) % 3] for turn in range(3))
     middle = (a + b) / 2
-    halves = np.stack([np.stack([a, middle, c], axis=1), np.stack([middle, b, c], axis=1)], axis=1)
-    return halves.reshape(-1, 3, 3)
+    halves = np.empty((2, len(a), 3, 3), np.float32)
+    halves[0, :, 0], halves[0, :, 1], halves[0, :, 2] = a, middle, c
+    halves[1, :, 0], halves[1, :, 1], halves[1, :, 2] = middle, b, c
+    return halves.reshape(-1, 3, 3), np.asarray(middle, np.float32)
 
 
 def one_each(points: NDArray[Any], cell: float) -> NDArray[np.intp]:
