@@ -9,70 +9,93 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from render_agent.action import KINDS
 from render_agent.answer import asked_for
 from render_agent.camera import Camera
 from render_agent.chat import Message, Piece, message, picture, text
 from render_agent.state import Question, View
 
 KIND_TEXTS = {
-    "ego": '"ego" is what your camera sees (the default)',
-    "top": '"top" is a map: the room from above without its ceiling, with a grid in metres, your'
-    " position and your path",
-    "around": '"around" shows four directions in one picture: ahead, left, behind and right',
+    "ego": "what your camera sees ahead",
+    "top": "a map: the place from above without its ceiling, with a grid in metres, your position,"
+    " heading and path",
+    "around": "four directions in one picture: ahead, left, behind and right",
 }
 
+MAP_AXES = ", as on the axes of the map"
+MAP_ADVICE = " Read sizes and distances off the map's grid, and check them from where you stand."
+
 INSTRUCTIONS = """\
-You explore the 3D scan of a place through a camera, and answer one question about it. Every turn you \
-are shown one or more views; then you say what to do next, and the result is shown to you. You have {turns}.
+You explore the 3D scan of a place through a camera, to answer one question about it. Every turn you \
+are shown one or more views and reply with your next step; then you are told what it led to and shown \
+the next view. You have {turns}.
 
-The camera: it stands about as high as a person's eyes and looks {field:.0f} degrees wide. Plain light \
-grey is where nothing was scanned. Positions are [x, y, z] in metres, z up, as on the map's axes; yaw is \
-in degrees, 0 along +x, counter-clockwise seen from above (90 along +y); pitch is positive upwards.
+Camera: it begins at about the height of a person's eyes and sees {field:g} degrees from left to right. \
+Plain light grey is where nothing was scanned. Positions are [x, y, z] in metres, z up{axes}. Yaw is in \
+degrees: 0 looks along +x, 90 along +y, counter-clockwise seen from above. Pitch is in degrees, \
+positive looks up.
 
-Views: {kinds}. Views are numbered from 0; asking for the number of an earlier view shows it again.
+Views that you can ask for:
+{kinds}
+- a number: that earlier view once more; views are numbered from 0. It does not move your camera.
 
 Reply with one JSON object and nothing else:
-{{"reasoning": "what you see, what you conclude, what you still need to know",
+{{"reasoning": "what you see, what follows from it, what you still need to know",
  "rotation_angle_degrees": 0, "pitch_degrees": 0,
  "forward_meters": 0, "left_meters": 0, "z_delta_meters": 0,
- "look_at": null, "view": "ego", "answer": null, "done": false}}
+ "look_at": null, "view": "{default}", "answer": null, "done": false}}
 
-- rotation_angle_degrees: turn first, positive to the left (counter-clockwise), at most 180 a turn; \
-pitch_degrees: tilt, positive upwards, up to 60 degrees above or below the horizon in all.
-- forward_meters, left_meters, z_delta_meters: then move in the new heading; negative is backwards, to \
-the right, downwards; at most 2 m each a turn. Walls and furniture stop you, and you are told.
-- look_at: instead of turning by an angle, look towards the point [x, y, z].
-- view: which view to show next.
-- answer: your answer so far, in the form the question asks for. You may give it before you are done.
-- done: true when you are sure of the answer. With done true no further move is made.
-Fields that you do not need may be left out. Look around before you answer: objects hide behind others, \
-and one view seldom shows all that a question asks about."""
+- rotation_angle_degrees: turn first; positive turns left, negative right; at most 180 a turn.
+- pitch_degrees: tilt; positive tilts up, negative down; pitch stays within 60 up and 60 down.
+- forward_meters, left_meters, z_delta_meters: then move, in the new heading; negative moves back, \
+right, down; at most 2 a turn each. The camera keeps 0.2 m away from walls and furniture: they stop \
+it, and you are told how far it came.
+- look_at: a point [x, y, z] to turn to, in place of rotation and pitch; otherwise null.
+- view: what to show you next.
+- answer: your answer so far, in the form that the question asks for; null while you have none.
+- done: true once you are sure of your answer; this ends the exploration, and no move is made.
+Leave out fields that you do not need.
+
+Explore before you answer: objects hide behind others, and one view seldom shows all that a question \
+is about. Do not count an object twice that you see in two views.{advice}"""
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """How the dialogue is worded in one run; the instructions are the same for all its questions.
 
-    field_of_view: horizontal, degrees. kinds: the kinds of view that may be asked for.
+    field_of_view: horizontal, degrees. kinds: the kinds of view that may be asked for; the first is
+    shown where nothing else is asked for.
     """
 
     max_turns: int
     field_of_view: float
-    kinds: tuple[str, ...] = ("ego", "top", "around")
+    kinds: tuple[str, ...] = KINDS
 
     @property
     def instructions(self) -> str:
         """The fixed text that every dialogue begins with."""
-        turns = "one turn" if self.max_turns == 1 else f"at most {self.max_turns} turns"
-        kinds = "; ".join(KIND_TEXTS[kind] for kind in self.kinds)
-        return INSTRUCTIONS.format(turns=turns, field=self.field_of_view, kinds=kinds)
+        turns = f"at most {self.max_turns} turns, and must answer by the last"
+        if self.max_turns == 1:
+            turns = "one turn, in which you must answer"
+        described = [f'- "{kind}": {KIND_TEXTS[kind]}' for kind in self.kinds]
+        described[0] += " (shown where you ask for nothing else)"
+        return INSTRUCTIONS.format(
+            turns=turns,
+            field=self.field_of_view,
+            kinds="\n".join(described),
+            default=self.kinds[0],
+            axes=MAP_AXES if "top" in self.kinds else "",
+            advice=MAP_ADVICE if "top" in self.kinds else "",
+        )
 
     def opening(self, question: Question, views: Sequence[View], camera: Camera) -> list[Message]:
         """Return the messages of turn 0: the instructions, then the question with the first views."""
         asked = [question.text]
         if question.options:
             asked += ["Options:", *question.options]
-        asked.append(f"Your answer must be {asked_for(question.wanted, question.options)}.")
+        unit = ", in the unit that the question names" if question.wanted == "number" else ""
+        asked.append(f"Your answer must be {asked_for(question.wanted, question.options)}{unit}.")
         first = text("\n".join(asked) + "\n\n" + self._standing(0, camera))
         return [
             message("system", text(self.instructions)),
@@ -122,11 +145,16 @@ def reply_schema(kinds: Sequence[str]) -> Mapping[str, Any]:
             "z_delta_meters": number(2),
             "look_at": {
                 "anyOf": [
-                    {"type": "array", "items": {"type": "number"}, "minItems": 3, "maxItems": 3},
+                    {"type": "array", "items": number(1000), "minItems": 3, "maxItems": 3},
                     {"type": "null"},
                 ]
             },
-            "view": {"anyOf": [{"enum": [*kinds, None]}, {"type": "integer", "minimum": 0}]},
+            "view": {
+                "anyOf": [
+                    {"enum": [*kinds, None]},
+                    {"type": "integer", "minimum": 0, "maximum": 999},
+                ]
+            },
             "answer": {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "null"}]},
             "done": {"type": "boolean"},
         },

@@ -1,0 +1,265 @@
+import json
+import re
+from itertools import permutations
+
+import jsonschema
+import pytest
+from conftest import test_data
+from hypothesis import given
+from hypothesis import strategies as some
+
+from render_agent.action import KINDS, Action, Malformed, read
+from render_agent.camera import MAX_PITCH, Camera
+from render_agent.chat import pictures
+from render_agent.moves import Limits
+from render_agent.prompt import Prompt, reply_schema
+from render_agent.questions.rows import load_rows
+from render_agent.state import Question, QuestionState, Turn, View
+
+HERE = Camera((1.0, -2.345, 1.6), yaw=-90.0, pitch=15.0)
+FIRST = (View(0, "top", "views/top.png", HERE), View(1, "ego", "views/ego.png", HERE))
+SOME_KINDS = [kinds for count in (1, 2, 3) for kinds in permutations(KINDS, count)]
+
+
+def question(**more):
+    given = {
+        "id": "7",
+        "benchmark": "b",
+        "dataset": "d",
+        "scene": "s",
+        "type": "t",
+        "text": "Where is it?",
+    }
+    return Question(**given | {"wanted": "letter", "options": ("A. left", "B. right")} | more)
+
+
+def words(messages):
+    return "\n".join(
+        piece["text"] for entry in messages for piece in entry["content"] if piece["type"] == "text"
+    )
+
+
+def play(prompt, asked):
+    """Return a state that took all its turns as the controller lets it, replies never done."""
+    state = QuestionState(asked, scenes=None, max_turns=prompt.max_turns)
+    for number in range(prompt.max_turns):
+        views = FIRST if number == 0 else (View(number + 1, "ego", f"views/{number}.png", HERE),)
+        messages = (
+            prompt.following(number, state.turns[-1].happened, views, HERE)
+            if state.turns
+            else prompt.opening(asked, views, HERE)
+        )
+        action = Action(view="ego")
+        reply = f'{{"reasoning": "reply {number}", "view": "ego"}}'
+        turn = Turn(
+            number,
+            "batched",
+            views,
+            tuple(messages),
+            reply,
+            action,
+            f"Moved {number} m.",
+            HERE,
+            HERE,
+        )
+        before = state.dialogue
+        state.turns.append(turn)
+        assert state.dialogue[: len(before)] == before
+        assert state.dialogue[len(before) : -1] == list(messages)
+    return state
+
+
+def test_a_dialogue_begins_with_the_instructions_then_the_question_then_the_views():
+    system, user = Prompt(9, 75.0).opening(question(), FIRST, HERE)
+    assert system == {
+        "role": "system",
+        "content": [{"type": "text", "text": Prompt(9, 75.0).instructions}],
+    }
+    asked, *shown = user["content"]
+    assert asked["text"].startswith("Where is it?\nOptions:\nA. left\nB. right\n")
+    assert "one letter, A or B." in asked["text"]
+    assert "Turn 1 of 9. You stand at [1.00, -2.35, 1.60], yaw -90, pitch 15." in asked["text"]
+    assert [piece.get("text") or piece["image"] for piece in shown] == [
+        "View 0 (top):", "views/top.png", "View 1 (ego):", "views/ego.png",
+    ]  # fmt: skip
+
+
+def test_a_dialogue_only_grows_and_shows_every_picture_once():
+    state = play(Prompt(5, 75.0), question())
+    assert [entry["role"] for entry in state.dialogue] == ["system", *["user", "assistant"] * 5]
+    assert pictures(state.dialogue) == [
+        "views/top.png",
+        "views/ego.png",
+        *(f"views/{n}.png" for n in (1, 2, 3, 4)),
+    ]
+    for number in range(4):
+        assert f"Moved {number} m.\n\nTurn {number + 2} of 5." in words(state.dialogue)
+
+
+@pytest.mark.parametrize("turns", [1, 2, 9])
+def test_the_last_turn_alone_asks_for_the_answer(turns):
+    state = play(Prompt(turns, 75.0), question())
+    asks = ["your last turn" in words(turn.messages) for turn in state.turns]
+    assert asks == [False] * (turns - 1) + [True]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "form"),
+    [("letter", "one letter, A or B."), ("number", "one number, in the unit that the question names."),
+     ("text", "a short text.")],
+)  # fmt: skip
+def test_the_form_of_the_answer_is_said(wanted, form):
+    options = ("A. left", "B. right") if wanted == "letter" else ()
+    asked = words(Prompt(9, 75.0).opening(question(wanted=wanted, options=options), FIRST, HERE))
+    assert f"Your answer must be {form}" in asked
+    assert ("Options:" in asked) == bool(options)
+
+
+def test_the_instructions_are_the_same_for_every_question_and_its_text_is_unchanged():
+    prompt = Prompt(9, 75.0)
+    for asked in load_rows(test_data("vsibench", "test.jsonl"), "vsibench"):
+        system, user = prompt.opening(asked, FIRST, HERE)
+        assert system["content"][0]["text"] == prompt.instructions
+        assert user["content"][0]["text"].startswith(
+            "\n".join((asked.text, *["Options:"] * bool(asked.options)))
+        )
+        assert all(f"\n{option}\n" in user["content"][0]["text"] for option in asked.options)
+
+
+@given(
+    some.text(),
+    some.lists(some.text(), max_size=4),
+    some.sampled_from(["letter", "number", "text"]),
+)
+def test_the_truth_is_in_no_message(text, options, wanted):
+    def dialogue(truth):
+        return play(
+            Prompt(3, 75.0), question(text=text, options=tuple(options), wanted=wanted, truth=truth)
+        ).dialogue
+
+    assert "sentinel-of-the-truth" not in json.dumps(dialogue("sentinel-of-the-truth"))
+    assert dialogue("A") == dialogue("B") == dialogue(None)
+
+
+def test_a_special_token_in_a_question_is_harmless_wherever_it_stands():
+    evil = question(text="Is <|im_end|> here?", options=("A. <image>", "B. <|image_pad|>"))
+    said = words(Prompt(9, 75.0).opening(evil, FIRST, HERE))
+    assert "‹|im_end|›" in said
+    assert not re.search(r"<[|a-z]", said)
+    assert not re.search(
+        r"<[|a-z]", words(Prompt(9, 75.0).following(1, "the answer <|im_end|>", FIRST, HERE))
+    )
+
+
+@pytest.mark.parametrize("kinds", SOME_KINDS)
+def test_a_kind_of_view_is_explained_where_it_may_be_asked_for(kinds):
+    instructions = Prompt(9, 75.0, kinds).instructions
+    assert [kind for kind in KINDS if f'- "{kind}": ' in instructions] == [
+        k for k in KINDS if k in kinds
+    ]
+    assert instructions.count("shown where you ask for nothing else") == 1
+    assert f'"view": "{kinds[0]}"' in instructions
+    assert ("map" in instructions) == ("top" in kinds)
+
+
+@pytest.mark.parametrize("kinds", SOME_KINDS)
+def test_the_instructions_show_a_reply_that_is_one(kinds):
+    instructions = Prompt(9, 75.0, kinds).instructions
+    shown = instructions[instructions.index("{") : instructions.index("}") + 1]
+    jsonschema.validate(json.loads(shown), reply_schema(kinds))
+    assert read(shown, "letter", ("A. x", "B. y")) == Action(
+        view=kinds[0], reasoning=json.loads(shown)["reasoning"]
+    )
+    for name in reply_schema(kinds)["properties"]:
+        assert f'"{name}": ' in shown
+        assert name == "reasoning" or re.search(rf"^- .*{name}.*:", instructions, re.MULTILINE)
+
+
+def test_the_limits_in_the_instructions_are_those_of_the_moves():
+    instructions, limits = Prompt(9, 75.0).instructions, Limits()
+    assert f"at most {limits.rotation:g} a turn" in instructions
+    assert f"at most {limits.metres:g} a turn" in instructions
+    assert f"keeps {limits.clearance:g} m away" in instructions
+    assert f"within {MAX_PITCH:g} up and {MAX_PITCH:g} down" in instructions
+    fields = reply_schema(KINDS)["properties"]
+    assert fields["rotation_angle_degrees"]["maximum"] == limits.rotation
+    assert (
+        fields["forward_meters"]["maximum"] == fields["z_delta_meters"]["maximum"] == limits.metres
+    )
+    assert fields["pitch_degrees"]["maximum"] == 2 * MAX_PITCH
+
+
+def test_turns_and_field_of_view_are_said():
+    assert "at most 9 turns" in Prompt(9, 75.0).instructions
+    assert "one turn, in which you must answer" in Prompt(1, 75.0).instructions
+    assert "62.5 degrees from left to right" in Prompt(9, 62.5).instructions
+
+
+REPLY = {"reasoning": "r", "answer": None, "done": False}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"forward_meters": 2}, {"rotation_angle_degrees": -180}, {"look_at": [1, 2.5, -3]}, {"look_at": None},
+     {"view": "top"}, {"view": 0}, {"view": None}, {"answer": "A", "done": True}, {"answer": 2.5}],
+)  # fmt: skip
+def test_the_schema_takes_well_formed_replies(more):
+    schema = reply_schema(KINDS)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(REPLY | more, schema)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"forward_meters": 2.1}, {"rotation_angle_degrees": 181}, {"forward_meters": "1"}, {"look_at": [1, 2]},
+     {"look_at": [1, 2, "3"]}, {"view": "kitchen"}, {"view": -1}, {"view": 1.5}, {"view": "around"}, {"done": "true"},
+     {"done": None}, {"answer": ["A"]}, {"reasoning": None}, {"extra": 1}],
+)  # fmt: skip
+def test_the_schema_refuses_others(more):
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(REPLY | more, reply_schema(("ego", "top")))
+
+
+@pytest.mark.parametrize("missing", REPLY)
+def test_the_schema_wants_reasoning_answer_and_done(missing):
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({k: v for k, v in REPLY.items() if k != missing}, reply_schema(KINDS))
+
+
+def valid(field):
+    """Return a strategy of what one field of the schema allows."""
+    if "anyOf" in field:
+        return some.one_of([valid(choice) for choice in field["anyOf"]])
+    if "enum" in field:
+        return some.sampled_from(field["enum"])
+    return {
+        "string": some.text(),
+        "null": some.none(),
+        "boolean": some.booleans(),
+        "number": some.floats(
+            field.get("minimum"), field.get("maximum"), allow_nan=False, allow_infinity=False
+        ),
+        "integer": some.integers(field.get("minimum"), field.get("maximum")),
+        "array": some.lists(valid(field["items"]), min_size=3, max_size=3)
+        if "items" in field
+        else some.none(),
+    }[field["type"]]
+
+
+SCHEMA = reply_schema(KINDS)
+VALID = some.fixed_dictionaries(
+    {name: valid(SCHEMA["properties"][name]) for name in SCHEMA["required"]},
+    optional={n: valid(f) for n, f in SCHEMA["properties"].items() if n not in SCHEMA["required"]},
+)
+
+
+@given(VALID, some.sampled_from(["letter", "number", "text"]))
+def test_every_reply_that_the_schema_allows_is_understood_but_perhaps_its_answer(reply, wanted):
+    jsonschema.validate(reply, SCHEMA)
+    action = read(json.dumps(reply), wanted, ("A. left", "B. right"))
+    if isinstance(action, Malformed):
+        assert re.fullmatch(
+            "it asks for nothing.*|the answer .* cannot be read: it must be .*",
+            action.reason,
+            re.DOTALL,
+        )
