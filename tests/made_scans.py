@@ -1,0 +1,118 @@
+"""Rooms and PLY files of every kind, made on the spot, for the tests of scenes and moves."""
+
+import numpy as np
+
+from render_agent.scene.model import Scene
+
+NUMPY = {
+    "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4",
+    "float": "f4", "double": "f8", "int8": "i1", "uint8": "u1", "int32": "i4", "float32": "f4",
+}  # fmt: skip
+
+FORMATS = ("ascii", "binary_little_endian", "binary_big_endian")
+
+
+def rectangle(low, high):
+    """Return corners (4, 3) and faces (2, 3) of a rectangle that is flat along one axis."""
+    low, high = np.asarray(low, float), np.asarray(high, float)
+    flat = int(np.flatnonzero(low == high)[0])
+    u, v = (axis for axis in range(3) if axis != flat)
+    points = np.tile(low, (4, 1))
+    points[[1, 2], u] = high[u]
+    points[[2, 3], v] = high[v]
+    return points, np.array([[0, 1, 2], [0, 2, 3]])
+
+
+def block(low, high):
+    """Return the points and faces of a box's six sides, without thickness."""
+    sides = []
+    for axis in range(3):
+        for end in (low[axis], high[axis]):
+            first, last = list(low), list(high)
+            first[axis] = last[axis] = end
+            sides.append(rectangle(first, last))
+    return joined(*sides)
+
+
+def joined(*parts):
+    """Return several meshes as one."""
+    points, faces, count = [], [], 0
+    for corners, triangles in parts:
+        points.append(corners)
+        faces.append(triangles + count)
+        count += len(corners)
+    return np.concatenate(points), np.concatenate(faces)
+
+
+def room(*furniture, size=(6.0, 4.0, 2.7)):
+    """Return an empty room, its corner at the origin, walls without thickness, and what is in it."""
+    return joined(block((0, 0, 0), size), *furniture)
+
+
+def sampled(points, faces, count, seed=0):
+    """Return `count` points, (n, 3), spread evenly over a mesh."""
+    random = np.random.default_rng(seed)
+    corners = points[faces]
+    sides = corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]
+    areas = np.linalg.norm(np.cross(*sides), axis=1)
+    chosen = random.choice(len(faces), count, p=areas / areas.sum())
+    u, v = random.random((2, count, 1))
+    u, v = np.where(u + v > 1, 1 - u, u), np.where(u + v > 1, 1 - v, v)
+    return corners[chosen, 0] + u * sides[0][chosen] + v * sides[1][chosen]
+
+
+def as_scene(points, faces=None, floor=0.0, ceiling=2.7):
+    """Return a grey scene whose bounds are those of its points."""
+    points = np.asarray(points, np.float32)
+    bounds = np.array([points.min(axis=0), points.max(axis=0)], np.float64)
+    colours = np.full((len(points), 3), 128, np.uint8)
+    faces = None if faces is None else np.asarray(faces, np.int32)
+    return Scene("made", points, colours, faces, floor, ceiling, bounds)
+
+
+def ply(elements, order="binary_little_endian", newline="\n"):
+    """Return a PLY file's bytes.
+
+    elements: (name, properties, rows); a property is (type, name) or (count type, type, name); a
+    row has a number, or a sequence, for each property.
+    """
+    header = ["ply", f"format {order} 1.0", "comment made for a test"]
+    body = b""
+    sign = ">" if order == "binary_big_endian" else "<"
+    for name, properties, rows in elements:
+        header.append(f"element {name} {len(rows)}")
+        for entry in properties:
+            words = ["list", *entry] if len(entry) == 3 else list(entry)
+            header.append(" ".join(["property", *words]))
+        body += b"".join(_row(row, properties, order, sign, newline) for row in rows)
+    return (newline.join([*header, "end_header"]) + newline).encode() + body
+
+
+def _row(row, properties, order, sign, newline):
+    numbers = []
+    for value, entry in zip(row, properties, strict=True):
+        if len(entry) == 3:
+            numbers += [(entry[0], len(value)), *((entry[1], item) for item in value)]
+        else:
+            numbers.append((entry[0], value))
+    if order == "ascii":
+        words = [
+            repr(float(value)) if kind[0] in "fd" else str(int(value)) for kind, value in numbers
+        ]
+        return (" ".join(words) + newline).encode()
+    return b"".join(np.array(value, sign + NUMPY[kind]).tobytes() for kind, value in numbers)
+
+
+XYZ = (("float", "x"), ("float", "y"), ("float", "z"))
+RGB = (("uchar", "red"), ("uchar", "green"), ("uchar", "blue"))
+CORNERS = (("uchar", "int", "vertex_indices"),)
+
+
+def mesh_ply(points, faces, colours=None, order="binary_little_endian"):
+    """Return the bytes of a usual PLY mesh."""
+    if colours is None:
+        vertices = ("vertex", XYZ, points)
+    else:
+        rows = [(*point, *colour) for point, colour in zip(points, colours, strict=True)]
+        vertices = ("vertex", XYZ + RGB, rows)
+    return ply([vertices, ("face", CORNERS, [(face,) for face in faces])], order)

@@ -1,0 +1,320 @@
+"""No file ends in anything but a scene or one sentence that names it."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import trimesh
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from made_scans import CORNERS, FORMATS, XYZ, mesh_ply, ply, room
+
+from render_agent.errors import SceneError
+from render_agent.scene import Scene, load_scene
+
+POINTS, FACES = room()
+COLOURS = np.full((len(POINTS), 3), 90)
+WHOLE = {order: mesh_ply(POINTS, FACES, COLOURS, order) for order in FORMATS}
+
+
+def refusal(path):
+    """Return the error's sentence, which names the file and says what to do."""
+    with pytest.raises(SceneError) as caught:
+        load_scene(path)
+    text = str(caught.value)
+    assert str(path) in text
+    assert "; " in text
+    assert "\n" not in text
+    return text
+
+
+def refused(tmp_path, data, name="scan.ply"):
+    path = tmp_path / name
+    path.write_bytes(data)
+    return refusal(path)
+
+
+def header(*lines, order="binary_little_endian"):
+    return "\n".join(["ply", f"format {order} 1.0", *lines, "end_header", ""]).encode()
+
+
+XYZ_LINES = ("property float x", "property float y", "property float z")
+LIST_LINE = "property list uchar int vertex_indices"
+
+
+def test_what_is_no_file(tmp_path):
+    assert "no such file" in refusal(tmp_path / "nowhere.ply")
+    assert "directory" in refusal(tmp_path)
+    assert "name too long" in refusal(tmp_path / ("x" * 300 + ".ply"))
+    assert "zero byte" in refusal(tmp_path / "a\0b.ply")
+    assert "ordinary file" in refusal(type(tmp_path)("/dev/null"))
+    loop = tmp_path / "loop.ply"
+    loop.symlink_to(loop)
+    refusal(loop)
+
+
+def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
+    path = tmp_path / "scan.ply"
+    path.write_bytes(WHOLE["ascii"])
+
+    def denied(*args, **kwargs):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(type(path), "open", denied)  # root may read any file
+    assert "permission denied" in refusal(path)
+
+
+def test_what_is_no_scan(tmp_path):
+    assert "empty" in refused(tmp_path, b"")
+    assert "PLY" in refused(tmp_path, b"\x89PNG\r\n\x1a\n" * 100)
+    assert "use PLY, GLB" in refused(tmp_path, b"solid x", "scan.docx")
+    assert "no end" in refused(tmp_path, b"ply\nformat ascii 1.0\n")
+    assert "makes no sense" in refused(tmp_path, header("element vertex many", *XYZ_LINES))
+    assert "makes no sense" in refused(tmp_path, header("property float x"))
+    assert "no x, y and z" in refused(
+        tmp_path, header("element vertex 1", "property float x") + b"1234"
+    )
+    assert "no x, y and z" in refused(tmp_path, header())
+    assert "makes no sense" in refused(
+        tmp_path, header("element face 1", "property list float int vertex_indices")
+    )
+
+
+@pytest.mark.parametrize("order", FORMATS)
+def test_cut_short_anywhere(tmp_path, order):
+    whole = WHOLE[order]
+    for length in np.linspace(1, len(whole) - 4, 60).astype(int):
+        refused(tmp_path, whole[:length])
+
+
+@pytest.mark.parametrize("order", FORMATS)
+@pytest.mark.parametrize(("face", "named"), [([0, 1, 24], "24"), ([0, -1, 2], "-1")])
+def test_faces_out_of_range(tmp_path, order, face, named):
+    text = refused(
+        tmp_path, ply([("vertex", XYZ, POINTS), ("face", CORNERS, [([0, 1, 2],), (face,)])], order)
+    )
+    assert f"uses vertex {named}" in text
+
+
+@pytest.mark.parametrize("order", FORMATS)
+def test_nothing_finite_left(tmp_path, order):
+    assert "finite" in refused(tmp_path, mesh_ply(POINTS * np.nan, FACES, order=order))
+    points = POINTS.copy()
+    points[::4] = np.nan
+    points[1::4] = np.nan
+    assert "finite" in refused(tmp_path, mesh_ply(points, FACES, order=order))
+
+
+def test_scans_without_a_size_or_in_millimetres(tmp_path):
+    assert "one place" in refused(tmp_path, mesh_ply(POINTS * 0 + 3, FACES))
+    assert "one place" in refused(tmp_path, ply([("vertex", XYZ, POINTS[:1])]))
+    assert "metres" in refused(tmp_path, mesh_ply(POINTS * 1000, FACES))
+
+
+def test_lists_that_lie_about_their_length(tmp_path):
+    start = header("element vertex 24", *XYZ_LINES, "element face 2", LIST_LINE)
+    points = POINTS.astype("<f4").tobytes()
+    one = b"\x03" + np.array([0, 1, 2], "<i4").tobytes()
+    assert "ends before" in refused(tmp_path, start + points + one + b"\xff" + one[1:])
+    wide = header(
+        "element vertex 24", *XYZ_LINES, "element face 2", "property list uint int vertex_indices"
+    )
+    lie = np.array([2**32 - 1, 0, 1, 2] * 2, "<u4").tobytes()
+    assert "ends before" in refused(tmp_path, wide + points + lie)
+    signed = header(
+        "element vertex 24", *XYZ_LINES, "element face 2", "property list int int vertex_indices"
+    )
+    lie = np.array([3, 0, 1, 2, -5, 0, 1, 2], "<i4").tobytes()
+    assert "-5 entries" in refused(tmp_path, signed + points + lie)
+
+
+def test_numbers_that_are_none(tmp_path):
+    text = WHOLE["ascii"]
+    assert "no text of numbers" in refused(tmp_path, text.replace(b"6.0", b"6,0"))
+    assert "no text of numbers" in refused(tmp_path, text + b"\xde\xad" * 5000)
+    assert "no whole number" in refused(tmp_path, text.replace(b"3 0 1 2\n", b"3 0 1.5 2\n"))
+    assert "no whole number" in refused(tmp_path, text.replace(b"3 0 1 2\n", b"3 0 nan 2\n"))
+    assert "entries" in refused(tmp_path, text.replace(b"3 0 1 2\n", b"3.5 0 1 2\n"))
+
+
+BOMBS = {
+    "vertices": (["element vertex 4000000000", *XYZ_LINES], b"\0" * 4000),
+    "faces": (
+        ["element vertex 24", *XYZ_LINES, "element face 4000000000", LIST_LINE],
+        b"\1" * 4000,
+    ),
+    "empty rows": (["element vertex 999999999999999"], b"\0" * 4000),
+    "unknown rows": (
+        [
+            "element junk 999999999999999",
+            "property list uint int x",
+            "element vertex 24",
+            *XYZ_LINES,
+        ],
+        b"\0" * 4000,
+    ),
+    "no columns": (["element junk 999999999999999", "element vertex 24", *XYZ_LINES], b"\1" * 4000),
+    "long list": (
+        [
+            "element vertex 24",
+            *XYZ_LINES,
+            "element face 1",
+            "property list uint int vertex_indices",
+        ],
+        np.arange(24 * 3, dtype="<f4").tobytes()
+        + np.array([4_000_000_000, 1, 2, 3], "<u4").tobytes(),
+    ),
+}
+
+LIMITED = """
+import resource, sys
+from pathlib import Path
+import numpy, scipy.spatial, trimesh
+from render_agent.scene import load_scene
+from render_agent.errors import SceneError
+used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (200 << 20),) * 2)
+for name in sys.argv[1:]:
+    try:
+        load_scene(Path(name))
+    except SceneError as error:
+        assert "memory" not in str(error), error
+        continue
+    raise SystemExit(f"{name} was read")
+"""
+
+
+def test_nothing_is_allocated_for_a_promise(tmp_path):
+    names = []
+    for order in FORMATS:
+        for title, (lines, body) in BOMBS.items():
+            path = tmp_path / f"{order} {title}.ply"
+            path.write_bytes(
+                header(*lines, order=order) + (body if order != "ascii" else b"1 " * 4000)
+            )
+            names.append(path)
+    for suffix, data in {
+        "stl": b"\0" * 80 + b"\xff\xff\xff\xee" + b"\0" * 500,
+        "off": b"OFF\n4000000000 4000000000 0\n0 0 0\n",
+        "gltf": b'{"asset": {"version": "2.0"}, "meshes": [{"primitives": [{"attributes": {"POSITION": 0}}]}],'
+        b'"accessors": [{"count": 4000000000, "componentType": 5126, "type": "VEC3"}]}',
+    }.items():
+        names.append(tmp_path / f"bomb.{suffix}")
+        names[-1].write_bytes(data)
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, *map(str, names)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == done.stderr == ""
+
+
+def others():
+    mesh = trimesh.Trimesh(POINTS, FACES, process=False)
+    mesh.visual.vertex_colors = np.column_stack([COLOURS, np.full(len(COLOURS), 255)]).astype(
+        np.uint8
+    )
+    found = {}
+    for suffix in ("glb", "obj", "stl", "off"):
+        data = mesh.export(file_type=suffix)
+        found[suffix] = data if isinstance(data, bytes) else data.encode()
+    found["gltf"] = trimesh.Scene(mesh).export(file_type="gltf")["model.gltf"]
+    found["stl_ascii"] = mesh.export(file_type="stl_ascii").encode()
+    return found
+
+
+WHOLE_OTHERS = others()
+SUFFIXES = {"stl_ascii": "stl"}
+RARELY = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def ends_well(path):
+    """Assert that a file gives a lawful scene or is refused by its name."""
+    sentence = None
+    try:
+        scene = load_scene(path)
+    except SceneError as error:
+        sentence = str(error)
+    if sentence is not None:
+        assert str(path) in sentence
+        assert "\n" not in sentence
+        return
+    assert isinstance(scene, Scene)
+    assert np.isfinite(scene.points).all()
+    assert np.isfinite([scene.floor, scene.ceiling, *scene.bounds.ravel()]).all()
+    assert (scene.bounds[0] <= scene.bounds[1]).all()
+    assert scene.colours.shape == scene.points.shape
+    if scene.faces is not None:
+        assert 0 <= scene.faces.min() <= scene.faces.max() < len(scene.points)
+
+
+@st.composite
+def mutated(draw, whole):
+    """A file with bytes changed, taken out, put in, or said twice."""
+    data = bytearray(whole)
+    for _ in range(draw(st.integers(1, 6))):
+        at = draw(st.integers(0, len(data)))
+        span = draw(st.integers(0, 40))
+        match draw(st.sampled_from("changed removed added twice digit".split())):
+            case "changed":
+                data[at : at + 1] = draw(st.binary(min_size=1, max_size=4))
+            case "removed":
+                del data[at : at + span]
+            case "added":
+                data[at:at] = draw(st.binary(max_size=20))
+            case "twice":
+                data[at:at] = data[at : at + span]
+            case "digit":
+                data[at : at + 1] = draw(
+                    st.sampled_from([b"0", b"9", b"-", b"e9", b"99999999", b"nan"])
+                )
+    return bytes(data)
+
+
+@RARELY
+@given(data=st.sampled_from(FORMATS).flatmap(lambda order: mutated(WHOLE[order])))
+def test_mutated_ply(tmp_path_factory, data):
+    path = tmp_path_factory.getbasetemp() / "mutated.ply"
+    path.write_bytes(data)
+    ends_well(path)
+
+
+@RARELY
+@given(
+    named=st.sampled_from(sorted(WHOLE_OTHERS)).flatmap(
+        lambda name: st.tuples(st.just(name), mutated(WHOLE_OTHERS[name]))
+    )
+)
+def test_mutated_files_of_other_formats(tmp_path_factory, named):
+    name, data = named
+    path = tmp_path_factory.getbasetemp() / f"mutated.{SUFFIXES.get(name, name)}"
+    path.write_bytes(data)
+    ends_well(path)
+
+
+LINES = st.one_of(
+    st.builds("element {} {}".format, st.sampled_from(["vertex", "face", "edge"]), st.integers(0, 40)),
+    st.builds("property {} {}".format, st.sampled_from(["float", "uchar", "double", "int"]), st.sampled_from("x y z red green blue".split())),
+    st.builds("property list {} {} vertex_indices".format, st.sampled_from(["uchar", "char", "int", "uint"]), st.sampled_from(["int", "uint", "short", "uchar"])),
+    st.sampled_from(["comment made", "obj_info", "element", "property list", ""]),
+)  # fmt: skip
+
+
+@RARELY
+@given(
+    order=st.sampled_from(FORMATS),
+    lines=st.lists(LINES, max_size=12),
+    start=st.booleans(),
+    body=st.one_of(
+        st.binary(max_size=600),
+        st.lists(st.integers(0, 6), max_size=200).map(
+            lambda numbers: " ".join(map(str, numbers)).encode()
+        ),
+        st.lists(st.integers(0, 3), max_size=600).map(bytes),
+    ),
+)
+def test_made_up_headers(tmp_path_factory, order, lines, start, body):
+    known = ["element vertex 5", *XYZ_LINES] if start else []
+    path = tmp_path_factory.getbasetemp() / "made_up.ply"
+    path.write_bytes(header(*known, *lines, order=order) + body)
+    ends_well(path)
