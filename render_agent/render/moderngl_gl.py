@@ -102,8 +102,9 @@ class ModernGL:
         import moderngl
 
         self._error = moderngl.Error
+        create: Any = moderngl.create_context
+        self._context: Any = create(require=330, standalone=True, backend="egl")
         # released objects are collected on the owner's thread only, before the next frame
-        self._context = moderngl.create_context(standalone=True, backend="egl", require=330)
         self._context.gc_mode = "context_gc"
         self.device = str(self._context.info["GL_RENDERER"])
         self._program = self._context.program(VERTEX_SHADER, FRAGMENT_SHADER)

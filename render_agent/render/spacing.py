@@ -41,7 +41,8 @@ def splat_radii(
     if not len(known):
         return np.full(len(starts) - 1, ALONE)
     middle = float(np.median(known))
-    return RADIUS * np.clip(distances, middle / SPREAD, middle * SPREAD)
+    radii: FloatArray = RADIUS * np.clip(distances, middle / SPREAD, middle * SPREAD)
+    return radii
 
 
 @kernel

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from render_agent.render.kernels import kernel
-from render_agent.render.zbuffer import hidden
+from render_agent.render.zbuffer import clear, hidden
 
 ENOUGH = 5
 """Neighbours in front that make a pixel a gap."""
@@ -34,19 +34,12 @@ def draw_points(
     scale: pixels per metre (at a depth of one metre in perspective). keys: (H, W) float32, -inf
     where nothing is yet. nearest: (H, W) int32, position of the nearest point in block order.
     """
-    for row in range(first_row, last_row):
-        for column in range(keys.shape[1]):
-            keys[row, column] = -np.inf
-            nearest[row, column] = -1
+    clear(keys, nearest, first_row, last_row)
     m = matrix
     width = np.float64(keys.shape[1])
     band_top, band_bottom = np.float64(first_row), np.float64(last_row)
     for i in range(len(blocks)):
-        top, bottom = max(rectangles[i, 0], first_row), min(rectangles[i, 1], last_row)
-        left, right = rectangles[i, 2], rectangles[i, 3]
-        if top >= bottom or left >= right:
-            continue
-        if hidden(keys, top, bottom, left, right, block_keys[i]):
+        if hidden(keys, rectangles[i], first_row, last_row, block_keys[i]):
             continue
         start = blocks[i] * block_size
         radius = radii[blocks[i]]

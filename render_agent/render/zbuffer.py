@@ -21,12 +21,25 @@ from render_agent.render.kernels import kernel
 
 
 @kernel
-def hidden(keys: Any, top: Any, bottom: Any, left: Any, right: Any, key: Any) -> Any:
-    """Return whether all pixels of the rectangle already show something nearer than `key`."""
+def clear(keys: Any, nearest: Any, first_row: Any, last_row: Any) -> None:
+    """Empty one band of the buffer."""
+    for row in range(first_row, last_row):
+        for column in range(keys.shape[1]):
+            keys[row, column] = -np.inf
+            nearest[row, column] = -1
+
+
+@kernel
+def hidden(keys: Any, rectangle: Any, first_row: Any, last_row: Any, key: Any) -> Any:
+    """Return whether a block can be left out of a band.
+
+    It can where its rectangle (see Visible) does not reach into the band, and where all pixels
+    there already show something nearer than `key`, the nearest that the block may be.
+    """
     limit = np.float32(key + 1e-6 * abs(key))
-    for row in range(top, bottom):
+    for row in range(max(rectangle[0], first_row), min(rectangle[1], last_row)):
         open_pixels = 0
-        for column in range(left, right):
+        for column in range(rectangle[2], rectangle[3]):
             open_pixels += keys[row, column] <= limit
         if open_pixels:
             return False
@@ -133,6 +146,28 @@ def _clipped(corners: Any, near: Any, perspective: Any, polygon: Any) -> Any:
 
 
 @kernel
+def _outside(a: Any, b: Any, c: Any, low: Any, high: Any) -> Any:
+    """Return whether no pixel centre between `low` and `high` lies between the three values."""
+    first = np.ceil(max(min(a, b, c), low) - 0.5)
+    return first >= np.ceil(min(max(a, b, c), high) - 0.5)
+
+
+@kernel
+def _draw_cut(
+    corners: Any, polygon: Any, near: Any, perspective: Any,
+    face: Any, order: Any, first_row: Any, last_row: Any, keys: Any, nearest: Any,
+) -> None:  # fmt: skip
+    """Draw what is left of a triangle that reaches through the near plane."""
+    for third in range(2, _clipped(corners, near, perspective, polygon)):
+        _fill(
+            polygon[0, 0], polygon[0, 1], polygon[0, 2],
+            polygon[third - 1, 0], polygon[third - 1, 1], polygon[third - 1, 2],
+            polygon[third, 0], polygon[third, 1], polygon[third, 2],
+            face, order, first_row, last_row, keys, nearest,
+        )  # fmt: skip
+
+
+@kernel
 def draw_faces(
     vertices: Any, faces: Any, order: Any, first_vertex: Any, block_size: Any,
     blocks: Any, rectangles: Any, block_keys: Any, matrix: Any, perspective: Any, near: Any,
@@ -144,51 +179,37 @@ def draw_faces(
     Projection. keys: (H, W) float32, -inf where nothing is yet. nearest: (H, W) int32, position of
     the nearest face in block order.
     """
-    for row in range(first_row, last_row):
-        for column in range(keys.shape[1]):
-            keys[row, column] = -np.inf
-            nearest[row, column] = -1
+    clear(keys, nearest, first_row, last_row)
     local = np.empty((4, 3 * block_size), np.float64)
     corners = np.empty((3, 4), np.float64)
     polygon = np.empty((4, 3), np.float64)
     width = np.float64(keys.shape[1])
     band_top, band_bottom = np.float64(first_row), np.float64(last_row)
     for i in range(len(blocks)):
-        top, bottom = max(rectangles[i, 0], first_row), min(rectangles[i, 1], last_row)
-        left, right = rectangles[i, 2], rectangles[i, 3]
-        if top >= bottom or left >= right:
+        if hidden(keys, rectangles[i], first_row, last_row, block_keys[i]):
             continue
-        if hidden(keys, top, bottom, left, right, block_keys[i]):
-            continue
-        block = blocks[i]
-        base = first_vertex[block]
-        _project(vertices, base, first_vertex[block + 1], matrix, perspective, local)
-        for face in range(block * block_size, min((block + 1) * block_size, len(faces))):
+        start = blocks[i] * block_size
+        base = first_vertex[blocks[i]]
+        _project(vertices, base, first_vertex[blocks[i] + 1], matrix, perspective, local)
+        for face in range(start, min(start + block_size, len(faces))):
             a, b, c = faces[face, 0] - base, faces[face, 1] - base, faces[face, 2] - base
-            furthest = max(local[3, a], local[3, b], local[3, c])
-            if furthest < near:
+            if max(local[3, a], local[3, b], local[3, c]) < near:
                 continue
-            if min(local[3, a], local[3, b], local[3, c]) >= near:
-                xa, xb, xc = local[0, a], local[0, b], local[0, c]
-                ya, yb, yc = local[1, a], local[1, b], local[1, c]
-                if np.ceil(max(min(ya, yb, yc), band_top) - 0.5) >= np.ceil(
-                    min(max(ya, yb, yc), band_bottom) - 0.5
-                ) or np.ceil(max(min(xa, xb, xc), 0.0) - 0.5) >= np.ceil(
-                    min(max(xa, xb, xc), width) - 0.5
-                ):
-                    continue
-                _fill(
-                    xa, ya, local[2, a], xb, yb, local[2, b], xc, yc, local[2, c],
+            if min(local[3, a], local[3, b], local[3, c]) < near:
+                for corner in range(3):
+                    _corner(vertices, faces[face, corner], matrix, corners[corner])
+                _draw_cut(
+                    corners, polygon, near, perspective,
                     face, order, first_row, last_row, keys, nearest,
                 )  # fmt: skip
-                continue
-            for corner in range(3):
-                _corner(vertices, faces[face, corner], matrix, corners[corner])
-            for third in range(2, _clipped(corners, near, perspective, polygon)):
+            elif not (
+                _outside(local[1, a], local[1, b], local[1, c], band_top, band_bottom)
+                or _outside(local[0, a], local[0, b], local[0, c], 0.0, width)
+            ):
                 _fill(
-                    polygon[0, 0], polygon[0, 1], polygon[0, 2],
-                    polygon[third - 1, 0], polygon[third - 1, 1], polygon[third - 1, 2],
-                    polygon[third, 0], polygon[third, 1], polygon[third, 2],
+                    local[0, a], local[1, a], local[2, a],
+                    local[0, b], local[1, b], local[2, b],
+                    local[0, c], local[1, c], local[2, c],
                     face, order, first_row, last_row, keys, nearest,
                 )  # fmt: skip
 
