@@ -53,8 +53,10 @@ class DialogueTensors:
         pictures = [request.picture(file).convert("RGB") for file in files]
         return PreparedPrompt(text, tuple(self._scaled(pictures)))
 
-    def encode(self, prompts: Sequence[PreparedPrompt]) -> Any:
+    def encode(self, prompts: Sequence[PreparedPrompt], device: str = "cpu") -> Any:
         """Return the processor's tensors of a batch, padded on the left.
+
+        device: where pictures are cut into patches; on a CPU that takes some 35 ms for 640 × 480.
 
         `input_ids` and `attention_mask` are (rows, length); all that the processor gives is kept,
         because the model's positions depend on it.
@@ -69,7 +71,7 @@ class DialogueTensors:
         if any(prompt.pictures for prompt in prompts):
             arguments["images"] = [list(prompt.pictures) for prompt in prompts]
             if self.is_qwen:
-                arguments["do_resize"] = False
+                arguments |= {"do_resize": False, "device": device}
         return self.processor(**arguments)
 
     def _scaled(self, pictures: Sequence[Image]) -> Sequence[Image]:

@@ -98,11 +98,13 @@ class TransformersEngine(BatchingEngine):
         self.description = describe_found(found)
 
     def describe(self) -> dict[str, Any]:
-        """Return what identifies the model as it runs: its weights, dtype, device and libraries."""
+        """Return what identifies the model as it runs: its weights, place, libraries, way of sampling."""
         return {
             **self.description,
             "dtype": str(self.model.dtype).removeprefix("torch."),
             "device": str(self.model.device),
+            "top_k": self.top_k,
+            "top_p": self.top_p,
         }
 
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
@@ -205,11 +207,12 @@ class TransformersEngine(BatchingEngine):
         from render_agent.engines.sampling import RowLimits
 
         began = time.perf_counter()
-        tensors = self.inputs.encode([row.prompt for row in rows])
-        tensors = tensors.to(device=self.model.device, dtype=self.model.dtype)
+        device = self.model.device
+        tensors = self.inputs.encode([row.prompt for row in rows], str(device))
+        tensors = tensors.to(device=device, dtype=self.model.dtype)
         length = tensors["input_ids"].shape[1]
         limits = [row.request.max_new_tokens for row in rows]
-        full = RowLimits(torch.tensor(limits, device=self.model.device), length)
+        full = RowLimits(torch.tensor(limits, device=device), length)
         with torch.inference_mode():
             ids = self.model.generate(
                 **tensors,

@@ -194,10 +194,10 @@ def test_a_row_that_the_model_refuses_fails_alone(engine, monkeypatch):
     target = engine.inputs.prepare(REQUESTS[6]).text
     encode = engine.inputs.encode
 
-    def refusing(prompts):
+    def refusing(prompts, device):
         if any(prompt.text == target for prompt in prompts):
             raise ValueError("this one I cannot read\nsecond line")
-        return encode(prompts)
+        return encode(prompts, device)
 
     monkeypatch.setattr(engine.inputs, "encode", refusing)
     replies = engine.generate(REQUESTS)

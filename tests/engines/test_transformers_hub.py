@@ -114,7 +114,9 @@ def run(program, home, hub, *arguments, offline=False):
         "HF_HOME": str(home),
         "HF_ENDPOINT": hub,
         "HF_HUB_OFFLINE": str(int(offline)),
-        "PYTHONPATH": str(Path(__file__).parents[2]),
+        "PYTHONPATH": os.pathsep.join(
+            [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
+        ),
         "NO_PROXY": "127.0.0.1",
     }
     done = subprocess.run(
