@@ -10,8 +10,9 @@ from types import FrameType
 from typing import Any, NoReturn
 
 import click
+from click.core import ParameterSource
 
-from render_agent.config import AUTO, OPTIONS, RunConfig
+from render_agent.config import AUTO, OPTIONS, RunConfig, options_of_file
 from render_agent.errors import RenderAgentError, UsageError
 
 INTERRUPTED, TERMINATED = 130, 143
@@ -28,8 +29,8 @@ class Size(click.ParamType[tuple[int, int]]):
 
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, int]:
         """Return (width, height)."""
-        if isinstance(value, tuple | list):
-            value = "x".join(map(str, value))
+        if isinstance(value, tuple):
+            return value
         width, _, height = str(value).lower().partition("x")
         if not (width.isdecimal() and height.isdecimal()):
             self.fail(f"{value!r} is no size: write it as 640x480")
@@ -47,11 +48,18 @@ class Kinds(click.ParamType[tuple[str, ...]]):
         """Return the kinds in the order given."""
         from render_agent.action import KINDS
 
-        kinds = tuple(value.split(",")) if isinstance(value, str) else tuple(value)
-        wrong = [kind for kind in kinds if kind not in KINDS]
-        if wrong or not kinds:
+        if isinstance(value, tuple):
+            return value
+        kinds = tuple(dict.fromkeys(kind.strip() for kind in value.split(",")))
+        if wrong := [kind for kind in kinds if kind not in KINDS]:
             self.fail(f"{','.join(wrong)!r} is no kind of view: choose from {','.join(KINDS)}")
         return kinds
+
+
+class Texts(click.types.StringParamType):
+    """One of several texts; in the environment they stand side by side, split at semicolons."""
+
+    envvar_list_splitter = ";"
 
 
 class Auto(click.ParamType[int | str]):
@@ -75,10 +83,6 @@ TYPES: dict[str, click.ParamType[Any]] = {
     "limit": click.IntRange(min=1),
     "temperature": click.FloatRange(min=0),
 }
-WRITTEN = {"image_size": "x", "kinds": ","}
-"""What stands between the parts of a default that is written as one word."""
-
-LISTS = ("option", "type", "scene", "id", "engine_option")
 
 
 def run_option(entry: Field[Any]) -> click.Option:
@@ -92,37 +96,25 @@ def run_option(entry: Field[Any]) -> click.Option:
     }
     if declared.get("flag"):
         return click.Option([flag, entry.name], is_flag=True, **more | {"show_default": False})
-    if entry.name in LISTS:
-        more["multiple"] = True
+    if "separator" in declared:
+        more["default"] = declared["separator"].join(map(str, entry.default))  # type: ignore[arg-type]
+    elif isinstance(entry.default, tuple):
+        more |= {"multiple": True, "type": Texts()}
     if "choices" in declared:
         more["type"] = click.Choice(declared["choices"])
     elif entry.name in TYPES:
         more["type"] = TYPES[entry.name]
     elif isinstance(entry.default, int):
         more["type"] = click.IntRange(declared["minimum"]) if "minimum" in declared else click.INT
-    if entry.name in WRITTEN:
-        more["default"] = WRITTEN[entry.name].join(map(str, entry.default))  # type: ignore[arg-type]
     if "metavar" in declared:
         more["metavar"] = declared["metavar"]
     return click.Option([flag, entry.name], **more)
 
 
 def from_file(context: click.Context, parameter: click.Parameter, file: str | None) -> None:
-    """Take the defaults of a run from a YAML file. UsageError where it names no option."""
-    if file is None:
-        return
-    import yaml
-
-    try:
-        given = yaml.safe_load(Path(file).read_text("utf-8")) or {}
-    except (OSError, yaml.YAMLError) as error:
-        raise UsageError(f"cannot read --config {file}: {error}") from error
-    if not isinstance(given, dict):
-        raise UsageError(f"--config {file} must hold options, a line each, such as max_turns: 9")
-    options = {str(name).replace("-", "_"): value for name, value in given.items()}
-    if unknown := sorted(options.keys() - OPTIONS.keys()):
-        raise UsageError(f"--config {file}: there is no option {unknown[0]!r}")
-    context.default_map = {**(context.default_map or {}), **options}
+    """Take the defaults of a run from a YAML file. UsageError where it holds no options."""
+    if file is not None:
+        context.default_map = {**(context.default_map or {}), **options_of_file(file)}
 
 
 CONTINUE = click.Option(
@@ -180,7 +172,8 @@ def cli(context: click.Context, /, continue_run: str | None, dry_run: bool, **op
             if _given(context, name) and not (name == "batch" and value)
         }
         context.exit(commands.continue_run(Path(options["output"]), continue_run, given))
-    if not (options["batch"] or options["ply"] or options["question"]):
+    asked = dry_run or options["batch"] or options["ply"] or options["question"]
+    if not asked and not any(_typed(context, name) for name in options):
         click.echo(context.get_help())
         context.exit(0)
     config = RunConfig(**options)
@@ -188,9 +181,11 @@ def cli(context: click.Context, /, continue_run: str | None, dry_run: bool, **op
 
 
 def _given(context: click.Context, name: str) -> bool:
-    from click.core import ParameterSource
-
     return context.get_parameter_source(name) is not ParameterSource.DEFAULT
+
+
+def _typed(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 OUTPUT = click.option(

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,8 +22,9 @@ AUTO_BATCH_SIZE = 16
 def setting(default: Any, group: Group, text: str, **more: Any) -> Any:
     """Declare one option of a run.
 
-    text: its sentence in `--help`. more: `metavar`, `choices`, `flag`, `minimum`, and `free` for
-    an option that may change when a run is continued although its group may not.
+    text: its sentence in `--help`. more: `metavar`, `choices`, `flag`, `minimum`, `separator` of
+    the parts that are written as one word, and `free` for an option that may change when a run is
+    continued although its group may not.
     """
     return field(default=default, metadata={"group": group, "text": text, **more})
 
@@ -106,13 +108,17 @@ class RunConfig:
         AUTO, "speed", "Requests in one call of the model.", metavar="N|auto"
     )
     image_size: tuple[int, int] = setting(
-        (640, 480), "dialogue", "Size of every view in pixels.", metavar="WxH"
+        (640, 480), "dialogue", "Size of every view in pixels.", metavar="WxH", separator="x"
     )
     field_of_view: float = setting(
         75.0, "dialogue", "Horizontal field of view in degrees.", metavar="DEG"
     )
     kinds: tuple[str, ...] = setting(
-        ("ego", "top", "around"), "dialogue", "Kinds of view that may be asked for.", metavar="LIST"
+        ("ego", "top", "around"),
+        "dialogue",
+        "Kinds of view that may be asked for; the first is shown where none is.",
+        metavar="LIST",
+        separator=",",
     )
     start: str = setting(
         "best",
@@ -143,6 +149,8 @@ class RunConfig:
             raise UsageError("--ply needs --question TEXT")
         if self.batch and (self.question or self.option):
             raise UsageError("--question and --option go with --ply, not with --batch")
+        if not (isfinite(self.temperature) and isfinite(self.field_of_view)):
+            raise UsageError("--temperature and --field-of-view must be finite numbers")
 
     @property
     def model_name(self) -> str:
@@ -178,6 +186,50 @@ class RunConfig:
             raise UsageError(f"there is no option {unknown[0]!r}")
         lists = {name: tuple(value) for name, value in data.items() if isinstance(value, list)}
         return cls(**{**data, **lists})
+
+
+def options_of_file(file: str) -> dict[str, str | list[str]]:
+    """Return the options in a YAML file, as texts, as they would be typed; null is not given.
+
+    A list stands for an option that may be given more than once, or has parts ("kinds: [ego, top]").
+    UsageError where it cannot be read, names no option, or holds something that no option can be.
+    """
+    import yaml
+
+    try:
+        given = yaml.safe_load(Path(file).read_text("utf-8"))
+    except OSError as error:
+        raise UsageError(f"cannot read --config {file}: {error.strerror or error}") from error
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = "" if mark is None else f" (line {mark.line + 1})"
+        raise UsageError(
+            f"--config {file} is no YAML{where}: write an option a line, such as max_turns: 9"
+        ) from error
+    if not isinstance(given, dict | None):
+        raise UsageError(
+            f"--config {file} must hold options: write one a line, such as max_turns: 9"
+        )
+    options: dict[str, str | list[str]] = {}
+    for key, value in (given or {}).items():
+        name = str(key).replace("-", "_")
+        if name not in OPTIONS:
+            raise UsageError(f"--config {file}: there is no option {name!r}")
+        if value is not None:
+            options[name] = _typed(name, value, file)
+    return options
+
+
+def _typed(name: str, value: Any, file: str) -> str | list[str]:
+    """Return the value of an option in a file as it would be typed."""
+    values = value if isinstance(value, list) else [value]
+    wrong = [part for part in values if not isinstance(part, str | int | float)]
+    several = isinstance(OPTIONS[name].default, tuple)
+    if wrong or (isinstance(value, list) and not several):
+        raise UsageError(f"--config {file}: {name} must be one value, not {value!r:.60}")
+    words = [str(part).lower() if isinstance(part, bool) else str(part) for part in values]
+    separator = OPTIONS[name].metadata.get("separator")
+    return words if several and separator is None else (separator or "").join(words)
 
 
 def absolute_paths(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,253 @@
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from render_agent import commands
+from render_agent.cli import cli, main
+from render_agent.config import OPTIONS, RunConfig
+
+TREE = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def call(monkeypatch, capsys, tmp_path):
+    """Call the program; return its exit code, standard output and standard error."""
+    monkeypatch.chdir(tmp_path)
+    handler = signal.getsignal(signal.SIGTERM)
+
+    def called(*arguments, **environment):
+        monkeypatch.setattr(sys, "argv", ["render-agent", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdout", sys.stdout)  # a broken pipe takes it away
+        for name, value in environment.items():
+            monkeypatch.setenv(f"RENDER_AGENT_{name}", value)
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return ended.value.code, *capsys.readouterr()
+
+    yield called
+    signal.signal(signal.SIGTERM, handler)
+
+
+@pytest.fixture
+def resolved(monkeypatch, call):
+    """Resolve the options of a run without running it."""
+    configs = []
+    monkeypatch.setattr(commands, "new_run", lambda config: configs.append(config) or 0)
+
+    def resolve(*arguments, **environment):
+        code, _, errors = call(*arguments, **environment)
+        assert (code, len(configs)) == (0, 1), errors
+        return configs.pop()
+
+    return resolve
+
+
+def refused(code, output, errors):
+    """Assert that it was a usage error of one sentence, and return the sentence."""
+    assert (code, output) == (2, "")
+    assert "Traceback" not in errors
+    *usage, sentence = errors.strip().splitlines()
+    assert all(line.startswith(("Usage:", "Try ")) or not line for line in usage)
+    return sentence
+
+
+def test_the_defaults_are_those_of_the_configuration(resolved):
+    assert resolved("--batch") == RunConfig(batch=True)
+
+
+def test_a_flag_beats_the_environment_beats_a_file_beats_the_default(resolved, tmp_path):
+    file = tmp_path / "options.yaml"
+    file.write_text("max_turns: 5\nseed: 4\nfinish-together: 2\n")
+    from_file = resolved("--batch", "--config", file)
+    assert (from_file.max_turns, from_file.seed, from_file.finish_together) == (5, 4, 2)
+    mixed = resolved(
+        "--batch", "--config", file, "--finish-together", "7", MAX_TURNS="3", FINISH_TOGETHER="6"
+    )
+    assert (mixed.max_turns, mixed.seed, mixed.finish_together) == (3, 4, 7)
+
+
+def test_the_file_itself_may_stand_in_the_environment(resolved, tmp_path):
+    file = tmp_path / "options.yaml"
+    file.write_text("batch: true\nimage_size: [320, 240]\nkinds: [top, ego]\ntype: a\nid: [1, 2]\n")
+    config = resolved(CONFIG=str(file))
+    assert (config.batch, config.image_size, config.kinds) == (True, (320, 240), ("top", "ego"))
+    assert (config.type, config.id) == (("a",), ("1", "2"))
+
+
+def test_every_option_may_stand_in_the_environment(resolved):
+    config = resolved(
+        PLY="x.ply", QUESTION="Where?", OPTION="A. to the left;B. to the right", IMAGE_SIZE="64x48",
+        KINDS="top, ego", BATCH_SIZE="auto", QUIET="1", TEMPERATURE="0.5",
+    )  # fmt: skip
+    assert config == RunConfig(
+        ply="x.ply", question="Where?", option=("A. to the left", "B. to the right"), image_size=(64, 48),
+        kinds=("top", "ego"), quiet=True, temperature=0.5,
+    )  # fmt: skip
+
+
+def test_options_given_more_than_once(resolved):
+    assert resolved("--batch", "--type", "a", "--type", "b").type == ("a", "b")
+    assert resolved("--batch", "--kinds", "top,ego,top").kinds == ("top", "ego")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--batch", "--ply", "x.ply"], "give either --batch, or --ply FILE with --question TEXT"),
+        (["--ply", "x.ply"], "--ply needs --question TEXT"),
+        (["--question", "?"], "give either --batch"),
+        (["--engine", "scripted"], "give either --batch"),
+        (["--dry-run"], "give either --batch"),
+        (["--batch", "--question", "?"], "--question and --option go with --ply"),
+        (["--batch", "--max-turns", "many"], "--max-turns"),
+        (["--batch", "--max-turns", "0"], "--max-turns"),
+        (["--batch", "--max-turns", "2.5"], "--max-turns"),
+        (["--batch", "--max-batched-turns", "-1"], "--max-batched-turns"),
+        (["--batch", "--batch-size", "0"], "--batch-size"),
+        (["--batch", "--finish-together", "few"], "--finish-together"),
+        (["--batch", "--limit", "0"], "--limit"),
+        (["--batch", "--temperature", "nan"], "--temperature"),
+        (["--batch", "--temperature", "-1"], "--temperature"),
+        (["--batch", "--field-of-view", "180"], "--field-of-view"),
+        (["--batch", "--image-size", "640"], "640' is no size"),
+        (["--batch", "--image-size", "9x9"], "32 to 4096"),
+        (["--batch", "--image-size", ""], "is no size"),
+        (["--batch", "--kinds", "ego,side"], "'side' is no kind of view"),
+        (["--batch", "--kinds", ""], "is no kind of view"),
+        (["--batch", "--engine", "magic"], "--engine"),
+        (["--batch", "--config", "missing.yaml"], "cannot read --config missing.yaml"),
+        (["--nothing"], "--nothing"),
+        (["nothing"], "nothing"),
+        (["--max-turns"], "--max-turns"),
+    ],
+)  # fmt: skip
+def test_wrong_usage_is_one_sentence_and_exit_code_2(call, arguments, sentence):
+    assert sentence in refused(*call(*arguments))
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("nothing: 1", "there is no option 'nothing'"),
+        ("max_turns: abc", "--max-turns"),
+        ("max_turns: 3.7", "--max-turns"),
+        ("max_turns: true", "--max-turns"),
+        ("max_turns: [3]", "max_turns must be one value"),
+        ("image_size: 640", "640' is no size"),
+        ("kinds: [1]", "'1' is no kind of view"),
+        ("kinds: []", "is no kind of view"),
+        ("quiet: perhaps", "--quiet"),
+        ("field_of_view: .nan", "--field-of-view"),
+        ("[", "is no YAML"),
+    ],
+)
+def test_a_wrong_file_of_options_is_one_sentence_and_exit_code_2(call, tmp_path, content, sentence):
+    (tmp_path / "wrong.yaml").write_text(content)
+    assert sentence in refused(*call("--batch", "--config", "wrong.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("MAX_TURNS", "many"), ("BATCH", "perhaps"), ("KINDS", "side")]
+)
+def test_a_wrong_environment_is_one_sentence_and_exit_code_2(call, name, value):
+    assert "--" + name.lower().replace("_", "-") in refused(*call("--seed", "1", **{name: value}))
+
+
+def test_without_anything_to_do_the_help_is_shown(call):
+    code, output, errors = call()
+    assert (code, errors) == (0, "")
+    assert output == call("--help")[1] == call("-h")[1]
+
+
+def test_every_option_of_a_run_is_in_the_help_and_no_other(call):
+    shown = set(re.findall(r"^ +(?:-\w, )?--([a-z-]+)", call("--help")[1], re.MULTILINE))
+    own = {"config", "continue", "dry-run", "version", "help"}
+    assert shown == {name.replace("_", "-") for name in OPTIONS} | own
+
+
+@pytest.mark.parametrize("command", sorted(cli.commands))
+def test_every_command_has_help(call, command):
+    code, output, _ = call(command, "--help")
+    assert code == 0
+    assert len(output.splitlines()) > 4
+
+
+def test_the_version_is_that_of_the_package(call):
+    from importlib.metadata import version
+
+    assert version("render_agent") in call("--version")[1]
+
+
+def test_help_loads_no_heavy_library():
+    program = (
+        "import sys\n"
+        "import render_agent.cli as c\n"
+        "sys.argv = ['render-agent', '--help']\n"
+        "try:\n    c.main()\n"
+        "finally:\n    print(*sorted({name.partition('.')[0] for name in sys.modules}), file=sys.stderr)\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=TREE, check=True
+    )
+    loaded = set(ran.stderr.split())
+    heavy = {"numpy", "scipy", "numba", "torch", "transformers", "open3d", "trimesh", "pyrender", "PIL", "OpenGL",
+             "moderngl", "plyfile", "yaml", "rich", "matplotlib", "pandas"}  # fmt: skip
+    assert "click" in loaded
+    assert not loaded & heavy
+
+
+def test_without_the_benchmarks_questions_one_sentence_says_what_to_fetch(call):
+    code, output, errors = call("--batch", "--engine", "scripted")
+    assert (code, output) == (1, "")
+    assert len(errors.strip().splitlines()) == 1
+    assert errors.startswith("error: VSI-Bench's questions are not at hand: download test.jsonl")
+    assert "--benchmark rooms" in errors
+
+
+def test_what_is_missing_is_one_sentence_and_exit_code_1(call, tmp_path):
+    for arguments in (
+        ["--batch", "--benchmark", "none.jsonl"],
+        ["--batch", "--questions", "none.jsonl"],
+        ["--ply", "none.ply", "--question", "?"],
+        ["--continue", "recent"],
+        ["show", "recent"],
+    ):
+        code, output, errors = call(
+            *arguments, *(["--engine", "scripted"] * (arguments[0] != "show"))
+        )
+        assert (code, output, len(errors.strip().splitlines())) == (1, "", 1), (arguments, errors)
+        assert errors.startswith("error: ")
+
+
+def test_python_m_is_the_same_program(tmp_path):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("RENDER_AGENT_")}
+    command = [sys.executable, "-m", "render_agent", "--batch", "--ply", "x.ply"]
+    path = os.pathsep.join(filter(None, [str(TREE), environment.get("PYTHONPATH", "")]))
+    ran = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**environment, "PYTHONPATH": path},
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr == "error: give either --batch, or --ply FILE with --question TEXT\n"
+
+
+@pytest.mark.parametrize(
+    ("raised", "code"), [(KeyboardInterrupt, 130), ("terminated", 143), (BrokenPipeError, 1)]
+)
+def test_what_ends_the_program_decides_its_exit_code(call, monkeypatch, raised, code):
+    def end(config):
+        if raised == "terminated":
+            signal.raise_signal(signal.SIGTERM)
+        raise raised
+
+    monkeypatch.setattr(commands, "new_run", end)
+    assert call("--batch")[0] == code

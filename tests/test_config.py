@@ -1,0 +1,187 @@
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from render_agent.config import CHANGEABLE, OPTIONS, RunConfig, options_of_file
+from render_agent.errors import UsageError
+
+CONTRACT = {
+    "batch_size",
+    "finish_together",
+    "max_batched_turns",
+    "output",
+    "json",
+    "quiet",
+    "verbose",
+}
+"""What may differ when a run is continued, of the options that there are."""
+
+
+def written(tmp_path, content):
+    path = tmp_path / "options.yaml"
+    path.write_text(content)
+    return str(path)
+
+
+def another(name):
+    """Return some other value of an option."""
+    value = OPTIONS[name].default
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return value + 1
+    if isinstance(value, tuple):
+        return value[:1] or ("x",)
+    return "x"
+
+
+def test_the_options_that_may_change_are_those_of_the_contract():
+    assert CHANGEABLE == CONTRACT
+
+
+@pytest.mark.parametrize("name", sorted(OPTIONS.keys() - {"batch", "ply", "question", "option"}))
+def test_the_fingerprint_changes_with_what_changes_results(name):
+    config = RunConfig(batch=True)
+    changed = replace(config, **{name: another(name)})
+    assert (changed.fingerprint == config.fingerprint) == (name in CHANGEABLE)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        RunConfig(batch=True, kinds=("top",), type=("a", "b"), image_size=(64, 48), batch_size=3),
+        RunConfig(ply="x.ply", question="?", option=("A. left", "B. right")),
+    ],
+)
+def test_the_options_survive_json(config):
+    again = RunConfig.from_json(json.loads(json.dumps(config.to_json())))
+    assert again == config
+    assert again.fingerprint == config.fingerprint
+    assert config.to_json().keys() == OPTIONS.keys()
+
+
+def test_an_unknown_option_in_json_is_refused():
+    with pytest.raises(UsageError, match="no option 'nothing'"):
+        RunConfig.from_json({"batch": True, "nothing": 1})
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({}, "give either --batch, or --ply FILE with --question TEXT"),
+        ({"batch": True, "ply": "x.ply"}, "give either"),
+        ({"question": "?"}, "give either"),
+        ({"ply": "x.ply"}, "--ply needs --question TEXT"),
+        ({"ply": "x.ply", "question": " "}, "--ply needs --question TEXT"),
+        ({"batch": True, "question": "?"}, "--question and --option go with --ply"),
+        ({"batch": True, "option": ("A. x",)}, "--question and --option go with --ply"),
+        ({"batch": True, "temperature": float("nan")}, "finite"),
+        ({"batch": True, "field_of_view": float("inf")}, "finite"),
+    ],
+)
+def test_options_that_contradict_each_other(options, sentence):
+    with pytest.raises(UsageError, match=sentence):
+        RunConfig(**options)
+
+
+def test_paths_become_absolute_and_names_stay(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.jsonl").touch()
+    config = RunConfig(
+        batch=True, benchmark="mine.jsonl", scannet="scans", model="org/name"
+    ).absolute()
+    assert (config.benchmark, config.scannet) == (
+        str(tmp_path / "mine.jsonl"),
+        str(tmp_path / "scans"),
+    )
+    assert config.model == "org/name"
+    assert RunConfig(batch=True, benchmark="rooms").absolute().benchmark == "rooms"
+
+
+@pytest.mark.parametrize(("option", "partial"), [({}, False), ({"limit": 3}, True), ({"type": ("x",)}, True),
+                                                 ({"scene": ("x",)}, True), ({"id": ("1",)}, True), ({"shuffle": True}, False)])  # fmt: skip
+def test_a_run_of_some_questions_is_partial(option, partial):
+    assert RunConfig(batch=True, **option).partial == partial
+
+
+def test_the_default_model_is_that_of_the_engine():
+    assert RunConfig(batch=True).model_name == "Qwen/Qwen3-VL-8B-Instruct"
+    assert RunConfig(batch=True, engine="scripted").model_name == "explorer"
+    assert RunConfig(batch=True, engine="scripted", model="random").model_name == "random"
+
+
+def test_a_file_gives_options_as_they_would_be_typed(tmp_path):
+    file = written(
+        tmp_path,
+        """\
+        max-turns: 5
+        batch_size: auto
+        quiet: true
+        limit: null
+        temperature: 0.5
+        image_size: [320, 240]
+        kinds: [ego, top]
+        type: object_counting
+        id: [5, 006x]
+        option: ["A. left", "B. right"]
+        """,
+    )
+    assert options_of_file(file) == {
+        "max_turns": "5",
+        "batch_size": "auto",
+        "quiet": "true",
+        "temperature": "0.5",
+        "image_size": "320x240",
+        "kinds": "ego,top",
+        "type": ["object_counting"],
+        "id": ["5", "006x"],
+        "option": ["A. left", "B. right"],
+    }
+
+
+@pytest.mark.parametrize("content", ["", "# nothing\n", "{}"])
+def test_an_empty_file_gives_none(tmp_path, content):
+    assert options_of_file(written(tmp_path, content)) == {}
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("nothing: 1", "there is no option 'nothing'"),
+        ("1: 1", "there is no option '1'"),
+        ("- max_turns", "must hold options"),
+        ("max_turns", "must hold options"),
+        ("a: [", r"is no YAML \(line 1\)"),
+        ("max_turns: 9\n\tseed: 1", r"is no YAML \(line 2\)"),
+        ("? [a]\n: b", "is no YAML"),
+        ("[" * 5000, "is no YAML"),
+        ("max_turns: [1]", r"max_turns must be one value, not \[1\]"),
+        ("max_turns: {a: 1}", "max_turns must be one value"),
+        ("start: 2020-01-01", "start must be one value"),
+        ("type: [[a]]", "type must be one value"),
+        ("question: !!python/object:os.system x", "is no YAML"),
+    ],
+)
+def test_a_file_that_gives_no_options_is_told_in_one_sentence(tmp_path, content, sentence):
+    with pytest.raises(UsageError, match=sentence) as caught:
+        options_of_file(written(tmp_path, content))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_cannot_be_read(tmp_path):
+    with pytest.raises(UsageError, match=r"cannot read .* No such file"):
+        options_of_file(str(tmp_path / "none.yaml"))
+    with pytest.raises(UsageError, match=r"cannot read .* Is a directory"):
+        options_of_file(str(tmp_path))
+    (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\xff")
+    with pytest.raises(UsageError, match="is no YAML"):
+        options_of_file(str(tmp_path / "bytes.yaml"))
+
+
+def test_every_option_says_what_it_is_for():
+    for name, entry in OPTIONS.items():
+        assert entry.metadata["text"].strip().endswith((".", "…")), name
+        assert asdict(RunConfig(batch=True)).keys() == OPTIONS.keys()
+    assert Path(RunConfig(batch=True).output) == Path("experiment_logs")
