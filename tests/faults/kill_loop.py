@@ -1,9 +1,12 @@
 """Kills a real run again and again and continues it; run by `test_killed_runs.py` in its own process.
 
-Usage: kill_loop.py FOLDER lines|moments COUNT SEED. Every attempt is a forked process that ends by
-SIGKILL. Prints the folders of the undisturbed run and of the killed ones, as JSON.
+Usage: kill_loop.py FOLDER lines|moments KILLS SEED. Every attempt is a forked process that ends by
+SIGKILL: after its first new line, or at a random moment. Each run is killed until it comes to its end
+all the same, or the kills are used up. Prints the folders of the undisturbed run and of the killed
+ones, as JSON.
 """
 
+import json
 import os
 import random
 import signal
@@ -59,27 +62,32 @@ def attempt(runs: Path, config, kill_after_lines=None, kill_after_seconds=None) 
     return not killed
 
 
-def main(folder: Path, mode: str, count: int, seed: int) -> None:
+def main(folder: Path, mode: str, kills: int, seed: int) -> None:
     questions = make_questions(folder, COUNT)
     chance = random.Random(seed)
 
     def config_for(name):
         return make_config(folder, questions, output=str(folder / name), max_turns=TURNS + 1)
 
+    work(folder / "warm", config_for("warm"))  # so that what is loaded once is there in every fork
     began = time.perf_counter()
     attempt(folder / "whole", config_for("whole"))
     usual = time.perf_counter() - began
     killed = []
-    for number in range(count):
-        runs = folder / f"killed{number}"
+    while kills > 0:
+        runs = folder / f"killed{len(killed)}"
         runs.mkdir()
-        if mode == "lines":
-            assert not attempt(runs, config_for(runs.name), kill_after_lines=number + 1)
-        else:
-            for _ in range(chance.randint(1, 3)):
-                attempt(runs, config_for(runs.name), kill_after_seconds=chance.uniform(0, usual))
-        assert attempt(runs, config_for(runs.name))
+        ended = False
+        while not ended and kills > 0:
+            if mode == "lines":
+                ended = attempt(runs, config_for(runs.name), kill_after_lines=1)
+            else:
+                later = chance.uniform(0, usual)
+                ended = attempt(runs, config_for(runs.name), kill_after_seconds=later)
+            kills -= not ended
+        assert ended or attempt(runs, config_for(runs.name))
         killed.append([str(path) for path in list_runs(runs)])
+    json.dump({"whole": str(list_runs(folder / "whole")[0]), "killed": killed}, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -11,27 +11,29 @@ from made_runs import outcome, transcripts
 from render_agent.run_log.folder import RunFolder
 
 
-def kill_loop(folder, mode, count, seed):
+def kill_loop(folder, mode, kills, seed):
     script = Path(__file__).with_name("kill_loop.py")
-    command = [sys.executable, script, folder, mode, str(count), str(seed)]
+    command = [sys.executable, script, folder, mode, str(kills), str(seed)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize(("mode", "count"), [("lines", None), ("moments", 50)])
-def test_killed_and_continued_equals_undisturbed(tmp_path, mode, count):
-    lines = sum(number % 4 + 2 for number in range(5))
-    found = kill_loop(tmp_path, mode, count or lines, seed=7)
+LINES = sum(number % 4 + 2 for number in range(5))
+
+
+@pytest.mark.parametrize(("mode", "kills"), [("lines", LINES), ("moments", 50)])
+def test_killed_and_continued_equals_undisturbed(tmp_path, mode, kills):
+    found = kill_loop(tmp_path, mode, kills, seed=7)
     whole = Path(found["whole"])
-    assert len(RunFolder(whole).lines()) == lines
-    assert len(found["killed"]) == (count or lines)
+    assert len(RunFolder(whole).lines()) == LINES
+    assert found["killed"]
     for runs in found["killed"]:
         (path,) = map(Path, runs)
         assert transcripts(path) == transcripts(whole)
         assert outcome(path) == outcome(whole)
         numbers = [(line["question_id"], line["turn"]) for line in RunFolder(path).lines()]
-        assert len(numbers) == len(set(numbers)) == lines
+        assert len(numbers) == len(set(numbers)) == LINES
         for turns in transcripts(path).values():
             for view in (view for turn in turns for view in turn["views"]):
                 assert (path / view["file"]).read_bytes() == (whole / view["file"]).read_bytes()
