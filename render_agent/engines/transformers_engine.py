@@ -12,6 +12,7 @@ from typing import Any
 from render_agent.engines.dialogue_tensors import DialogueTensors, PreparedPrompt, is_qwen_vl
 from render_agent.engines.loading import describe_found, find_model
 from render_agent.engines.pretrained import check_names, first_line, load_pretrained
+from render_agent.engines.rows import Row, Written, chunks, distinct_samples, reply_of
 from render_agent.engines.seam import BatchingEngine, Capabilities, Reply, Request
 from render_agent.engines.special_tokens import end_tokens, pad_token, picture_tokens
 from render_agent.errors import EngineError, SetupError, UsageError
@@ -19,26 +20,6 @@ from render_agent.state import Tokens
 
 LOG = logging.getLogger(__name__)
 OPTIONS = ("min_pixels", "max_pixels", "top_k", "top_p", "attn_implementation", "device_map")
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One sample of one request: a row of a batch."""
-
-    request: Request
-    sample: int
-    prompt: PreparedPrompt
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What one row became."""
-
-    text: str
-    tokens: Tokens
-    seconds: float
-    batch_size: int
-    cut_off: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,31 +255,3 @@ def check_options(options: Mapping[str, Any], model_type: str) -> None:
         raise SetupError(
             f"--engine-option min_pixels and max_pixels are Qwen-VL's, and this is a {model_type}"
         )
-
-
-def distinct_samples(request: Request) -> int:
-    """Return how many samples of a request can differ: greedily, one."""
-    return request.samples if request.temperature > 0 else 1
-
-
-def reply_of(request: Request, written: Sequence[Written | str]) -> Reply:
-    """Return one request's reply from its rows; the reason where any of them failed."""
-    samples = [row for row in written if isinstance(row, Written)]
-    if len(samples) < len(written):
-        return Reply(error=next(row for row in written if isinstance(row, str)))
-    texts = tuple(row.text for row in samples)
-    return Reply(
-        samples=texts if len(texts) == request.samples else texts * request.samples,
-        tokens=Tokens(
-            prompt=sum(row.tokens.prompt for row in samples),
-            reply=sum(row.tokens.reply for row in samples),
-        ),
-        seconds=max(row.seconds for row in samples),
-        batch_size=max(row.batch_size for row in samples),
-        finish="length" if any(row.cut_off for row in samples) else "stop",
-    )
-
-
-def chunks(rows: Sequence[Row], size: int) -> list[Sequence[Row]]:
-    """Return the rows in pieces of at most `size`."""
-    return [rows[start : start + size] for start in range(0, len(rows), size)]
