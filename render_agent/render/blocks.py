@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from render_agent.camera import FloatArray
 from render_agent.render import morton
+from render_agent.render.faces import sound_faces
 from render_agent.render.kernels import kernel
 from render_agent.render.projection import Projection
 from render_agent.render.spacing import splat_radii
@@ -73,9 +74,9 @@ class Visible:
 
 
 def mesh_blocks(scene: Scene) -> MeshBlocks:
-    """Return the mesh of `scene` in blocks."""
+    """Return the mesh of `scene` in blocks. Raises RenderError as `sound_faces` does."""
     points = np.ascontiguousarray(scene.points, np.float32)
-    faces = np.ascontiguousarray(scene.faces, np.int32)
+    faces = sound_faces(scene)
     low, scale = morton.grid_of(scene.bounds)
     order = morton.sorted_order(morton.face_codes(points, faces, low, scale))
     faces, sources, first_vertex = _gather(faces, order, len(points), FACES_PER_BLOCK)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from render_agent.camera import Camera, FloatArray, MapCamera
 from render_agent.errors import RenderError
+from render_agent.render.faces import sound_faces
 from render_agent.render.projection import Projection, focal_scale, projection
 from render_agent.render.seam import BACKGROUND, Frame
 from render_agent.scene.model import Scene
@@ -156,7 +157,7 @@ class ModernGL:
         points, colours, radii = scene.points, scene.colours, np.zeros(len(scene.points), "f4")
         indices = None
         if scene.faces is not None:
-            indices = self._context.buffer(np.ascontiguousarray(scene.faces, "i4"))
+            indices = self._context.buffer(sound_faces(scene))
         else:
             from render_agent.render.blocks import POINTS_PER_BLOCK, cloud_blocks
 

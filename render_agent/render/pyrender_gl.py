@@ -1,7 +1,8 @@
 """OpenGL through pyrender and EGL: for machines with a graphics card; no display is needed.
 
 pyrender takes four samples a pixel: edges are blends of both sides, and a depth is that of one
-sample, up to half a pixel off the centre.
+sample, up to half a pixel off the centre. Its points have one size a picture: near ones leave
+gaps, far ones are coarse; the rasteriser draws clouds better.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 
 from render_agent.camera import Camera, FloatArray, MapCamera
 from render_agent.errors import RenderError
+from render_agent.render.faces import sound_faces
 from render_agent.render.projection import focal_scale, projection
 from render_agent.render.seam import BACKGROUND, NEAR, Frame
 from render_agent.scene.model import Scene
@@ -24,6 +26,9 @@ TO_OPENGL = np.diag([1.0, -1.0, -1.0, 1.0])
 
 ABOVE = 1.0
 """A map's camera stands this far, in metres, above its cut, which is its near plane."""
+
+CLOSE = 0.1
+"""The share of a cloud's visible points that may be nearer than the depth which sets their size."""
 
 
 class Pyrender:
@@ -110,7 +115,7 @@ class Pyrender:
         shades[:, 3] = 1
         primitive = self._pyrender.Primitive(
             positions=scene.points,
-            indices=scene.faces,
+            indices=None if scene.is_cloud else sound_faces(scene),
             color_0=shades,
             mode=0 if scene.is_cloud else 4,
             material=self._pyrender.MetallicRoughnessMaterial(doubleSided=True),
@@ -147,7 +152,7 @@ def _furthest(scene: Scene, camera: Camera | MapCamera, width: int, height: int)
 
 
 def _point_size(scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> float:
-    """Return the side in pixels that squares of the cloud's spacing have at its middle depth."""
+    """Return the side in pixels that squares of the cloud's spacing have close by."""
     sample = scene.points[:: max(1, len(scene.points) // 20_000)].astype(float)
     view = projection(camera, width, height)
     homogeneous = np.column_stack([sample, np.ones(len(sample))]) @ view.matrix.T
@@ -157,7 +162,7 @@ def _point_size(scene: Scene, camera: Camera | MapCamera, width: int, height: in
         return 1.0
     area = np.prod(np.sort(np.ptp(sample, axis=0))[1:])
     spacing = 2 * np.sqrt(max(float(area), 1e-12) / len(scene.points))
-    scale = focal_scale(camera, height) / (np.median(depth[shown]) if view.perspective else 1.0)
+    scale = focal_scale(camera, height) / (np.quantile(depth[shown], CLOSE) if view.perspective else 1.0)
     return float(np.clip(2 * spacing * scale, 1.0, 64.0))
 
 

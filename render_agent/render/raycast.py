@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from render_agent.camera import Camera, FloatArray, MapCamera
 from render_agent.errors import RenderError
+from render_agent.render.faces import sound_faces
 from render_agent.render.seam import BACKGROUND, NEAR, Frame
 from render_agent.scene.model import Scene
 
@@ -52,17 +53,7 @@ class RayCaster:
         self._trees.clear()
 
     def _tree(self, scene: Scene) -> Any:
-        faces = scene.faces
-        if faces is None:
-            raise RenderError(
-                f"Ray casting draws meshes only, and {scene.id} is a point cloud; "
-                "use the renderer rasteriser."
-            )
-        if len(faces) and not (faces.min() >= 0 and faces.max() < len(scene.points)):
-            raise RenderError(
-                f"{scene.id} has faces that name vertices which it does not have; read it again "
-                "from a sound file."
-            )
+        faces = sound_faces(scene)
         tree = self._open3d.t.geometry.RaycastingScene()
         if len(faces):
             tensor = self._open3d.core.Tensor

@@ -11,11 +11,11 @@ from render_agent.camera import FloatArray
 from render_agent.render.kernels import kernel
 
 NEIGHBOUR = 8
-SAMPLES = 5
+SAMPLES = 9
 WINDOW = 32
 """Blocks on either side along the curve in which a sample's neighbours are looked for."""
 
-RADIUS = 0.9
+RADIUS = 1.0
 """Half the side of a splat, in distances to the eighth neighbour."""
 
 ALONE = 0.02

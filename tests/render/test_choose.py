@@ -1,0 +1,87 @@
+"""Choosing a renderer, and saying what this machine lacks."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+
+import pytest
+from made_rooms import as_cloud, room
+
+from render_agent.camera import Camera, MapCamera
+from render_agent.errors import SetupError
+from render_agent.render import blocks, choose, morton, spacing, splats, zbuffer
+from render_agent.render.rasteriser import Rasteriser, compile_kernels
+
+
+def test_the_default_is_the_rasteriser():
+    renderer = choose.make_renderer()
+    assert isinstance(renderer, Rasteriser)
+    renderer.close()
+
+
+def test_an_unknown_name_is_told_the_known_ones():
+    with pytest.raises(SetupError, match="rasteriser, pyrender, moderngl, raycast"):
+        choose.make_renderer("crayon")
+
+
+def test_what_is_available_is_said_of_every_renderer():
+    found = choose.available()
+    assert [name for name, _, _ in found] == list(choose.NAMES)
+    assert found[0][1]
+    assert all(detail for _, _, detail in found)
+
+
+@pytest.mark.parametrize("name", ["pyrender", "moderngl"])
+def test_a_missing_library_is_one_sentence(monkeypatch, name):
+    monkeypatch.setattr(choose.ctypes.util, "find_library", lambda _: None)
+    with pytest.raises(SetupError, match=r"libEGL.*apt-get install libegl1"):
+        choose.make_renderer(name)
+
+
+def test_a_missing_package_is_one_sentence(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    for name in ("pyrender", "moderngl", "raycast"):
+        with pytest.raises(SetupError, match="pip install"):
+            choose.make_renderer(name)
+
+
+ENTRIES = {
+    morton: "face_codes point_codes sorted_order",
+    blocks: "_gather _boxes _cull",
+    spacing: "_block_spacings",
+    zbuffer: "draw_faces colour_faces",
+    splats: "draw_points fill_gaps colour_points",
+}
+"""The kernels that Python calls."""
+
+
+def test_compiling_ahead_leaves_nothing_to_compile():
+    compile_kernels()
+    renderer, scene = Rasteriser(threads=2), room()
+    for drawn in (scene, as_cloud(scene, spacing=0.1)):
+        for camera in (Camera((0.0, 0.0, 1.5)), MapCamera((0.0, 0.0), 2.0, 0.02)):
+            renderer.draw(drawn, camera, 160, 120)
+    renderer.close()
+    for module, names in ENTRIES.items():
+        for name in names.split():
+            assert len(getattr(module, name).signatures) == 1, f"{module.__name__}.{name}"
+
+
+def test_a_home_that_cannot_be_written_is_no_obstacle(tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    environment = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
+    environment |= {"XDG_CACHE_HOME": str(blocked), "NUMBA_DISABLE_JIT": "1"}
+    code = "from render_agent.render import kernels; assert kernels.FOLDER is None"
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+
+
+def test_the_cache_lies_where_the_user_keeps_caches(tmp_path):
+    environment = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
+    environment |= {"XDG_CACHE_HOME": str(tmp_path)}
+    code = "from render_agent.render import kernels; print(kernels.FOLDER)"
+    told = subprocess.run(
+        [sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True
+    )
+    assert told.stdout.startswith(str(tmp_path / "render_agent" / "numba-"))

@@ -1,0 +1,194 @@
+"""The rasteriser: exact coverage, the same pixels for any number of threads, flat memory."""
+
+import gc
+import resource
+import weakref
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import test_data
+from made_rooms import RED, as_cloud, box, mesh, room
+
+from render_agent.camera import Camera, MapCamera
+from render_agent.errors import RenderError
+from render_agent.render.blocks import FACES_PER_BLOCK, cloud_blocks, mesh_blocks
+from render_agent.render.rasteriser import Rasteriser
+from render_agent.render.raycast import RayCaster
+from render_agent.scene.load import load_scene
+
+W, H = 320, 240
+
+
+@pytest.fixture(scope="module")
+def rasteriser():
+    made = Rasteriser(threads=2)
+    yield made
+    made.close()
+
+
+def tessellated(count, seed=0, noise=0.0):
+    """A bumpy wall of 2 count² faces seen from x = 0, with colours of its own for each vertex."""
+    dice = np.random.default_rng(seed)
+    y, z = np.meshgrid(np.linspace(-4, 4, count + 1), np.linspace(-3, 4, count + 1))
+    points = np.column_stack([np.full(y.size, 3.0), y.ravel(), z.ravel()])
+    points += dice.normal(0, noise, points.shape)
+    first = (np.arange(count)[:, None] * (count + 1) + np.arange(count)).ravel()
+    quads = np.column_stack([first, first + 1, first + count + 2, first + count + 1])
+    faces = np.concatenate([quads[:, [0, 1, 2]], quads[:, [0, 2, 3]]])
+    return mesh([(points, dice.integers(0, 256, points.shape), faces)])
+
+
+def differing(one, other):
+    """The share of pixels whose colour (by more than 2) or depth (by more than 0.1 %) differ."""
+    colours = np.abs(one.colours.astype(int) - other.colours).max(axis=2) > 2
+    near = np.isclose(one.depth, other.depth, rtol=1e-3, atol=1e-4)
+    return (colours | ~near).mean()
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.02])
+@pytest.mark.parametrize("count", [3, 40, 300])
+def test_a_closed_surface_has_no_holes_and_is_what_rays_see(rasteriser, count, noise):
+    scene, camera = tessellated(count, noise=noise), Camera((0.0, 0.1, 1.4), 3.0, -4.0)
+    frame = rasteriser.draw(scene, camera, W, H)
+    assert (frame.depth < np.inf).all()
+    assert differing(frame, RayCaster().draw(scene, camera, W, H)) < 1e-3
+
+
+def test_shared_edges_belong_to_one_triangle_whatever_the_order(rasteriser):
+    scene, camera = tessellated(60), Camera((0.0, 0.0, 1.5))
+    order = np.random.default_rng(1).permutation(len(scene.faces))
+    shuffled = replace(scene, faces=np.roll(scene.faces[order], 1, axis=1))
+    one, other = (rasteriser.draw(s, camera, W, H) for s in (scene, shuffled))
+    assert (one.colours == other.colours).all()
+    assert (one.primitive == order[other.primitive]).all()
+
+
+def test_of_two_equal_faces_the_first_is_seen(rasteriser):
+    scene = tessellated(30)
+    doubled = replace(scene, faces=np.concatenate([scene.faces, scene.faces]))
+    frame = rasteriser.draw(doubled, Camera((0.0, 0.0, 1.5), 10.0), W, H)
+    assert frame.primitive.max() < len(scene.faces)
+
+
+REAL = [
+    ("aws_small_house.ply", [(0, 0), (120, -20), (240, -50), (45, 30)]),
+    ("icl_redwood_livingroom1.ply", [(0, 0), (100, -20), (200, -30), (300, 10)]),
+]
+
+
+@pytest.mark.parametrize(("name", "turns"), REAL)
+def test_real_scans_are_what_rays_see(rasteriser, name, turns):
+    scene = load_scene(Path(test_data("scenes", name)))
+    x, y, _ = scene.bounds.mean(axis=0)
+    cameras = [Camera((x, y, scene.floor + 1.5), yaw, pitch) for yaw, pitch in turns]
+    extent = (scene.bounds[1] - scene.bounds[0])[:2].max()
+    cameras.append(MapCamera((x, y), scene.ceiling - 0.35, extent / 300))
+    oracle = RayCaster()
+    for camera in cameras:
+        frame, truth = rasteriser.draw(scene, camera, W, H), oracle.draw(scene, camera, W, H)
+        assert differing(frame, truth) < 1e-3
+        assert (frame.primitive != truth.primitive).mean() < 1e-3
+
+
+@pytest.mark.parametrize(
+    "camera", [Camera((0.0, 0.0, 1.5), 20.0), MapCamera((2.0, 0.0), 2.0, 0.02)]
+)
+@pytest.mark.parametrize("cloud", [False, True])
+def test_the_same_pixels_for_any_number_of_threads_and_every_run(camera, cloud):
+    scene = room(box((2, -0.5, 0), (3, 0.5, 1), RED))
+    scene = as_cloud(scene) if cloud else tessellated(200, noise=0.01)
+    frames = []
+    for threads in (1, 2, 3, 2):
+        renderer = Rasteriser(threads=threads)
+        frames += [renderer.draw(scene, camera, 333, 257) for _ in range(2)]
+        renderer.close()
+    for frame in frames[1:]:
+        assert (frame.colours == frames[0].colours).all()
+        assert (frame.depth == frames[0].depth).all()
+        assert (frame.primitive == frames[0].primitive).all()
+
+
+def test_degenerate_and_enormous_triangles(rasteriser):
+    points = np.array([[2, 0, 1], [2, 0, 1], [2, 1, 1], [2, 2, 1], [-9e4, -1e5, 1], [9e4, 0, 1]])
+    points = np.vstack([points, [[-9e4, 1e5, 1], [3, 0, 1.5]]])
+    faces = np.array([[0, 0, 0], [0, 1, 2], [0, 2, 3], [7, 7, 2], [4, 5, 6]])
+    shades = np.full((8, 3), 33)
+    shades[4:7] = RED
+    frame = rasteriser.draw(
+        mesh([(points, shades, faces)]), Camera((0.0, 0.0, 1.5), 0.0, -45.0), W, H
+    )
+    assert (frame.primitive == 4).all()
+    assert (frame.colours == RED).all()
+
+
+def test_triangles_smaller_than_a_pixel_leave_no_holes(rasteriser):
+    scene = tessellated(400)
+    frame = rasteriser.draw(scene, Camera((-60.0, 0.0, 0.5)), 64, 48)
+    rows, columns = np.nonzero(frame.depth < np.inf)
+    assert len(rows) == np.ptp(rows + 0) * np.ptp(columns) + np.ptp(rows) + np.ptp(columns) + 1
+
+
+def test_a_hidden_block_is_not_drawn_and_one_through_the_camera_is(rasteriser):
+    scene = mesh([box((-1, -1, 0), (1, 1, 2.5), RED), box((5, -1, 0), (6, 1, 1), (0, 0, 9))])
+    frame = rasteriser.draw(scene, Camera((0.0, 0.0, 1.5)), W, H)
+    assert (frame.colours == RED).all()
+
+
+def test_the_blocks_hold_each_face_once_with_its_own_vertices():
+    scene = tessellated(50, noise=0.01)
+    blocks = mesh_blocks(scene)
+    assert (np.sort(blocks.order) == np.arange(len(scene.faces))).all()
+    corners = blocks.vertices.T[blocks.faces]
+    assert (corners == scene.points[scene.faces[blocks.order]]).all()
+    for block, box_ in enumerate(blocks.boxes):
+        here = slice(block * FACES_PER_BLOCK, (block + 1) * FACES_PER_BLOCK)
+        inside = corners[here].reshape(-1, 3)
+        assert (inside.min(axis=0) == box_[:3]).all()
+        assert (inside.max(axis=0) == box_[3:]).all()
+
+
+def test_a_thousand_views_leave_memory_flat(rasteriser):
+    scenes = tessellated(30), as_cloud(room(), spacing=0.1)
+    cameras = [Camera((0.0, 0.0, 1.5), float(yaw)) for yaw in range(100)]
+    for camera in cameras:
+        for scene in scenes:
+            rasteriser.draw(scene, camera, 80, 60)
+    gc.collect()
+    before = resident()
+    for turn in range(10):
+        for camera in cameras:
+            rasteriser.draw(scenes[turn % 2], camera, 80, 60)
+    gc.collect()
+    assert resident() - before < 8 * 2**20
+
+
+def resident():
+    """The memory in bytes that this process holds."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+def test_a_scene_that_is_dropped_frees_its_blocks(rasteriser):
+    scene = tessellated(10)
+    rasteriser.draw(scene, Camera((0.0, 0.0, 1.5)), 8, 8)
+    blocks = weakref.ref(rasteriser._blocks[scene])
+    del scene
+    gc.collect()
+    assert blocks() is None
+
+
+def test_faces_out_of_range_are_an_error_not_a_crash(rasteriser):
+    scene = replace(room(), faces=np.array([[0, 1, 10**6]], np.int32))
+    for renderer in (rasteriser, RayCaster()):
+        with pytest.raises(RenderError, match="vertices"):
+            renderer.draw(scene, Camera((0.0, 0.0, 1.5)), 8, 8)
+
+
+def test_a_scene_of_nothing_is_background(rasteriser):
+    nothing = replace(
+        room(), points=np.empty((0, 3), np.float32), colours=np.empty((0, 3), np.uint8), faces=None
+    )
+    assert np.isinf(rasteriser.draw(nothing, Camera((0.0, 0.0, 1.5)), 8, 8).depth).all()
+    assert len(cloud_blocks(nothing).radii) == 0

@@ -1,0 +1,206 @@
+"""What every renderer promises, asked of each that works on this machine."""
+
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made_rooms import BLUE, GREEN, RED, as_cloud, box, mesh, room, where_is
+
+from render_agent.camera import Camera, MapCamera
+from render_agent.errors import RenderError, SetupError
+from render_agent.render.choose import NAMES, make_renderer
+from render_agent.render.seam import BACKGROUND, NEAR
+
+W, H = 320, 240
+FORWARD = Camera((0.0, 0.0, 1.5))
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def renderer(request):
+    try:
+        made = make_renderer(request.param)
+    except SetupError as error:
+        pytest.skip(str(error))
+    yield made
+    made.close()
+
+
+def shown(frame, colour):
+    """The pixels (n, 2) of exactly this colour."""
+    return where_is(frame.colours, colour, tolerance=0)
+
+
+def test_red_on_the_left_is_drawn_left_and_blue_above_is_drawn_above(renderer):
+    scene = mesh([box((3, 1, 1), (3.4, 1.5, 1.5), RED), box((3, -0.3, 2.4), (3.4, 0.3, 2.6), BLUE)])
+    frame = renderer.draw(scene, FORWARD, W, H)
+    assert shown(frame, RED)[:, 0].max() < W / 2
+    assert shown(frame, BLUE)[:, 1].max() < H / 2
+
+
+def test_a_step_to_the_left_moves_the_box_to_the_right(renderer):
+    scene = mesh([box((3, 0.3, 1), (3.4, 0.8, 1.5), RED)])
+    before = shown(renderer.draw(scene, FORWARD, W, H), RED)[:, 0].mean()
+    stepped = FORWARD.at((0.0, 0.5, 1.5))
+    assert shown(renderer.draw(scene, stepped, W, H), RED)[:, 0].mean() > before + 10
+
+
+@pytest.mark.parametrize("yaw", [0.0, 17.0, -25.0])
+@pytest.mark.parametrize("pitch", [0.0, -20.0])
+def test_projected_corners_bound_the_mask_within_a_pixel(renderer, yaw, pitch):
+    scene = mesh([box((3, -0.4, 1), (3.6, 0.5, 1.6), RED)])
+    camera = Camera((0.0, 0.0, 1.8), yaw, pitch)
+    pixels, _ = camera.project(scene.points, W, H)
+    drawn = renderer.draw(scene, camera, W, H).depth < np.inf
+    rows, columns = np.nonzero(drawn)
+    edges = [columns.min(), rows.min()], [columns.max() + 1, rows.max() + 1]
+    np.testing.assert_allclose(edges[0], pixels.min(axis=0), atol=1)
+    np.testing.assert_allclose(edges[1], pixels.max(axis=0), atol=1)
+
+
+def test_on_the_map_east_is_right_and_north_is_up(renderer):
+    scene = mesh([box((1, 0, 0), (2, 1, 1), RED), box((-2, 1.5, 0), (-1, 2, 1), GREEN)])
+    camera = MapCamera((0.0, 0.0), 2.0, 0.02)
+    frame = renderer.draw(scene, camera, W, H)
+    pixels, _ = camera.project(scene.points, W, H)
+    for colour, corners in ((RED, pixels[:8]), (GREEN, pixels[8:])):
+        seen = shown(frame, colour)
+        np.testing.assert_allclose(seen.min(axis=0) - 0.5, corners.min(axis=0), atol=1)
+        np.testing.assert_allclose(seen.max(axis=0) + 0.5, corners.max(axis=0), atol=1)
+    middle = frame.depth[H // 2 - 25, W // 2 + 75]
+    assert middle == pytest.approx(1.0, rel=1e-3)
+
+
+def test_the_map_cuts_away_what_is_above_it(renderer):
+    scene = mesh(
+        [box((-1, -1, 0), (1, 1, 2.5), RED), box((-0.2, -0.2, 1.9), (0.2, 0.2, 2.4), BLUE)]
+    )
+    frame = renderer.draw(scene, MapCamera((0.0, 0.0), 2.0, 0.02), W, H)
+    inside = frame.depth[H // 2 - 40 : H // 2 + 40, W // 2 - 40 : W // 2 + 40]
+    assert np.isin(np.round(inside.astype(float), 3), [0.1, 2.0]).all()
+    assert frame.depth[H // 2, W // 2] == pytest.approx(0.1, rel=2e-3)
+
+
+def test_depth_is_that_of_the_plane(renderer):
+    floor = mesh([box((-20, -20, -0.1), (20, 20, 0.0), RED), box((4, -9, 0), (4.1, 9, 9), GREEN)])
+    frame = renderer.draw(floor, Camera((0.0, 0.0, 1.5)), W, H)
+    # pyrender's depth is that of a sample up to half a pixel from the centre
+    slack = 0.5 if renderer.name == "pyrender" else 0.0
+    nearest, furthest = (
+        np.minimum(ground(np.arange(H) + 0.5 + shift), 4.0) for shift in (slack, -slack)
+    )
+    assert (nearest * 0.999 <= frame.depth.T).all()
+    assert (furthest * 1.001 >= frame.depth.T).all()
+
+
+def ground(v):
+    """The depth of the floor, 1.5 m below a level camera, in row v; inf above the horizon."""
+    below = v - H / 2
+    return np.where(below > 0, 1.5 * FORWARD.focal(H) / np.where(below > 0, below, 1), np.inf)
+
+
+@pytest.mark.parametrize("colour", [(255, 0, 0), (1, 2, 3), (64, 137, 200), (254, 128, 127)])
+def test_a_face_of_one_colour_has_that_very_colour(renderer, colour):
+    scene = mesh([box((2, -5, -5), (2.1, 5, 5), colour)])
+    frame = renderer.draw(scene, replace(FORWARD, pitch=-13.0, yaw=8.0), W, H)
+    assert (frame.colours == colour).all()
+
+
+def test_colours_are_interpolated_in_perspective(renderer):
+    corners = np.array([[2, 1, 0.5], [6, -2, 0.5], [6, -2, 2.5], [2, 1, 2.5]], np.float32)
+    shades = np.array([[0, 0, 0], [240, 0, 0], [240, 0, 0], [0, 0, 0]], np.uint8)
+    scene = mesh([(corners, shades, np.array([[0, 1, 2], [0, 2, 3]]))])
+    frame = renderer.draw(scene, FORWARD, W, H)
+    seen = frame.depth < np.inf
+    if renderer.name == "pyrender":
+        middle = seen[1:-1, 2:] & seen[1:-1, :-2] & seen[2:, 1:-1] & seen[:-2, 1:-1]
+        seen = np.zeros_like(seen)
+        seen[1:-1, 1:-1] = middle
+    along = (frame.depth[seen] - 2) / 4
+    off = frame.colours[..., 0][seen] - 240 * along
+    assert np.abs(off).max() <= (2 if renderer.name == "pyrender" else 0.6)
+
+
+def test_the_primitive_under_each_pixel(renderer):
+    scene = room(box((2, -0.5, 0), (3, 0.5, 1), RED))
+    frame = renderer.draw(scene, Camera((0.0, 0.0, 1.6), 5.0, -15.0), W, H)
+    if frame.primitive is None:
+        pytest.skip(f"{renderer.name} does not know the primitive")
+    red = (frame.colours == RED).all(axis=2)
+    assert red.any()
+    assert ((frame.primitive >= len(scene.faces) - 12) == red).all()
+    assert ((frame.primitive == -1) == np.isinf(frame.depth)).all()
+
+
+def test_a_floor_that_reaches_behind_the_camera_is_whole(renderer):
+    scene = mesh([box((-50, -50, -0.1), (50, 50, 0.0), RED)])
+    frame = renderer.draw(scene, Camera((0.3, 0.2, 1.6), 30.0, -50.0), W, H)
+    assert (frame.colours == RED).all()
+
+
+def test_nothing_is_drawn_before_the_near_plane(renderer):
+    near, far = NEAR * 0.9, NEAR * 1.1
+    for distance, seen in ((near, False), (far, True)):
+        plate = box((distance, -1, 0), (distance + 1e-4, 1, 3), RED)
+        frame = renderer.draw(mesh([plate]), FORWARD, W, H)
+        assert (frame.depth < np.inf).all() == seen
+        assert (frame.depth < np.inf).any() == seen
+
+
+def test_both_faces_of_a_triangle_are_drawn(renderer):
+    corners = np.array([[2, -1, 1], [2, 1, 1], [2, 0, 2]], np.float32)
+    shades = np.full((3, 3), 90, np.uint8)
+    masks = [
+        renderer.draw(mesh([(corners, shades, np.array([order]))]), FORWARD, W, H).depth < np.inf
+        for order in ([0, 1, 2], [0, 2, 1])
+    ]
+    assert masks[0].any()
+    assert (masks[0] == masks[1]).all()
+
+
+def test_where_nothing_is(renderer):
+    scene = replace(room(), faces=np.empty((0, 3), np.int32))
+    frame = renderer.draw(scene, FORWARD, 7, 5)
+    assert (frame.colours == BACKGROUND).all()
+    assert frame.colours.shape == (5, 7, 3)
+    assert np.isinf(frame.depth).all()
+    away = renderer.draw(mesh([box((-3, 0, 0), (-2, 1, 1), RED)]), FORWARD, W, H)
+    assert (away.colours == BACKGROUND).all()
+
+
+def test_a_picture_without_pixels_is_refused(renderer):
+    with pytest.raises(RenderError, match="0x10"):
+        renderer.draw(room(), FORWARD, 0, 10)
+
+
+def test_the_types_of_a_frame(renderer):
+    frame = renderer.draw(room(), FORWARD, W, H)
+    assert (frame.colours.dtype, frame.colours.shape) == (np.uint8, (H, W, 3))
+    assert (frame.depth.dtype, frame.depth.shape) == (np.float32, (H, W))
+    if frame.primitive is not None:
+        assert (frame.primitive.dtype, frame.primitive.shape) == (np.int32, (H, W))
+
+
+def test_pictures_do_not_depend_on_what_was_drawn_before_or_on_the_thread(renderer):
+    first, second = room(box((2, -0.5, 0), (3, 0.5, 1), RED)), room()
+    before = renderer.draw(first, FORWARD, W, H)
+    renderer.draw(second, MapCamera((0.0, 0.0), 2.0, 0.02), H, W)
+    frames = []
+    thread = threading.Thread(target=lambda: frames.append(renderer.draw(first, FORWARD, W, H)))
+    thread.start()
+    thread.join()
+    assert (frames[0].colours == before.colours).all()
+    assert (frames[0].depth == before.depth).all()
+
+
+def test_a_cloud_is_drawn_where_its_room_is(renderer):
+    scene = room(box((2, -0.5, 0), (3, 0.5, 1.2), RED))
+    cloud = as_cloud(scene)
+    camera = Camera((0.0, 0.0, 1.6), 5.0, -10.0)
+    if renderer.name == "raycast":
+        with pytest.raises(RenderError, match="point cloud"):
+            renderer.draw(cloud, camera, W, H)
+        return
+    solid, dots = renderer.draw(scene, camera, W, H), renderer.draw(cloud, camera, W, H)
+    same = np.abs(solid.colours.astype(int) - dots.colours).max(axis=2) <= 60
+    assert same.mean() > 0.95
