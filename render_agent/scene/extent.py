@@ -28,8 +28,10 @@ CELL = 0.05
 BIN = 0.1
 GAP = 1.0
 LEAST_AREA = 0.02
+LEAST_SHARE = 0.03
 """A room goes on for as long as there are LEAST_AREA square metres in a slice of BIN metres, and no
-GAP metres without; what lies behind such a gap is not the room."""
+GAP metres without; what lies behind such a gap and has less than LEAST_SHARE of the surface is not
+the room."""
 
 LEVEL = 0.02
 """Metres: the height of the slices in which floors and ceilings are looked for."""
@@ -124,7 +126,7 @@ def _bounds(scan: Scan, pieces: _Pieces) -> NDArray[np.float64]:
 def _run(
     heights: NDArray[np.float32], areas: NDArray[np.float32], least: float
 ) -> tuple[float, float]:
-    """Return where the surface around the median begins and ends along an axis, in metres."""
+    """Return where the surface that is no outlier begins and ends along an axis, in metres."""
     if not len(heights):
         return -np.inf, np.inf
     order = np.argsort(heights)
@@ -133,12 +135,14 @@ def _run(
     slices = np.floor((along - middle) / BIN).astype(np.int64)
     names, first = np.unique(slices, return_index=True)
     amounts = np.diff(np.append(np.concatenate([[0.0], mass])[first], mass[-1]))
-    dense = names[(amounts >= least) | (names == 0)]
-    jumps = np.flatnonzero(np.diff(dense) * BIN > GAP)
-    home = int(np.searchsorted(dense, 0))
-    before, after = jumps[jumps < home], jumps[jumps >= home]
-    low = dense[before[-1] + 1] if len(before) else dense[0]
-    high = dense[after[0]] if len(after) else dense[-1]
+    dense = (amounts >= least) | (names == 0)
+    names, amounts = names[dense], amounts[dense]
+    begins = np.append(0, np.flatnonzero(np.diff(names) * BIN > GAP) + 1)
+    ends = np.append(begins[1:], len(names))
+    shares = np.add.reduceat(amounts, begins)
+    kept = shares >= LEAST_SHARE * amounts.sum()
+    kept |= (names[begins] <= 0) & (names[ends - 1] >= 0)
+    low, high = names[begins[kept][0]], names[ends[kept][-1] - 1]
     return float(middle + low * BIN), float(middle + (high + 1) * BIN)
 
 
