@@ -101,7 +101,7 @@ class Looker:
     def close(self) -> None:
         """Give the renderer back."""
         if self._viewer is not None:
-            self._viewer.renderer.close()
+            self._viewer.close()
 
     def opening_kinds(self) -> tuple[str, ...]:
         """The kinds of view that turn 0 shows: the map and the first view, where they are allowed."""

@@ -8,15 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from render_agent.action import KINDS
 from render_agent.camera import Camera, MapCamera, vertical_from_horizontal
 from render_agent.errors import RenderError
-from render_agent.render.around import camera_ahead, draw_around
+from render_agent.render.around import draw_around
 from render_agent.render.seam import Renderer
 from render_agent.render.top import TopView
 from render_agent.scene.model import Scene
-
-KINDS = ("ego", "top", "around")
-"""The kinds of view that can be asked for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,12 +58,6 @@ class Viewer:
         if kind == "around":
             return self.around(scene, camera)
         raise RenderError(f'there is no view "{kind}": ask for one of {", ".join(KINDS)}')
-
-    def camera_of(self, kind: str, scene: Scene, camera: Camera) -> Camera | MapCamera:
-        """Return the camera that `draw` would give with the picture, without drawing."""
-        if kind == "top":
-            return self._top.camera_of(scene, camera)
-        return camera_ahead(camera, self.size) if kind == "around" else camera
 
     def close(self) -> None:
         """Give back what the renderer holds."""
