@@ -6,8 +6,9 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
+from render_agent.answer import MOST_OPTIONS, letters
 from render_agent.config import RunConfig
-from render_agent.errors import QuestionsError, SetupError
+from render_agent.errors import QuestionsError, SetupError, UsageError
 from render_agent.questions.rooms import bundled, load_beside
 from render_agent.questions.vsibench import load_vsibench, with_scans
 from render_agent.state import Question
@@ -20,8 +21,7 @@ def choose_questions(config: RunConfig) -> list[Question]:
     questions = _narrowed(_benchmark(config), config)
     if not questions:
         raise QuestionsError(
-            "no question is left after --type, --scene and --id: widen them (question types are"
-            " spelled as in the benchmark, such as object_counting)"
+            "no question is left after --type, --scene and --id together: leave one of them out"
         )
     if config.shuffle:
         random.Random(config.seed).shuffle(questions)
@@ -50,17 +50,29 @@ def single_question(config: RunConfig) -> Question:
 
 
 def lettered(options: Sequence[str]) -> tuple[str, ...]:
-    """Return choices with their letters; those that carry one already are left as they are."""
-    if all(option[:2] == f"{chr(ord('A') + place)}." for place, option in enumerate(options)):
+    """Return choices with their letters; where all carry one already they are left as they are.
+
+    UsageError where one is empty, or there are more of them than letters.
+    """
+    if not all(option.strip() for option in options):
+        raise UsageError("an --option is empty: give each choice its text")
+    if len(options) > MOST_OPTIONS:
+        raise UsageError(f"{len(options)} choices are too many: give at most {MOST_OPTIONS}")
+    texts = letters(options)
+    if list(texts.values()) != [option.strip() for option in options]:
         return tuple(options)
-    return tuple(f"{chr(ord('A') + place)}. {option}" for place, option in enumerate(options))
+    return tuple(f"{letter}. {text}" for letter, text in texts.items())
 
 
 def _benchmark(config: RunConfig) -> list[Question]:
-    if config.benchmark == "rooms":
-        return bundled()
     if config.benchmark == "vsibench":
         return load_vsibench(config.questions)
+    if config.questions is not None:
+        raise UsageError(
+            "--questions is the file of VSI-Bench's questions: give another file as --benchmark FILE"
+        )
+    if config.benchmark == "rooms":
+        return bundled()
     path = Path(config.benchmark)
     if not path.is_file():
         raise SetupError(
@@ -79,6 +91,15 @@ def _roots(config: RunConfig) -> dict[str, str]:
 
 
 def _narrowed(questions: Sequence[Question], config: RunConfig) -> list[Question]:
+    """Return the questions that --type, --scene and --id leave. QuestionsError where one names none."""
+    for name in ("type", "scene", "id"):
+        known = {getattr(question, name) for question in questions}
+        for value in getattr(config, name):
+            if value not in known:
+                spelled = f" (there are {', '.join(sorted(known))})" if len(known) < 20 else ""
+                raise QuestionsError(
+                    f"no question has the {name} {value!r}{spelled}: mend --{name}"
+                )
     return [
         question
         for question in questions

@@ -39,7 +39,9 @@ def load_vsibench(questions: str | None) -> list[Question]:
     if questions is not None:
         path = Path(questions)
         if not path.is_file():
-            raise SetupError(f"there is no file of questions at {path}: --questions wants VSI-Bench's")
+            raise SetupError(
+                f"there is no file of questions at {path}: --questions wants VSI-Bench's"
+            )
         return load_rows(path, "vsibench")
     for place in PLACES:
         if Path(place).is_file():
@@ -53,8 +55,12 @@ def load_vsibench(questions: str | None) -> list[Question]:
 def with_scans(questions: Sequence[Question], roots: Mapping[str, str]) -> list[Question]:
     """Return the questions with the scans of their scenes, None where one was not found.
 
-    roots: the folder of each data set. SetupError where no scan at all was found.
+    roots: the folder of each data set. SetupError where one is no folder, or no scan at all was
+    found.
     """
+    for name, root in roots.items():
+        if not Path(root).is_dir():
+            raise SetupError(f"--{name} {root} is no folder: give the one that holds the data set")
     scenes = {(question.dataset, question.scene) for question in questions}
     scans = {scene: find_scan(*scene, roots) for scene in scenes}
     if questions and not any(scans.values()):
