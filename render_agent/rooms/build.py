@@ -14,7 +14,7 @@ from render_agent.rooms.plan import Plan, flat, l_shaped, single
 from render_agent.rooms.shapes import Mesh, merged
 from render_agent.rooms.structure import shell
 
-SPACING = 0.06
+SPACING = 0.07
 """Metres between the vertices of a floor; those of furniture lie closer together."""
 
 KINDS = (
@@ -49,7 +49,7 @@ def build_home(seed: int, number: int, spacing: float = SPACING) -> Home:
     for attempt in range(60):
         rng = np.random.default_rng((seed, number, attempt))
         plan = _plan(rng, kind)
-        placer = Placer(plan, rng, 1.1 * spacing)
+        placer = Placer(plan, rng, spacing)
         try:
             furnish(placer)
         except Unfurnishable:

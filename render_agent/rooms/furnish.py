@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from render_agent.rooms.fixtures import fit_openings
-from render_agent.rooms.furniture.piece import WOODS
 from render_agent.rooms.item import Item
 from render_agent.rooms.placing import Placer
 from render_agent.rooms.plan import Room
@@ -20,6 +19,10 @@ def furnish(placer: Placer) -> None:
         _PURPOSES[room.purpose](placer, number)
     for number, room in enumerate(placer.plan.rooms):
         _lights(placer, number, room)
+
+
+def _one_of(placer: Placer, *kinds: str) -> str:
+    return kinds[int(placer.rng.integers(len(kinds)))]
 
 
 def _maybe(placer: Placer, share: float) -> bool:
@@ -56,10 +59,10 @@ def _living_room(placer: Placer, number: int) -> None:
         placer.before("rug", sofa, (0.1, 0.25, 0.05), towards=False)
     table = placer.before("coffee table", sofa, (0.36, 0.32), towards=True)
     if table and _maybe(placer, 0.4):
-        placer.on(placer.rng.choice(["laptop", "kettle", "plant"]), table)
+        placer.on(_one_of(placer, "laptop", "plant", "table lamp"), table)
     for _ in range(int(placer.rng.integers(1, 4))):
         placer.on("pillow", sofa, (-0.9, 0.9), (-0.5, 0.0))
-    placer.beside(placer.rng.choice(["floor lamp", "side table", "plant"]), sofa)
+    placer.beside(_one_of(placer, "floor lamp", "side table", "plant"), sofa)
     if _maybe(placer, 0.45):
         _armchair(placer, number, stand)
     for kind in ("bookshelf", "cabinet"):
@@ -68,7 +71,7 @@ def _living_room(placer: Placer, number: int) -> None:
     if placer.plan.rooms[number].area > 17 or _maybe(placer, 0.4):
         _dining(placer, number)
     if _maybe(placer, 0.3):
-        placer.wall(placer.rng.choice(["piano", "fireplace"]), number)
+        placer.wall(_one_of(placer, "piano", "fireplace"), number)
     extras = ["plant", "trash bin", "floor lamp", "stool", "guitar", "backpack", "fan", "basket"]
     _scatter(placer, number, extras, 3)
     _top_up(placer, number)
@@ -95,27 +98,24 @@ def _armchair(placer: Placer, number: int, stand: Item) -> None:
     placer.corner("armchair", number) or placer.wall("armchair", number)
 
 
-def _dining(placer: Placer, number: int, essential: bool = False) -> None:
+def _dining(placer: Placer, number: int) -> None:
     """A table with its chairs, all of one wood."""
     room = placer.plan.rooms[number]
     x, y, a, b = room.box
-    table = None
+    piece, table = placer.make("dining table"), None
     for _ in range(30):
         where = np.array(
             [placer.rng.uniform(x + 0.9, a - 0.9), placer.rng.uniform(y + 0.9, b - 0.9)]
         )
         turn = float(placer.rng.choice([0.0, 90.0]))
-        table = placer.put(placer.make("dining table"), where, turn, number)
+        table = placer.put(piece, where, turn, number)
         if table:
             break
     if table is None:
         table = placer.wall("dining table", number)
-    if essential:
-        placer.surely(table)
     if table is None:
         return
-    colour = WOODS[int(placer.rng.integers(len(WOODS)))]
-    placer.around("chair", table, int(placer.rng.integers(2, 6)), colour=colour)
+    placer.around("chair", table, int(placer.rng.integers(2, 6)))
     if _maybe(placer, 0.3):
         placer.on("laptop", table)
 

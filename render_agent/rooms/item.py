@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -30,7 +31,7 @@ class Item:
         """What people call it."""
         return self.built.label
 
-    @property
+    @cached_property
     def box(self) -> OrientedBox:
         """The tight box around it along its own axes."""
         low, high = self.built.mesh.bounds

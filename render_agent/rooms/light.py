@@ -32,7 +32,7 @@ class Light:
 def lit(mesh: Mesh, lights: list[Light], rng: np.random.Generator) -> Mesh:
     """Return the mesh with its colours multiplied by the light that falls on every vertex."""
     normals = mesh.normals
-    space = _Space(mesh)
+    space = Space(mesh)
     start = mesh.points + 1.3 * VOXEL * normals
     sky = _openness(space, start, normals)
     received = 0.34 + 0.34 * sky[:, None] * np.ones(3)
@@ -47,7 +47,7 @@ def lit(mesh: Mesh, lights: list[Light], rng: np.random.Generator) -> Mesh:
     return Mesh(mesh.points, np.clip(colours, 0.0, 1.0), mesh.faces)
 
 
-class _Space:
+class Space:
     """Which voxels hold surface."""
 
     def __init__(self, mesh: Mesh) -> None:
@@ -67,6 +67,19 @@ class _Space:
         found = np.zeros(len(points), bool)
         found[inside] = self.full[tuple(cells[inside].T)]
         return found
+
+    def open_way(self, start: Array, way: Array, far: Array) -> NDArray[np.bool_]:
+        """Return whether nothing stands in the way from each point.
+
+        start: (n, 3) metres; way: (n, 3) unit vectors; far: (n,) metres. The last two voxels before
+        the end do not count, since the end itself may be a surface.
+        """
+        free = np.ones(len(start), bool)
+        reach = 1.2 * VOXEL
+        while len(going := np.flatnonzero(free & (reach < far - 2.5 * VOXEL))):
+            free[going[self.blocked(start[going] + reach * way[going])]] = False
+            reach += 1.2 * VOXEL
+        return free
 
 
 def _samples(mesh: Mesh) -> Array:
@@ -93,7 +106,7 @@ def _directions() -> Array:
     return np.stack([flat * np.cos(around), flat * np.sin(around), z], 1)
 
 
-def _openness(space: _Space, start: Array, normals: Array) -> Array:
+def _openness(space: Space, start: Array, normals: Array) -> Array:
     """Return how much of the half space before every point is free for a metre, (n,) in 0 … 1."""
     total, weight = np.zeros(len(start)), np.zeros(len(start))
     for direction in _directions():
@@ -111,7 +124,7 @@ def _openness(space: _Space, start: Array, normals: Array) -> Array:
     return np.divide(total, weight, out=np.zeros_like(total), where=weight > 0)
 
 
-def _from(light: Light, space: _Space, start: Array, normals: Array) -> Array:
+def _from(light: Light, space: Space, start: Array, normals: Array) -> Array:
     """Return what reaches every point from one light, (n,)."""
     facing = light.facing / np.linalg.norm(light.facing)
     received = np.zeros(len(start))
@@ -122,14 +135,7 @@ def _from(light: Light, space: _Space, start: Array, normals: Array) -> Array:
         falls = (normals * way).sum(1).clip(0) * (0.35 - 0.65 * (way @ facing)).clip(0.05)
         strength = falls * light.power / (1.2 + far**2) / len(light.spots)
         index = np.flatnonzero((strength > 0.004) & (far < 9))
-        free = np.ones(len(index), bool)
-        for step in range(1, int(9 / (1.2 * VOXEL))):
-            reach = step * 1.2 * VOXEL
-            going = np.flatnonzero(free & (reach < far[index] - 2.5 * VOXEL))
-            if not len(going):
-                break
-            points = start[index[going]] + reach * way[index[going]]
-            free[going[space.blocked(points)]] = False
+        free = space.open_way(start[index], way[index], far[index])
         received[index] += strength[index] * free
     return received
 

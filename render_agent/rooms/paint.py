@@ -99,6 +99,16 @@ def planks(colour: Sequence[float], width: float, length: float, along: int, see
     return paint
 
 
+JOINT = 0.024
+"""Width of a joint between tiles, metres."""
+
+
+def joints(low: float, high: float, size: float) -> list[float]:
+    """Return the coordinates at which a tiled surface needs vertices, metres."""
+    edges = np.arange(math.floor(low / size), math.ceil(high / size) + 1) * size
+    return sorted(float(edge + off) for edge in edges for off in (-JOINT / 2, 0.0, JOINT / 2))
+
+
 def tiles(
     colour: Sequence[float],
     other: Sequence[float],
@@ -106,17 +116,20 @@ def tiles(
     axes: tuple[int, int],
     seed: int,
 ) -> Paint:
-    """Square tiles, `size` metres wide, of two colours in turn, with darker joints between them."""
+    """Square tiles, `size` metres wide, of two colours in turn, with darker joints between them.
+
+    Joints are as wide as JOINT: surfaces need vertices there (`joints`).
+    """
 
     def paint(points: Array) -> Array:
         place = points[:, axes] / size
         cell = np.floor(place).astype(np.int64)
         odd = (cell.sum(1) % 2).astype(float)[:, None]
         tone = 0.94 + 0.1 * hashed(cell, seed)
-        inside = np.abs(place - cell - 0.5).max(1)
-        joint = np.clip((inside - 0.43) / 0.05, 0, 1)
+        off_joint = (0.5 - np.abs(place - cell - 0.5)).min(1) * size
+        joint = (off_joint < JOINT / 4).astype(float)
         colours = np.asarray(colour, float) * (1 - odd) + np.asarray(other, float) * odd
-        painted: Array = colours * (tone * (1 - 0.22 * joint))[:, None]
+        painted: Array = colours * (tone * (1 - 0.3 * joint))[:, None]
         return painted
 
     return paint

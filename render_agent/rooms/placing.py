@@ -15,7 +15,7 @@ from render_agent.rooms.item import Item
 from render_agent.rooms.plan import Opening, Plan, Side
 from render_agent.rooms.shapes import Array
 from render_agent.rooms.structure import SKIRTING
-from render_agent.rooms.walkway import HEAD, Walkway
+from render_agent.rooms.walkway import Walkway, stands_in_the_way
 
 GAP = SKIRTING + 0.008
 """Between the back of a piece and its wall, metres."""
@@ -39,12 +39,13 @@ class Placer:
         self.rng = rng
         self.step = step
         self.items: list[Item] = []
-        self.walkway = Walkway(plan)
+        self.walkway = Walkway(plan.rooms, plan.ways)
         self.keep_clear = [_kept_clear(opening) for opening in plan.openings]
 
-    def make(self, kind: str, **given: object) -> Built:
-        """Build a piece."""
-        return built(kind, self.rng, self.step, **given)
+    def make(self, kind: str, twin: int | None = None, **given: object) -> Built:
+        """Build a piece; those with the same number `twin` are alike."""
+        rng = self.rng if twin is None else np.random.default_rng(twin)
+        return built(kind, rng, self.step, **given)
 
     def put(
         self,
@@ -70,7 +71,7 @@ class Placer:
             for other in self._near(item)
         ):
             return None
-        if low < HEAD and support is None and piece.kind not in ("rug", "curtain"):
+        if stands_in_the_way(item.box, piece.kind, support is not None):
             free = self.walkway.without(item.box)
             if not self.walkway.passable(free):
                 return None
@@ -171,8 +172,9 @@ class Placer:
                 return placed
         return None
 
-    def around(self, kind: str, table: Item, count: int, **given: object) -> list[Item]:
-        """Put chairs along the sides of a table, facing it, each a little askew."""
+    def around(self, kind: str, table: Item, count: int) -> list[Item]:
+        """Put chairs of one set along the sides of a table, facing it, each a little askew."""
+        piece = self.make(kind, twin=int(self.rng.integers(1 << 30)))
         width, depth = table.size[:2]
         seats = [
             (x * width, side)
@@ -187,15 +189,12 @@ class Placer:
         for place, shift, side in order:
             if len(placed) == count:
                 break
-            chair = self._seat(kind, table, place, shift, side, given)
+            chair = self._seat(piece, table, place, shift, side)
             if chair:
                 placed.append(chair)
         return placed
 
-    def _seat(
-        self, kind: str, table: Item, place: str, shift: float, side: int, given: dict[str, object]
-    ) -> Item | None:
-        piece = self.make(kind, **given)
+    def _seat(self, piece: Built, table: Item, place: str, shift: float, side: int) -> Item | None:
         half = (piece.mesh.bounds[1] - piece.mesh.bounds[0])[1] / 2
         for gap in (0.07, 0.12):
             askew = float(self.rng.uniform(-7, 7))

@@ -154,6 +154,12 @@ class Plan:
         return sum(room.area for room in self.rooms)
 
     @property
+    def ways(self) -> list[Box2]:
+        """The floor in the doors and passages between rooms."""
+        inner = [opening for opening in self.openings if opening.other is not None]
+        return [opening.area(0.01, opening.depth + 0.01) for opening in inner]
+
+    @property
     def sides(self) -> list[Side]:
         """Every wall of every room."""
         return [side for number, room in enumerate(self.rooms) for side in room.sides(number)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -29,7 +30,7 @@ class Mesh:
     colours: Array
     faces: Faces
 
-    @property
+    @cached_property
     def bounds(self) -> Array:
         """The lowest and the highest corner, (2, 3) metres."""
         return np.stack([self.points.min(0), self.points.max(0)])

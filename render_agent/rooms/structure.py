@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from render_agent.rooms.paint import carpet, plain, planks, plaster, tiles
+from render_agent.rooms.paint import carpet, joints, plain, planks, plaster, tiles
 from render_agent.rooms.plan import OUTER, WALL, Opening, Plan, Room, Side
 from render_agent.rooms.shapes import Array, Mesh, Paint, box, grid, marks, panel
 
@@ -19,7 +21,17 @@ WALLS = (
 BOARDS = ((0.74, 0.56, 0.37), (0.56, 0.38, 0.24), (0.82, 0.7, 0.53), (0.62, 0.5, 0.4))
 TILES = ((0.86, 0.85, 0.82), (0.72, 0.7, 0.66), (0.64, 0.67, 0.7), (0.8, 0.72, 0.6))
 CARPETS = ((0.55, 0.53, 0.5), (0.48, 0.52, 0.58), (0.62, 0.56, 0.47))
+TILED, WALL_TILE = 1.5, 0.3
+"""How high bathrooms are tiled, and with what size, metres."""
 WET = ("bathroom", "kitchen")
+
+
+@dataclass(frozen=True)
+class Finish:
+    """How a surface is finished: its paint, and the size of its tiles in metres, 0 without any."""
+
+    paint: Paint
+    tile: float = 0.0
 
 
 def shell(plan: Plan, rng: np.random.Generator, step: float) -> list[Mesh]:
@@ -31,14 +43,16 @@ def shell(plan: Plan, rng: np.random.Generator, step: float) -> list[Mesh]:
     parts: list[Mesh] = []
     wood = _boards(rng)
     for number, room in enumerate(plan.rooms):
-        floor = _floor_paint(room, wood, rng)
+        floor = _floor_finish(room, wood, rng)
         wall = plaster(WALLS[int(rng.integers(len(WALLS)))], int(rng.integers(1 << 30)))
         parts.append(_level(room, 0.0, step, floor, up=True))
         parts.append(
-            _level(room, plan.height, 2.2 * step, plaster((0.95, 0.95, 0.94), number), up=False)
+            _level(
+                room, plan.height, 2.2 * step, Finish(plaster((0.95, 0.95, 0.94), number)), up=False
+            )
         )
         for side in room.sides(number):
-            parts.extend(_wall(plan, side, 1.5 * step, _wall_paint(room, side, wall, rng)))
+            parts.extend(_wall(plan, side, 1.5 * step, _wall_finish(room, side, wall)))
     trim = plain((0.94, 0.93, 0.91), 0.02, 5)
     for opening in plan.openings:
         parts.extend(_reveal(opening, step, trim, wood))
@@ -56,35 +70,36 @@ def _boards(rng: np.random.Generator) -> Paint:
     return planks(colour, width, 1.3, along, seed)
 
 
-def _floor_paint(room: Room, wood: Paint, rng: np.random.Generator) -> Paint:
+def _floor_finish(room: Room, wood: Paint, rng: np.random.Generator) -> Finish:
     seed = int(rng.integers(1 << 30))
     if room.purpose in WET:
         colour = np.array(TILES[int(rng.integers(len(TILES)))])
         other = colour * (0.72 if rng.random() < 0.4 else 1.0)
-        return tiles(colour, other, float(rng.uniform(0.3, 0.45)), (0, 1), seed)
+        size = round(float(rng.uniform(0.32, 0.46)), 2)
+        return Finish(tiles(colour, other, size, (0, 1), seed), size)
     if room.purpose in ("bedroom", "office") and rng.random() < 0.35:
-        return carpet(CARPETS[int(rng.integers(len(CARPETS)))], seed)
-    return wood
+        return Finish(carpet(CARPETS[int(rng.integers(len(CARPETS)))], seed))
+    return Finish(wood)
 
 
-def _wall_paint(room: Room, side: Side, wall: Paint, rng: np.random.Generator) -> Paint:
-    """Tiles up to 1.5 m in bathrooms, paint elsewhere."""
+def _wall_finish(room: Room, side: Side, wall: Paint) -> Finish:
+    """Tiles up to TILED in bathrooms, paint elsewhere."""
     if room.purpose != "bathroom":
-        return wall
+        return Finish(wall)
     colour = np.array([0.82, 0.87, 0.9])
-    tiled = tiles(colour, colour, 0.25, (0 if abs(side.along[0]) > 0.5 else 1, 2), 3)
+    tiled = tiles(colour, colour, WALL_TILE, (0 if abs(side.along[0]) > 0.5 else 1, 2), 3)
 
     def paint(points: Array) -> Array:
-        return np.where(points[:, 2:] < 1.51, tiled(points), wall(points))
+        return np.where(points[:, 2:] < TILED + 0.001, tiled(points), wall(points))
 
-    return paint
+    return Finish(paint, WALL_TILE)
 
 
-def _level(room: Room, height: float, step: float, paint: Paint, up: bool) -> Mesh:
+def _level(room: Room, height: float, step: float, finish: Finish, up: bool) -> Mesh:
     """A floor (seen from above) or a ceiling (seen from below)."""
     x, y, a, b = room.box
-    xs = marks(x, a, step, *room.corners[:, 0])
-    ys = marks(y, b, step, *room.corners[:, 1])
+    xs = marks(x, a, step, *room.corners[:, 0], *_joints(finish, x, a))
+    ys = marks(y, b, step, *room.corners[:, 1], *_joints(finish, y, b))
     if not up:
         xs = xs[::-1]
     across, along = np.meshgrid(xs, ys)
@@ -92,14 +107,21 @@ def _level(room: Room, height: float, step: float, paint: Paint, up: bool) -> Me
         [(across[1:, 1:] + across[:-1, :-1]) / 2, (along[1:, 1:] + along[:-1, :-1]) / 2], -1
     )
     keep = room.holds(middle.reshape(-1, 2)).reshape(middle.shape[:2])
-    return grid(np.stack([across, along, np.full_like(across, height)], -1), paint, keep)
+    return grid(np.stack([across, along, np.full_like(across, height)], -1), finish.paint, keep)
 
 
-def _wall(plan: Plan, side: Side, step: float, paint: Paint) -> list[Mesh]:
+def _joints(finish: Finish, low: float, high: float) -> list[float]:
+    return joints(low, high, finish.tile) if finish.tile else []
+
+
+def _wall(plan: Plan, side: Side, step: float, finish: Finish) -> list[Mesh]:
     """A wall as its room sees it, with its holes, and a skirting board."""
     holes = holes_in(plan, side)
-    us = marks(0, side.length, step, *(u for hole in holes for u in hole[:2]))
-    vs = marks(0, plan.height, step, *(v for hole in holes for v in hole[2:]))
+    first, last = sorted(float(point @ np.abs(side.along)) for point in (side.start, side.end))
+    across = [abs(x - float(side.start @ np.abs(side.along))) for x in _joints(finish, first, last)]
+    upward = _joints(finish, 0.0, TILED)
+    us = marks(0, side.length, step, *(u for hole in holes for u in hole[:2]), *across)
+    vs = marks(0, plan.height, step, *(v for hole in holes for v in hole[2:]), *upward)
     points = np.empty((len(vs), len(us), 3))
     points[..., :2] = (side.start + us[:, None] * side.along)[None]
     points[..., 2] = vs[:, None]
@@ -108,7 +130,7 @@ def _wall(plan: Plan, side: Side, step: float, paint: Paint) -> list[Mesh]:
     for low, high, bottom, top in holes:
         keep &= ~((u > low) & (u < high) & ((v > bottom) & (v < top))[:, None])
     # seen from inside, the way from start to end of a side runs from right to left
-    parts = [grid(points[:, ::-1], paint, keep[:, ::-1])]
+    parts = [grid(points[:, ::-1], finish.paint, keep[:, ::-1])]
     gaps = sorted((low, high) for low, high, bottom, _ in holes if bottom < 0.05)
     start = 0.0
     for low, high in [*gaps, (side.length, side.length)]:

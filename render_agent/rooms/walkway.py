@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.rooms.boxes import OrientedBox
-from render_agent.rooms.plan import Plan
+from render_agent.rooms.plan import Box2, Room
 from render_agent.rooms.shapes import Array
 
 CELL = 0.05
@@ -24,29 +26,28 @@ Mask = NDArray[np.bool_]
 class Walkway:
     """Cells of free floor, kept at two clearances while things are put down."""
 
-    def __init__(self, plan: Plan) -> None:
-        corners = plan.outline
+    def __init__(self, rooms: Sequence[Room], ways: Sequence[Box2]) -> None:
+        """Start with empty rooms and the floor in the doors between them (x low, y low, x high, y high)."""
+        corners = np.concatenate([room.corners for room in rooms])
         low, high = corners.min(0) - 0.1, corners.max(0) + 0.1
         shape = np.ceil((high - low) / CELL).astype(int)
         rows, columns = np.mgrid[0 : shape[0], 0 : shape[1]]
         self.centres: Array = low + (np.stack([rows, columns], -1) + 0.5) * CELL
-        floor = self._floor(plan)
-        self.rooms = [room.holds(self._flat).reshape(floor.shape) for room in plan.rooms]
+        floor = self._floor(rooms, ways)
+        self.rooms = [room.holds(self._flat).reshape(floor.shape) for room in rooms]
         self.free = {margin: _eroded(floor, margin) for margin in (CLEARANCE, COMFORT)}
 
     @property
     def _flat(self) -> Array:
         return self.centres.reshape(-1, 2)
 
-    def _floor(self, plan: Plan) -> Mask:
+    def _floor(self, rooms: Sequence[Room], ways: Sequence[Box2]) -> Mask:
         inside = np.zeros(len(self._flat), bool)
-        for room in plan.rooms:
+        for room in rooms:
             inside |= room.holds(self._flat)
-        for opening in plan.openings:
-            if opening.other is not None:
-                a, b, c, d = opening.area(0.01, opening.depth + 0.01)
-                x, y = self._flat.T
-                inside |= (x > a) & (x < c) & (y > b) & (y < d)
+        x, y = self._flat.T
+        for a, b, c, d in ways:
+            inside |= (x > a) & (x < c) & (y > b) & (y < d)
         return inside.reshape(self.centres.shape[:2])
 
     def without(self, box: OrientedBox) -> dict[float, Mask]:
@@ -69,6 +70,11 @@ def footprint_distance(box: OrientedBox, points: Array) -> Array:
     offset = (points - box.centre[:2]) @ box.axes[:2, :2].T
     beyond = np.maximum(np.abs(offset) - box.size[:2] / 2, 0)
     return np.hypot(beyond[:, 0], beyond[:, 1])
+
+
+def stands_in_the_way(box: OrientedBox, kind: str, supported: bool) -> bool:
+    """Return whether something keeps people from walking through its footprint."""
+    return box.bounds[0, 2] < HEAD and not supported and kind not in ("rug", "curtain")
 
 
 def pieces(free: Mask) -> int:

@@ -240,5 +240,5 @@ def window(piece: Piece, width: float = 1.2, height: float = 1.2) -> None:
         low = points[:, 2] < height * (0.38 + 0.06 * np.sin(points[:, 0] * 5 + seed % 7))
         return np.where(low[:, None], view(points) * (0.45 + 0.6 * trees(points)), view(points))
 
-    piece.add(box((-x + bar, -0.008, bar), (x - bar, 0.008, height - bar), 0.06, paint))
+    piece.add(box((-x + bar, -0.008, bar), (x - bar, 0.008, height - bar), 0.09, paint, 9))
     piece.centred((bar / 2 + 0.02, -0.045, height * 0.5), (0.025, 0.03, 0.1), plain(CHROME))

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 
 from render_agent.rooms.furniture.piece import BLACK, CLOTHS, METALS, Piece
-from render_agent.rooms.paint import Colour, cloth, plain
+from render_agent.rooms.paint import cloth, plain
 from render_agent.rooms.shapes import Paint
 
 
-def chair(piece: Piece, colour: Colour | None = None) -> None:
+def chair(piece: Piece) -> None:
     """A kitchen chair: four legs, a seat, a back of slats or a board."""
     width, depth = piece.between(0.4, 0.47), piece.between(0.4, 0.46)
     seat, high = piece.between(0.44, 0.47), piece.between(0.82, 0.98)
-    frame = piece.timber(2, colour)
+    frame = piece.timber(2)
     piece.legs(width, depth, seat - 0.03, 0.04, frame)
     piece.box((-width / 2, -depth / 2, seat - 0.03), (width / 2, depth / 2, seat), frame)
     if piece.chance(0.5):
@@ -72,7 +72,6 @@ def stool(piece: Piece) -> None:
     for x, y in ((1, 0), (0, 1), (-1, 0), (0, -1)):
         start, end = (rung * (x - y), rung * (y + x), 0.2), (rung * (x + y), rung * (y - x), 0.2)
         piece.rod(start, end, 0.01, frame)
-    piece.top = None
 
 
 def sofa(piece: Piece) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from render_agent.rooms.furniture.piece import CLOTHS, METALS, Piece
 from render_agent.rooms.paint import cloth, plain
 from render_agent.rooms.shapes import Paint
@@ -142,7 +144,8 @@ def _books(piece: Piece, left: float, right: float, front: float, low: float, ro
             place += piece.between(0.04, 0.12)
         if place + thick > right - 0.005:
             break
-        colour = tuple(piece.rng.uniform(0.12, 0.85, 3))
+        grey, tint = piece.rng.uniform(0.15, 0.75), piece.rng.uniform(-0.22, 0.22, 3)
+        colour = tuple(np.clip(grey + tint, 0.06, 0.9))
         back = front + piece.between(0.02, 0.05)
         piece.box(
             (place, back, low),
