@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 from render_agent.camera import Camera, FloatArray, MapCamera
 from render_agent.errors import RenderError
 from render_agent.render.faces import sound_faces
-from render_agent.render.projection import Projection, focal_scale, projection
+from render_agent.render.projection import (
+    Projection,
+    corners_of,
+    focal_scale,
+    furthest,
+    projection,
+)
 from render_agent.render.seam import BACKGROUND, Frame
 from render_agent.scene.model import Scene
 
@@ -52,11 +58,16 @@ void main() {
 
 @dataclass(frozen=True, eq=False)
 class _Uploaded:
-    """A scene on the graphics card: what to draw, and the scene's index of each primitive."""
+    """A scene on the graphics card.
+
+    corners: (8, 3) metres, of its bounding box. order: (n,) the scene's index of each primitive,
+    None where it is the primitive's own.
+    """
 
     array: Any
     buffers: tuple[Any, ...]
     mode: int
+    corners: FloatArray
     order: NDArray[np.int32] | None
 
 
@@ -128,7 +139,7 @@ class ModernGL:
             uploaded = self._uploaded.get(scene)
             if uploaded is None:
                 uploaded = self._uploaded[scene] = self._upload(scene)
-            to_clip = _clip_matrix(scene, view, width, height)
+            to_clip = _clip_matrix(uploaded.corners, view, width, height)
             self._program["to_clip"].write(np.ascontiguousarray(to_clip.T, np.float32))
             self._program["to_depth"].write(view.matrix[3].astype(np.float32))
             self._program["pixels"].value = focal_scale(camera, height)
@@ -175,15 +186,12 @@ class ModernGL:
         ]
         array = self._context.vertex_array(self._program, layout, indices)
         mode = self._points if scene.is_cloud else self._triangles
-        return _Uploaded(array, (*buffers, indices), mode, order)
+        return _Uploaded(array, (*buffers, indices), mode, corners_of(scene.points), order)
 
 
-def _clip_matrix(scene: Scene, view: Projection, width: int, height: int) -> FloatArray:
+def _clip_matrix(corners: FloatArray, view: Projection, width: int, height: int) -> FloatArray:
     """Return the (4, 4) matrix to OpenGL's clip space; row 0 of the buffer is the picture's top."""
-    corners = np.array([scene.points.min(axis=0), scene.points.max(axis=0)], float)
-    box = np.array(np.meshgrid(*corners.T)).reshape(3, 8)
-    far = float((view.matrix[3, :3] @ box + view.matrix[3, 3]).max()) * 1.01
-    far, near = max(far, view.near + 1.0), view.near
+    far, near = furthest(corners, view), view.near
     u, v, w, depth = view.matrix
     if view.perspective:
         z = (depth * (far + near) - 2 * far * near * np.array([0, 0, 0, 1])) / (far - near)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from render_agent.camera import Camera, FloatArray, MapCamera
 from render_agent.render.seam import NEAR
@@ -52,3 +53,17 @@ def focal_scale(camera: Camera | MapCamera, height: int) -> float:
     if isinstance(camera, MapCamera):
         return 1 / camera.metres_per_pixel
     return camera.focal(height)
+
+
+def corners_of(points: NDArray[np.float32]) -> FloatArray:
+    """Return the corners, (8, 3) metres, of the bounding box of points (n, 3)."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    return np.array(
+        [np.where([i & 1, i & 2, i & 4], high, low) for i in range(8)], dtype=np.float64
+    )
+
+
+def furthest(corners: FloatArray, view: Projection) -> float:
+    """Return a depth in metres beyond which nothing within corners (8, 3) lies."""
+    depths = corners @ view.matrix[3, :3] + view.matrix[3, 3]
+    return max(float(depths.max()) * 1.01, view.near + 1.0)

@@ -17,7 +17,7 @@ import numpy as np
 from render_agent.camera import Camera, FloatArray, MapCamera
 from render_agent.errors import RenderError
 from render_agent.render.faces import sound_faces
-from render_agent.render.projection import focal_scale, projection
+from render_agent.render.projection import corners_of, focal_scale, furthest, projection
 from render_agent.render.seam import BACKGROUND, NEAR, Frame
 from render_agent.scene.model import Scene
 
@@ -87,10 +87,11 @@ class Pyrender:
         empty = not len(scene.points) or (scene.faces is not None and not len(scene.faces))
         if empty:
             return _nothing(width, height)
-        drawn = self._uploaded.get(scene)
-        if drawn is None:
-            drawn = self._uploaded[scene] = self._scene(scene)
-        far = _furthest(scene, camera, width, height)
+        uploaded = self._uploaded.get(scene)
+        if uploaded is None:
+            uploaded = self._uploaded[scene] = (self._scene(scene), corners_of(scene.points))
+        drawn, corners = uploaded
+        far = furthest(corners, projection(camera, width, height))
         lens, pose = self._camera(camera, width, height, far)
         self._renderer.viewport_width, self._renderer.viewport_height = width, height
         if scene.is_cloud:
@@ -143,14 +144,6 @@ class Pyrender:
         return lens, camera.pose @ TO_OPENGL
 
 
-def _furthest(scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> float:
-    """Return a depth in metres beyond which the scene has nothing."""
-    corners = np.array([scene.points.min(axis=0), scene.points.max(axis=0)], float)
-    box = np.array(np.meshgrid(*corners.T)).reshape(3, 8)
-    row = projection(camera, width, height).matrix[3]
-    return max(float((row[:3] @ box + row[3]).max()) * 1.01, 1.0)
-
-
 def _point_size(scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> float:
     """Return the side in pixels that squares of the cloud's spacing have close by."""
     sample = scene.points[:: max(1, len(scene.points) // 20_000)].astype(float)
@@ -162,7 +155,8 @@ def _point_size(scene: Scene, camera: Camera | MapCamera, width: int, height: in
         return 1.0
     area = np.prod(np.sort(np.ptp(sample, axis=0))[1:])
     spacing = 2 * np.sqrt(max(float(area), 1e-12) / len(scene.points))
-    scale = focal_scale(camera, height) / (np.quantile(depth[shown], CLOSE) if view.perspective else 1.0)
+    close = np.quantile(depth[shown], CLOSE) if view.perspective else 1.0
+    scale = focal_scale(camera, height) / close
     return float(np.clip(2 * spacing * scale, 1.0, 64.0))
 
 

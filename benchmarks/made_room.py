@@ -1,0 +1,124 @@
+"""A furnished room of any number of faces or points, made of numpy alone."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from render_agent.camera import Camera
+from render_agent.scene.model import Scene
+
+LOW, HIGH = np.array([0.0, 0.0, 0.0]), np.array([7.0, 5.0, 2.7])
+
+BOXES = [
+    ((0.3, 0.2, 0.0), (2.3, 1.1, 0.8)),
+    ((2.9, 1.8, 0.7), (4.5, 2.8, 0.75)),
+    ((3.0, 1.9, 0.0), (3.1, 2.0, 0.7)),
+    ((4.3, 2.6, 0.0), (4.4, 2.7, 0.7)),
+    ((5.9, 0.3, 0.0), (6.8, 0.9, 2.0)),
+    ((5.0, 3.6, 0.0), (6.8, 4.8, 0.5)),
+    ((0.2, 3.2, 0.0), (0.6, 4.8, 1.9)),
+    ((2.4, 3.4, 0.0), (2.9, 3.9, 0.9)),
+    ((4.8, 1.4, 0.0), (5.2, 1.8, 0.9)),
+]
+BALLS = [((1.2, 2.4, 0.4), 0.4), ((3.7, 2.3, 0.95), 0.2), ((5.6, 2.6, 1.9), 0.25)]
+
+VIEWS = [
+    Camera((1.6, 2.9, 1.5), -20.0, -10.0),
+    Camera((5.4, 2.2, 1.6), 155.0, -15.0),
+    Camera((3.6, 0.8, 1.5), 80.0, -5.0),
+    Camera((4.4, 4.3, 1.6), -110.0, -25.0),
+]
+
+Patch = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def _patches() -> list[Patch]:
+    """Return every rectangle of the room as its corner and its two edges, metres."""
+    patches = []
+    for low, high in [(LOW, HIGH), *BOXES]:
+        corner, size = np.array(low), np.subtract(high, low)
+        for axis in range(3):
+            edges = [np.eye(3)[other] * size[other] for other in range(3) if other != axis]
+            ends = (corner + np.eye(3)[axis] * end for end in (0.0, size[axis]))
+            patches.extend((end, *edges) for end in ends)
+    return patches
+
+
+def _shade(points: np.ndarray, patch: int) -> np.ndarray:
+    """Return the colours, (n, 3) uint8, of points (n, 3) on one patch: a base and a soft pattern."""
+    base = np.random.default_rng(patch).uniform(70, 220, 3)
+    wave = 20 * np.sin(points @ [9.0, 11.0, 7.0]) + 10 * np.sin(points @ [41.0, 37.0, 53.0])
+    return np.clip(base + wave[:, None], 0, 255).astype(np.uint8)
+
+
+def _on_ball(centre: tuple[float, ...], radius: float, u: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Return points (n, 3) at longitudes 2 pi u and heights -1 … 1 of v, on a ball."""
+    level, turn = np.sqrt(np.maximum(1 - v**2, 0)), 2 * np.pi * u
+    ring = np.stack([level * np.cos(turn), level * np.sin(turn), v], axis=-1)
+    return np.asarray(centre) + radius * ring
+
+
+def _grid(columns: int, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return coordinates u and v in 0 … 1, (n,), and faces (2 columns rows, 3) of a grid."""
+    u, v = np.meshgrid(np.linspace(0, 1, columns + 1), np.linspace(0, 1, rows + 1))
+    first = (np.arange(rows)[:, None] * (columns + 1) + np.arange(columns)).ravel()
+    quads = np.column_stack([first, first + 1, first + columns + 2, first + columns + 1])
+    return u.ravel(), v.ravel(), np.concatenate([quads[:, :3], quads[:, [0, 2, 3]]])
+
+
+def _area() -> float:
+    flat = sum(np.linalg.norm(a) * np.linalg.norm(b) for _, a, b in _patches())
+    return float(flat + sum(4 * np.pi * radius**2 for _, radius in BALLS))
+
+
+def _scene(
+    name: str, parts: list[tuple[np.ndarray, np.ndarray]], faces: np.ndarray | None
+) -> Scene:
+    points = np.concatenate([part[0] for part in parts])
+    points += np.random.default_rng(0).normal(0, 0.001, points.shape)
+    return Scene(
+        name,
+        points.astype(np.float32),
+        np.concatenate([part[1] for part in parts]),
+        faces,
+        0.0,
+        float(HIGH[2]),
+        np.array([LOW, HIGH]),
+    )
+
+
+def mesh_room(count: int) -> Scene:
+    """Return the room as a mesh of about `count` faces, all of about the same size."""
+    step = np.sqrt(2 * _area() / count)
+    parts, faces, used = [], [], 0
+    for number, (corner, a, b) in enumerate(_patches()):
+        u, v, triangles = _grid(*(max(1, round(np.linalg.norm(e) / step)) for e in (a, b)))
+        points = corner + u[:, None] * a + v[:, None] * b
+        parts.append((points, _shade(points, number)))
+        faces.append(triangles + used)
+        used += len(points)
+    for number, (centre, radius) in enumerate(BALLS):
+        u, v, triangles = _grid(
+            max(3, round(2 * np.pi * radius / step)), max(2, round(np.pi * radius / step))
+        )
+        points = _on_ball(centre, radius, u, -np.cos(np.pi * v))
+        parts.append((points, _shade(points, 100 + number)))
+        faces.append(triangles + used)
+        used += len(points)
+    return _scene(f"{count:,} faces", parts, np.concatenate(faces).astype(np.int32))
+
+
+def cloud_room(count: int) -> Scene:
+    """Return the room as a cloud of about `count` points, strewn evenly over its surface."""
+    dice, density = np.random.default_rng(1), count / _area()
+    parts = []
+    for number, (corner, a, b) in enumerate(_patches()):
+        area = np.linalg.norm(a) * np.linalg.norm(b)
+        u, v = dice.random((2, round(area * density), 1))
+        points = corner + u * a + v * b
+        parts.append((points, _shade(points, number)))
+    for number, (centre, radius) in enumerate(BALLS):
+        u, v = dice.random((2, round(4 * np.pi * radius**2 * density)))
+        points = _on_ball(centre, radius, u, 2 * v - 1)
+        parts.append((points, _shade(points, 100 + number)))
+    return _scene(f"{count:,} points", parts, None)

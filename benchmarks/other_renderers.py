@@ -1,0 +1,145 @@
+"""Renderers that only the benchmark draws with, behind the same seam as ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from render_agent.camera import Camera
+from render_agent.render.choose import make_renderer
+from render_agent.render.seam import BACKGROUND, NEAR, Frame, Renderer
+from render_agent.scene.model import Scene
+
+FAR = 30.0
+POINT_SIZE = 3.0
+
+
+class Vtk:
+    """VTK without a window: unlit colours and the depth buffer are read for every view."""
+
+    name = "vtk"
+
+    def __init__(self) -> None:
+        import vtk
+        from vtk.util import numpy_support
+
+        self._vtk, self._arrays = vtk, numpy_support
+        self._window = vtk.vtkRenderWindow()
+        self._window.SetOffScreenRendering(1)
+        self._window.SetMultiSamples(0)
+        self._renderer = vtk.vtkRenderer()
+        self._renderer.SetBackground(*(np.array(BACKGROUND) / 255))
+        self._window.AddRenderer(self._renderer)
+        self._scene: Scene | None = None
+
+    def _show(self, scene: Scene) -> None:
+        vtk = self._vtk
+        data, points, cells = vtk.vtkPolyData(), vtk.vtkPoints(), vtk.vtkCellArray()
+        points.SetData(self._arrays.numpy_to_vtk(scene.points, deep=True))
+        data.SetPoints(points)
+        width = 1 if scene.faces is None else 3
+        members = np.arange(len(scene.points)) if scene.faces is None else scene.faces.ravel()
+        cells.SetData(
+            self._arrays.numpy_to_vtkIdTypeArray(np.arange(0, len(members) + 1, width), deep=True),
+            self._arrays.numpy_to_vtkIdTypeArray(members.astype(np.int64), deep=True),
+        )
+        (data.SetVerts if scene.faces is None else data.SetPolys)(cells)
+        data.GetPointData().SetScalars(self._arrays.numpy_to_vtk(scene.colours, deep=True))
+        mapper, actor = vtk.vtkPolyDataMapper(), vtk.vtkActor()
+        mapper.SetInputData(data)
+        actor.SetMapper(mapper)
+        actor.GetProperty().LightingOff()
+        actor.GetProperty().SetPointSize(POINT_SIZE)
+        self._renderer.RemoveAllViewProps()
+        self._renderer.AddActor(actor)
+        self._scene = scene
+
+    def draw(self, scene: Scene, camera: Camera, width: int, height: int) -> Frame:
+        """Return the picture of `scene` that `camera` sees."""
+        if scene is not self._scene:
+            self._show(scene)
+        self._window.SetSize(width, height)
+        eye = self._renderer.GetActiveCamera()
+        eye.SetPosition(*camera.position)
+        eye.SetFocalPoint(*(np.array(camera.position) + camera.forward))
+        eye.SetViewUp(0, 0, 1)
+        eye.SetViewAngle(camera.vertical_fov)
+        eye.SetClippingRange(NEAR, FAR)
+        self._window.Render()
+        colours, depth = self._vtk.vtkUnsignedCharArray(), self._vtk.vtkFloatArray()
+        self._window.GetPixelData(0, 0, width - 1, height - 1, 0, colours)
+        self._window.GetZbufferData(0, 0, width - 1, height - 1, depth)
+        picture = self._arrays.vtk_to_numpy(colours).reshape(height, width, 3)[::-1]
+        z = self._arrays.vtk_to_numpy(depth).reshape(height, width)[::-1]
+        return Frame(picture.copy(), _metres(z))
+
+    def close(self) -> None:
+        """Give back the window."""
+        self._window.Finalize()
+
+
+class Open3dWindow:
+    """Open3D's older visualiser with a hidden window."""
+
+    name = "open3d window"
+
+    def __init__(self) -> None:
+        import open3d
+
+        self._open3d = open3d
+        self._window: Any = None
+        self._shown: tuple[Scene, int, int] | None = None
+        if not open3d.visualization.Visualizer().create_window(visible=False):
+            raise OSError("it can open no window without a display")
+
+    def draw(self, scene: Scene, camera: Camera, width: int, height: int) -> Frame:
+        """Return the picture of `scene` that `camera` sees."""
+        if self._shown != (scene, width, height):
+            self._show(scene, width, height)
+        control = self._window.get_view_control()
+        lens = control.convert_to_pinhole_camera_parameters()
+        focal = camera.focal(height)
+        lens.intrinsic.set_intrinsics(
+            width, height, focal, focal, width / 2 - 0.5, height / 2 - 0.5
+        )
+        lens.extrinsic = np.linalg.inv(camera.pose)
+        control.convert_from_pinhole_camera_parameters(lens, allow_arbitrary=True)
+        colours = np.asarray(self._window.capture_screen_float_buffer(do_render=True))
+        depth = np.asarray(self._window.capture_depth_float_buffer(do_render=False))
+        return Frame((colours * 255).astype(np.uint8), np.where(depth > 0, depth, np.inf))
+
+    def _show(self, scene: Scene, width: int, height: int) -> None:
+        self.close()
+        geometry = self._open3d.geometry
+        points = self._open3d.utility.Vector3dVector(scene.points.astype(float))
+        shades = self._open3d.utility.Vector3dVector(scene.colours / 255)
+        if scene.faces is None:
+            thing = geometry.PointCloud(points)
+            thing.colors = shades
+        else:
+            thing = geometry.TriangleMesh(points, self._open3d.utility.Vector3iVector(scene.faces))
+            thing.vertex_colors = shades
+        self._window = self._open3d.visualization.Visualizer()
+        self._window.create_window(width=width, height=height, visible=False)
+        option = self._window.get_render_option()
+        option.light_on, option.mesh_show_back_face = False, True
+        self._window.add_geometry(thing)
+        self._shown = (scene, width, height)
+
+    def close(self) -> None:
+        """Give back the window."""
+        if self._window is not None:
+            self._window.destroy_window()
+
+
+def _metres(z: np.ndarray) -> np.ndarray:
+    """Return depths in metres of a depth buffer, inf where it is clear."""
+    depth = NEAR * FAR / (FAR - z * (FAR - NEAR))
+    return np.where(z < 1, depth, np.inf).astype(np.float32)
+
+
+def renderer_of(name: str) -> Renderer:
+    """Return one of ours, or `vtk` or `open3d-window`."""
+    others: dict[str, Any] = {"vtk": Vtk, "open3d-window": Open3dWindow}
+    return others[name]() if name in others else make_renderer(name)
