@@ -49,10 +49,10 @@ def test_shuffling_depends_on_the_seed_alone_and_comes_before_the_limit(chosen):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"type": ("counting",)}, r"no question has the type 'counting' \(there are object_counting, object_rel"),
-        ({"type": ("object_counting", "typo")}, "no question has the type 'typo'"),
-        ({"scene": ("hall",)}, r"no question has the scene 'hall' \(there are room\)"),
-        ({"id": ("9",)}, "no question has the id '9'"),
+        ({"type": ("counting",)}, r"none has the type 'counting' \(there are object_counting, object_rel"),
+        ({"type": ("object_counting", "typo")}, "none has the type 'typo'"),
+        ({"scene": ("hall",)}, r"none has the scene 'hall' \(there are room\)"),
+        ({"id": ("9",)}, "none has the id '9'"),
         ({"id": ("1",), "type": ("object_counting",)}, "no question is left after --type, --scene and --id together"),
     ],
 )  # fmt: skip
