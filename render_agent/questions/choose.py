@@ -97,9 +97,7 @@ def _narrowed(questions: Sequence[Question], config: RunConfig) -> list[Question
         for value in getattr(config, name):
             if value not in known:
                 spelled = f" (there are {', '.join(sorted(known))})" if len(known) < 20 else ""
-                raise QuestionsError(
-                    f"no question has the {name} {value!r}{spelled}: mend --{name}"
-                )
+                raise QuestionsError(f"no question is left: none has the {name} {value!r}{spelled}")
     return [
         question
         for question in questions
