@@ -132,7 +132,11 @@ def _print_results(
 def score_table(found: Mapping[str, Any]) -> Table:
     """Return the scores by type, with the overall figures below and what they are in the caption."""
     stamp = "" if found["status"] == "complete" else " (PARTIAL)"
-    table = Table(title=f"VSI-Bench score{stamp}", title_justify="left", caption_justify="left")
+    table = Table(
+        title=f"Score by VSI-Bench's definitions{stamp}",
+        title_justify="left",
+        caption_justify="left",
+    )
     table.add_column("question type")
     table.add_column("questions", justify="right")
     table.add_column("score", justify="right")
@@ -170,7 +174,7 @@ def list_them(output: Path, *, as_json: bool) -> None:
         return
     table = Table()
     for name in rows[0]:
-        table.add_column(name, overflow="fold")
+        table.add_column(name, overflow="fold", no_wrap=name == "run")
     for row in rows:
         table.add_row(*("–" if value is None else str(value) for value in row.values()))
     Console().print(table)
