@@ -31,7 +31,7 @@ UNFITTING: dict[bool, tuple[Obstacle, ...]] = {False: ("floor", "ceiling"), True
 """Obstacles that stop a level move, or one up or down (True), without lying where it leads."""
 
 LEAST = 0.005
-"""Metres: less is no move."""
+"""Metres or degrees: less is no move."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ def _out_of_the_middle(camera: Camera, point: Vector) -> list[str]:
 
 def _limited(asked: float, most: float, name: str, unit: str, told: list[str]) -> float:
     if abs(asked) <= most:
-        return asked
+        return asked if abs(asked) >= LEAST else 0.0
     told.append(f"{name} {_number(asked)} was limited to {_number(most)}{unit} a turn")
     return math.copysign(most, asked)
 

@@ -26,6 +26,9 @@ FloatArray = NDArray[np.float64]
 STEP = 0.01
 """Metres between the places on a way at which it is looked for obstacles."""
 
+ROUNDING = 1e-9
+"""Metres that two sums of the same steps may differ by."""
+
 BACK = 3
 """Steps that a stopped camera goes back at most to gain the slack."""
 
@@ -92,7 +95,7 @@ class FreeSpace:
         places = start + np.linspace(0.0, share, steps + 1)[:, None] * offset
         room = self._clearances(places, radius + 2 * SLACK)
         required = np.minimum(radius, np.maximum.accumulate(room))[:-1]
-        nearer = np.flatnonzero(room[1:] < required - 1e-9)
+        nearer = np.flatnonzero(room[1:] < required - ROUNDING)
         if len(nearer):
             last = int(nearer[0])
             end = places[_with_slack(room, last, radius)]
@@ -136,10 +139,11 @@ class FreeSpace:
 
     def _share_within_bounds(self, start: FloatArray, offset: FloatArray) -> tuple[float, int]:
         """Return the share of `offset` that stays within the bounds, and the axis that limits it."""
-        ahead = np.where(offset > 0, self.bounds[1], self.bounds[0]) - start
+        ahead = np.where(offset > 0, self.bounds[1] - start, start - self.bounds[0])
+        asked, left = np.abs(offset), np.maximum(ahead, 0.0)
         shares = np.ones(3)
-        moved = offset != 0
-        shares[moved] = np.clip(ahead[moved] / offset[moved], 0.0, 1.0)
+        beyond = asked > left + ROUNDING
+        shares[beyond] = left[beyond] / asked[beyond]
         axis = int(shares.argmin())
         return float(shares[axis]), axis
 

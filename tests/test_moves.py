@@ -1,0 +1,195 @@
+"""Actions carried out: where the camera ends, and what the model is told."""
+
+import functools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from made_scans import as_scene, block, joined, rectangle, room
+
+from render_agent.action import Action
+from render_agent.camera import Camera
+from render_agent.moves import Limits, carry_out
+from render_agent.scene.free_space import FreeSpace
+
+SIZE = (12.0, 10.0, 2.7)
+STOOD = Camera((4.0, 5.0, 1.6), 0.0, 0.0, 60.0)
+
+
+@functools.cache
+def space():
+    """A large room with a low cupboard ahead of a camera at (4, 5)."""
+    return FreeSpace.of(as_scene(*room(block((8, 4, 0), (8.6, 6, 0.9)), size=SIZE)))
+
+
+USUAL = Limits()
+
+
+def done(camera=STOOD, where=None, limits=USUAL, **asked):
+    return carry_out(Action(**asked), camera, where or space(), limits)
+
+
+@pytest.mark.parametrize(
+    ("asked", "happened"),
+    [
+        ({}, "the camera did not move"),
+        ({"rotation": 45}, "turned 45° left"),
+        ({"rotation": -22.5}, "turned 22.5° right"),
+        ({"rotation": 180}, "turned 180° left"),
+        ({"rotation": 270}, "rotation_angle_degrees 270 was limited to 180° a turn; turned 180° left"),
+        ({"pitch": 20}, "tilted 20° up, pitch is now 20°"),
+        ({"pitch": -75}, "tilted 60° down, pitch is now -60°: pitch stays within ±60°"),
+        ({"forward": 1}, "moved 1 m forward"),
+        ({"forward": -0.5, "left": 0.25}, "moved 0.5 m back and 0.25 m to the left"),
+        ({"left": -1.5}, "moved 1.5 m to the right"),
+        ({"up": 0.3}, "moved 0.3 m up"),
+        ({"up": -0.3}, "moved 0.3 m down"),
+        ({"forward": 5}, "forward_meters 5 was limited to 2 m a turn; moved 2 m forward"),
+        ({"up": 2}, "moved 0.89 of 2 m up: the ceiling is above"),
+        ({"up": -2}, "moved 1.39 of 2 m down: the floor is below"),
+        ({"rotation": 90, "forward": 1, "up": -0.1}, "turned 90° left; moved 1 m forward; moved 0.1 m down"),
+        ({"look_at": (6, 7, 1.6)}, "turned to the point (6, 7, 1.6)"),
+    ],
+)  # fmt: skip
+def test_what_the_model_is_told(asked, happened):
+    assert done(**asked).happened == happened
+
+
+def test_walls_and_furniture_are_told_apart_and_placed():
+    near = Camera((1.0, 5.0, 1.6))
+    assert done(near, forward=-1.5).happened == "moved 0.79 of 1.5 m back: a wall is behind"
+    assert done(Camera((1.0, 5.0, 1.6), 180), forward=1.5).happened.endswith("a wall is ahead")
+    assert done(Camera((1.0, 5.0, 1.6), 90), left=1.5).happened.endswith("a wall is on the left")
+    assert done(Camera((1.0, 5.0, 1.6), -90), left=-1.5).happened.endswith("a wall is on the right")
+    both = done(near, forward=-1.5, left=1.5).happened
+    assert both == "moved 0.79 of 1.5 m back and 0.79 of 1.5 m to the left: a wall is in the way"
+    low = Camera((7.0, 5.0, 0.6))
+    assert done(low, forward=1.5).happened == "moved 0.79 of 1.5 m forward: furniture is ahead"
+    over = Camera((8.3, 5.0, 1.6))
+    assert done(over, up=-1).happened == "moved 0.49 of 1 m down: furniture is below"
+
+
+def test_a_move_that_is_blocked_at_once():
+    stopped = done(Camera((1.0, 5.0, 1.6), 180), forward=2).camera
+    again = done(stopped, forward=1)
+    assert again.happened in (
+        "could not move forward: a wall is ahead",
+        "moved 0.01 of 1 m forward: a wall is ahead",
+    )
+    third = done(again.camera, forward=1)
+    assert third.happened == "could not move forward: a wall is ahead"
+    assert third.camera == again.camera
+
+
+def test_the_end_of_the_scan():
+    flat = FreeSpace.of(
+        as_scene(*joined(rectangle((0, 0, 0), (6, 4, 0)), rectangle((0, 0, 0), (0, 4, 2.7))))
+    )
+    camera = Camera((5.0, 2.0, 1.6))
+    assert (
+        done(camera, flat, forward=2).happened
+        == "moved 1 of 2 m forward: the end of the scan is ahead"
+    )
+    assert done(camera, flat, up=2).happened.endswith("the end of the scan is above")
+
+
+def test_pitch_that_is_at_its_limit_already():
+    high = Camera((4.0, 5.0, 1.6), 0, 60)
+    assert done(high, pitch=10).happened == "pitch stays within ±60°: it is 60° already"
+    assert done(high, pitch=10).camera == high
+
+
+def test_rotation_comes_first_and_the_move_is_level():
+    moved = done(Camera((4.0, 5.0, 1.6), 0, -40), rotation=90, forward=1, left=0.5).camera
+    assert np.allclose(moved.position, (3.5, 6.0, 1.6))
+    assert (moved.yaw, moved.pitch) == (90, -40)
+
+
+def test_look_at_turns_moves_and_turns_again():
+    point = (4.0, 8.0, 1.0)
+    moved = done(look_at=point, left=1.0)
+    assert np.allclose(moved.camera.position, (3.0, 5.0, 1.6))  # left of the way to the point
+    assert moved.camera.seen(np.array([point]))[0][:2] == pytest.approx((0, 0), abs=1e-9)
+    assert moved.happened == (
+        "turned to the point (4, 8, 1); moved 1 m to the left;"
+        " then turned to the point again from there"
+    )
+
+
+def test_look_at_leaves_rotation_and_pitch_out():
+    both = done(look_at=(4, 8, 1.6), rotation=30, pitch=10)
+    assert both.camera == done(look_at=(4, 8, 1.6)).camera
+    assert both.happened.startswith(
+        "rotation and pitch were left out, as look_at was given; turned"
+    )
+
+
+def test_look_at_what_is_too_steep_or_at_the_camera():
+    steep = done(look_at=(4.1, 5.0, 0.0))
+    assert steep.camera.pitch == -60
+    assert steep.happened.endswith(
+        "pitch stays within ±60°, so the point is below the middle of the picture"
+    )
+    here = done(look_at=STOOD.position)
+    assert here.camera == STOOD
+    assert here.happened.endswith("the camera stands at that very point")
+
+
+def test_other_limits():
+    limits = Limits(metres=0.5, rotation=30, clearance=0.5)
+    moved = done(limits=limits, rotation=-90, forward=1)
+    assert moved.happened == (
+        "rotation_angle_degrees -90 was limited to 30° a turn; turned 30° right;"
+        " forward_meters 1 was limited to 0.5 m a turn; moved 0.5 m forward"
+    )
+
+
+numbers = st.floats(-4, 4)
+actions = st.builds(
+    Action,
+    rotation=st.floats(-400, 400),
+    pitch=st.floats(-90, 90),
+    forward=numbers,
+    left=numbers,
+    up=numbers,
+    look_at=st.none() | st.tuples(numbers, numbers, numbers),
+)
+
+
+@given(walk=st.lists(actions, min_size=1, max_size=8))
+@settings(max_examples=60, deadline=None)
+def test_any_walk_keeps_the_limits(walk):
+    camera = STOOD
+    for action in walk:
+        moved = carry_out(action, camera, space()).camera
+        assert math.dist(moved.position[:2], camera.position[:2]) <= math.hypot(2, 2) + 1e-9
+        assert abs(moved.position[2] - camera.position[2]) <= 2 + 1e-9
+        assert -60 <= moved.pitch <= 60
+        assert -180 <= moved.yaw < 180
+        assert moved.vertical_fov == camera.vertical_fov
+        room_left = np.minimum(moved.position, np.array(SIZE) - moved.position)
+        assert (room_left >= 0.19).all()
+        camera = moved
+
+
+LIMITED = ("limited", ":", "could not", "stays", "limit")
+
+
+@given(
+    rotation=st.floats(-180, 180),
+    forward=st.floats(-2, 2),
+    left=st.floats(-2, 2),
+    up=st.floats(-1, 1),
+)
+@settings(max_examples=100, deadline=None)
+def test_there_and_back_is_the_identity(rotation, forward, left, up):
+    there = done(rotation=rotation, forward=forward, left=left, up=up)
+    assume(not any(word in there.happened for word in LIMITED))
+    back = done(there.camera, forward=-forward, left=-left, up=-up)
+    assume(not any(word in back.happened for word in LIMITED))
+    home = done(back.camera, rotation=-rotation).camera
+    assert np.allclose(home.position, STOOD.position, atol=1e-9)
+    assert math.remainder(home.yaw - STOOD.yaw, 360) == pytest.approx(0, abs=1e-9)
+    assert home.pitch == STOOD.pitch
