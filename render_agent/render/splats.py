@@ -92,6 +92,17 @@ def _square(
 
 
 @kernel
+def _in_front(key: Any, perspective: Any, step: Any) -> Any:
+    """Return the key above which a neighbour is clearly in front of a pixel."""
+    if key == -np.inf:
+        return key
+    if not perspective:
+        return np.float32(key + step)
+    share = max(GAP, step * key)
+    return np.float32(key / (1.0 - share)) if share < 0.9 else np.float32(np.inf)
+
+
+@kernel
 def fill_gaps(
     keys: Any, nearest: Any, perspective: Any, step: Any, first_row: Any, last_row: Any,
     filled_keys: Any, filled: Any,
@@ -105,12 +116,17 @@ def fill_gaps(
     for row in range(first_row, last_row):
         for column in range(width):
             key = keys[row, column]
-            if perspective:
-                limit = key / (1.0 - max(GAP, step * key)) if step * key < 0.9 else np.inf
-            else:
-                limit = key + step
-            if key == -np.inf:
-                limit = -np.inf
+            filled_keys[row, column] = key
+            filled[row, column] = nearest[row, column]
+            limit = _in_front(key, perspective, step)
+            # five of eight neighbours are never all at the corners
+            if (
+                keys[max(row - 1, 0), column] <= limit
+                and keys[min(row + 1, height - 1), column] <= limit
+                and keys[row, max(column - 1, 0)] <= limit
+                and keys[row, min(column + 1, width - 1)] <= limit
+            ):
+                continue
             count = 0
             furthest = np.float32(np.inf)
             source = nearest[row, column]
@@ -122,9 +138,9 @@ def fill_gaps(
                         if other < furthest:
                             furthest = other
                             source = nearest[r, c]
-            gap = count >= ENOUGH
-            filled_keys[row, column] = furthest if gap else key
-            filled[row, column] = source if gap else nearest[row, column]
+            if count >= ENOUGH:
+                filled_keys[row, column] = furthest
+                filled[row, column] = source
 
 
 @kernel
