@@ -15,7 +15,7 @@ PACKAGE = TREE / "render_agent"
 
 LAYERS = [
     "errors numerals chat score system_libraries",
-    "answer config camera scene.model",
+    "answer config camera scene.model annotations",
     "action",
     "state",
     "scene questions prompt chance",
