@@ -22,7 +22,8 @@ class Question:
 
     options keep their letters as the benchmark writes them ("A. left"). truth is a letter, a number
     as text or a text; it is None where nobody knows it, and it never reaches a prompt. scan is the
-    file of the scene, None where it was not found.
+    file of the scene, None where it was not found. pruned: whether VSI-Bench-Debiased leaves the
+    question out, None where the row does not say.
     """
 
     id: str
@@ -35,6 +36,7 @@ class Question:
     options: tuple[str, ...] = ()
     truth: str | None = None
     scan: Path | None = None
+    pruned: bool | None = None
 
 
 class Status(StrEnum):

@@ -95,6 +95,7 @@ def question_to_json(question: Question) -> dict[str, Any]:
         "options": list(question.options),
         "truth": question.truth,
         "scan": None if question.scan is None else str(question.scan),
+        "pruned": question.pruned,
     }
 
 
@@ -111,6 +112,7 @@ def question_from_json(line: Mapping[str, Any]) -> Question:
         options=tuple(line["options"]),
         truth=line["truth"],
         scan=None if line["scan"] is None else Path(line["scan"]),
+        pruned=line.get("pruned"),
     )
 
 
