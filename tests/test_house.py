@@ -14,8 +14,8 @@ TREE = Path(__file__).parents[1]
 PACKAGE = TREE / "render_agent"
 
 LAYERS = [
-    "errors numerals chat score system_libraries",
-    "answer config camera scene.model annotations",
+    "errors numerals chat system_libraries",
+    "answer score config camera scene.model annotations",
     "action",
     "state",
     "scene questions prompt chance",
@@ -38,6 +38,7 @@ DOORS = {
     "numba": "render",
     "open3d": "scene render",
     "plyfile": "scene rooms",
+    "pyarrow": "questions",
     "pyrender": "render",
     "qwen_vl_utils": "engines",
     "scipy": "scene render rooms",
@@ -232,5 +233,5 @@ def test_names_of_test_files_are_unique():
 
 
 def test_every_door_leads_to_a_known_library():
-    optional = {"matplotlib", "moderngl"}
+    optional = {"matplotlib", "moderngl", "pyarrow"}
     assert not [name for name in DOORS if name not in optional and find_spec(name) is None]

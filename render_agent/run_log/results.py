@@ -8,12 +8,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from render_agent.score import by_type, mean, overall, score_answer
+from render_agent.score.means import MACRO, MICRO, Scored
+from render_agent.score.official import ORDER
+from render_agent.score.parsers import PARSERS, ScoreAnswer
+from render_agent.score.summary import OFFICIAL, ORDER_NOTE, figures, means
 from render_agent.state import QuestionState, Status
 
 COLUMNS = (
     "question_id",
     "type",
+    "dataset",
     "scene",
     "status",
     "answer_text",
@@ -27,48 +31,70 @@ SCORED = (Status.ANSWERED, Status.EXHAUSTED)
 """The states whose answers count; no answer among them counts as wrong."""
 
 
-def results(states: Sequence[QuestionState], *, partial: bool) -> dict[str, Any]:
+def results(
+    states: Sequence[QuestionState],
+    *,
+    partial: bool,
+    notes: Sequence[str] = (),
+    parser: str = OFFICIAL,
+) -> dict[str, Any]:
     """Return what `results.json` holds.
 
-    partial: whether the questions are only a part of the benchmark.
+    partial: whether the questions are only a part of the benchmark. notes: what must be said beside
+    every figure of this run. parser: which of PARSERS reads the answers; whichever it is, what is
+    called official is so. The official parser reads the answers in canonical form, `official_raw`
+    and the other parsers read them as the model gave them.
     """
-    rows = [row(state) for state in states]
-    scored = [(state, state.question.truth) for state in states if state.status in SCORED]
-    known = [(state, truth) for state, truth in scored if truth is not None]
-    canonical = _types(known, "answer")
-    raw = _types(known, "answer_text")
+    scored = [state for state in states if state.status in SCORED]
+    known = [state for state in scored if state.question.truth is not None]
     complete = len(scored) == len(states)
-    counts = Counter(str(state.status) for state in states)
+    macro = OFFICIAL if parser == OFFICIAL else MACRO
+    found = figures(_scored(known, parser), macro)
+    official = means(_scored(known))[MACRO]
+    with_truth = [state for state in states if state.question.truth is not None]
     return {
         "status": "partial" if partial or not complete else "complete",
-        "official": percent(overall(canonical)) if complete and known else None,
-        "official_over_scored": {"score": percent(overall(canonical)), "n": len(known)},
-        "official_missing_as_zero": percent(overall(_types(_with_truth(states), "answer"))),
-        "official_raw": percent(overall(raw)),
-        "micro": percent(mean([_score(state, "answer") for state, _ in known])) if known else None,
-        "types": {
-            name: {"score": percent(score), "n": sum(s.question.type == name for s, _ in known)}
-            for name, score in canonical.items()
-        },
-        "counts": {str(status): counts.get(str(status), 0) for status in Status}
-        | {"questions": len(states), "repairs": sum(state.repairs for state in states)},
+        "notes": [*notes, *_own_notes(states)],
+        "parser": parser,
+        **found,
+        "official": official if complete else None,
+        "official_over_scored": {"score": official, "n": len(known)},
+        "official_missing_as_zero": means(_scored(with_truth))[MACRO],
+        "official_raw": means(_scored(known, raw=True))[MACRO],
+        "parsers": {name: _overall(known, name) for name in PARSERS if name != OFFICIAL},
+        "counts": counts(states),
         "totals": totals(states),
-        "questions": rows,
+        "questions": [row(state, parser) for state in states],
     }
 
 
-def row(state: QuestionState) -> dict[str, Any]:
+def counts(states: Sequence[QuestionState]) -> dict[str, int]:
+    """Return how many questions there are of every status, and how many needed a repair.
+
+    `repairs` counts replies that could not be read, `repaired` the questions that had some.
+    """
+    found = Counter(str(state.status) for state in states)
+    repairs = [state.repairs for state in states]
+    return {str(status): found[str(status)] for status in Status} | {
+        "questions": len(states),
+        "repairs": sum(repairs),
+        "repaired": sum(number > 0 for number in repairs),
+    }
+
+
+def row(state: QuestionState, parser: str = OFFICIAL) -> dict[str, Any]:
     """Return one question's row."""
     known = state.status in SCORED and state.question.truth is not None
     return {
         "question_id": state.id,
         "type": state.question.type,
+        "dataset": state.question.dataset,
         "scene": state.question.scene,
         "status": str(state.status),
         "answer_text": state.answer_text,
         "answer": state.answer,
         "truth": state.question.truth,
-        "score": _score(state, "answer") if known else None,
+        "score": _score(state, PARSERS[parser], raw=parser != OFFICIAL) if known else None,
         "turns": len(state.turns),
     }
 
@@ -108,21 +134,39 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     return text.getvalue()
 
 
-def percent(score: float | None) -> float | None:
-    """Return a score of 0 … 1 times 100."""
-    return None if score is None else 100 * score
+def _own_notes(states: Sequence[QuestionState]) -> list[str]:
+    """Return what the figures must say about themselves."""
+    active = sum(state.active for state in states)
+    notes = [f"unfinished: {active} of {len(states)} questions are still active"] if active else []
+    if any(state.question.type == ORDER for state in states):
+        notes.append(ORDER_NOTE)
+    return notes
 
 
-def _with_truth(states: Sequence[QuestionState]) -> list[tuple[QuestionState, str]]:
-    return [(state, state.question.truth) for state in states if state.question.truth is not None]
+def _overall(states: Sequence[QuestionState], parser: str) -> dict[str, float | None]:
+    found = means(_scored(states, parser))
+    return {name: found[name] for name in (MACRO, MICRO)}
 
 
-def _types(known: Sequence[tuple[QuestionState, str]], answer: str) -> dict[str, float]:
-    return by_type((state.question.type, _score(state, answer)) for state, _ in known)
+def _scored(
+    states: Sequence[QuestionState], parser: str = OFFICIAL, *, raw: bool = False
+) -> list[Scored]:
+    """Return the scores of questions with a truth; one that is not scored has 0."""
+    raw = raw or parser != OFFICIAL
+    return [
+        Scored(
+            state.question.type,
+            state.question.dataset,
+            state.question.scene,
+            _score(state, PARSERS[parser], raw=raw),
+            state.question.pruned,
+        )
+        for state in states
+    ]
 
 
-def _score(state: QuestionState, answer: str) -> float:
+def _score(state: QuestionState, score: ScoreAnswer, *, raw: bool) -> float:
     if state.status not in SCORED or state.question.truth is None:
         return 0.0
-    given = state.answer if answer == "answer" else state.answer_text
-    return score_answer(state.question.type, given, state.question.truth)
+    given = state.answer_text if raw else state.answer
+    return score(state.question.type, given, state.question.truth)

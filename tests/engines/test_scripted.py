@@ -12,7 +12,8 @@ from render_agent.engines.scripted import POLICIES, Explorer, RandomChoice, make
 from render_agent.engines.seam import Request
 from render_agent.errors import SetupError
 from render_agent.questions.rows import load_rows
-from render_agent.score import DIRECTION_TYPES, mean, score_answer
+from render_agent.score.means import Scored, tally
+from render_agent.score.official import score_answer
 from render_agent.state import Question
 
 OPTIONS = ("A. left", "B. right", "C. back", "D. front")
@@ -100,17 +101,19 @@ def test_random_answers_score_what_the_paper_says_of_chance():
         for question in load_rows(test_data("vsibench", "test.jsonl"), "vsibench")
         if question.wanted == "letter"
     ]
-    scores = {question.type: [] for question in questions}
+    scored = []
     for seed in range(16):
         policy = RandomChoice(questions, seed)
-        for question in questions:
-            answer = json.loads(policy.reply(request(question.id)))["answer"]
-            scores[question.type].append(100 * score_answer(question.type, answer, question.truth))
-    types = {name: mean(values) for name, values in scores.items()}
-    assert types["object_rel_distance"] == pytest.approx(25.0, abs=1)
-    assert mean([types[name] for name in DIRECTION_TYPES]) == pytest.approx(36.1, abs=1)
-    assert types["route_planning"] == pytest.approx(28.3, abs=2)
-    assert types["obj_appearance_order"] == pytest.approx(25.0, abs=1)
+        for q in questions:
+            answer = json.loads(policy.reply(request(q.id)))["answer"]
+            scored.append(
+                Scored(q.type, q.dataset, q.scene, 100 * score_answer(q.type, answer, q.truth))
+            )
+    means = tally(scored).means
+    assert means["object_rel_distance"] == pytest.approx(25.0, abs=1)
+    assert means["object_rel_direction"] == pytest.approx(36.1, abs=1)
+    assert means["route_planning"] == pytest.approx(28.3, abs=2)
+    assert means["obj_appearance_order"] == pytest.approx(25.0, abs=1)
 
 
 def test_tokens_and_samples_are_counted():

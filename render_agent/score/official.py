@@ -1,11 +1,9 @@
-"""Answers → figures, by VSI-Bench's official definitions (thinking-in-space, its evaluation code).
+"""One answer → its score, by VSI-Bench's official definitions (thinking-in-space, its evaluation code).
 
-Scores are fractions between 0 and 1 here; tables and `results.json` show them times 100.
+Scores are fractions between 0 and 1; tables and `results.json` show them times 100.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterable, Mapping, Sequence
 
 NUMBER_TYPES = (
     "object_counting",
@@ -25,6 +23,7 @@ CHOICE_TYPES = (
     "obj_appearance_order",
 )
 TYPES = NUMBER_TYPES + CHOICE_TYPES
+ORDER = "obj_appearance_order"
 
 THRESHOLDS = (*(0.5 + step * ((0.95 - 0.5) / 9) for step in range(9)), 0.95)
 """The ten thresholds of mean relative accuracy, as `numpy.linspace(0.5, 0.95, 10)` gives them."""
@@ -65,30 +64,3 @@ def is_number(word: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def by_type(scored: Iterable[tuple[str, float]]) -> dict[str, float]:
-    """Return the mean score of every type among (type, score) pairs, known types first."""
-    scores: dict[str, list[float]] = {}
-    for question_type, score in scored:
-        scores.setdefault(question_type, []).append(score)
-    order = [name for name in TYPES if name in scores]
-    order += sorted(name for name in scores if name not in TYPES)
-    return {name: mean(scores[name]) for name in order}
-
-
-def overall(types: Mapping[str, float]) -> float | None:
-    """Return the official overall score: the mean of the tasks among `types`, None where there is none.
-
-    The three kinds of relative direction are one task, the plain mean of those that were asked.
-    """
-    directions = [types[name] for name in DIRECTION_TYPES if name in types]
-    tasks = [score for name, score in types.items() if name not in DIRECTION_TYPES]
-    if directions:
-        tasks.append(mean(directions))
-    return mean(tasks) if tasks else None
-
-
-def mean(values: Sequence[float]) -> float:
-    """Return the arithmetic mean."""
-    return sum(values) / len(values)

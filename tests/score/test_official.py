@@ -5,15 +5,14 @@ import numpy as np
 import pytest
 from conftest import test_data
 
-from render_agent.score import (
+from render_agent.score.means import Scored, tally
+from render_agent.score.official import (
     CHOICE_TYPES,
     NUMBER_TYPES,
     THRESHOLDS,
     TYPES,
-    by_type,
     first_word,
     mean_relative_accuracy,
-    overall,
     score_answer,
 )
 
@@ -85,31 +84,19 @@ def test_types_of_ones_own_are_compared_by_their_truth():
     assert score_answer("mine", "red", "2") == 0
 
 
-def test_the_overall_score_is_the_mean_of_eight_tasks():
-    values = dict(zip(TYPES, [0.4, 0.3, 0.2, 0.1, 0.5, 0.9, 0.6, 0.3, 0.7, 0.8], strict=True))
-    tasks = [0.4, 0.3, 0.2, 0.1, 0.5, (0.9 + 0.6 + 0.3) / 3, 0.7, 0.8]
-    assert overall(values) == pytest.approx(sum(tasks) / 8, abs=1e-15)
-    assert overall({}) is None
-    assert overall({"object_rel_direction_easy": 1.0, "object_counting": 0.0}) == 0.5
-
-
-def test_a_task_weighs_the_same_however_many_questions_it_has():
-    scored = [("object_counting", 1.0)] * 99 + [("route_planning", 0.0)] + [("mine", 0.5)]
-    assert by_type(scored) == {"object_counting": 1.0, "route_planning": 0.0, "mine": 0.5}
-    assert list(by_type(reversed(scored))) == ["object_counting", "route_planning", "mine"]
-    assert overall(by_type(scored)) == 0.5
-
-
 def test_the_truth_scores_full_marks_on_every_real_question():
     rows = [
         json.loads(line)
         for line in test_data("vsibench", "test.jsonl").read_text("utf-8").splitlines()
     ]
     scored = [
-        (
+        Scored(
             row["question_type"],
+            row["dataset"],
+            row["scene_name"],
             score_answer(row["question_type"], row["ground_truth"], row["ground_truth"]),
         )
         for row in rows
     ]
-    assert by_type(scored) == dict.fromkeys(TYPES, 1.0)
+    assert set(tally(scored).means.values()) == {1.0}
+    assert tally(scored).types == TYPES

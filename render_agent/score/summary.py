@@ -1,0 +1,81 @@
+"""Figures as they are written and shown: every named mean in percent, with its interval."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from render_agent.score.means import (
+    DIRECTION,
+    MACRO,
+    MEAN_OF_TYPES,
+    MICRO,
+    WITHOUT_ORDER,
+    Scored,
+    intervals,
+    tally,
+)
+from render_agent.score.official import DIRECTION_TYPES
+
+OFFICIAL = "official"
+
+ORDER_NOTE = (
+    "obj_appearance_order asks for the order in which things appear in the video, which no scan can"
+    " tell; without_order is the mean of the other tasks"
+)
+
+
+def summary(scored: Sequence[Scored], macro: str = OFFICIAL) -> dict[str, Any]:
+    """Return every named mean of some scores, in percent.
+
+    macro: the name that the mean of the tasks gets; it is `official` only where the official parser
+    read the answers. `tasks` are the eight of the benchmark, `types` the ten; `intervals` (95 %,
+    bootstrap over scenes) has an entry for every mean, task and type.
+    """
+    counted = tally(scored)
+    names = {MACRO: macro}
+    means = {names.get(name, name): percent(value) for name, value in counted.means.items()}
+    asked = dict(zip(counted.types, counted.counts.sum(axis=0).astype(int).tolist(), strict=True))
+    tasks = [name for name in counted.types if name not in DIRECTION_TYPES]
+    if len(tasks) < len(counted.types):
+        tasks.append(DIRECTION)
+    return {
+        "n": len(scored),
+        "scenes": len(counted.sums),
+        **{name: means[name] for name in (macro, WITHOUT_ORDER, MICRO, MEAN_OF_TYPES)},
+        "tasks": {name: means[name] for name in tasks},
+        "types": {name: {"score": means[name], "n": n} for name, n in asked.items()},
+        "intervals": {
+            names.get(name, name): None if found is None else [percent(end) for end in found]
+            for name, found in intervals(counted).items()
+        },
+    }
+
+
+def figures(scored: Sequence[Scored], macro: str = OFFICIAL) -> dict[str, Any]:
+    """Return the summary of some scores, with those of each data set and of the debiased subset.
+
+    `debiased` is None where no question says whether VSI-Bench-Debiased keeps it.
+    """
+    kept = [one for one in scored if one.pruned is False]
+    datasets = sorted({one.dataset for one in scored})
+    told = any(one.pruned is not None for one in scored)
+    return {
+        **summary(scored, macro),
+        "datasets": {
+            name: summary([one for one in scored if one.dataset == name], macro)
+            for name in datasets
+        },
+        "debiased": summary(kept, macro) if told else None,
+    }
+
+
+def means(scored: Sequence[Scored]) -> dict[str, float | None]:
+    """Return every named mean, task and type in percent, without intervals."""
+    return {name: percent(value) for name, value in tally(scored).means.items()}
+
+
+def percent(score: float) -> float | None:
+    """Return a score of 0 … 1 times 100, None where there is none (NaN)."""
+    return None if math.isnan(score) else 100 * score

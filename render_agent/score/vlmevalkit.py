@@ -1,0 +1,120 @@
+"""Answers as VLMEvalKit reads them: letters in seven stages, numbers from the end."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+
+TAIL_LINES, TAIL_CHARACTERS = 6, 800
+"""How much of the end of an answer its stages look at."""
+
+_INVISIBLE = re.compile("[\u200b\u200c\u200d\ufeff]")
+_TAGGED_LETTER = re.compile(
+    r"<\s*answer\b[^>]*>\s*([A-J]).*?<\s*/\s*answer\s*>", re.IGNORECASE | re.DOTALL
+)
+_BEFORE_CLOSING = [
+    re.compile(rf"(?<![A-Za-z])([A-F])\s*[)\]}}）】]?\s*</\s*{tag}\s*>", re.IGNORECASE)
+    for tag in ("answer", "think")
+]
+_THINKING = [re.compile(tag, re.IGNORECASE) for tag in (r"</\s*think\s*>", r"<\s*think\s*>")]
+_OPTION_LISTED = re.compile(r"[*_>\-\s]*(?:option|选项)\s+[A-J]\s*[:：]", re.IGNORECASE)
+_ALONE = re.compile(r"\s*[*_`>（）\[\]【】()]*\s*([A-Fa-f])\s*[*_`（）\[\]【】()]*\s*")
+_LABEL = re.compile(r"([A-F])\s*[.．:：)\]】、-]\s+", re.IGNORECASE)
+_IN_LINE = re.compile(r"(?<![A-Za-z])([A-F])\s*[*_`）\])}]*(?=$|[\s.,:;!?)\]】》」』，。；、：）])")
+_CONCLUSION = re.compile(
+    r"(?:final\s*answer|the\s*answer\s*is|answer(?:\s*is)?|correct\s*answer"
+    r"|答案|最终答案|结论|所以|因此|我选(?:择)?|选择|选)"
+    r"\s*[:：>＝=]?\s*[(\[{（【]?\s*([A-F])\s*[)\]}）】]?(?:\b|[.)、。])",
+    re.IGNORECASE,
+)
+_CAPITAL = re.compile(r"(?<![A-Za-z])([A-F])\s*[)\]}）】]?(?![A-Za-z])")
+
+_DIGITS = r"[-+]?(?:\d*\.\d+|\d+)(?:[eE][-+]?\d+)?"
+_NUMBER = re.compile(_DIGITS)
+_TAGGED_NUMBER = re.compile(
+    rf"<\s*answer\b[^>]*>\s*({_DIGITS})(?:[^\d<][^<]*)?<\s*/\s*answer\s*>", re.IGNORECASE
+)
+_WORDS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
+    " sixteen seventeen eighteen nineteen twenty"
+).split()
+_WORD = re.compile(rf"\b(?:{'|'.join(_WORDS)})\b", re.IGNORECASE)
+
+
+def letter(answer: str) -> str | None:
+    """Return the letter that the first of the stages finds that finds one.
+
+    A tagged answer; a letter before a closing tag; the last lines after the thinking, then of the
+    whole end; a phrase such as "the answer is B"; the only capital letter that stands alone. Letters
+    of options that the question does not have count too, as they do there.
+    """
+    text = _INVISIBLE.sub("", answer.strip())
+    end = text[-TAIL_CHARACTERS:]
+    return (
+        _first(_TAGGED_LETTER, text)
+        or _first(_BEFORE_CLOSING[0], end)
+        or _first(_BEFORE_CLOSING[1], end)
+        or _last_line(_after_thinking(text))
+        or _last_line(end)
+        or _first(_CONCLUSION, text)
+        or _only(_CAPITAL.findall("\n".join(_unlisted(text.splitlines()))))
+    )
+
+
+def number(answer: str) -> float | None:
+    """Return the number in a tagged answer, else the last one after the thinking, else the last.
+
+    Number words up to twenty count; "twenty-one" is read as 20 and -1, and the last is -1.
+    """
+    text = _INVISIBLE.sub("", _first_of_list(answer).strip())
+    text = _WORD.sub(lambda word: str(_WORDS.index(word[0].lower())), text)
+    tagged = _TAGGED_NUMBER.search(text)
+    if tagged:
+        return float(tagged[1])
+    found = _NUMBER.findall(_after_thinking(text)) or _NUMBER.findall(text)
+    return float(found[-1]) if found else None
+
+
+def _first(pattern: re.Pattern[str], text: str) -> str | None:
+    found = pattern.search(text)
+    return found[1].upper() if found else None
+
+
+def _last_line(text: str) -> str | None:
+    """Return the letter of the last of the last lines that names one."""
+    lines = [line.strip() for line in text.splitlines()[-TAIL_LINES:]]
+    for line in reversed(_unlisted(lines)):
+        whole = _ALONE.fullmatch(line) or _LABEL.match(line)
+        found = whole[1].upper() if whole else _only(_IN_LINE.findall(line))
+        if found:
+            return found
+    return None
+
+
+def _unlisted(lines: Iterable[str]) -> list[str]:
+    """Return the lines that do not just repeat an option."""
+    return [line for line in lines if not _OPTION_LISTED.match(line)]
+
+
+def _only(letters: list[str]) -> str | None:
+    return letters[0] if len(set(letters)) == 1 else None
+
+
+def _after_thinking(text: str) -> str:
+    for tag in _THINKING:
+        *_, last = [None, *tag.finditer(text)]
+        if last is not None:
+            return text[last.end() :].strip()
+    return text
+
+
+def _first_of_list(answer: str) -> str:
+    """Return the first entry of an answer that is written as a Python list."""
+    if not (answer.strip().startswith("[") and answer.strip().endswith("]")):
+        return answer
+    try:
+        entries = ast.literal_eval(answer)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return ""  # it gives up on such an answer
+    return str(entries[0]) if isinstance(entries, list) and entries else answer
