@@ -20,6 +20,9 @@ FILES = "*_meta_info*.json"
 LEAST_SIZE = 1e-3
 """Metres: a box is at least so thick."""
 
+LARGEST_ROOM = 10_000
+"""Square metres: a room is not larger."""
+
 FloatArray = NDArray[np.float64]
 
 
@@ -60,19 +63,28 @@ class SceneAnnotation:
     objects: tuple[BoxedObject, ...]
 
 
-def read_annotations(path: Path) -> dict[str, SceneAnnotation]:
-    """Return the annotations in a file, or in all annotation files of a folder, by scene.
+def is_annotations(path: Path) -> bool:
+    """Whether a scene's file is one of annotations, to build a room from, and no scan."""
+    return path.suffix == ".json"
 
-    Errors: QuestionsError where there are none, or one of them is not in the official format.
-    """
-    path = Path(path)
+
+def annotation_files(path: Path) -> list[Path]:
+    """Return the annotation files of a folder, or the file itself. QuestionsError without any."""
     files = sorted(path.glob(FILES)) if path.is_dir() else [path]
     if not files:
         raise QuestionsError(
             f"there are no annotations in {path}: it must hold files such as scannet_meta_info_val.json"
         )
+    return files
+
+
+def read_annotations(path: Path) -> dict[str, SceneAnnotation]:
+    """Return the annotations in a file, or in all annotation files of a folder, by scene.
+
+    Errors: QuestionsError where there are none, or one of them is not in the official format.
+    """
     found: dict[str, SceneAnnotation] = {}
-    for file in files:
+    for file in annotation_files(path):
         for scene, entry in _scenes(file).items():
             try:
                 found[scene] = _annotation(scene, entry, _dataset(file))
@@ -101,8 +113,8 @@ def _annotation(scene: str, entry: Mapping[str, Any], dataset: str) -> SceneAnno
     boxes, counts = _table(entry["object_bbox"]), _table(entry["object_counts"])
     centre = entry.get("room_center")
     room_size = float(entry["room_size"])
-    if not (np.isfinite(room_size) and room_size > 0):
-        raise ValueError(f"the room size {room_size} is no area")
+    if not 0 < room_size <= LARGEST_ROOM:
+        raise ValueError(f"the room size {room_size} is no area in square metres")
     return SceneAnnotation(
         dataset=str(entry.get("dataset", dataset)),
         scene=scene,

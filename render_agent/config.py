@@ -52,15 +52,61 @@ class RunConfig:
         metavar="vsibench|rooms|FILE",
     )
     questions: str | None = setting(
-        None, "questions", "VSI-Bench's own file of questions (jsonl or json).", metavar="FILE"
+        None,
+        "questions",
+        "VSI-Bench's own questions: a file (jsonl, json, parquet, or VLMEvalKit's tsv), its folder, or"
+        " a name on the hub (default: test.jsonl where it lies, else nyu-visionx/VSI-Bench).",
+        metavar="FILE|NAME",
     )
-    scannet: str | None = setting(None, "questions", "Where ScanNet lies.", metavar="DIR")
-    scannetpp: str | None = setting(None, "questions", "Where ScanNet++ lies.", metavar="DIR")
-    arkitscenes: str | None = setting(None, "questions", "Where ARKitScenes lies.", metavar="DIR")
+    subset: str = setting(
+        "full",
+        "questions",
+        "Which of VSI-Bench's questions.",
+        choices=("full", "debiased", "tiny"),
+    )
+    tiny_ids: str | None = setting(
+        None,
+        "questions",
+        "The ids of VSI-Bench(tiny), one a line (default: tiny_ids.txt beside the questions).",
+        metavar="FILE",
+    )
+    removed_ids: str | None = setting(
+        None,
+        "questions",
+        "The ids that debiased leaves out (default: the column pruned, else"
+        " debiased_removed_ids.txt beside the questions).",
+        metavar="FILE",
+    )
+    scannet: tuple[str, ...] = setting(
+        (), "questions", "Where ScanNet lies; may be given more than once.", metavar="DIR"
+    )
+    scannetpp: tuple[str, ...] = setting(
+        (), "questions", "Where ScanNet++ lies; may be given more than once.", metavar="DIR"
+    )
+    arkitscenes: tuple[str, ...] = setting(
+        (), "questions", "Where ARKitScenes lies; may be given more than once.", metavar="DIR"
+    )
+    annotations: str | None = setting(
+        None,
+        "questions",
+        "VSI-Bench's official annotations: rooms of labelled boxes stand in for scans that are not"
+        " found.",
+        metavar="DIR",
+    )
+    allow_missing: bool = setting(
+        False,
+        "questions",
+        "Go on without the scans that are not found; their questions are MISSING, and every figure"
+        " says so.",
+        flag=True,
+    )
     limit: int | None = setting(
         None, "questions", "At most so many questions; the run is stamped PARTIAL.", metavar="N"
     )
     type: tuple[str, ...] = setting((), "questions", "Only this question type.", metavar="TYPE")
+    dataset: tuple[str, ...] = setting(
+        (), "questions", "Only this data set: scannet, scannetpp, arkitscenes.", metavar="NAME"
+    )
     scene: tuple[str, ...] = setting((), "questions", "Only this scene.", metavar="SCENE")
     id: tuple[str, ...] = setting((), "questions", "Only the question with this id.", metavar="ID")
     shuffle: bool = setting(
@@ -165,7 +211,7 @@ class RunConfig:
     @property
     def partial(self) -> bool:
         """Whether only some of the benchmark's questions are chosen."""
-        return bool(self.limit or self.type or self.scene or self.id)
+        return bool(self.limit or self.type or self.dataset or self.scene or self.id)
 
     @property
     def fingerprint(self) -> str:
@@ -235,18 +281,22 @@ def _typed(name: str, value: Any, file: str) -> str | list[str]:
 def absolute_paths(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the paths among some options, made absolute.
 
-    A benchmark or a model is a path where a file or folder of that name exists.
+    A benchmark, a model or questions are a path where a file or folder of that name exists.
     """
-    maybe = {"benchmark", "model"}
-    return {
-        name: str(Path(value).resolve())
-        for name, value in options.items()
-        if value is not None and (name in PATHS or (name in maybe and Path(value).exists()))
-    }
+    maybe = {"benchmark", "model", "questions"}
+    found: dict[str, Any] = {}
+    for name, value in options.items():
+        if name in PATHS and isinstance(value, tuple):
+            found[name] = tuple(str(Path(part).resolve()) for part in value)
+        elif value is not None and (name in PATHS or (name in maybe and Path(value).exists())):
+            found[name] = str(Path(value).resolve())
+    return found
 
 
-PATHS = ("ply", "questions", "scannet", "scannetpp", "arkitscenes")
-"""Names of the options that hold a path whatever is there."""
+PATHS = (
+    "ply", "tiny_ids", "removed_ids", "scannet", "scannetpp", "arkitscenes", "annotations",
+)  # fmt: skip
+"""Names of the options that hold a path, or several, whatever is there."""
 
 OPTIONS = {entry.name: entry for entry in fields(RunConfig)}
 """The declared options by name."""

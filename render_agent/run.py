@@ -21,13 +21,14 @@ from render_agent.engines.seam import Engine
 from render_agent.errors import SetupError, UsageError
 from render_agent.look import Looker
 from render_agent.prompt import Prompt
-from render_agent.questions.choose import choose_questions
+from render_agent.questions.choose import choose_questions, question_files
 from render_agent.render.choose import make_renderer
 from render_agent.render.start import parse_start
 from render_agent.render.views import Viewer
 from render_agent.run_log.folder import RunFolder, RunLog
 from render_agent.run_log.pictures import Pictures
 from render_agent.run_log.results import results, table
+from render_agent.scene.alignment import alignment_file
 from render_agent.scene.cache import SceneCache
 from render_agent.state import Question, QuestionState
 
@@ -117,7 +118,7 @@ def preview(config: RunConfig, folder: Path) -> Preview:
     SetupError, SceneError or RenderError where even that is impossible. No model is loaded.
     """
     parse_start(config.start)
-    questions = choose_questions(config)
+    questions = choose_questions(replace(config, allow_missing=True))
     scenes, pictures = SceneCache(), Pictures(folder)
     looker = make_looker(config, scenes, pictures)
     first = next((question for question in questions if question.scan is not None), questions[0])
@@ -181,7 +182,6 @@ def record(
 ) -> dict[str, Any]:
     """Return what `config.json` holds beside its format: the options, and what the run depends on."""
     prompt = make_prompt(config)
-    files = (config.questions, config.benchmark)
     return {
         "program": version("render_agent"),
         "commit": _commit(),
@@ -196,7 +196,7 @@ def record(
             "python": platform.python_version(),
         },
         "sha256": {
-            "questions": {f: sha256(Path(f)) for f in files if f and Path(f).is_file()},
+            "questions": {str(file): sha256(file) for file in question_files(config)},
             "prompt": hashlib.sha256(prompt.instructions.encode()).hexdigest(),
             "scans": _scan_hashes(questions),
         },
@@ -213,17 +213,23 @@ def sha256(path: Path) -> str:
 
 
 def _scan_hashes(questions: Iterable[Question]) -> dict[str, str | None]:
+    """Return the SHA-256 of every file that a scene is read from, None where it is not there."""
     scans = {question.scan for question in questions if question.scan is not None}
-    return {str(scan): sha256(scan) if scan.is_file() else None for scan in sorted(scans)}
+    alignments = {alignment_file(scan) for scan in scans}
+    files = sorted(scans | {file for file in alignments if file is not None})
+    return {str(file): sha256(file) if file.is_file() else None for file in files}
 
 
-def _check_scans(folder: RunFolder, questions: Iterable[Question]) -> None:
+def _check_scans(folder: RunFolder, questions: Sequence[Question]) -> None:
     known = folder.record["sha256"]["scans"]
-    for scan, digest in _scan_hashes(questions).items():
-        if known.get(scan) is not None and digest != known[scan]:
+    scans = {str(question.scan) for question in questions}
+    for file, digest in _scan_hashes(questions).items():
+        # A scan that was not there may be put there; an alignment would turn what was drawn before.
+        was_there = known.get(file) is not None or file not in scans
+        if file in known and was_there and digest != known[file]:
             raise SetupError(
-                f"{scan} is not the scan that {folder.name} began with (its SHA-256 differs): restore"
-                " the file, or start a new run"
+                f"{file} is not the {'scan' if file in scans else 'alignment'} that {folder.name} began"
+                " with (its SHA-256 differs): restore the file, or start a new run"
             )
 
 

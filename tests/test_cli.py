@@ -205,7 +205,8 @@ def test_without_the_benchmarks_questions_one_sentence_says_what_to_fetch(call):
     code, output, errors = call("--batch", "--engine", "scripted")
     assert (code, output) == (1, "")
     assert len(errors.strip().splitlines()) == 1
-    assert errors.startswith("error: VSI-Bench's questions are not at hand: download test.jsonl")
+    assert errors.startswith("error: VSI-Bench's questions are not at hand: ")
+    assert "download test.jsonl of nyu-visionx/VSI-Bench" in errors
     assert "--benchmark rooms" in errors
 
 

@@ -164,7 +164,7 @@ def test_scans_are_counted_where_the_options_point(tmp_path):
     scan = tmp_path / "scannet" / "scans" / "scene0011_00" / "scene0011_00_vh_clean_2.ply"
     scan.parent.mkdir(parents=True)
     scan.touch()
-    options = {"questions": str(questions), "scannet": str(tmp_path / "scannet")}
+    options = {"questions": str(questions), "scannet": (str(tmp_path / "scannet"),)}
     found = list(data.examine_data(options))
     assert only(found, "VSI-Bench").detail == "3 questions"
     assert only(found, "scannet").detail.startswith("1 of 2 scans found")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ DATASETS = ("scannet", "scannetpp", "arkitscenes")
 
 
 def examine_data(options: Mapping[str, Any]) -> Iterator[Finding]:
-    """Give what was found of the data. options: `questions` and the folder of each data set."""
+    """Give what was found of the data. options: `questions` and the folders of each data set."""
     yield _rooms()
     yield from _vsibench(options)
 
@@ -49,26 +49,28 @@ def _vsibench(options: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding(PART, "VSI-Bench", True, f"{len(questions)} questions")
     for dataset in DATASETS:
         if questions or options.get(dataset):
-            yield _scans(dataset, options.get(dataset), questions)
+            yield _scans(dataset, options.get(dataset) or (), questions)
 
 
-def _scans(dataset: str, root: str | None, questions: list[Question]) -> Finding:
-    from render_agent.questions.vsibench import find_scan
+def _scans(dataset: str, roots: Sequence[str], questions: list[Question]) -> Finding:
+    from render_agent.questions.scans import find_scan
 
     flag = f"--{dataset} DIR"
     scenes = {question.scene for question in questions if question.dataset == dataset}
-    if root is None:
+    if not roots:
         detail = f"{len(scenes)} scenes are asked about; no folder is given"
         return Finding(
             PART, dataset, False, detail, f"give {flag}, or set RENDER_AGENT_{dataset.upper()}"
         )
-    if not Path(root).is_dir():
-        return Finding(PART, dataset, False, f"{root} is no folder", f"give {flag}")
+    for root in roots:
+        if not Path(root).is_dir():
+            return Finding(PART, dataset, False, f"{root} is no folder", f"give {flag}")
+    where = " and ".join(roots)
     if not questions:
         return Finding(
-            PART, dataset, True, f"{root}; its scans cannot be counted without questions"
+            PART, dataset, True, f"{where}; its scans cannot be counted without questions"
         )
-    found = sum(find_scan(dataset, scene, {dataset: root}) is not None for scene in scenes)
-    detail = f"{found} of {len(scenes)} scans found in {root}"
+    found = sum(find_scan(dataset, scene, {dataset: roots}) is not None for scene in scenes)
+    detail = f"{found} of {len(scenes)} scans found in {where}"
     remedy = "keep the folders as the data set's own download lays them out"
     return Finding(PART, dataset, found == len(scenes), detail, remedy)

@@ -7,26 +7,50 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from render_agent.answer import MOST_OPTIONS, letters
-from render_agent.config import RunConfig
+from render_agent.config import OPTIONS, RunConfig
 from render_agent.errors import QuestionsError, SetupError, UsageError
-from render_agent.questions.rooms import bundled, load_beside
-from render_agent.questions.vsibench import load_vsibench, with_scans
+from render_agent.questions.rooms import BUNDLED, QUESTIONS, bundled, load_beside
+from render_agent.questions.scans import LAYOUTS, Roots, refuse_missing, searched, with_scans
+from render_agent.questions.vsibench import load_vsibench, vsibench_files
 from render_agent.state import Question
+
+VSIBENCH_ONLY = ("subset", "tiny_ids", "removed_ids", "annotations")
+"""Options that mean nothing for other benchmarks."""
 
 
 def choose_questions(config: RunConfig) -> list[Question]:
-    """Return the questions of a run in their order. SetupError where they or their scans are not at hand."""
+    """Return the questions of a run in their order. SetupError where they or their scans are not at hand.
+
+    With --allow-missing only where no scan at all is.
+    """
     if config.ply is not None:
         return [single_question(config)]
     questions = _narrowed(_benchmark(config), config)
     if not questions:
         raise QuestionsError(
-            "no question is left after --type, --scene and --id together: leave one of them out"
+            "no question is left after --type, --dataset, --scene and --id together: leave one of"
+            " them out"
         )
     if config.shuffle:
         random.Random(config.seed).shuffle(questions)
     chosen = questions[: config.limit]
-    return with_scans(chosen, _roots(config)) if config.benchmark == "vsibench" else chosen
+    places = {question.dataset: "beside the questions" for question in chosen}
+    if config.benchmark == "vsibench":
+        chosen = with_scans(chosen, _roots(config), config.annotations)
+        places = searched(_roots(config))
+    if not config.allow_missing:
+        refuse_missing(chosen, places)
+    return chosen
+
+
+def question_files(config: RunConfig) -> list[Path]:
+    """Return the files that the questions of a run come from. SetupError where one is not at hand."""
+    if config.ply is not None:
+        return []
+    if config.benchmark == "vsibench":
+        ids = {"tiny_ids": config.tiny_ids, "removed_ids": config.removed_ids}
+        return vsibench_files(config.questions, config.subset, **ids)
+    return [BUNDLED / QUESTIONS if config.benchmark == "rooms" else Path(config.benchmark)]
 
 
 def single_question(config: RunConfig) -> Question:
@@ -66,11 +90,20 @@ def lettered(options: Sequence[str]) -> tuple[str, ...]:
 
 def _benchmark(config: RunConfig) -> list[Question]:
     if config.benchmark == "vsibench":
-        return load_vsibench(config.questions)
+        return load_vsibench(
+            config.questions,
+            config.subset,
+            tiny_ids=config.tiny_ids,
+            removed_ids=config.removed_ids,
+        )
     if config.questions is not None:
         raise UsageError(
             "--questions is the file of VSI-Bench's questions: give another file as --benchmark FILE"
         )
+    for name in VSIBENCH_ONLY:
+        if getattr(config, name) != OPTIONS[name].default:
+            flag = "--" + name.replace("_", "-")
+            raise UsageError(f"{flag} belongs to --benchmark vsibench: leave it out")
     if config.benchmark == "rooms":
         return bundled()
     path = Path(config.benchmark)
@@ -81,18 +114,13 @@ def _benchmark(config: RunConfig) -> list[Question]:
     return load_beside(path, path.stem)
 
 
-def _roots(config: RunConfig) -> dict[str, str]:
-    roots = (
-        ("scannet", config.scannet),
-        ("scannetpp", config.scannetpp),
-        ("arkitscenes", config.arkitscenes),
-    )
-    return {name: root for name, root in roots if root}
+def _roots(config: RunConfig) -> Roots:
+    return {dataset: getattr(config, dataset) for dataset in LAYOUTS}
 
 
 def _narrowed(questions: Sequence[Question], config: RunConfig) -> list[Question]:
-    """Return the questions that --type, --scene and --id leave. QuestionsError where one names none."""
-    for name in ("type", "scene", "id"):
+    """Return the questions that --type, --dataset, --scene and --id leave. QuestionsError where one names none."""
+    for name in ("type", "dataset", "scene", "id"):
         known = {getattr(question, name) for question in questions}
         for value in getattr(config, name):
             if value not in known:
@@ -102,6 +130,7 @@ def _narrowed(questions: Sequence[Question], config: RunConfig) -> list[Question
         question
         for question in questions
         if (not config.type or question.type in config.type)
+        and (not config.dataset or question.dataset in config.dataset)
         and (not config.scene or question.scene in config.scene)
         and (not config.id or question.id in config.id)
     ]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from render_agent.answer import Wanted
 from render_agent.errors import QuestionsError
+from render_agent.questions.files import read_rows
 from render_agent.score import CHOICE_TYPES, NUMBER_TYPES, is_number
 from render_agent.state import Question
 
@@ -38,24 +38,6 @@ def load_rows(path: Path, benchmark: str) -> list[Question]:
     return list(questions.values())
 
 
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a .jsonl file (an object a line) or of a .json file (a list of objects).
-
-    Errors: QuestionsError where the file cannot be read or holds something else.
-    """
-    try:
-        text = path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise QuestionsError(f"cannot read the questions in {path}: {error}") from error
-    rows = _whole(text, path) if path.suffix == ".json" else _lines(text, path)
-    for number, row in enumerate(rows, 1):
-        if not isinstance(row, dict):
-            raise QuestionsError(f"{path}, row {number}: a row must be an object, not {row!r:.60}")
-    if not rows:
-        raise QuestionsError(f"{path} holds no questions")
-    return rows
-
-
 def question_from_row(row: Row, benchmark: str, scan: Path | None) -> Question:
     """Return the question that a row in VSI-Bench's format asks.
 
@@ -81,6 +63,7 @@ def question_from_row(row: Row, benchmark: str, scan: Path | None) -> Question:
         options=options,
         truth=truth,
         scan=scan,
+        pruned={"true": True, "false": False}.get(str(row.get("pruned")).lower()),
     )
 
 
@@ -115,25 +98,3 @@ def _options(value: Any) -> tuple[str, ...]:
             f"the options must be a list such as ['A. left', ...], not {value!r:.80}"
         )
     return tuple(value)
-
-
-def _whole(text: str, path: Path) -> list[Any]:
-    try:
-        rows = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise QuestionsError(f"{path} is no JSON: {error}") from error
-    if not isinstance(rows, list):
-        raise QuestionsError(f"{path} must hold a list of rows")
-    return rows
-
-
-def _lines(text: str, path: Path) -> list[Any]:
-    rows = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError as error:
-            raise QuestionsError(f"{path}, line {number} is no JSON: {error}") from error
-    return rows

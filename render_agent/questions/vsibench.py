@@ -1,81 +1,86 @@
-"""VSI-Bench: its questions, and its scans where the three data sets keep them."""
+"""VSI-Bench's questions: a file of them, found or fetched, whole or a subset."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from render_agent.errors import SetupError
+from render_agent.questions.files import SUFFIXES
+from render_agent.questions.hub import VSIBENCH, fetch_questions, is_hub_name
 from render_agent.questions.rows import load_rows
+from render_agent.questions.scans import NEEDS_NOTHING
+from render_agent.questions.subsets import (
+    removed_ids_path,
+    subset_of,
+    tiny_ids_path,
+    with_pruned,
+)
 from render_agent.state import Question
 
-LAYOUTS = {
-    "scannet": ("scans/{id}/{id}_vh_clean_2.ply", "{id}/{id}_vh_clean_2.ply"),
-    "scannetpp": ("data/{id}/scans/mesh_aligned_0.05.ply", "{id}/scans/mesh_aligned_0.05.ply"),
-    "arkitscenes": (
-        "Training/{id}/{id}_3dod_mesh.ply",
-        "Validation/{id}/{id}_3dod_mesh.ply",
-        "3dod/Training/{id}/{id}_3dod_mesh.ply",
-        "3dod/Validation/{id}/{id}_3dod_mesh.ply",
-        "raw/Training/{id}/{id}_3dod_mesh.ply",
-        "raw/Validation/{id}/{id}_3dod_mesh.ply",
-        "{id}/{id}_3dod_mesh.ply",
-    ),
-}
-"""Where a scene's mesh lies below the root of its data set."""
-
-PLACES = ("VSI-Bench/test.jsonl", "vsibench/test.jsonl", "data/vsibench/test.jsonl", "test.jsonl")
+FOLDERS = ("VSI-Bench", "vsibench", "data/vsibench", ".")
 """Where the questions are looked for when --questions is not given."""
 
-NEEDS_NOTHING = "or use --benchmark rooms, which needs nothing"
+FILES = ("test.jsonl", "test.json", "test-00000-of-00001.parquet", "VSI-Bench.tsv", "VSIBench.tsv")
+"""What the file of questions is called."""
 
 
-def load_vsibench(questions: str | None) -> list[Question]:
-    """Return the questions of VSI-Bench in their file's order, their scans not yet looked for.
+def load_vsibench(
+    questions: str | None,
+    subset: str = "full",
+    *,
+    tiny_ids: str | None = None,
+    removed_ids: str | None = None,
+) -> list[Question]:
+    """Return VSI-Bench's questions in their file's order, their scans not yet looked for.
 
-    SetupError where the file is not at hand, QuestionsError where it is not VSI-Bench's.
+    questions: see `questions_path`. subset, tiny_ids: see `subset_of`. removed_ids: see
+    `with_pruned`. SetupError where a file is not at hand, QuestionsError where it is not
+    VSI-Bench's.
     """
-    if questions is not None:
-        path = Path(questions)
-        if not path.is_file():
-            raise SetupError(
-                f"there is no file of questions at {path}: --questions wants VSI-Bench's"
-            )
-        return load_rows(path, "vsibench")
-    for place in PLACES:
-        if Path(place).is_file():
-            return load_rows(Path(place), "vsibench")
-    raise SetupError(
-        "VSI-Bench's questions are not at hand: download test.jsonl of nyu-visionx/VSI-Bench and give"
-        f" --questions FILE with --scannet, --scannetpp and --arkitscenes, {NEEDS_NOTHING}"
-    )
+    path = questions_path(questions)
+    found = with_pruned(load_rows(path, "vsibench"), path, removed_ids)
+    return subset_of(found, path, subset, tiny_ids)
 
 
-def with_scans(questions: Sequence[Question], roots: Mapping[str, str]) -> list[Question]:
-    """Return the questions with the scans of their scenes, None where one was not found.
+def vsibench_files(
+    questions: str | None, subset: str, *, tiny_ids: str | None, removed_ids: str | None
+) -> list[Path]:
+    """Return the files that `load_vsibench` reads for the same options."""
+    path = questions_path(questions)
+    tiny = tiny_ids_path(path, tiny_ids) if subset == "tiny" else None
+    return [file for file in (path, tiny, removed_ids_path(path, removed_ids)) if file]
 
-    roots: the folder of each data set. SetupError where one is no folder, or no scan at all was
-    found.
+
+def questions_path(questions: str | None) -> Path:
+    """Return the file of VSI-Bench's questions.
+
+    questions: the file, a folder that holds it, or a data set's name on the hub, from which it is
+    fetched; without it, the file in one of the usual places, else the hub's. SetupError where it is
+    in none of them.
     """
-    for name, root in roots.items():
-        if not Path(root).is_dir():
-            raise SetupError(f"--{name} {root} is no folder: give the one that holds the data set")
-    scenes = {(question.dataset, question.scene) for question in questions}
-    scans = {scene: find_scan(*scene, roots) for scene in scenes}
-    if questions and not any(scans.values()):
-        named = ", ".join(f"--{name} DIR" for name in sorted({dataset for dataset, _ in scenes}))
+    if questions is None:
+        here = next((path for folder in FOLDERS if (path := _in_folder(Path(folder)))), None)
+        return here or _from_hub()
+    path = Path(questions)
+    if path.is_file():
+        return path
+    inside = _in_folder(path)
+    if inside is not None:
+        return inside
+    if not path.exists() and is_hub_name(questions) and path.suffix.lower() not in SUFFIXES:
+        return fetch_questions(questions)
+    raise SetupError(f"there is no file of questions at {path}: --questions wants VSI-Bench's")
+
+
+def _in_folder(folder: Path) -> Path | None:
+    return next((folder / name for name in FILES if (folder / name).is_file()), None)
+
+
+def _from_hub() -> Path:
+    try:
+        return fetch_questions(VSIBENCH)
+    except SetupError as error:
         raise SetupError(
-            f"none of the {len(scenes)} scans was found: give {named} as the data sets' own"
-            f" downloads lay them out, {NEEDS_NOTHING}"
-        )
-    return [replace(q, scan=scans[q.dataset, q.scene]) for q in questions]
-
-
-def find_scan(dataset: str, scene: str, roots: Mapping[str, str]) -> Path | None:
-    """Return where the scan of a scene lies, None where it is in none of the known places."""
-    root = roots.get(dataset)
-    if root is None:
-        return None
-    places = (Path(root, layout.format(id=scene)) for layout in LAYOUTS.get(dataset, ()))
-    return next((place.resolve() for place in places if place.is_file()), None)
+            f"VSI-Bench's questions are not at hand: {error}, with --scannet, --scannetpp and"
+            f" --arkitscenes, {NEEDS_NOTHING}"
+        ) from error

@@ -10,7 +10,8 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from render_agent.errors import SceneError
+from render_agent.annotations import SceneAnnotation, is_annotations, read_annotations
+from render_agent.errors import QuestionsError, SceneError
 from render_agent.scene.model import Scene
 
 if TYPE_CHECKING:
@@ -21,11 +22,33 @@ LIMIT = 4 << 30
 """Bytes that scenes may take together."""
 
 
-def read_scene(path: Path, name: str) -> Scene:
-    """Return the scene of the file `path`. SceneError where it holds none."""
-    from render_agent.scene.load import load_scene
+class SceneFiles:
+    """Reads scenes from files: scans, and rooms from annotations, whose files are parsed once."""
 
-    return load_scene(path, name)
+    def __init__(self) -> None:
+        self._annotations: dict[Path, dict[str, SceneAnnotation]] = {}
+        self._lock = Lock()
+
+    def read(self, path: Path, name: str) -> Scene:
+        """Return the scene `name` of the file `path`. SceneError where it holds none."""
+        if is_annotations(path):
+            from render_agent.scene.annotated import annotated_scene
+
+            return annotated_scene(self._annotation(path, name), path)
+        from render_agent.scene.load import load_scene
+
+        return load_scene(path, name)
+
+    def _annotation(self, path: Path, name: str) -> SceneAnnotation:
+        with self._lock:
+            try:
+                if path not in self._annotations:
+                    self._annotations[path] = read_annotations(path)
+            except QuestionsError as error:
+                raise SceneError(*error.args) from error
+        if name not in self._annotations[path]:
+            raise SceneError(f"{path} has no annotation of the scene {name}: restore the file")
+        return self._annotations[path][name]
 
 
 @dataclass(eq=False)
@@ -44,18 +67,20 @@ class _Entry:
 
 
 class SceneCache:
-    """Scenes by their file, at most `limit` bytes of them, the least recently used dropped first.
+    """Scenes by their file and name, at most `limit` bytes of them, the least recently used dropped first.
 
     The scene that is asked for is kept even where it alone is larger. Any thread may ask; none
     reads a file that another is reading. A SceneError is remembered, so that every question of a
-    broken scan gets the same sentence. `loads` counts the files that were read.
+    broken scan gets the same sentence. `loads` counts the scenes that were read.
     """
 
-    def __init__(self, limit: int = LIMIT, load: Callable[[Path, str], Scene] = read_scene) -> None:
+    def __init__(
+        self, limit: int = LIMIT, load: Callable[[Path, str], Scene] | None = None
+    ) -> None:
         self.limit = limit
         self.loads = 0
-        self._load = load
-        self._entries: OrderedDict[Path, _Entry] = OrderedDict()
+        self._load = load or SceneFiles().read
+        self._entries: OrderedDict[tuple[Path, str], _Entry] = OrderedDict()
         self._lock = Lock()
 
     def get(self, question: Question) -> Scene:
@@ -80,30 +105,32 @@ class SceneCache:
             raise SceneError(
                 f"the scan of scene {question.scene} was not found: name the folder in which it lies"
             )
+        # One file of annotations holds many scenes.
+        key = path, question.scene
         with self._lock:
-            entry = self._entries.get(path)
+            entry = self._entries.get(key)
             mine = entry is None
             if entry is None:
-                entry = self._entries[path] = _Entry()
+                entry = self._entries[key] = _Entry()
                 self.loads += 1
-            self._entries.move_to_end(path)
+            self._entries.move_to_end(key)
         if mine:
-            self._read(path, question.scene, entry)
+            self._read(key, entry)
         error = entry.scene.exception()
         if isinstance(error, SceneError):
             # Raised anew, as one exception raised by many questions would gather their tracebacks.
             raise SceneError(*error.args) from error
         return entry
 
-    def _read(self, path: Path, name: str, entry: _Entry) -> None:
+    def _read(self, key: tuple[Path, str], entry: _Entry) -> None:
         try:
-            scene = self._load(path, name)
+            scene = self._load(*key)
         # Whatever it is, it is handed to every thread that waits for this scene.
         except BaseException as error:
             entry.scene.set_exception(error)
             if not isinstance(error, SceneError):
                 with self._lock:
-                    self._entries.pop(path, None)
+                    self._entries.pop(key, None)
                 raise
         else:
             entry.scene.set_result(scene)
@@ -112,11 +139,11 @@ class SceneCache:
     def _shrink(self, kept: _Entry) -> None:
         """Drop the least recently used scenes until the rest fits; never `kept`."""
         with self._lock:
-            held = {path: entry.bytes for path, entry in self._entries.items()}
+            held = {key: entry.bytes for key, entry in self._entries.items()}
             total = sum(held.values())
-            for path, size in held.items():
+            for key, size in held.items():
                 if total <= self.limit:
                     break
-                if size and self._entries[path] is not kept:
-                    del self._entries[path]
+                if size and self._entries[key] is not kept:
+                    del self._entries[key]
                     total -= size

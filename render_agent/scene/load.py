@@ -6,6 +6,7 @@ import stat
 from pathlib import Path
 from typing import Literal
 
+from render_agent.scene.alignment import aligned, read_alignment
 from render_agent.scene.cloud import thinned
 from render_agent.scene.extent import Extent, extent
 from render_agent.scene.formats import UP_AXIS, read_other
@@ -25,12 +26,17 @@ def load_scene(path: Path, id: str | None = None, up: Up = "auto") -> Scene:
 
     id: the scene's name; without it, the file's. up: the axis of the file that points up; `auto` is
     y for GLB, glTF and OBJ, else z. Scans without colours are shaded, clouds of too many points
-    thinned, scans far from zero moved (see `Scene.origin`). SceneError where the file holds no
+    thinned, scans far from zero moved (see `Scene.origin`), ScanNet's meshes aligned as the text file
+    beside them says. SceneError where the file holds no
     scene; nothing is allocated on its header's word alone.
     """
     path = Path(path)
     try:
-        scan = cleaned(_read(path, up), path)
+        scan = _read(path, up)
+        alignment = read_alignment(path)
+        if alignment is not None:
+            scan = aligned(scan, alignment)
+        scan = cleaned(scan, path)
         if scan.faces is None:
             scan = thinned(scan)
         found = extent(scan)

@@ -5,7 +5,12 @@ from made_runs import make_config, make_questions
 
 from render_agent.config import RunConfig
 from render_agent.errors import QuestionsError, SetupError, UsageError
-from render_agent.questions.choose import choose_questions, lettered, single_question
+from render_agent.questions.choose import (
+    choose_questions,
+    lettered,
+    question_files,
+    single_question,
+)
 
 
 @pytest.fixture
@@ -53,7 +58,7 @@ def test_shuffling_depends_on_the_seed_alone_and_comes_before_the_limit(chosen):
         ({"type": ("object_counting", "typo")}, "none has the type 'typo'"),
         ({"scene": ("hall",)}, r"none has the scene 'hall' \(there are room\)"),
         ({"id": ("9",)}, "none has the id '9'"),
-        ({"id": ("1",), "type": ("object_counting",)}, "no question is left after --type, --scene and --id together"),
+        ({"id": ("1",), "type": ("object_counting",)}, "no question is left after --type, --dataset, --scene and --id together"),
     ],
 )  # fmt: skip
 def test_what_names_no_question_is_told(chosen, options, sentence):
@@ -95,14 +100,52 @@ def test_scans_of_vsibench_are_looked_for_only_where_they_are_asked_about(tmp_pa
     scan = tmp_path / "scans/s1/s1_vh_clean_2.ply"
     scan.parent.mkdir(parents=True)
     scan.touch()
-    config = {"batch": True, "questions": str(path), "scannet": str(tmp_path)}
-    assert [question.scan for question in choose_questions(RunConfig(**config))] == [
-        None,
-        scan,
-        None,
-    ]
-    with pytest.raises(SetupError, match="none of the 1 scans was found: give --scannet DIR"):
-        choose_questions(RunConfig(**config, limit=1))
+    config = {"batch": True, "questions": str(path), "scannet": (str(tmp_path),)}
+    found = choose_questions(RunConfig(**config, allow_missing=True))
+    assert [question.scan for question in found] == [None, scan, None]
+    assert [q.scan for q in choose_questions(RunConfig(**config, scene=("s1",)))] == [scan]
+    with pytest.raises(
+        SetupError,
+        match=r"2 of 3 scenes are missing, which 2 of 3 questions are about: scannet s0, s2",
+    ):
+        choose_questions(RunConfig(**config))
+    for allowed in (False, True):
+        with pytest.raises(SetupError, match="none of the 1 scans was found: give --scannet DIR"):
+            choose_questions(RunConfig(**config, limit=1, allow_missing=allowed))
+
+
+def test_questions_are_narrowed_to_a_data_set(tmp_path):
+    scan = tmp_path / "room.ply"
+    scan.touch()
+    path = tmp_path / "q.jsonl"
+    row = {"scene_name": "room", "question_type": "object_counting", "question": "?", "ground_truth": "2"}  # fmt: skip
+    rows = [row | {"id": name, "dataset": name} for name in ("scannet", "scannetpp")]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    config = RunConfig(batch=True, benchmark=str(path), dataset=("scannetpp",))
+    assert [question.id for question in choose_questions(config)] == ["scannetpp"]
+    assert config.partial
+    with pytest.raises(QuestionsError, match="none has the dataset 'kitti'"):
+        choose_questions(RunConfig(batch=True, benchmark=str(path), dataset=("kitti",)))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"subset": "tiny"}, {"tiny_ids": "x"}, {"removed_ids": "x"}, {"annotations": "x"}],
+)
+def test_what_belongs_to_vsibench_does_not_go_with_another_benchmark(options):
+    flag = "--" + next(iter(options)).replace("_", "-")
+    with pytest.raises(UsageError, match=f"{flag} belongs to --benchmark vsibench"):
+        choose_questions(RunConfig(batch=True, benchmark="rooms", **options))
+
+
+def test_the_files_of_the_questions(tmp_path):
+    path = make_questions(tmp_path)
+    assert question_files(make_config(tmp_path, path)) == [path]
+    [rooms] = question_files(RunConfig(batch=True, benchmark="rooms"))
+    assert rooms.name == "questions.jsonl"
+    vsibench = RunConfig(batch=True, questions=str(path))
+    assert question_files(vsibench) == [path]
+    assert question_files(RunConfig(ply="x.ply", question="?")) == []
 
 
 def test_the_question_that_was_typed(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 from conftest import test_data
 
 from render_agent.errors import QuestionsError, SetupError
-from render_agent.questions.vsibench import LAYOUTS, find_scan, load_vsibench, with_scans
+from render_agent.questions.vsibench import load_vsibench, vsibench_files
 from render_agent.score import NUMBER_TYPES
 
 COUNTS = {
@@ -51,6 +51,7 @@ def test_every_row_is_kept_word_for_word_and_in_order(questions):
         assert question.options == tuple(row["options"] or ())
         assert question.truth == row["ground_truth"]
         assert question.wanted == ("number" if question.type in NUMBER_TYPES else "letter")
+        assert question.pruned is row["pruned"]
         assert question.scan is None
 
 
@@ -62,56 +63,8 @@ def test_ids_and_scenes_of_digits_stay_texts(questions):
     assert {"3864514494", "5942004064"} <= digits
 
 
-LAID_OUT = [(dataset, layout) for dataset, layouts in LAYOUTS.items() for layout in layouts]
-
-
-@pytest.mark.parametrize(("dataset", "layout"), LAID_OUT)
-def test_a_scan_is_found_in_every_layout_of_its_data_set(tmp_path, dataset, layout):
-    scan = tmp_path / layout.format(id="scene7")
-    scan.parent.mkdir(parents=True)
-    scan.touch()
-    assert find_scan(dataset, "scene7", {dataset: str(tmp_path)}) == scan
-    assert find_scan(dataset, "scene8", {dataset: str(tmp_path)}) is None
-    assert find_scan(dataset, "scene7", {}) is None
-    assert find_scan("another", "scene7", {"another": str(tmp_path)}) is None
-
-
-def test_the_layouts_are_those_of_the_data_sets():
-    assert "scans/{id}/{id}_vh_clean_2.ply" in LAYOUTS["scannet"]
-    assert "data/{id}/scans/mesh_aligned_0.05.ply" in LAYOUTS["scannetpp"]
-    for split in ("Training", "Validation"):
-        for root in ("", "3dod/", "raw/"):
-            assert f"{root}{split}/{{id}}/{{id}}_3dod_mesh.ply" in LAYOUTS["arkitscenes"]
-
-
-def test_questions_get_the_scans_that_are_there(questions, tmp_path):
-    first = next(question for question in questions if question.dataset == "scannet")
-    scan = tmp_path / f"scans/{first.scene}/{first.scene}_vh_clean_2.ply"
-    scan.parent.mkdir(parents=True)
-    scan.touch()
-    found = with_scans(questions, {"scannet": str(tmp_path)})
-    assert [question.id for question in found] == [question.id for question in questions]
-    for question in found:
-        assert question.scan == (scan if question.scene == first.scene else None)
-
-
-def test_no_scan_at_all_says_which_options_to_give(questions, tmp_path):
-    with pytest.raises(SetupError) as caught:
-        with_scans(questions, {})
-    for part in (
-        "288 scans",
-        "--arkitscenes DIR, --scannet DIR, --scannetpp DIR",
-        "--benchmark rooms",
-    ):
-        assert part in str(caught.value)
-    with pytest.raises(SetupError, match="none of the 288 scans"):
-        with_scans(questions, {"scannet": str(tmp_path)})
-    assert with_scans([], {}) == []
-
-
-def test_a_folder_that_is_not_there_is_named(questions, tmp_path):
-    with pytest.raises(SetupError, match=r"--scannet .*missing is no folder"):
-        with_scans(questions, {"scannet": str(tmp_path / "missing")})
+ROW = {"id": 1, "dataset": "scannet", "scene_name": "s", "question_type": "object_counting", "question": "?",
+       "options": None, "ground_truth": "2"}  # fmt: skip
 
 
 def test_the_questions_are_found_where_they_may_lie(tmp_path, monkeypatch):
@@ -121,21 +74,107 @@ def test_the_questions_are_found_where_they_may_lie(tmp_path, monkeypatch):
     ) as caught:
         load_vsibench(None)
     assert "\n" not in str(caught.value)
-    row = {"id": 1, "dataset": "scannet", "scene_name": "s", "question_type": "object_counting", "question": "?",
-           "options": None, "ground_truth": "2"}  # fmt: skip
     place = Path("VSI-Bench/test.jsonl")
     place.parent.mkdir()
-    place.write_text(json.dumps(row))
+    place.write_text(json.dumps(ROW))
     assert [question.id for question in load_vsibench(None)] == ["1"]
+    assert [question.id for question in load_vsibench("VSI-Bench")] == ["1"]
 
 
-@pytest.mark.parametrize("name", ["missing.jsonl", "."])
-def test_a_file_that_is_not_there_is_named(tmp_path, name):
-    with pytest.raises(SetupError, match="there is no file of questions at"):
-        load_vsibench(str(tmp_path / name))
+def test_a_folder_of_the_hubs_name_goes_before_the_hub(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    place = Path("nyu-visionx/VSI-Bench/test.json")
+    place.parent.mkdir(parents=True)
+    place.write_text(json.dumps([ROW]))
+    assert [question.id for question in load_vsibench("nyu-visionx/VSI-Bench")] == ["1"]
+
+
+@pytest.mark.parametrize("name", ["missing.jsonl", ".", "folder/missing.tsv"])
+def test_a_file_that_is_not_there_is_named(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    for path in (name, str(tmp_path / name)):
+        with pytest.raises(SetupError, match="there is no file of questions at"):
+            load_vsibench(path)
 
 
 def test_a_file_of_something_else(tmp_path):
     (tmp_path / "x.jsonl").write_text('{"id": 1}')
     with pytest.raises(QuestionsError, match=r"x\.jsonl"):
         load_vsibench(str(tmp_path / "x.jsonl"))
+
+
+def write(tmp_path, pruned):
+    """Write six questions; their column `pruned` as given, None for none."""
+    rows = [ROW | {"id": number} for number in range(6)]
+    if pruned is not None:
+        rows = [row | {"pruned": value} for row, value in zip(rows, pruned, strict=True)]
+    path = tmp_path / "test.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def ids(path, *options, **more):
+    return [question.id for question in load_vsibench(str(path), *options, **more)]
+
+
+def test_the_subsets_of_the_benchmark():
+    path = str(test_data("vsibench", "test.jsonl"))
+    removed = test_data("vsibench", "debiased_removed_ids.txt").read_text().split()
+    debiased = load_vsibench(path, "debiased")
+    assert len(debiased) == 2362
+    assert not {question.id for question in debiased} & set(removed)
+    tiny = load_vsibench(path, "tiny")
+    listed = test_data("vsibench", "tiny_ids.txt").read_text().split()
+    assert (len(listed), len(tiny)) == (400, 392)
+    assert {question.id for question in tiny} <= set(listed)
+    whole = load_vsibench(path)
+    for subset in (debiased, tiny):
+        chosen = {question.id for question in subset}
+        assert subset == [question for question in whole if question.id in chosen]
+
+
+def test_debiased_follows_the_column_or_the_ids_that_it_leaves_out(tmp_path):
+    path = write(tmp_path, [True, False] * 3)
+    assert ids(path, "debiased") == ["1", "3", "5"]
+    other = tmp_path / "other.txt"
+    other.write_text("0\n1\n")
+    assert ids(path, "debiased", removed_ids=str(other)) == ["2", "3", "4", "5"]
+
+    path = write(tmp_path, None)
+    with pytest.raises(
+        SetupError, match=r"column pruned, which .*test.jsonl does not have: give --removed-ids"
+    ):
+        ids(path, "debiased")
+    assert ids(path) == list("012345")
+    (tmp_path / "debiased_removed_ids.txt").write_text("5\n77\n")
+    assert ids(path, "debiased") == list("01234")
+    assert [question.pruned for question in load_vsibench(str(path))] == [False] * 5 + [True]
+
+
+def test_tiny_needs_its_ids(tmp_path):
+    path = write(tmp_path, None)
+    with pytest.raises(SetupError, match=r"give --tiny-ids FILE, or put tiny_ids\.txt beside"):
+        ids(path, "tiny")
+    with pytest.raises(SetupError, match=r"there is no file at .*: --tiny-ids wants"):
+        ids(path, "tiny", tiny_ids=str(tmp_path / "none"))
+    given = tmp_path / "ids"
+    given.write_text("4\n2\n99\n")
+    assert ids(path, "tiny", tiny_ids=str(given)) == ["2", "4"]
+    (tmp_path / "tiny_ids.txt").write_text("1")
+    assert ids(path, "tiny") == ["1"]
+    for content, sentence in (("", "holds no ids"), ("88", "no question of .* is in the subset")):
+        given.write_text(content)
+        with pytest.raises(QuestionsError, match=sentence):
+            ids(path, "tiny", tiny_ids=str(given))
+
+
+def test_the_files_that_are_read_are_known(tmp_path):
+    path = write(tmp_path, None)
+    options = {"tiny_ids": None, "removed_ids": None}
+    assert vsibench_files(str(path), "full", **options) == [path]
+    (tmp_path / "tiny_ids.txt").write_text("1")
+    (tmp_path / "debiased_removed_ids.txt").write_text("1")
+    removed = tmp_path / "debiased_removed_ids.txt"
+    assert vsibench_files(str(path), "debiased", **options) == [path, removed]
+    tiny = tmp_path / "tiny_ids.txt"
+    assert vsibench_files(str(path), "tiny", **options) == [path, tiny, removed]

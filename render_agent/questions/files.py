@@ -1,0 +1,146 @@
+"""Files of questions → rows: jsonl, json, parquet, and the tsv that VLMEvalKit writes."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import io
+import json
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from render_agent.errors import QuestionsError, SetupError
+
+SUFFIXES = (".jsonl", ".json", ".parquet", ".tsv")
+"""The formats that are read; any other file is read as jsonl."""
+
+RENAMED = {
+    "index": "id",
+    "prefix": "dataset",
+    "video": "scene_name",
+    "type": "question_type",
+    "candidates": "options",
+    "answer": "ground_truth",
+}
+"""VLMEvalKit's names of columns → VSI-Bench's; a column under VSI-Bench's own name comes first."""
+
+NOTHING = ("", "nan", "None", "null", "[]")
+"""How a tsv says that a question has no options."""
+
+Rows = list[dict[str, Any]]
+
+
+def read_rows(path: Path) -> Rows:
+    """Return the rows of a file of questions, in its order and by VSI-Bench's names of columns.
+
+    .jsonl: an object a line. .json: a list of objects. .parquet: needs pyarrow. .tsv: a table with a
+    head, as VLMEvalKit writes it. Errors: QuestionsError where the file cannot be read or holds
+    something else; SetupError where pyarrow is needed and not there.
+    """
+    kind = path.suffix.lower()
+    if kind == ".parquet":
+        rows: list[Any] = _parquet(path)
+    else:
+        text = _text(path)
+        reader = {".json": _whole, ".tsv": _table}.get(kind, _lines)
+        rows = reader(text, path)
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, dict):
+            raise QuestionsError(f"{path}, row {number}: a row must be an object, not {row!r:.60}")
+    if not rows:
+        raise QuestionsError(f"{path} holds no questions")
+    return rows
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise QuestionsError(f"cannot read the questions in {path}: {error}") from error
+
+
+def _whole(text: str, path: Path) -> list[Any]:
+    try:
+        rows = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise QuestionsError(f"{path} is no JSON: {error}") from error
+    if not isinstance(rows, list):
+        raise QuestionsError(f"{path} must hold a list of rows")
+    return rows
+
+
+def _lines(text: str, path: Path) -> list[Any]:
+    rows = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError as error:
+            raise QuestionsError(f"{path}, line {number} is no JSON: {error}") from error
+    return rows
+
+
+def _parquet(path: Path) -> list[Any]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise SetupError(
+            f"reading {path} needs pyarrow: install it with pip install 'render_agent[parquet]', or"
+            " give the same questions as jsonl, json or tsv"
+        ) from error
+    try:
+        rows: list[Any] = parquet.read_table(path).to_pylist()
+    except (OSError, pyarrow.ArrowException) as error:
+        raise QuestionsError(f"cannot read the questions in {path}: {error}") from error
+    return rows
+
+
+def _table(text: str, path: Path) -> list[Any]:
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter="\t", strict=True)
+    try:
+        rows = list(reader)
+    except csv.Error as error:
+        raise QuestionsError(
+            f"{path}, line {reader.line_num} is no row of a tsv: {error}"
+        ) from error
+    for number, row in enumerate(rows, 1):
+        if None in row or None in row.values():
+            width = len(reader.fieldnames or ())
+            raise QuestionsError(
+                f"{path}, row {number}: it has not the {width} columns of the head"
+            )
+    return [_renamed(row, path, number) for number, row in enumerate(rows, 1)]
+
+
+def _renamed(row: dict[str, Any], path: Path, number: int) -> dict[str, Any]:
+    """Return a row of VLMEvalKit's with VSI-Bench's names and values."""
+    found = {name: value for name, value in row.items() if name not in RENAMED}
+    for theirs, ours in RENAMED.items():
+        if theirs in row:
+            found.setdefault(ours, row[theirs])
+    if "video" in row:
+        # The scene's name alone, or where its video lies: scannet/scene0011_00.mp4
+        video = PurePosixPath(row["video"])
+        if "scene_name" not in row:
+            found["scene_name"] = video.name.removesuffix(".mp4")
+        if "dataset" not in found and video.parent.name:
+            found["dataset"] = video.parent.name
+    options = found.get("options")
+    if options is not None:
+        found["options"] = _options(options, path, number)
+    return found
+
+
+def _options(text: str, path: Path, number: int) -> Any:
+    """Return the options that a cell of a tsv holds as the text of a list."""
+    if text.strip() in NOTHING:
+        return None
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
+        raise QuestionsError(
+            f"{path}, row {number}: the options must be a list such as ['A. left', ...], not"
+            f" {text!r:.80}"
+        ) from error

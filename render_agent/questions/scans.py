@@ -1,0 +1,152 @@
+"""Where VSI-Bench's three data sets keep their scans, and what is told of those that are not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from render_agent.annotations import annotation_files, read_annotations
+from render_agent.errors import SetupError
+from render_agent.state import Question
+
+LAYOUTS = {
+    "scannet": ("scans/{id}/{id}_vh_clean_2.ply", "{id}/{id}_vh_clean_2.ply"),
+    "scannetpp": ("data/{id}/scans/mesh_aligned_0.05.ply", "{id}/scans/mesh_aligned_0.05.ply"),
+    "arkitscenes": (
+        "Training/{id}/{id}_3dod_mesh.ply",
+        "Validation/{id}/{id}_3dod_mesh.ply",
+        "3dod/Training/{id}/{id}_3dod_mesh.ply",
+        "3dod/Validation/{id}/{id}_3dod_mesh.ply",
+        "raw/Training/{id}/{id}_3dod_mesh.ply",
+        "raw/Validation/{id}/{id}_3dod_mesh.ply",
+        "{id}/{id}_3dod_mesh.ply",
+    ),
+}
+"""Where a scene's mesh lies below a root of its data set; the first that is there is taken."""
+
+MOST_NAMED = 8
+"""So many missing scenes of a data set are named in a sentence."""
+
+NEEDS_NOTHING = "or use --benchmark rooms, which needs nothing"
+
+Roots = Mapping[str, Sequence[str]]
+"""The folders in which each data set lies, in the order in which they are looked through."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """The scenes of one data set that have no scan, and how many questions are about them."""
+
+    dataset: str
+    scenes: tuple[str, ...]
+    questions: int
+
+
+def with_scans(
+    questions: Sequence[Question], roots: Roots, annotations: str | None = None
+) -> list[Question]:
+    """Return the questions with the scans of their scenes, None where one was not found.
+
+    roots: the folders of each data set. annotations: the official annotations, of which rooms stand
+    in for the scans that were not found. SetupError where a folder is none, or nothing at all was
+    found.
+    """
+    _check_folders(roots)
+    stand_ins = {} if annotations is None else _stand_ins(annotations)
+    scenes = {(question.dataset, question.scene) for question in questions}
+    scans = {
+        (dataset, scene): find_scan(dataset, scene, roots) or stand_ins.get(scene)
+        for dataset, scene in scenes
+    }
+    if questions and not any(scans.values()):
+        named = ", ".join(f"--{name} DIR" for name in sorted({dataset for dataset, _ in scenes}))
+        raise SetupError(
+            f"none of the {len(scenes)} scans was found: give {named} as the data sets' own"
+            " downloads lay them out, --annotations DIR to build rooms from the official"
+            f" annotations instead, {NEEDS_NOTHING}"
+        )
+    return [
+        replace(question, scan=scans[question.dataset, question.scene]) for question in questions
+    ]
+
+
+def find_scan(dataset: str, scene: str, roots: Roots) -> Path | None:
+    """Return where the scan of a scene lies, None where it is in none of the known places."""
+    places = (
+        Path(root, layout.format(id=scene))
+        for root in roots.get(dataset, ())
+        for layout in LAYOUTS.get(dataset, ())
+    )
+    # Links are not followed: what belongs to a scan lies beside the link.
+    return next((place.absolute() for place in places if place.is_file()), None)
+
+
+def missing_scans(questions: Iterable[Question]) -> list[Missing]:
+    """Return what has no scan, a data set an entry, everything by name."""
+    scenes: dict[str, dict[str, int]] = {}
+    for question in questions:
+        if question.scan is None:
+            of_dataset = scenes.setdefault(question.dataset, {})
+            of_dataset[question.scene] = of_dataset.get(question.scene, 0) + 1
+    return [
+        Missing(dataset, tuple(sorted(found)), sum(found.values()))
+        for dataset, found in sorted(scenes.items())
+    ]
+
+
+def refuse_missing(questions: Sequence[Question], places: Mapping[str, str]) -> None:
+    """SetupError where a question has no scan: which scenes, how many questions, where was looked.
+
+    places: where the scans of each data set were looked for, in words.
+    """
+    missing = missing_scans(questions)
+    if not missing:
+        return
+    scenes = len({(question.dataset, question.scene) for question in questions})
+    parts = [
+        f"{entry.dataset} {_listed(entry.scenes)} ({entry.questions} questions,"
+        f" looked for {places.get(entry.dataset, 'nowhere')})"
+        for entry in missing
+    ]
+    raise SetupError(
+        f"the scans of {sum(len(entry.scenes) for entry in missing)} of {scenes} scenes are missing,"
+        f" which {sum(entry.questions for entry in missing)} of {len(questions)} questions are about:"
+        f" {'; '.join(parts)}; put them there (--dry-run lists all), or give --allow-missing to go on"
+        " without them"
+    )
+
+
+def searched(roots: Roots) -> dict[str, str]:
+    """Return where the scans of each data set are looked for, in words."""
+    found = {}
+    for dataset, layouts in LAYOUTS.items():
+        where = f"as {layouts[0].format(id='ID')} below {' and '.join(roots.get(dataset, ()))}"
+        found[dataset] = where if roots.get(dataset) else f"nowhere, as no --{dataset} is given"
+    return found
+
+
+def _check_folders(roots: Roots) -> None:
+    for name, folders in roots.items():
+        for folder in folders:
+            if not Path(folder).is_dir():
+                raise SetupError(
+                    f"--{name} {folder} is no folder: give the one that holds the data set"
+                )
+
+
+def _stand_ins(annotations: str) -> dict[str, Path]:
+    """Return the file of annotations of each scene that has one."""
+    if not Path(annotations).exists():
+        raise SetupError(
+            f"there are no annotations at {annotations}: --annotations wants the folder of"
+            " scannet_meta_info_val.json and its like"
+        )
+    files = annotation_files(Path(annotations))
+    return {scene: file.absolute() for file in files for scene in read_annotations(file)}
+
+
+def _listed(scenes: Sequence[str]) -> str:
+    more = len(scenes) - MOST_NAMED
+    named = ", ".join(scenes[:MOST_NAMED])
+    return f"{named} and {more} more" if more > 0 else named

@@ -1,0 +1,142 @@
+"""Questions on a hub: fetched by name, found again without it; each refusal in one sentence.
+
+The hub is a local server that answers as the real one does; what asks it is a process of its own,
+because the hub's library reads its environment when it is imported.
+"""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+REFUSALS = {
+    "team/gated": (403, "GatedRepo"),
+    "team/unknown": (401, "RepoNotFound"),
+    "team/broken": (500, ""),
+}
+ROW = {"id": 1, "dataset": "scannet", "scene_name": "s", "question_type": "object_counting", "question": "?",
+       "options": None, "ground_truth": "2"}  # fmt: skip
+LOAD = """\
+import sys
+from render_agent.errors import SetupError
+from render_agent.questions.vsibench import load_vsibench
+try:
+    print([question.id for question in load_vsibench(sys.argv[1] if sys.argv[1:] else None)])
+except SetupError as error:
+    print(error)
+"""
+
+
+class Hub(BaseHTTPRequestHandler):
+    """Two data sets, one of them without questions, and refusals for other names."""
+
+    def do_HEAD(self):
+        self.answer(with_body=False)
+
+    def do_GET(self):
+        self.answer(with_body=True)
+
+    def answer(self, *, with_body):
+        status, headers, body = self.found(self.path.partition("?")[0].strip("/").split("/"))
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if with_body:
+            self.wfile.write(body)
+
+    def found(self, parts):
+        is_api = parts[0] == "api"
+        parts = parts[1:] if is_api else parts
+        name = "/".join(parts[1:3])
+        if parts[0] != "datasets":
+            return 404, {"X-Error-Code": "RepoNotFound"}, b""
+        if name in REFUSALS:
+            status, code = REFUSALS[name]
+            return status, {"X-Error-Code": code, "X-Error-Message": code}, b""
+        if is_api:
+            told = {"id": name, "sha": COMMIT, "siblings": []}
+            return 200, {"Content-Type": "application/json"}, json.dumps(told).encode()
+        if name == "team/empty" or parts[-1] != "test.jsonl":
+            return 404, {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": COMMIT}, b""
+        body = json.dumps(ROW | {"id": "fetched"}).encode()
+        tag = hashlib.sha256(body).hexdigest()
+        return 200, {"ETag": f'"{tag}"', "X-Repo-Commit": COMMIT}, body
+
+    def log_message(self, *_):
+        """Nothing on standard error."""
+
+
+@pytest.fixture(scope="module")
+def hub():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def load(home, hub, *arguments, offline=False):
+    """Return what a process prints that knows this hub alone; it must say nothing else."""
+    tree = str(Path(__file__).parents[2])
+    environment = {
+        **os.environ,
+        "HF_HOME": str(home),
+        "HF_ENDPOINT": hub,
+        "HF_HUB_OFFLINE": str(int(offline)),
+        "PYTHONPATH": os.pathsep.join([tree, os.environ.get("PYTHONPATH", "")]),
+        "NO_PROXY": "127.0.0.1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", LOAD, *arguments],
+        env=environment,
+        cwd=home,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("arguments", [(), ("nyu-visionx/VSI-Bench",), ("team/copy",)])
+def test_questions_are_fetched_and_found_again_without_the_hub(hub, tmp_path, arguments):
+    assert load(tmp_path, hub, *arguments) == "['fetched']"
+    assert load(tmp_path, hub, *arguments, offline=True) == "['fetched']"
+    assert load(tmp_path, "http://127.0.0.1:9", *arguments) == "['fetched']"
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("team/gated", "team/gated is gated: accept its terms"),
+        ("team/unknown", "the hub knows no data set team/unknown, and no file has that name"),
+        ("team/empty", "team/empty has no test.jsonl on the hub"),
+        ("team/broken", "team/broken is not on this machine and the hub cannot be reached"),
+    ],
+)
+def test_a_refusal_is_one_sentence_with_the_way_out(hub, tmp_path, name, sentence):
+    told = load(tmp_path, hub, name)
+    assert told.startswith(sentence)
+    assert told.endswith("download test.jsonl of nyu-visionx/VSI-Bench and give --questions FILE")
+    assert "\n" not in told
+
+
+def test_no_hub_and_no_questions(tmp_path):
+    for offline, why in ((False, "the hub cannot be reached"), (True, "HF_HUB_OFFLINE is set")):
+        told = load(tmp_path, "http://127.0.0.1:9", offline=offline)
+        assert told.startswith(
+            "VSI-Bench's questions are not at hand: nyu-visionx/VSI-Bench is not"
+        )
+        assert why in told
+        assert told.endswith("--benchmark rooms, which needs nothing")
+        assert "\n" not in told
