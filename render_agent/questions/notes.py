@@ -1,0 +1,44 @@
+"""What must be said beside every figure of a run, because of which questions and scans it has."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from render_agent.annotations import is_annotations
+from render_agent.config import RunConfig
+from render_agent.state import Question
+
+
+def scene_kinds(questions: Sequence[Question]) -> dict[str, int]:
+    """Return of how many scenes there are scans, rooms built from annotations, and nothing."""
+    kinds = {(question.dataset, question.scene): _kind(question) for question in questions}
+    return dict.fromkeys(("scans", "annotations", "missing"), 0) | Counter(kinds.values())
+
+
+def question_notes(config: RunConfig, questions: Sequence[Question]) -> list[str]:
+    """Return a sentence each where the questions are a subset, or scans are stood in for or missing."""
+    notes = []
+    if config.subset != "full":
+        notes.append(f"subset {config.subset} of VSI-Bench")
+    scenes = len({(question.dataset, question.scene) for question in questions})
+    for kind, told in TOLD.items():
+        concerned = [question for question in questions if _kind(question) == kind]
+        if concerned:
+            count = len({(question.dataset, question.scene) for question in concerned})
+            notes.append(
+                f"{told}: {count} of {scenes} scenes, {len(concerned)} of {len(questions)} questions"
+            )
+    return notes
+
+
+TOLD = {
+    "annotations": "stand-ins, no scans: rooms of labelled boxes built from the official annotations",
+    "missing": "scans missing (--allow-missing), their questions not asked",
+}
+
+
+def _kind(question: Question) -> str:
+    if question.scan is None:
+        return "missing"
+    return "annotations" if is_annotations(question.scan) else "scans"
