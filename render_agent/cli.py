@@ -191,6 +191,13 @@ def _typed(context: click.Context, name: str) -> bool:
 OUTPUT = click.option(
     "--output", default="experiment_logs", show_default=True, metavar="DIR", help="Where runs lie."
 )
+PARSER = click.option(
+    "--parser",
+    type=click.Choice(["official", "lmms-eval", "vlmevalkit"]),
+    default="official",
+    show_default=True,
+    help="Whose way of reading an answer is used for the means and types.",
+)
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -214,6 +221,52 @@ def show(run: str, question: str | None, output: str, as_json: bool) -> None:
     from render_agent import commands
 
     commands.show(Path(output), run, question, as_json=as_json)
+
+
+@cli.command()
+@click.argument("run")
+@PARSER
+@OUTPUT
+@AS_JSON
+def rescore(run: str, parser: str, output: str, as_json: bool) -> None:
+    """Compute the results of RUN anew from its log, also of one that is unfinished.
+
+    The official ones of a finished run replace its results.json; those of another parser are written
+    beside it.
+    """
+    from render_agent import scoring
+
+    scoring.rescore(Path(output), run, parser, as_json=as_json)
+
+
+@cli.command()
+@click.argument("predictions", metavar="PREDICTIONS.jsonl")
+@click.option(
+    "--questions", metavar="FILE|NAME", help="VSI-Bench's own questions (default: found)."
+)
+@PARSER
+@AS_JSON
+def score(predictions: str, questions: str | None, parser: str, as_json: bool) -> None:
+    """Score anybody's answers to VSI-Bench: lines {"id": 0, "prediction": "A"}.
+
+    A question without a prediction scores 0, and is counted.
+    """
+    from render_agent import scoring
+
+    scoring.score_file(Path(predictions), questions, parser, as_json=as_json)
+
+
+@cli.command()
+@click.argument("a")
+@click.argument("b")
+@click.option("--anyway", is_flag=True, help="Compare the questions in common of unlike runs.")
+@OUTPUT
+@AS_JSON
+def compare(a: str, b: str, anyway: bool, output: str, as_json: bool) -> None:
+    """Compare run B with run A over the same questions: differences, how sure they are, and where."""
+    from render_agent import scoring
+
+    scoring.compare_runs(Path(output), a, b, anyway=anyway, as_json=as_json)
 
 
 @cli.command()

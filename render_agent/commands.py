@@ -20,6 +20,7 @@ from render_agent.errors import RunLogError, UsageError
 from render_agent.progress import Display, Plain, Progress, Quiet, Terminal
 from render_agent.run import Run, go_on, preview, start
 from render_agent.run_log.folder import RunFolder, find_run, list_runs
+from render_agent.tables import figure, score_table
 
 FAILED = 1
 
@@ -129,40 +130,6 @@ def _print_results(
     console.print(f"next: render-agent show {which} {example}", soft_wrap=True)
 
 
-def score_table(found: Mapping[str, Any]) -> Table:
-    """Return the scores by type, with the overall figures below and what they are in the caption."""
-    stamp = "" if found["status"] == "complete" else " (PARTIAL)"
-    table = Table(
-        title=f"Score by VSI-Bench's definitions{stamp}",
-        title_justify="left",
-        caption_justify="left",
-    )
-    table.add_column("question type")
-    table.add_column("questions", justify="right")
-    table.add_column("score", justify="right")
-    for name, entry in found["types"].items():
-        table.add_row(name, str(entry["n"]), f"{entry['score']:.1f}")
-    table.add_section()
-    scored = found["official_over_scored"]
-    name = "official (mean of the tasks above)"
-    if found["official"] is None:
-        name = "official, over the scored questions only"
-    table.add_row(name, str(scored["n"]), _figure(scored["score"]))
-    table.add_row("official parser on the raw answers", "", _figure(found["official_raw"]))
-    table.add_row("micro (mean over questions)", str(scored["n"]), _figure(found["micro"]))
-    counts = found["counts"]
-    table.caption = " · ".join(
-        f"{name} {counts[name]}"
-        for name in ("answered", "exhausted", "failed", "missing", "active", "repairs")
-        if counts[name] or name in ("answered", "failed")
-    )
-    return table
-
-
-def _figure(score: float | None) -> str:
-    return "–" if score is None else f"{score:.1f}"
-
-
 def list_them(output: Path, *, as_json: bool) -> None:
     """Print the runs in a folder, oldest first."""
     rows = [_run_row(path) for path in list_runs(output)]
@@ -196,7 +163,7 @@ def _run_row(path: Path) -> dict[str, Any]:
         "status": found["status"] if found else "unfinished",
         "questions": questions,
         "answered": found["counts"]["answered"] if found else None,
-        "official": _figure(found["official_over_scored"]["score"]) if found else None,
+        "official": figure(found["official_over_scored"]["score"]) if found else None,
         "engine": saved["engine"],
         "model": model,
     }

@@ -122,7 +122,7 @@ class RunConfig:
         None,
         "engine",
         "A hub name or a directory (default Qwen/Qwen3-VL-8B-Instruct); with --engine scripted:"
-        " explorer (default), random, or a file of replies.",
+        " explorer (default), random, frequency, oracle, or a file of replies.",
         metavar="NAME",
     )
     revision: str | None = setting(None, "engine", "Revision of the model.", metavar="NAME")
@@ -166,6 +166,12 @@ class RunConfig:
         metavar="LIST",
         separator=",",
     )
+    views: str = setting(
+        "free",
+        "dialogue",
+        "Who chooses the views: free, the model; none, it is shown nothing and needs no scans.",
+        choices=("free", "none"),
+    )
     start: str = setting(
         "best",
         "dialogue",
@@ -207,6 +213,11 @@ class RunConfig:
     def absolute(self) -> RunConfig:
         """Return the same options with every path made absolute, so that they hold from any folder."""
         return replace(self, **absolute_paths(asdict(self)))
+
+    @property
+    def blind(self) -> bool:
+        """Whether nothing is shown."""
+        return self.views == "none"
 
     @property
     def partial(self) -> bool:

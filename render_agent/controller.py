@@ -15,7 +15,7 @@ from render_agent.action import read
 from render_agent.chat import Message
 from render_agent.engines.seam import Engine, Reply, Request
 from render_agent.errors import EngineError, RenderAgentError, RunLogError
-from render_agent.look import Look, Looker
+from render_agent.look import Look, Looking
 from render_agent.prompt import Prompt, reply_schema
 from render_agent.respond import respond
 from render_agent.run_log.folder import RunLog
@@ -59,7 +59,7 @@ class PhaseController:
 
     def __init__(
         self,
-        looker: Looker,
+        looker: Looking,
         engine: Engine,
         log: RunLog,
         prompt: Prompt,

@@ -29,15 +29,45 @@ class SpaceSource(SceneSource, Protocol):
 class Look:
     """What a question is shown in its next turn.
 
-    camera: where it stands. space: where it may go from there. written: done when the pictures are
-    on disk. seconds: what drawing took.
+    camera: where it stands. space: where it may go from there, None where nothing is shown. written:
+    done when the pictures are on disk. seconds: what drawing took.
     """
 
     views: tuple[View, ...]
     camera: Camera
-    space: FreeSpace
+    space: FreeSpace | None
     written: tuple[Future[None], ...] = ()
     seconds: float = 0.0
+
+
+class Looking(Protocol):
+    """Gives the next views of questions; owned by one thread."""
+
+    def look(self, state: QuestionState) -> Look:
+        """Return the next views of a question."""
+        ...
+
+    def restore(self, state: QuestionState) -> None:
+        """Draw again the pictures of a question's turns that are gone from the run folder."""
+        ...
+
+    def close(self) -> None:
+        """Give back what was needed for it."""
+        ...
+
+
+class Blindfold:
+    """Shows nothing: the camera stands at the origin and stays there."""
+
+    def look(self, state: QuestionState) -> Look:
+        """Return no view."""
+        return Look((), Camera((0.0, 0.0, 0.0)), None)
+
+    def restore(self, state: QuestionState) -> None:
+        """Nothing was drawn."""
+
+    def close(self) -> None:
+        """Nothing was needed."""
 
 
 class Looker:

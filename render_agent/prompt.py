@@ -60,12 +60,23 @@ Explore before you answer: objects hide behind others, and one view seldom shows
 is about. Do not count an object twice that you see in two views.{advice}"""
 
 
+BLIND_INSTRUCTIONS = """\
+You answer one question about a place that you are not shown: there are no pictures of it. Answer from \
+the question itself and from what such places are like. You have {turns}.
+
+Reply with one JSON object and nothing else:
+{{"reasoning": "what follows from the question", "answer": null, "done": false}}
+
+- answer: your answer so far, in the form that the question asks for; null while you have none.
+- done: true once your answer stands; this ends the dialogue."""
+
+
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """How the dialogue is worded in one run; the instructions are the same for all its questions.
 
     field_of_view: horizontal, degrees. kinds: the kinds of view that may be asked for; the first is
-    shown where nothing else is asked for.
+    shown where nothing else is asked for. Without any the model is told that nothing is shown.
     """
 
     max_turns: int
@@ -78,6 +89,8 @@ class Prompt:
         turns = f"at most {self.max_turns} turns, and must answer by the last"
         if self.max_turns == 1:
             turns = "one turn, in which you must answer"
+        if not self.kinds:
+            return BLIND_INSTRUCTIONS.format(turns=turns)
         described = [f'- "{kind}": {KIND_TEXTS[kind]}' for kind in self.kinds]
         described[0] += " (shown where you ask for nothing else)"
         return INSTRUCTIONS.format(
@@ -110,9 +123,12 @@ class Prompt:
         return [message("user", first, *self._shown(views), *self._last_call(turn))]
 
     def _standing(self, turn: int, camera: Camera) -> str:
+        place = f"Turn {turn + 1} of {self.max_turns}."
+        if not self.kinds:
+            return place
         x, y, z = camera.position
         return (
-            f"Turn {turn + 1} of {self.max_turns}. You stand at [{x:.2f}, {y:.2f}, {z:.2f}],"
+            f"{place} You stand at [{x:.2f}, {y:.2f}, {z:.2f}],"
             f" yaw {camera.yaw:.0f}, pitch {camera.pitch:.0f}."
         )
 
@@ -129,32 +145,38 @@ class Prompt:
 
 
 def reply_schema(kinds: Sequence[str]) -> Mapping[str, Any]:
-    """Return the JSON schema of a reply, for engines that can hold a model to it."""
+    """Return the JSON schema of a reply, for engines that can hold a model to it.
+
+    kinds: as in `Prompt`; without any a reply has no moves.
+    """
 
     def number(limit: float) -> dict[str, Any]:
         return {"type": "number", "minimum": -limit, "maximum": limit}
 
+    moves = {
+        "rotation_angle_degrees": number(180),
+        "pitch_degrees": number(120),
+        "forward_meters": number(2),
+        "left_meters": number(2),
+        "z_delta_meters": number(2),
+        "look_at": {
+            "anyOf": [
+                {"type": "array", "items": number(1000), "minItems": 3, "maxItems": 3},
+                {"type": "null"},
+            ]
+        },
+        "view": {
+            "anyOf": [
+                {"enum": [*kinds, None]},
+                {"type": "integer", "minimum": 0, "maximum": 999},
+            ]
+        },
+    }
     return {
         "type": "object",
         "properties": {
             "reasoning": {"type": "string"},
-            "rotation_angle_degrees": number(180),
-            "pitch_degrees": number(120),
-            "forward_meters": number(2),
-            "left_meters": number(2),
-            "z_delta_meters": number(2),
-            "look_at": {
-                "anyOf": [
-                    {"type": "array", "items": number(1000), "minItems": 3, "maxItems": 3},
-                    {"type": "null"},
-                ]
-            },
-            "view": {
-                "anyOf": [
-                    {"enum": [*kinds, None]},
-                    {"type": "integer", "minimum": 0, "maximum": 999},
-                ]
-            },
+            **(moves if kinds else {}),
             "answer": {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "null"}]},
             "done": {"type": "boolean"},
         },

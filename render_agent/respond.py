@@ -44,6 +44,9 @@ def respond(
     if action.done:
         wanted = asked_for(state.question.wanted, state.question.options)
         told.append(f"You said done without an answer: give {wanted} as your answer.")
+    if look.space is None:
+        told.append("Nothing is shown and nothing moves here: answer from the question alone.")
+        return Response(look.camera, " ".join(told))
     moved = carry_out(action, look.camera, look.space)
     told.append(_sentence(moved.happened))
     told += _about_view(action.view, len(state.views) + len(look.views), kinds)

@@ -19,14 +19,16 @@ from render_agent.controller import Observer, PhaseController, Sampling
 from render_agent.engines.choose import describe_engine, make_engine
 from render_agent.engines.seam import Engine
 from render_agent.errors import SetupError, UsageError
-from render_agent.look import Looker
+from render_agent.look import Blindfold, Looker, Looking
 from render_agent.prompt import Prompt
 from render_agent.questions.choose import choose_questions, question_files
+from render_agent.questions.notes import question_notes, scene_kinds
 from render_agent.render.choose import make_renderer
 from render_agent.render.start import parse_start
 from render_agent.render.views import Viewer
 from render_agent.run_log.folder import RunFolder, RunLog
 from render_agent.run_log.pictures import Pictures
+from render_agent.run_log.reading import notes
 from render_agent.run_log.results import results, table
 from render_agent.scene.alignment import alignment_file
 from render_agent.scene.cache import SceneCache
@@ -45,7 +47,9 @@ class Run:
         self.config = config
         self.log = log
         self.scenes = SceneCache()
-        self.states = [QuestionState(q, self.scenes, config.max_turns) for q in questions]
+        self.states = [
+            QuestionState(q, self.scenes, config.max_turns, blind=config.blind) for q in questions
+        ]
         self.by_id = {state.id: state for state in self.states}
 
     @property
@@ -80,7 +84,8 @@ class Run:
                     sampling=Sampling(config.temperature, config.seed, config.max_new_tokens),
                 )
                 controller.run(self.states)
-        found = results(self.states, partial=self.config.partial)
+        stamps = notes(self.log.folder.record)
+        found = results(self.states, partial=self.config.partial, notes=stamps)
         self.log.write_results(found, table(found["questions"]))
         return found
 
@@ -91,11 +96,13 @@ class Run:
 
 def make_prompt(config: RunConfig) -> Prompt:
     """Return how the dialogues of a run are worded."""
-    return Prompt(config.max_turns, config.field_of_view, config.kinds)
+    return Prompt(config.max_turns, config.field_of_view, () if config.blind else config.kinds)
 
 
-def make_looker(config: RunConfig, scenes: SceneCache, pictures: Pictures) -> Looker:
+def make_looker(config: RunConfig, scenes: SceneCache, pictures: Pictures) -> Looking:
     """Return what draws the views of a run; the renderer is made at its first look."""
+    if config.blind:
+        return Blindfold()
 
     def make_viewer() -> Viewer:
         return Viewer(make_renderer(config.renderer), config.image_size, config.field_of_view)
@@ -122,7 +129,7 @@ def preview(config: RunConfig, folder: Path) -> Preview:
     scenes, pictures = SceneCache(), Pictures(folder)
     looker = make_looker(config, scenes, pictures)
     first = next((question for question in questions if question.scan is not None), questions[0])
-    look = looker.look(QuestionState(first, scenes, config.max_turns))
+    look = looker.look(QuestionState(first, scenes, config.max_turns, blind=config.blind))
     looker.close()
     pictures.close()
     messages = make_prompt(config).opening(first, look.views, look.camera)
@@ -188,6 +195,8 @@ def record(
         "fingerprint": config.fingerprint,
         "config": config.to_json(),
         "engine": dict(engine),
+        "notes": question_notes(config, questions),
+        "scenes": scene_kinds(questions),
         "versions": _versions(),
         "machine": {
             "system": platform.platform(),

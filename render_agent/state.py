@@ -122,11 +122,13 @@ class QuestionState:
     """One question under way: it owns its scene, its camera and its dialogue.
 
     Changed by `take`, `fail` and `retry` alone; all else is derived. `max_turns` bounds the dialogue.
+    blind: whether it is shown nothing, so that it needs no scan.
     """
 
     question: Question
     scenes: SceneSource
     max_turns: int
+    blind: bool = field(default=False, kw_only=True)
     turns: list[Turn] = field(default_factory=list)
     error: str | None = None
 
@@ -162,7 +164,7 @@ class QuestionState:
         """Where it stands."""
         if self.error is not None:
             return Status.FAILED
-        if self.question.scan is None:
+        if self.question.scan is None and not self.blind:
             return Status.MISSING
         if self.turns and self.said_done:
             return Status.ANSWERED

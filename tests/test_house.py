@@ -25,9 +25,9 @@ LAYERS = [
     "run_log predictions",
     "look moves comparison",
     "respond",
-    "controller progress",
+    "controller progress tables",
     "run",
-    "commands doctor",
+    "commands scoring doctor",
     "cli",
     "__main__",
 ]

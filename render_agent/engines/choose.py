@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from render_agent.config import AUTO, AUTO_BATCH_SIZE, RunConfig
+from render_agent.engines.baselines import NOTES
 from render_agent.engines.scripted import BATCH_SIZE, make_scripted, policy_maker
 from render_agent.engines.seam import Engine
 from render_agent.errors import UsageError
@@ -19,7 +20,8 @@ def describe_engine(config: RunConfig) -> dict[str, Any]:
     """
     if config.engine == "scripted":
         policy_maker(config.model_name)
-        return {"name": "scripted", "model": config.model_name}
+        note = NOTES.get(config.model_name)
+        return {"name": "scripted", "model": config.model_name, "note": note}
     from render_agent.engines.loading import describe_model
 
     return {
@@ -36,7 +38,7 @@ def make_engine(config: RunConfig, questions: Sequence[Question]) -> Engine:
     options = engine_options(config.engine_option)
     if config.engine == "scripted":
         size = BATCH_SIZE if config.batch_size == AUTO else int(config.batch_size)
-        return make_scripted(config.model_name, questions, config.seed, size)
+        return make_scripted(config.model_name, questions, config.seed, size, config.annotations)
     from render_agent.engines.transformers_engine import TransformersEngine
 
     return TransformersEngine(

@@ -9,11 +9,13 @@ import logging
 import random
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from render_agent.answer import letters
 from render_agent.chance import frequent_answers
+from render_agent.engines.baselines import frequency, oracle
 from render_agent.engines.seam import BatchingEngine, Capabilities, Reply, Request
 from render_agent.errors import SetupError
 from render_agent.state import Question, Tokens
@@ -148,15 +150,30 @@ class Replies:
 
 MakePolicy = Callable[[Sequence[Question], int], Policy]
 
-POLICIES: dict[str, MakePolicy] = {"explorer": Explorer, "random": RandomChoice}
+POLICIES: dict[str, MakePolicy] = {
+    "explorer": Explorer,
+    "random": RandomChoice,
+    "frequency": frequency,
+    "oracle": oracle,
+}
 """The policies that have a name."""
 
 
 def make_scripted(
-    model: str, questions: Sequence[Question], seed: int, batch_size: int = BATCH_SIZE
+    model: str,
+    questions: Sequence[Question],
+    seed: int,
+    batch_size: int = BATCH_SIZE,
+    annotations: str | None = None,
 ) -> ScriptedEngine:
-    """Return the engine of a named policy or of a file. SetupError as in `policy_maker`."""
-    return ScriptedEngine(policy_maker(model)(questions, seed), batch_size)
+    """Return the engine of a named policy or of a file. SetupError as in `policy_maker`.
+
+    annotations: the official ones, for the oracle.
+    """
+    make = policy_maker(model)
+    if make is oracle:
+        make = partial(oracle, annotations=annotations)
+    return ScriptedEngine(make(questions, seed), batch_size)
 
 
 def policy_maker(model: str) -> MakePolicy:

@@ -22,7 +22,7 @@ def question_notes(config: RunConfig, questions: Sequence[Question]) -> list[str
     if config.subset != "full":
         notes.append(f"subset {config.subset} of VSI-Bench")
     scenes = len({(question.dataset, question.scene) for question in questions})
-    for kind, told in TOLD.items():
+    for kind, told in () if config.blind else TOLD.items():
         concerned = [question for question in questions if _kind(question) == kind]
         if concerned:
             count = len({(question.dataset, question.scene) for question in concerned})

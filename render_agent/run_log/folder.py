@@ -150,6 +150,10 @@ class RunLog:
         write_whole(self.path / "results.csv", table.encode())
         write_whole(self.path / "results.json", json_bytes(results))
 
+    def write_results_of(self, parser: str, results: Mapping[str, Any]) -> None:
+        """Write the results by another parser beside the official ones."""
+        write_whole(self.path / f"results.{parser}.json", json_bytes(results))
+
     def close(self) -> None:
         """Finish writing and unlock."""
         self.pictures.close()

@@ -136,8 +136,13 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _own_notes(states: Sequence[QuestionState]) -> list[str]:
     """Return what the figures must say about themselves."""
-    active = sum(state.active for state in states)
-    notes = [f"unfinished: {active} of {len(states)} questions are still active"] if active else []
+    status = Counter(state.status for state in states)
+    told = (
+        (status[Status.ACTIVE], "are still active: the run is unfinished"),
+        (status[Status.FAILED], "failed and are not scored"),
+        (status[Status.MISSING], "are not scored: their scans are missing"),
+    )
+    notes = [f"{number} of {len(states)} questions {words}" for number, words in told if number]
     if any(state.question.type == ORDER for state in states):
         notes.append(ORDER_NOTE)
     return notes

@@ -125,12 +125,12 @@ def intervals(
     for name, means in resampled_means(counted, seed, resamples).items():
         known = means[~np.isnan(means)]
         low, high = np.quantile(known, tails) if len(known) else (np.nan, np.nan)
-        found[name] = (float(low), float(high)) if _scenes_of(counted, name) > 1 else None
+        found[name] = (float(low), float(high)) if scenes_of(counted, name) > 1 else None
     return found
 
 
-def _scenes_of(counted: Tally, name: str) -> int:
-    """Return how many scenes hold questions that the mean `name` is about."""
+def scenes_of(counted: Tally, name: str) -> int:
+    """Return how many scenes hold questions that a named mean, task or type is about."""
     about: Sequence[str] = (name,)
     if name in (MACRO, MICRO, MEAN_OF_TYPES):
         about = counted.types

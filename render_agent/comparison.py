@@ -1,0 +1,175 @@
+"""Two runs over the same questions: what differs, how surely, and which questions changed sides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import comb
+from typing import Any
+
+import numpy as np
+
+from render_agent.score.means import CONFIDENCE, MACRO, Scored, resampled_means, scenes_of, tally
+from render_agent.score.official import CHOICE_TYPES
+from render_agent.score.summary import OFFICIAL, percent
+
+RIGHT = 0.5
+"""An answer of at least this score counts as right; a choice has 0 or 1."""
+
+ALIKE = ("type", "dataset", "scene", "truth")
+"""What rows of the same question have in common."""
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One run of a comparison: its name, its results, and which questions it was to answer."""
+
+    name: str
+    results: Mapping[str, Any]
+    subset: Mapping[str, Any]
+
+    @property
+    def rows(self) -> dict[str, Row]:
+        """Its rows by question id."""
+        return {row["question_id"]: row for row in self.results["questions"]}
+
+
+def incomparable(a: Side, b: Side) -> list[str]:
+    """Return why two runs are not comparable, a clause a reason; none where they are."""
+    reasons = [
+        f"{name} is {a.subset.get(name)!r} in one and {b.subset.get(name)!r} in the other"
+        for name in sorted({*a.subset, *b.subset})
+        if a.subset.get(name) != b.subset.get(name)
+    ]
+    ours, theirs = a.rows, b.rows
+    if only := len(ours.keys() ^ theirs.keys()):
+        reasons.append(f"{only} questions are in one of them only")
+    if other := sum(_other(ours[key], theirs[key]) for key in ours.keys() & theirs.keys()):
+        reasons.append(f"{other} questions have the same id but are not the same")
+    for one, two in ((a, b), (b, a)):
+        lacking = _scored_ids(two) - _scored_ids(one)
+        if number := len(lacking & one.rows.keys()):
+            reasons.append(
+                f"{one.name} is partial: {number} questions that the other has scored are not scored"
+            )
+    return reasons
+
+
+def compare(a: Side, b: Side) -> dict[str, Any]:
+    """Return how b differs from a over the questions that both have scored, in points of percent.
+
+    `differences` has an entry for every named mean, task and type: both scores, `difference` (b
+    minus a), its 95 % interval and the two-sided `p` of a bootstrap over scenes of the paired
+    differences. `mcnemar` has the exact test of the choices (McNemar 1947; the binomial form), for
+    all together and by type; unlike the bootstrap it takes questions of one scene as independent.
+    `changed` are the questions that are right in one run and wrong in the other.
+    """
+    pairs = _pairs(a, b)
+    return {
+        "a": a.name,
+        "b": b.name,
+        "n": len(pairs),
+        "scenes": len({(one["dataset"], one["scene"]) for one, _ in pairs}),
+        "differences": _differences(pairs),
+        "mcnemar": _mcnemar(pairs),
+        "changed": [_changed(one, two) for one, two in pairs if _side(one) != _side(two)],
+    }
+
+
+def mcnemar(only_a: int, only_b: int) -> float:
+    """Return the two-sided exact p that only_a and only_b questions were right in one run alone.
+
+    Where both runs are equally good, each is as likely as the other: binomial with one half.
+    """
+    number, fewer = only_a + only_b, min(only_a, only_b)
+    every: int = 2**number
+    return min(1.0, 2 * sum(comb(number, k) for k in range(fewer + 1)) / every)
+
+
+def _scored_ids(side: Side) -> set[str]:
+    return {key for key, row in side.rows.items() if row["score"] is not None}
+
+
+def _pairs(a: Side, b: Side) -> list[tuple[Row, Row]]:
+    theirs = b.rows
+    return [
+        (row, theirs[key])
+        for key, row in a.rows.items()
+        if key in theirs
+        and not _other(row, theirs[key])
+        and row["score"] is not None
+        and theirs[key]["score"] is not None
+    ]
+
+
+def _other(one: Row, two: Row) -> bool:
+    return any(one[name] != two[name] for name in ALIKE)
+
+
+def _differences(pairs: Sequence[tuple[Row, Row]]) -> dict[str, dict[str, Any]]:
+    if not pairs:
+        return {}
+    scores = [[_scored(row, row["score"]) for row in rows] for rows in zip(*pairs, strict=True)]
+    counted = [tally(side).means for side in scores]
+    differing = tally(_scored(one, two["score"] - one["score"]) for one, two in pairs)
+    drawn = resampled_means(differing)
+    return {
+        OFFICIAL if name == MACRO else name: {
+            "a": percent(counted[0][name]),
+            "b": percent(counted[1][name]),
+            "difference": percent(difference),
+            **_certainty(drawn[name], scenes_of(differing, name)),
+        }
+        for name, difference in differing.means.items()
+    }
+
+
+def _scored(row: Row, score: float) -> Scored:
+    return Scored(row["type"], row["dataset"], row["scene"], score)
+
+
+def _certainty(drawn: np.ndarray[Any, np.dtype[np.float64]], scenes: int) -> dict[str, Any]:
+    """Return the interval of resampled differences and how often they fall on either side of 0."""
+    known = drawn[~np.isnan(drawn)]
+    if scenes < 2 or not len(known):
+        return {"interval": None, "p": None}
+    low, high = np.quantile(known, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    beside = min(int((known <= 0).sum()), int((known >= 0).sum()))
+    return {
+        "interval": [percent(float(low)), percent(float(high))],
+        "p": min(1.0, 2 * (beside + 1) / (len(known) + 1)),
+    }
+
+
+def _mcnemar(pairs: Sequence[tuple[Row, Row]]) -> dict[str, dict[str, Any]]:
+    choices = [(one, two) for one, two in pairs if one["type"] in CHOICE_TYPES]
+    groups = {"choices": choices} | {
+        name: [pair for pair in choices if pair[0]["type"] == name] for name in CHOICE_TYPES
+    }
+    found = {}
+    for name, group in groups.items():
+        if group:
+            only_a = sum(_side(one) and not _side(two) for one, two in group)
+            only_b = sum(_side(two) and not _side(one) for one, two in group)
+            found[name] = {
+                "n": len(group),
+                "only_a": only_a,
+                "only_b": only_b,
+                "p": mcnemar(only_a, only_b),
+            }
+    return found
+
+
+def _side(row: Row) -> bool:
+    return bool(row["score"] >= RIGHT)
+
+
+def _changed(one: Row, two: Row) -> dict[str, Any]:
+    kept = ("question_id", "type", "dataset", "scene", "truth")
+    sides = {
+        name: {"answer": row["answer"], "score": row["score"]}
+        for name, row in (("a", one), ("b", two))
+    }
+    return {name: one[name] for name in kept} | sides

@@ -1,0 +1,45 @@
+"""A run read back from its folder, to be looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from render_agent.errors import RunLogError, SceneError
+from render_agent.run_log.folder import RunFolder
+from render_agent.state import Question, QuestionState
+
+
+class Unread:
+    """Scenes that nobody looks at: what was said in a run is read without its scans."""
+
+    def get(self, question: Question) -> NoReturn:
+        """SceneError, always."""
+        raise SceneError(f"the scan of question {question.id} is not read when a log is")
+
+
+def read_states(folder: RunFolder) -> list[QuestionState]:
+    """Return the questions of a run as its log has them, in order.
+
+    RunLogError where the log is damaged, or the run was killed before its questions were written.
+    """
+    if not folder.has_questions:
+        raise RunLogError(
+            f"{folder.path} has no questions yet: go on with it by render-agent --continue"
+            f" {folder.path}"
+        )
+    config, scenes = folder.config, Unread()
+    states = [
+        QuestionState(question, scenes, config.max_turns, blind=config.blind)
+        for question in folder.questions()
+    ]
+    folder.replay({state.id: state for state in states})
+    return states
+
+
+def notes(record: Mapping[str, Any]) -> list[str]:
+    """Return what must be said beside every figure of a run, by what `config.json` holds of it."""
+    told = [*record.get("notes", []), record["engine"].get("note")]
+    if record["config"].get("views") == "none":
+        told.append("blind: the model was shown nothing (--views none)")
+    return [note for note in told if note]

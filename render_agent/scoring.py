@@ -1,0 +1,105 @@
+"""The commands that score: a run anew, a file of predictions, two runs against each other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from render_agent.comparison import Side, compare, incomparable
+from render_agent.errors import UsageError
+from render_agent.predictions import read_predictions, score_predictions
+from render_agent.questions.vsibench import load_vsibench
+from render_agent.run_log.folder import RunFolder, RunLog, find_run
+from render_agent.run_log.reading import notes, read_states
+from render_agent.run_log.results import results, table
+from render_agent.score.summary import OFFICIAL
+from render_agent.tables import changed_table, comparison_table, score_table
+
+
+def rescore(output: Path, which: str, parser: str, *, as_json: bool) -> None:
+    """Compute a run's results anew from its log and print them.
+
+    Those of a run that has come to its end, by the official parser, take the place of its
+    `results.json`; those of another parser lie beside it as `results.PARSER.json`. An unfinished
+    run's are printed only.
+    """
+    folder = find_run(output, which)
+    finished = folder.results() is not None
+    found = results_of(folder, parser)
+    if finished:
+        log = RunLog(folder)
+        try:
+            if parser == OFFICIAL:
+                log.write_results(found, table(found["questions"]))
+            else:
+                log.write_results_of(parser, found)
+        finally:
+            log.close()
+    if as_json:
+        _print_json(found)
+        return
+    console = Console()
+    console.print(score_table(found))
+    console.print(f"the run: {folder.path}", soft_wrap=True)
+
+
+def results_of(folder: RunFolder, parser: str = OFFICIAL) -> dict[str, Any]:
+    """Return the results of a run as its log has it. RunLogError where the log is damaged."""
+    return results(
+        read_states(folder),
+        partial=folder.config.partial,
+        notes=notes(folder.record),
+        parser=parser,
+    )
+
+
+def score_file(predictions: Path, questions: str | None, parser: str, *, as_json: bool) -> None:
+    """Score a file of predictions and print the figures."""
+    asked = load_vsibench(questions)
+    found = score_predictions(asked, read_predictions(predictions, asked), parser)
+    if as_json:
+        _print_json(found)
+    else:
+        Console().print(score_table(found))
+
+
+def compare_runs(output: Path, a: str, b: str, *, anyway: bool, as_json: bool) -> None:
+    """Compare two runs and print what differs. UsageError where they are not comparable."""
+    folders = [find_run(output, which) for which in (a, b)]
+    one, two = (_side(folder) for folder in folders)
+    reasons = incomparable(one, two)
+    if reasons and not anyway:
+        raise UsageError(
+            f"{one.name} and {two.name} are not comparable: {'; '.join(reasons)}; give --anyway to"
+            " compare the questions that both have scored"
+        )
+    found = {
+        **compare(one, two),
+        "warnings": reasons,
+        "notes": {
+            side: results["notes"] for side, results in (("a", one.results), ("b", two.results))
+        },
+    }
+    if not found["n"]:
+        raise UsageError(f"{one.name} and {two.name} have no scored question in common")
+    if as_json:
+        _print_json(found)
+        return
+    console = Console()
+    for reason in reasons:
+        console.print(f"NOT COMPARABLE: {reason}", soft_wrap=True)
+    console.print(comparison_table(found))
+    console.print(changed_table(found))
+
+
+def _side(folder: RunFolder) -> Side:
+    config = folder.config
+    return Side(folder.name, results_of(folder), {"--subset": config.subset})
+
+
+def _print_json(found: dict[str, Any]) -> None:
+    click.echo(json.dumps(found, indent=1, ensure_ascii=False))
