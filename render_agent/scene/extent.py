@@ -82,7 +82,7 @@ def _mesh_pieces(scan: Scan) -> _Pieces:
         longest *= 2
     corners, weights = found
     areas, normals = areas_and_normals(corners)
-    centres = (corners[:, 0] + corners[:, 1] + corners[:, 2]) / 3
+    centres = np.asarray((corners[:, 0] + corners[:, 1] + corners[:, 2]) / 3, np.float32)
     return _Pieces(centres, areas * weights, np.abs(normals[:, 2]) > 0.9)
 
 
