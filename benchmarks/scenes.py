@@ -3,7 +3,7 @@
     python benchmarks/scenes.py --output benchmarks/results/scenes.md
 
 Every reading happens in a process of its own, which has imported its reader before the clock
-starts; a figure is the best of the runs. Memory is what the process grew by at its highest. What
+starts; a figure is the best of the runs; ASCII files are read once. Memory is what the process grew by at its highest. What
 render_agent does more than the others (checks, bounds, floor, shading) is part of its time; `rows
 only` is its reading alone.
 """
@@ -34,9 +34,9 @@ def reader_of(name: str) -> Callable[[Path], int]:
 
         return lambda path: len(load_scene(path).points)
     if name == "rows only":
-        from render_agent.scene.load import _read
+        from render_agent.scene.load import read_scan
 
-        return lambda path: len(_read(path, "auto").points)
+        return lambda path: len(read_scan(path, "auto").points)
     if name == "trimesh":
         import trimesh
 
@@ -150,7 +150,7 @@ def main(readers: str, scans: str, runs: int, output: Path | None) -> None:
         "`python benchmarks/scenes.py --output benchmarks/results/scenes.md`",
         "",
         f"{os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()},"
-        f" {packages}, open3d-cpu {version('open3d-cpu')}; best of {runs} runs.",
+        f" {packages}, open3d-cpu {version('open3d-cpu')}; best of {runs} runs, ASCII one run.",
         "",
         f"| scan | {' | '.join(names)} |",
         f"|---|{'---|' * len(names)}",

@@ -30,7 +30,7 @@ def load_scene(path: Path, id: str | None = None, up: Up = "auto") -> Scene:
     """
     path = Path(path)
     try:
-        scan = cleaned(_read(path, up), path)
+        scan = cleaned(read_scan(path, up), path)
         if scan.faces is None:
             scan = thinned(scan)
         found = extent(scan)
@@ -45,8 +45,8 @@ def load_scene(path: Path, id: str | None = None, up: Up = "auto") -> Scene:
         raise unreadable(path, "it needs more memory than there is", "thin it out") from None
 
 
-def _read(path: Path, up: Up) -> Scan:
-    """Return what the file holds, z up."""
+def read_scan(path: Path, up: Up) -> Scan:
+    """Return what the file holds, z up, unchecked. SceneError where it is not whole."""
     size = _size(path)
     with path.open("rb") as file:
         start = file.read(LONGEST_HEADER)
