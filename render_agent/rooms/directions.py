@@ -12,7 +12,6 @@ from itertools import permutations
 
 import numpy as np
 
-from render_agent.rooms.boxes import distance
 from render_agent.rooms.draft import Draft, only_labels
 from render_agent.rooms.truth import RoomTruth
 
@@ -99,7 +98,7 @@ def _triples(truth: RoomTruth) -> Iterator[tuple[tuple[str, str, str], float]]:
         (one, other)
         for one, other in permutations(names, 2)
         if float(np.hypot(*(things[one].centre - things[other].centre)[:2])) >= STEP
-        and distance(things[one].box, things[other].box) >= CLEAR
+        and truth.apart(things[one], things[other]) >= CLEAR
     }
     for one, two, three in permutations(names, 3):
         if {(one, two), (one, three), (two, three)} <= far:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from render_agent.rooms.shapes import Array
 
@@ -128,7 +129,7 @@ class Room:
         ends = np.roll(self.corners, -1, axis=0)
         return [Side(number, a, b) for a, b in zip(self.corners, ends, strict=True)]
 
-    def holds(self, points: Array) -> Array:
+    def holds(self, points: Array) -> NDArray[np.bool_]:
         """Return whether points (n, 2) lie inside, (n,) bool; points on the edge may be either."""
         inside = np.zeros(len(points), bool)
         x, y = points.T
@@ -167,7 +168,7 @@ class Plan:
     def outside(self, side: Side) -> bool:
         """Whether a wall lies on the outline."""
         middle = side.at(side.length / 2, -0.01)
-        return not Room("", self.outline).holds(middle[None])[0]
+        return not bool(Room("", self.outline).holds(middle[None])[0])
 
 
 def rectangle(x: float, y: float, a: float, b: float) -> Array:

@@ -68,7 +68,7 @@ def routes(truth: RoomTruth, rng: np.random.Generator, most: int = 40) -> list[D
     drafts: dict[str, Draft] = {}
     for start in walks.starts():
         frontier = [start]
-        for depth in range(3):
+        for _leg in range(3):
             reached = [stop for origin in frontier for stop in walks.legs(origin)]
             for stop in reached:
                 sensible = stop.turns.count("Turn Back") <= 1
