@@ -250,4 +250,5 @@ def window(piece: Piece, width: float = 1.2, height: float = 1.2) -> None:
         return np.where(low[:, None], view(points) * (0.45 + 0.6 * trees(points)), view(points))
 
     piece.add(box((-x + bar, -0.008, bar), (x - bar, 0.008, height - bar), 0.09, paint, 9))
-    piece.centred((bar / 2 + 0.02, -0.045, height * 0.5), (0.025, 0.03, 0.1), plain(CHROME))
+    handle = 0.0 if width > 0.8 else x - bar / 2
+    piece.centred((handle, -0.045, height * 0.5), (0.025, 0.03, 0.1), plain(CHROME))
