@@ -111,7 +111,7 @@ def _shaken(mesh: Mesh, rng: np.random.Generator) -> Array:
     """Points off by millimetres each, and by a centimetre over the length of a room."""
     bend = [noise(mesh.points, 2.5, int(rng.integers(1 << 30))) - 0.5 for _ in range(3)]
     bumps = noise(mesh.points, 0.08, int(rng.integers(1 << 30))) - 0.5
-    jitter = rng.normal(0, 0.0015, mesh.points.shape)
+    jitter = rng.normal(0, 0.0006, mesh.points.shape)
     shaken: Array = mesh.points + 0.025 * np.stack(bend, 1) + 0.012 * bumps[:, None] * mesh.normals
     return shaken + jitter
 
