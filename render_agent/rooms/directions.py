@@ -13,6 +13,7 @@ from itertools import permutations
 import numpy as np
 
 from render_agent.rooms.draft import Draft, only_labels
+from render_agent.rooms.shapes import Array
 from render_agent.rooms.truth import RoomTruth
 
 MARGIN = 15.0
@@ -60,7 +61,7 @@ def directions(truth: RoomTruth) -> list[Draft]:
     return drafts
 
 
-def bearing(position: np.ndarray, facing: np.ndarray, target: np.ndarray) -> float:
+def bearing(position: Array, facing: Array, target: Array) -> float:
     """Return the angle from the way one faces to a target, degrees in -180 … 180, left positive.
 
     position, facing, target: (2,) or (3,) points in metres.

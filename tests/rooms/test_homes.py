@@ -5,8 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from made_homes import made_homes, made_truths
-from scipy.spatial import cKDTree
+from made_homes import free_floor, made_homes, made_truths
 
 from render_agent.errors import QuestionsError
 from render_agent.rooms.boxes import overlap
@@ -99,24 +98,9 @@ def test_the_floor_hangs_together(truths):
         assert flooded(truth) == pytest.approx(1.0), truth.scene
 
 
-def flooded(truth, clearance=0.2, cell=0.05):
+def flooded(truth):
     """The share of free floor that a flood from one free cell reaches, in plain Python."""
-    corners = np.concatenate([room.corners for room in truth.rooms])
-    low, high = corners.min(0) - 0.1, corners.max(0) + 0.1
-    shape = np.ceil((high - low) / cell).astype(int)
-    grid = np.stack(np.meshgrid(*(np.arange(n) for n in shape), indexing="ij"), -1)
-    points = (low + (grid + 0.5) * cell).reshape(-1, 2)
-    floor = np.any([room.holds(points) for room in truth.rooms], 0)
-    for a, b, c, d in truth.ways:
-        floor |= ((points > (a, b)) & (points < (c, d))).all(1)
-    walls = cKDTree(points[~floor])
-    free = floor & (walls.query(points)[0] - cell / 2 >= clearance)
-    for thing in truth.objects:
-        in_the_way = thing.box.bounds[0, 2] < 1.9 and thing.support is None
-        if in_the_way and thing.kind not in ("rug", "curtain"):
-            offset = np.abs((points - thing.centre[:2]) @ thing.axes[:2, :2].T) - thing.size[:2] / 2
-            free &= np.linalg.norm(np.maximum(offset, 0), axis=1) >= clearance
-    free = free.reshape(shape)
+    _, free = free_floor(truth)
     start = tuple(np.argwhere(free)[0])
     reached, waiting = {start}, [start]
     while waiting:

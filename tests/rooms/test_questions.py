@@ -10,7 +10,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from conftest import test_data
-from made_homes import made_truths
+from made_homes import free_floor, made_truths, off
 from scipy.spatial import cKDTree
 
 from render_agent.questions.rows import question_from_row
@@ -185,44 +185,71 @@ def test_directions(rows, by_scene, kind):
             assert apart(first, second) >= 0.29
 
 
-def test_routes(rows, by_scene):
+@pytest.fixture(scope="module")
+def asked_routes(rows, by_scene):
+    """Every route: its row, what is true of its home, and its start, facing and steps."""
+    found = []
     for row in of_type(rows, "route_planning"):
-        truth = by_scene[row["scene_name"]]
         text = row["question"]
         start, facing, goal = re.match(
             r"You are a robot beginning at the (.+) and facing the (.+?)\. You want to navigate to"
             r" the (.+?)\. You will",
             text,
         ).groups()
-        actions = re.split(r" ?\d\. ", text[text.index("): 1. ") + 2 : text.index(". You have")])[
-            1:
-        ]
-        there = [one(truth, start).centre, one(truth, facing).centre]
-        turns, before = [], there[1] - there[0]
-        place = there[0]
-        for action in actions:
-            if action == "[please fill in]":
-                turns.append(None)
+        steps = re.split(r" ?\d\. ", text[text.index("): 1. ") + 2 : text.index(". You have")])[1:]
+        assert steps[-1] == f"Go forward until the {goal}"
+        found.append((row, by_scene[row["scene_name"]], start, facing, steps))
+    return found
+
+
+def passed(truth, steps):
+    """The objects that one walks up to, in order."""
+    return [one(truth, step[21:]) for step in steps if step.startswith("Go forward until the ")]
+
+
+def test_turns_of_routes(asked_routes):
+    for row, truth, start, facing, steps in asked_routes:
+        place = one(truth, start).centre
+        before, turns = one(truth, facing).centre - place, []
+        onward = iter(passed(truth, steps))
+        for number, step in enumerate(steps):
+            if step == "[please fill in]":
                 continue
-            onward = one(truth, action.removeprefix("Go forward until the ")).centre
-            way = onward - place
-            turn = math.degrees(
-                math.atan2(before[0] * way[1] - before[1] * way[0], before[:2] @ way[:2])
-            )
-            if turns and turns[-1] is None:
-                turns[-1] = turn
+            way = next(onward).centre - place
+            cross = before[0] * way[1] - before[1] * way[0]
+            turn = math.degrees(math.atan2(cross, before[:2] @ way[:2]))
+            if number and steps[number - 1] == "[please fill in]":
+                assert abs(turn) >= 152 or 58 <= abs(turn) <= 122
+                turns.append("Back" if abs(turn) >= 152 else "Left" if turn > 0 else "Right")
             else:
                 assert abs(turn) < 1e-6, "straight on only towards what one faces"
-            place, before = onward, way
-        assert action == f"Go forward until the {goal}"
-        names = []
-        for turn in turns:
-            assert abs(turn) >= 152 or 58 <= abs(turn) <= 122
-            names.append(
-                "Turn Back" if abs(turn) >= 152 else "Turn Left" if turn > 0 else "Turn Right"
-            )
-        assert right(row) == ", ".join(names)
-        assert len(set(row["options"])) == len(row["options"]) == (3 if len(names) == 1 else 4)
+            place, before = place + way, way
+        assert right(row) == ", ".join(f"Turn {turn}" for turn in turns)
+        assert len(set(row["options"])) == len(row["options"]) == (3 if len(turns) == 1 else 4)
+
+
+def test_routes_can_be_walked(asked_routes):
+    """From some free place beside the start every leg leads straight up to its object."""
+    for _, truth, start, _, steps in asked_routes:
+        centres, free = free_floor(truth)
+        near = free & (off(one(truth, start), centres.reshape(-1, 2)).reshape(free.shape) <= 0.4)
+        places = list(centres[near])
+        for goal in passed(truth, steps):
+            ends = [walked(centres, free, place, goal) for place in places]
+            places = [end for end in ends if off(goal, end[None])[0] <= 0.4]
+        assert places, (truth.scene, start, steps)
+
+
+def walked(centres, free, place, goal):
+    """Where one stops on the straight way to the middle of an object."""
+    way, place_reached = goal.centre[:2] - place, place
+    for share in np.arange(0, 1, 0.025 / np.linalg.norm(way)):
+        ahead = place + share * way
+        cell = tuple(np.round((ahead - centres[0, 0]) / 0.05).astype(int))
+        if not free[cell]:
+            break
+        place_reached = ahead
+    return place_reached
 
 
 def test_only_clear_things_are_named(rows, by_scene):
