@@ -110,7 +110,8 @@ def _softened(mesh: Mesh, values: Array) -> Array:
 def _shaken(mesh: Mesh, rng: np.random.Generator) -> Array:
     """Points off by millimetres each, and by a centimetre over the length of a room."""
     bend = [noise(mesh.points, 2.5, int(rng.integers(1 << 30))) - 0.5 for _ in range(3)]
-    bumps = noise(mesh.points, 0.08, int(rng.integers(1 << 30))) - 0.5
+    # broad enough for coarse parts to follow, so that thin layers stay behind one another
+    bumps = noise(mesh.points, 0.6, int(rng.integers(1 << 30))) - 0.5
     jitter = rng.normal(0, 0.0006, mesh.points.shape)
     shaken: Array = mesh.points + 0.025 * np.stack(bend, 1) + 0.012 * bumps[:, None] * mesh.normals
     return shaken + jitter
