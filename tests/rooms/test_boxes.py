@@ -23,7 +23,9 @@ def random_boxes(seed, count):
 def closest(one, other):
     """The same distance as a bounded least squares problem: centre + axes·u, |u| <= half."""
     matrix = np.hstack([one.axes.T * one.size, -other.axes.T * other.size])
-    solved = lsq_linear(matrix, other.centre - one.centre, bounds=(-0.5, 0.5), tol=1e-14)
+    solved = lsq_linear(
+        matrix, other.centre - one.centre, bounds=(-0.5, 0.5), tol=1e-14, method="bvls"
+    )
     return np.sqrt(2 * solved.cost)
 
 
