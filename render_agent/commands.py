@@ -188,11 +188,12 @@ def list_them(output: Path, *, as_json: bool) -> None:
     if not rows:
         click.echo(f"no runs in {output}")
         return
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name in rows[0]:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    for name in ("run", "status", "questions", "answered", "official", "model"):
         table.add_column(name, overflow="fold", no_wrap=name != "model")
     for row in rows:
-        table.add_row(*("–" if value is None else str(value) for value in row.values()))
+        model = f"{row.pop('engine')} {row.pop('model')}"
+        table.add_row(*("–" if value is None else str(value) for value in row.values()), model)
     Console().print(table)
 
 
