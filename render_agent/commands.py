@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -188,13 +187,10 @@ def list_them(output: Path, *, as_json: bool) -> None:
     if not rows:
         click.echo(f"no runs in {output}")
         return
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
-    for name in ("run", "status", "questions", "answered", "official", "model"):
-        table.add_column(name, overflow="fold", no_wrap=name != "model")
+    line = "{run:<24} {status:<10} {questions:>9} {answered:>8} {official:>8}  {engine} {model}"
+    click.echo(line.format(**{name: name for name in rows[0]}))
     for row in rows:
-        model = f"{row.pop('engine')} {row.pop('model')}"
-        table.add_row(*("–" if value is None else str(value) for value in row.values()), model)
-    Console().print(table)
+        click.echo(line.format(**{name: "–" if v is None else v for name, v in row.items()}))
 
 
 def _run_row(path: Path) -> dict[str, Any]:
