@@ -1,5 +1,6 @@
 # `make run` and `make test` do all the set-up themselves; see scripts/set-up.
 VENV := .venv
+TEST_PROCESSES ?= 2
 PIP_FILES := setup.cfg pyproject.toml constraints-cpu.txt scripts/set-up
 
 .DEFAULT_GOAL := help
@@ -12,7 +13,7 @@ run: $(VENV)/ready-test ## set up, then explore the bundled rooms and answer the
 	$(VENV)/bin/render-agent --batch --benchmark rooms --engine scripted
 
 test: $(VENV)/ready-test ## set up, then run the tests
-	$(VENV)/bin/python -m pytest
+	$(VENV)/bin/python -m pytest -n $(TEST_PROCESSES)
 
 lint: $(VENV)/ready-lint ## set up, then check style and types
 	$(VENV)/bin/ruff check .

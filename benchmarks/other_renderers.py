@@ -68,7 +68,7 @@ class Vtk:
         eye.SetClippingRange(NEAR, FAR)
         self._window.Render()
         colours, depth = self._vtk.vtkUnsignedCharArray(), self._vtk.vtkFloatArray()
-        self._window.GetPixelData(0, 0, width - 1, height - 1, 0, colours)
+        self._window.GetPixelData(0, 0, width - 1, height - 1, 0, colours, 0)
         self._window.GetZbufferData(0, 0, width - 1, height - 1, depth)
         picture = self._arrays.vtk_to_numpy(colours).reshape(height, width, 3)[::-1]
         z = self._arrays.vtk_to_numpy(depth).reshape(height, width)[::-1]
@@ -80,7 +80,7 @@ class Vtk:
 
 
 class Open3dWindow:
-    """Open3D's older visualiser with a hidden window."""
+    """Open3D's older visualiser with a hidden window; colours only, which spares it the depths."""
 
     name = "open3d window"
 
@@ -106,8 +106,7 @@ class Open3dWindow:
         lens.extrinsic = np.linalg.inv(camera.pose)
         control.convert_from_pinhole_camera_parameters(lens, allow_arbitrary=True)
         colours = np.asarray(self._window.capture_screen_float_buffer(do_render=True))
-        depth = np.asarray(self._window.capture_depth_float_buffer(do_render=False))
-        return Frame((colours * 255).astype(np.uint8), np.where(depth > 0, depth, np.inf))
+        return Frame((colours * 255).astype(np.uint8), np.zeros((height, width), np.float32))
 
     def _show(self, scene: Scene, width: int, height: int) -> None:
         self.close()

@@ -5,7 +5,8 @@
 Every renderer lives in a process of its own; they take turns, one run each, so that whatever else
 the machine does meets all of them alike. A run draws four views of a furnished room (colours and
 depth in main memory); a figure is the best run's time a view. What is not installed or cannot draw
-a scene is reported as absent, with the reason.
+a scene is reported as absent, with the reason. A load average well above the renderers' own (about
+the number of cores) says that the machine had other work.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import numpy as np
 RENDERERS = "rasteriser,moderngl,vtk,pyrender,raycast,open3d-window"
 SCENES = "150000f,1000000f,5000000f,1000000p,10000000p"
 PACKAGES = ("numpy", "numba", "moderngl", "vtk", "pyrender", "open3d-cpu", "open3d")
-PATIENCE = 6.0
+PATIENCE = 4.0
 """A renderer whose first run took longer than this many seconds has no further runs."""
 
 
@@ -142,6 +143,7 @@ def machine() -> dict[str, Any]:
         "system": platform.platform(),
         "python": platform.python_version(),
         "versions": versions,
+        "load_before": round(os.getloadavg()[0], 2),
     }
 
 
@@ -184,7 +186,8 @@ def page(report: dict[str, Any], names: list[str]) -> str:
             f"{where['processor']}, {where['cores']} cores, {where['system']}, "
             f"Python {where['python']}, "
             + ", ".join(f"{name} {number}" for name, number in where["versions"].items())
-            + f"; {where['when']}.",
+            + f"; {where['when']}; load average {where['load_before']} before, "
+            f"{where['load_after']} after.",
             "",
             f"    {where['command']}",
             "",
@@ -213,6 +216,7 @@ def main(renderers: str, scenes: str, pictures: str, rounds: int, output: Path |
             row = {"scene": f"{int(scene[:-1]):,} {kind}", "picture": picture, "figures": figures}
             report["results"].append(row)
             click.echo(table([row], names).splitlines()[-1])
+    report["machine"]["load_after"] = round(os.getloadavg()[0], 2)
     for worker in workers:
         worker.close()
     click.echo("\n" + page(report, names))

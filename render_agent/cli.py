@@ -14,6 +14,7 @@ from click.core import ParameterSource
 
 from render_agent.config import AUTO, OPTIONS, RunConfig, options_of_file
 from render_agent.errors import RenderAgentError, UsageError
+from render_agent.rooms.command import make_rooms_command
 
 INTERRUPTED, TERMINATED = 130, 143
 
@@ -277,6 +278,9 @@ def doctor(context: click.Context, as_json: bool) -> None:
     from render_agent.doctor.examine import examine
 
     context.exit(examine(context.obj, as_json=as_json))
+
+
+cli.add_command(make_rooms_command)
 
 
 def main() -> NoReturn:

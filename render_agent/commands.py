@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import shlex
+import shutil
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -15,7 +18,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from render_agent.config import RunConfig
+from render_agent.config import OPTIONS, RunConfig
 from render_agent.errors import RunLogError, UsageError
 from render_agent.progress import Display, Plain, Progress, Quiet, Terminal
 from render_agent.run import Run, go_on, preview, start
@@ -107,8 +110,19 @@ def _execute(run: Run) -> int:
 
 def continue_line(run: Run) -> str:
     """Return what to type to go on with a run."""
-    output = "" if run.config.output == "experiment_logs" else f" --output {run.config.output}"
-    return f"render-agent --continue {run.path.name}{output}"
+    standard = run.config.output == OPTIONS["output"].default
+    output = [] if standard else ["--output", run.config.output]
+    return shlex.join([*program(), "--continue", run.path.name, *output])
+
+
+def program() -> list[str]:
+    """Return the words that start this program as it was started."""
+    called = Path(sys.argv[0])
+    if called.name == "__main__.py":
+        return ["python", "-m", "render_agent"]
+    found = shutil.which(called.name)
+    on_path = found is not None and Path(found).resolve() == called.resolve()
+    return [called.name if on_path else str(called)]
 
 
 def _print_results(
@@ -125,9 +139,10 @@ def _print_results(
         row = found["questions"][0]
         console.print(f"answer: {row['answer'] or 'none'} ({row['status']}, {row['turns']} turns)")
     console.print(f"the run: {path}", soft_wrap=True)
-    which = path.name if config.output == "experiment_logs" else str(path)
-    example = found["questions"][0]["question_id"] if found["questions"] else ""
-    console.print(f"next: render-agent show {which} {example}", soft_wrap=True)
+    standard = config.output == OPTIONS["output"].default
+    example = [row["question_id"] for row in found["questions"][:1]]
+    line = [*program(), "show", path.name if standard else str(path), *example]
+    console.print(f"next: {shlex.join(line)}", soft_wrap=True)
 
 
 def list_them(output: Path, *, as_json: bool) -> None:
@@ -139,12 +154,10 @@ def list_them(output: Path, *, as_json: bool) -> None:
     if not rows:
         click.echo(f"no runs in {output}")
         return
-    table = Table()
-    for name in rows[0]:
-        table.add_column(name, overflow="fold", no_wrap=name == "run")
+    line = "{run:<24} {status:<10} {questions:>9} {answered:>8} {official:>8}  {engine} {model}"
+    click.echo(line.format(**{name: name for name in rows[0]}))
     for row in rows:
-        table.add_row(*("–" if value is None else str(value) for value in row.values()))
-    Console().print(table)
+        click.echo(line.format(**{name: "–" if v is None else v for name, v in row.items()}))
 
 
 def _run_row(path: Path) -> dict[str, Any]:
@@ -183,7 +196,8 @@ def show(output: Path, which: str, question_id: str | None, *, as_json: bool) ->
     if found is None:
         turns = len(folder.lines())
         console.print(f"{folder.name} is unfinished: {turns} turns so far.")
-        console.print(f"To go on: render-agent --continue {folder.path}", soft_wrap=True)
+        line = shlex.join([*program(), "--continue", str(folder.path)])
+        console.print(f"To go on: {line}", soft_wrap=True)
         return
     console.print(score_table(found))
     console.print(f"the run: {folder.path}", soft_wrap=True)

@@ -175,6 +175,8 @@ def _point(point: Vector) -> str:
 
 
 def _number(value: float) -> str:
-    """Return a number with two decimals at the most."""
+    """Return a number with two decimals at the most, one that no room has in short."""
+    if abs(value) >= 1e6:
+        return f"{value:.0e}"
     text = f"{value:.2f}".rstrip("0").rstrip(".")
     return "0" if text == "-0" else text

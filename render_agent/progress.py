@@ -156,22 +156,23 @@ class Plain:
 
     def note(self, words: str) -> None:
         """Print the line."""
-        self.console.print(Text(words))
+        self.console.print(Text(words), soft_wrap=True)
 
     def warn(self, words: str) -> None:
         """Print the line, marked."""
-        self.console.print(Text(f"warning: {words}", style="yellow"))
+        self.console.print(Text(f"warning: {words}", style="yellow"), soft_wrap=True)
 
     def turn(self, state: QuestionState, turn: Turn) -> None:
         """Print what one question did, if every turn is wanted."""
         if self.verbose:
-            self.console.print(Text(f"{state.id} turn {turn.number}: {turn.happened}"))
+            words = f"{state.id} turn {turn.number}: {turn.happened}"
+            self.console.print(Text(words), soft_wrap=True)
 
     def update(self, line: str) -> None:
         """Print the line, but not more often than every few seconds."""
         if time.monotonic() - self._last >= EVERY:
             self._last = time.monotonic()
-            self.console.print(Text(line))
+            self.console.print(Text(line), soft_wrap=True)
 
 
 class Quiet:
@@ -185,7 +186,7 @@ class Quiet:
 
     def warn(self, words: str) -> None:
         """Print the line, marked."""
-        self.console.print(Text(f"warning: {words}", style="yellow"))
+        self.console.print(Text(f"warning: {words}", style="yellow"), soft_wrap=True)
 
     def turn(self, state: QuestionState, turn: Turn) -> None:
         """Print nothing."""

@@ -62,4 +62,6 @@ def _about_view(asked: str | int | None, shown: int, kinds: Sequence[str]) -> li
 
 
 def _sentence(words: str) -> str:
-    return words[:1].upper() + words[1:] + ("" if words.endswith((".", "!")) else ".")
+    first = words.split(" ", 1)[0]
+    begun = words if "_" in first else words[:1].upper() + words[1:]  # a field keeps its spelling
+    return begun if words.endswith((".", "!")) else begun + "."

@@ -47,7 +47,7 @@ def test_a_batch_over_the_bundled_rooms(tmp_path):
     assert results["status"] == "partial"
     assert len(results["questions"]) == 5
     assert len((run / "results.csv").read_text().splitlines()) == 6
-    assert f"render-agent show {run.name}" in err
+    assert f"python -m render_agent show {run.name}" in err
     question = results["questions"][0]["question_id"]
     code, out, _ = type_in("show", run.name, question, folder=tmp_path)
     assert code == 0
@@ -111,7 +111,7 @@ def test_a_stopped_run_prints_the_line_that_continues_it(tmp_path, number, code)
         process.send_signal(number)
         _, err = process.communicate(timeout=60)
     assert process.returncode == code
-    assert f"render-agent --continue {runs[0].name}" in err
+    assert f"python -m render_agent --continue {runs[0].name}" in err
     assert "Traceback" not in err
     code, _, err = type_in("--batch", "--continue", runs[0].name, folder=tmp_path)
     assert code == 0

@@ -159,7 +159,7 @@ actions = st.builds(
 
 
 @given(walk=st.lists(actions, min_size=1, max_size=8))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_any_walk_keeps_the_limits(walk):
     camera = STOOD
     for action in walk:

@@ -97,7 +97,7 @@ class Rasteriser:
 
         def draw(rows: Band) -> None:
             splats.draw_points(
-                cloud.points, cloud.order, cloud.radii, POINTS_PER_BLOCK,
+                cloud.points, cloud.radii, POINTS_PER_BLOCK,
                 seen.blocks, seen.rectangles, seen.nearest,
                 view.matrix, view.perspective, view.near, scale, *rows, keys, nearest,
             )  # fmt: skip

@@ -2,7 +2,7 @@
 
 The buffer is that of `zbuffer`. A square has the depth of its point, plus a little that grows from
 its middle outwards, so that a pixel goes to the nearest point's square and not to whichever lies a
-hair in front. Then two passes look at each pixel's eight neighbours: where at least five of them
+hair in front; equals go to the point that comes first in block order. Then two passes look at each pixel's eight neighbours: where at least five of them
 are clearly in front of it, the pixel is a gap between points, and takes the furthest of those.
 """
 
@@ -24,7 +24,7 @@ GAP = 0.03
 
 @kernel
 def draw_points(
-    points: Any, order: Any, radii: Any, block_size: Any,
+    points: Any, radii: Any, block_size: Any,
     blocks: Any, rectangles: Any, block_keys: Any, matrix: Any, perspective: Any, near: Any,
     scale: Any, first_row: Any, last_row: Any, keys: Any, nearest: Any,
 ) -> None:  # fmt: skip
@@ -64,12 +64,12 @@ def draw_points(
             if half > 0.5:
                 outer = 1.0 / (depth + radius) if perspective else -depth - radius
                 back = (key - outer) / (2.0 * half * half)
-            _square(u, v, half, key, back, point, order, first_row, last_row, keys, nearest)
+            _square(u, v, half, key, back, point, first_row, last_row, keys, nearest)
 
 
 @kernel
 def _square(
-    u: Any, v: Any, half: Any, key: Any, back: Any, point: Any, order: Any,
+    u: Any, v: Any, half: Any, key: Any, back: Any, point: Any,
     first_row: Any, last_row: Any, keys: Any, nearest: Any,
 ) -> None:  # fmt: skip
     """Draw one square around (u, v), set back by `back` times the squared pixels from its middle."""
@@ -84,11 +84,11 @@ def _square(
             du = column + 0.5 - u
             here = np.float32(key - back * (du * du + dv * dv))
             seen = keys[row, column]
-            if here > seen:
-                keys[row, column] = here
-                nearest[row, column] = point
-            elif here == seen and order[point] < order[nearest[row, column]]:
-                nearest[row, column] = point
+            before = nearest[row, column]
+            # without a branch, since most squares lie behind others and which do is anyone's guess
+            wins = (here > seen) | ((here == seen) & (point < before))
+            keys[row, column] = here if wins else seen
+            nearest[row, column] = point if wins else before
 
 
 @kernel

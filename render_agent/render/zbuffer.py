@@ -49,16 +49,17 @@ def hidden(keys: Any, rectangle: Any, first_row: Any, last_row: Any, key: Any) -
 @kernel
 def _project(vertices: Any, first: Any, last: Any, m: Any, perspective: Any, out: Any) -> Any:
     """Write u, v, key and depth of vertices first … last-1 into the rows of `out`."""
+    a0, a1, a2, a3 = m[0, 0], m[0, 1], m[0, 2], m[0, 3]
+    b0, b1, b2, b3 = m[1, 0], m[1, 1], m[1, 2], m[1, 3]
+    d0, d1, d2, d3 = m[3, 0], m[3, 1], m[3, 2], m[3, 3]
     for i in range(last - first):
         x = np.float64(vertices[0, first + i])
         y = np.float64(vertices[1, first + i])
         z = np.float64(vertices[2, first + i])
-        hu = m[0, 0] * x + m[0, 1] * y + m[0, 2] * z + m[0, 3]
-        hv = m[1, 0] * x + m[1, 1] * y + m[1, 2] * z + m[1, 3]
-        depth = m[3, 0] * x + m[3, 1] * y + m[3, 2] * z + m[3, 3]
+        depth = d0 * x + d1 * y + d2 * z + d3
         scale = 1.0 / depth if perspective else 1.0
-        out[0, i] = hu * scale
-        out[1, i] = hv * scale
+        out[0, i] = (a0 * x + a1 * y + a2 * z + a3) * scale
+        out[1, i] = (b0 * x + b1 * y + b2 * z + b3) * scale
         out[2, i] = scale if perspective else -depth
         out[3, i] = depth
 
@@ -81,21 +82,27 @@ def _fill(
         return
     width = np.float64(keys.shape[1])
     long_slope = (x2 - x0) / (y2 - y0)
-    upper_slope = (x1 - x0) / (y1 - y0)
-    lower_slope = (x2 - x1) / (y2 - y1)
     area = (x1 - x0) * (y2 - y0) - (x2 - x0) * (y1 - y0)
     if area == 0.0:
         return
-    ku = ((k1 - k0) * (y2 - y0) - (k2 - k0) * (y1 - y0)) / area
-    kv = ((k2 - k0) * (x1 - x0) - (k1 - k0) * (x2 - x0)) / area
     low = min(k0, k1, k2)
     high = max(k0, k1, k2)
+    ku = kv = np.nan
     for row in range(top, bottom):
         y = row + 0.5
         xa = x0 + (y - y0) * long_slope
-        xb = x0 + (y - y0) * upper_slope if y < y1 else x1 + (y - y1) * lower_slope
+        if y < y1:
+            xb = x0 + (y - y0) * ((x1 - x0) / (y1 - y0))
+        else:
+            xb = x1 + (y - y1) * ((x2 - x1) / (y2 - y1))
         left = np.int64(np.ceil(max(min(xa, xb), 0.0) - 0.5))
         right = np.int64(np.ceil(min(max(xa, xb), width) - 0.5))
+        if left >= right:
+            continue
+        # many small faces cover no centre after all and never need how the key changes
+        if np.isnan(ku):
+            ku = ((k1 - k0) * (y2 - y0) - (k2 - k0) * (y1 - y0)) / area
+            kv = ((k2 - k0) * (x1 - x0) - (k1 - k0) * (x2 - x0)) / area
         start = k0 + (y - y0) * kv + (0.5 - x0) * ku
         for column in range(left, right):
             key = np.float32(min(max(start + column * ku, low), high))
@@ -146,10 +153,30 @@ def _clipped(corners: Any, near: Any, perspective: Any, polygon: Any) -> Any:
 
 
 @kernel
-def _outside(a: Any, b: Any, c: Any, low: Any, high: Any) -> Any:
-    """Return whether no pixel centre between `low` and `high` lies between the three values."""
-    first = np.ceil(max(min(a, b, c), low) - 0.5)
-    return first >= np.ceil(min(max(a, b, c), high) - 0.5)
+def _covering(
+    faces: Any, start: Any, stop: Any, base: Any, local: Any, near: Any,
+    top: Any, bottom: Any, width: Any, found: Any,
+) -> Any:  # fmt: skip
+    """Write which of the faces start … stop-1 may cover a pixel into `found`; return how many.
+
+    Those have a pixel's centre within their bounding rectangle, or reach through the near plane.
+    In a dense scan most faces fall between the pixels; the loop has no branches to be mispredicted.
+    """
+    count = 0
+    for face in range(start, stop):
+        a, b, c = faces[face, 0] - base, faces[face, 1] - base, faces[face, 2] - base
+        ua, ub, uc = local[0, a], local[0, b], local[0, c]
+        va, vb, vc = local[1, a], local[1, b], local[1, c]
+        first_row = np.ceil(max(min(va, vb, vc), top) - 0.5)
+        last_row = np.ceil(min(max(va, vb, vc), bottom) - 0.5)
+        first_column = np.ceil(max(min(ua, ub, uc), 0.0) - 0.5)
+        last_column = np.ceil(min(max(ua, ub, uc), width) - 0.5)
+        da, db, dc = local[3, a], local[3, b], local[3, c]
+        covers = (first_row < last_row) & (first_column < last_column)
+        cut = min(da, db, dc) < near
+        found[count] = face
+        count += int((covers | cut) & (max(da, db, dc) >= near))
+    return count
 
 
 @kernel
@@ -184,17 +211,19 @@ def draw_faces(
     corners = np.empty((3, 4), np.float64)
     polygon = np.empty((4, 3), np.float64)
     width = np.float64(keys.shape[1])
-    band_top, band_bottom = np.float64(first_row), np.float64(last_row)
+    found = np.empty(block_size, np.int64)
     for i in range(len(blocks)):
         if hidden(keys, rectangles[i], first_row, last_row, block_keys[i]):
             continue
         start = blocks[i] * block_size
         base = first_vertex[blocks[i]]
         _project(vertices, base, first_vertex[blocks[i] + 1], matrix, perspective, local)
-        for face in range(start, min(start + block_size, len(faces))):
+        count = _covering(
+            faces, start, min(start + block_size, len(faces)), base, local, near,
+            np.float64(first_row), np.float64(last_row), width, found,
+        )  # fmt: skip
+        for face in found[:count]:
             a, b, c = faces[face, 0] - base, faces[face, 1] - base, faces[face, 2] - base
-            if max(local[3, a], local[3, b], local[3, c]) < near:
-                continue
             if min(local[3, a], local[3, b], local[3, c]) < near:
                 for corner in range(3):
                     _corner(vertices, faces[face, corner], matrix, corners[corner])
@@ -202,10 +231,7 @@ def draw_faces(
                     corners, polygon, near, perspective,
                     face, order, first_row, last_row, keys, nearest,
                 )  # fmt: skip
-            elif not (
-                _outside(local[1, a], local[1, b], local[1, c], band_top, band_bottom)
-                or _outside(local[0, a], local[0, b], local[0, c], 0.0, width)
-            ):
+            else:
                 _fill(
                     local[0, a], local[1, a], local[2, a],
                     local[0, b], local[1, b], local[2, b],

@@ -82,14 +82,13 @@ class _Desk:
                 left[kind].remove(best)
                 named.update(best.labels)
                 named[best.type + best.answer] += 2
-                self.answers.update((best.type, part) for part in best.answer.split(", "))
+                self.answers.update((best.type, part) for part in _parts(best))
                 chosen.append(best)
         return sorted(chosen, key=lambda draft: TURN.index(draft.type))
 
     def _worn(self, draft: Draft, named: Counter[str]) -> tuple[float, float]:
         """How often its answer was right and its objects were named; fewer is better."""
-        fixed = draft.type.startswith(("object_rel_direction", "route"))
-        parts = draft.answer.split(", ") if fixed else []
+        parts = _parts(draft)
         times = sum(self.answers[draft.type, part] for part in parts) / max(len(parts), 1)
         worn = sum(named[label] for label in draft.labels) / max(len(draft.labels), 1)
         return times, worn
@@ -128,3 +127,13 @@ class _Desk:
             f"{letter}. {draft.answer if letter == right else next(texts)}" for letter in letters
         ]
         return options, right
+
+
+def _parts(draft: Draft) -> list[str]:
+    """What of an answer is to come up evenly: directions, counts, every turn and how many there are."""
+    if draft.type == "route_planning":
+        turns = draft.answer.split(", ")
+        # a single turn weighs more, so that routes of several are asked for more often
+        return [*turns, *[f"{len(turns)} turns"] * max(1, 6 - 3 * len(turns))]
+    even = draft.type.startswith("object_rel_direction") or draft.type == "object_counting"
+    return [draft.answer] if even else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,6 +62,12 @@ def overlap(one: OrientedBox, other: OrientedBox, slack: float = 1e-9) -> bool:
 
     By the separating axis theorem over the 15 axes (Gottschalk et al. 1996).
     """
+    apart = other.centre - one.centre
+    if (
+        apart @ apart
+        > (math.sqrt(one.size @ one.size) + math.sqrt(other.size @ other.size)) ** 2 / 4
+    ):
+        return False
     crossed = np.cross(one.axes[:, None], other.axes[None]).reshape(9, 3)
     length = np.linalg.norm(crossed, axis=1)
     crossed = crossed[length > 1e-6] / length[length > 1e-6, None]
@@ -68,7 +75,7 @@ def overlap(one: OrientedBox, other: OrientedBox, slack: float = 1e-9) -> bool:
     reach = (
         np.abs(directions @ one.axes.T) @ one.size + np.abs(directions @ other.axes.T) @ other.size
     )
-    gap = np.abs(directions @ (other.centre - one.centre)) - reach / 2
+    gap = np.abs(directions @ apart) - reach / 2
     return bool((gap < -slack).all())
 
 

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from render_agent.errors import SetupError
+from render_agent.rooms.floor_plans import flat, l_shaped, single
 from render_agent.rooms.furnish import furnish
 from render_agent.rooms.item import Item
 from render_agent.rooms.light import Light, lit
 from render_agent.rooms.placing import Placer, Unfurnishable
-from render_agent.rooms.plan import Plan, flat, l_shaped, single
+from render_agent.rooms.plan import Plan
 from render_agent.rooms.shapes import Mesh, merged
 from render_agent.rooms.structure import shell
 
@@ -43,7 +45,7 @@ class Home:
 def build_home(seed: int, number: int, spacing: float = SPACING) -> Home:
     """Build home `number` of a seed; the same two numbers give the same home, whatever else is built.
 
-    spacing: metres between the vertices of its floor.
+    spacing: metres between the vertices of its floor. Errors: SetupError where nothing fits.
     """
     kind = KINDS[number % len(KINDS)]
     for attempt in range(60):
@@ -57,7 +59,9 @@ def build_home(seed: int, number: int, spacing: float = SPACING) -> Home:
         parts = shell(plan, rng, spacing)
         mesh = merged([*parts, *(item.mesh for item in placer.items)])
         return Home(kind, plan, placer.items, lit(mesh, _lights(plan, placer.items), rng))
-    raise RuntimeError(f"no {kind} could be furnished from seed {seed}, number {number}")
+    raise SetupError(
+        f"home {number} of seed {seed}, a {kind}, could not be furnished: make it of another seed"
+    )
 
 
 def _plan(rng: np.random.Generator, kind: str) -> Plan:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from render_agent.errors import SetupError
 
-COUNT, SEED, QUESTIONS, SPACING = 8, 1, 20, 0.07
+if TYPE_CHECKING:
+    from render_agent.rooms.truth import RoomTruth
+
+COUNT, SEED, EACH, SPACING = 8, 1, 20, 0.07
+QUESTIONS = "questions.jsonl"
 
 
 def make_rooms(
     output: Path,
     count: int = COUNT,
     seed: int = SEED,
-    questions: int = QUESTIONS,
+    questions: int = EACH,
     spacing: float = SPACING,
     as_scan: bool = False,
 ) -> list[Path]:
@@ -26,33 +31,39 @@ def make_rooms(
     faults of a hand-held scan. The same arguments write the same bytes. Errors: SetupError where the
     folder cannot be written.
     """
+    from render_agent.rooms.ask import ask
+    from render_agent.rooms.write import write_questions
+
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        truths = [make_room(output, seed, number, spacing, as_scan) for number in range(count)]
+        if questions:
+            write_questions(ask(truths, seed, questions), output / QUESTIONS)
+    except OSError as error:
+        raise SetupError(f"cannot write rooms to {output}: {error.strerror}") from error
+    written = [
+        output / f"{truth.scene}{suffix}" for truth in truths for suffix in (".ply", ".json")
+    ]
+    return [*written, output / QUESTIONS] if questions else written
+
+
+def make_room(
+    folder: Path, seed: int, number: int, spacing: float = SPACING, as_scan: bool = False
+) -> RoomTruth:
+    """Write home `number` of a seed, its scan and its truth, and return its truth."""
     # the generator is loaded when it is used, so that the command line starts quickly
     import numpy as np
 
+    from render_agent.rooms import scan, write
     from render_agent.rooms.annotate import truth_of
-    from render_agent.rooms.ask import ask
     from render_agent.rooms.build import build_home
-    from render_agent.rooms.scan import as_scan as scanned
-    from render_agent.rooms.write import write_questions, write_scan, write_truth
 
-    written, truths = [], []
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-        for number in range(count):
-            home = build_home(seed, number, spacing)
-            scene = f"room{number:02d}"
-            truth = truth_of(home, scene)
-            mesh = scanned(home, np.random.default_rng((seed, number, 8))) if as_scan else home.mesh
-            write_scan(mesh, output / f"{scene}.ply")
-            write_truth(truth, output / f"{scene}.json")
-            written += [output / f"{scene}.ply", output / f"{scene}.json"]
-            truths.append(truth)
-        if questions:
-            write_questions(ask(truths, seed, questions), output / "questions.jsonl")
-            written.append(output / "questions.jsonl")
-    except OSError as error:
-        raise SetupError(f"cannot write rooms to {output}: {error.strerror}") from error
-    return written
+    home = build_home(seed, number, spacing)
+    truth = truth_of(home, f"room{number:02d}")
+    mesh = scan.as_scan(home, np.random.default_rng((seed, number, 8))) if as_scan else home.mesh
+    write.write_scan(mesh, folder / f"{truth.scene}.ply")
+    write.write_truth(truth, folder / f"{truth.scene}.json")
+    return truth
 
 
 @click.command("make-rooms")
@@ -74,7 +85,7 @@ def make_rooms(
 @click.option(
     "--questions",
     type=click.IntRange(0),
-    default=QUESTIONS,
+    default=EACH,
     show_default=True,
     help="How many questions about each home at most.",
 )
@@ -101,4 +112,5 @@ def make_rooms_command(
     """
     written = make_rooms(Path(output), count, seed, questions, spacing, as_scan)
     size = sum(path.stat().st_size for path in written) / 1e6
-    click.echo(f"{count} homes in {output}, {len(written)} files, {size:.1f} MB")
+    homes = "1 home" if count == 1 else f"{count} homes"
+    click.echo(f"{homes} in {output}: {len(written)} files, {size:.1f} MB")

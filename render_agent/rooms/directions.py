@@ -12,8 +12,8 @@ from itertools import permutations
 
 import numpy as np
 
-from render_agent.rooms.boxes import distance
 from render_agent.rooms.draft import Draft, only_labels
+from render_agent.rooms.shapes import Array
 from render_agent.rooms.truth import RoomTruth
 
 MARGIN = 15.0
@@ -61,7 +61,7 @@ def directions(truth: RoomTruth) -> list[Draft]:
     return drafts
 
 
-def bearing(position: np.ndarray, facing: np.ndarray, target: np.ndarray) -> float:
+def bearing(position: Array, facing: Array, target: Array) -> float:
     """Return the angle from the way one faces to a target, degrees in -180 … 180, left positive.
 
     position, facing, target: (2,) or (3,) points in metres.
@@ -99,7 +99,7 @@ def _triples(truth: RoomTruth) -> Iterator[tuple[tuple[str, str, str], float]]:
         (one, other)
         for one, other in permutations(names, 2)
         if float(np.hypot(*(things[one].centre - things[other].centre)[:2])) >= STEP
-        and distance(things[one].box, things[other].box) >= CLEAR
+        and truth.apart(things[one], things[other]) >= CLEAR
     }
     for one, two, three in permutations(names, 3):
         if {(one, two), (one, three), (two, three)} <= far:

@@ -10,25 +10,33 @@ from render_agent.rooms.plan import DOOR_HEIGHT, WALL, Opening, Side
 
 
 def fit_openings(placer: Placer) -> None:
-    """Hang doors and windows, and put heaters and curtains where there is room."""
+    """Hang doors and windows, and put heaters and curtains where there is room.
+
+    Doors and windows of one home are of one make; so are the curtains of one window.
+    """
+    make = int(placer.rng.integers(1 << 30))
     for opening in placer.plan.openings:
         if opening.kind == "entry":
-            _closed_door(placer, opening)
+            _closed_door(placer, opening, make)
         elif opening.kind == "door":
-            _open_door(placer, opening)
+            _open_door(placer, opening, make)
         elif opening.kind == "window":
-            _window(placer, opening)
+            _window(placer, opening, make)
 
 
-def _closed_door(placer: Placer, opening: Opening) -> None:
+def _closed_door(placer: Placer, opening: Opening, make: int) -> None:
     side = opening.side
-    leaf = placer.make("door", width=opening.high - opening.low - 0.004, height=DOOR_HEIGHT - 0.01)
+    leaf = placer.make(
+        "door", make, width=opening.high - opening.low - 0.0006, height=DOOR_HEIGHT - 0.01
+    )
     placer.put(leaf, side.at(opening.middle, -0.12), side.facing, side.room, 0.003, anywhere=True)
 
 
-def _open_door(placer: Placer, opening: Opening) -> None:
+def _open_door(placer: Placer, opening: Opening, make: int) -> None:
     """A leaf that stands open at about a right angle, in either room, at either jamb."""
-    leaf = placer.make("door", width=opening.high - opening.low - 0.02, height=DOOR_HEIGHT - 0.01)
+    leaf = placer.make(
+        "door", make, width=opening.high - opening.low - 0.02, height=DOOR_HEIGHT - 0.01
+    )
     wide, thick = leaf.mesh.bounds[1][:2] * 2
     assert opening.other is not None
     ways = [(room, end) for room in (opening.side.room, opening.other) for end in (-1, 1)]
@@ -47,12 +55,13 @@ def _open_door(placer: Placer, opening: Opening) -> None:
     placer.surely(None)
 
 
-def _window(placer: Placer, opening: Opening) -> None:
+def _window(placer: Placer, opening: Opening, make: int) -> None:
     side, plan = opening.side, placer.plan
     pane = placer.make(
         "window",
-        width=opening.high - opening.low - 0.004,
-        height=opening.top - opening.bottom - 0.008,
+        make,
+        width=opening.high - opening.low - 0.0006,
+        height=opening.top - opening.bottom - 0.0106,
     )
     depth = float(pane.mesh.bounds[1, 1] - pane.mesh.bounds[0, 1])
     where = side.at(opening.middle, -0.155 + depth / 2)
@@ -79,15 +88,18 @@ def _heater(placer: Placer, opening: Opening) -> Item | None:
 def _curtains(placer: Placer, opening: Opening) -> None:
     side = opening.side
     height = min(opening.top + 0.12, placer.plan.height - 0.12) - 0.06
+    make = int(placer.rng.integers(1 << 30))
     for end, edge in ((-1, opening.low), (1, opening.high)):
-        curtain = placer.make("curtain", height=height)
+        curtain = placer.make("curtain", make, height=height)
         half = (curtain.mesh.bounds[1] - curtain.mesh.bounds[0]) / 2
         along = edge + end * (half[0] + 0.06)
         if half[0] + 0.02 < along < side.length - half[0] - 0.02 and _free_of_doors(
             placer, side, along
         ):
             where = side.at(along, 0.07 + half[1])
-            placer.put(curtain, where, side.facing, side.room, 0.06)
+            hung = placer.put(curtain, where, side.facing, side.room, 0.06)
+            if hung:  # nothing is hung behind a curtain
+                placer.keep_clear.append(hung.box.grown(0.08))
 
 
 def _free_of_doors(placer: Placer, side: Side, along: float) -> bool:

@@ -59,7 +59,7 @@ def _living_room(placer: Placer, number: int) -> None:
         placer.before("rug", sofa, (0.1, 0.25, 0.05), towards=False)
     table = placer.before("coffee table", sofa, (0.36, 0.32), towards=True)
     if table and _maybe(placer, 0.4):
-        placer.on(_one_of(placer, "laptop", "plant", "table lamp"), table)
+        placer.on(_one_of(placer, "laptop", "small plant", "table lamp"), table)
     for _ in range(int(placer.rng.integers(1, 4))):
         placer.on("pillow", sofa, (-0.9, 0.9), (-0.5, 0.0))
     placer.beside(_one_of(placer, "floor lamp", "side table", "plant"), sofa)
@@ -269,8 +269,8 @@ def _scatter(placer: Placer, number: int, kinds: Sequence[str], count: int) -> N
 def _top_up(placer: Placer, number: int) -> None:
     """Stand small things on low furniture."""
     small = {
-        "cabinet": ("plant", "table lamp", "telephone"),
-        "dresser": ("table lamp", "plant", "basket"),
+        "cabinet": ("small plant", "table lamp", "telephone"),
+        "dresser": ("table lamp", "small plant"),
     }
     for item in [item for item in placer.items if item.room == number]:
         choices = small.get(item.built.kind)

@@ -61,4 +61,5 @@ class Item:
     def size(self) -> Array:
         """Width, depth and height, (3,) metres."""
         low, high = self.built.mesh.bounds
-        return high - low
+        size: Array = high - low
+        return size

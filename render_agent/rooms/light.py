@@ -39,7 +39,7 @@ def lit(mesh: Mesh, lights: list[Light], rng: np.random.Generator) -> Mesh:
     for light in lights:
         received += _from(light, space, start, normals)[:, None] * np.array(light.colour)
     received = _smoothed(mesh, received)
-    exposure = 0.98 * received / (0.42 + 0.62 * received)
+    exposure = received / (0.43 + 0.7 * received)
     colours = np.clip(mesh.colours, 0, 1) * exposure
     glowing = mesh.colours.min(1) > 0.855
     bright = (mesh.colours[:, 0] > 0.995) & glowing
@@ -58,7 +58,8 @@ class Space:
         self.full[tuple(cells.T)] = True
 
     def _cells(self, points: Array) -> NDArray[np.int64]:
-        return np.floor((points - self.low) / VOXEL).astype(np.int64)
+        cells: NDArray[np.int64] = np.floor((points - self.low) / VOXEL).astype(np.int64)
+        return cells
 
     def blocked(self, points: Array) -> NDArray[np.bool_]:
         """Return whether each point (n, 3) lies in a voxel that holds surface, (n,)."""

@@ -6,7 +6,6 @@ from itertools import combinations
 
 import numpy as np
 
-from render_agent.rooms.boxes import distance
 from render_agent.rooms.draft import Draft, clear_labels, only_labels
 from render_agent.rooms.truth import RoomTruth
 
@@ -59,7 +58,7 @@ def distances(truth: RoomTruth) -> list[Draft]:
     """How far two objects are apart, in metres with one decimal."""
     drafts = []
     for one, other in combinations(only_labels(truth), 2):
-        metres = distance(truth.only(one).box, truth.only(other).box)
+        metres = truth.apart(truth.only(one), truth.only(other))
         if NEAREST <= metres <= FARTHEST:
             drafts.append(
                 Draft(
@@ -78,7 +77,7 @@ def nearest_of_four(truth: RoomTruth, rng: np.random.Generator, most: int = 60) 
     near = {
         label: {
             other: min(
-                distance(truth.only(label).box, thing.box)
+                truth.apart(truth.only(label), thing)
                 for thing in truth.objects
                 if thing.label == other
             )

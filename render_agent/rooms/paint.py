@@ -94,7 +94,8 @@ def planks(colour: Sequence[float], width: float, length: float, along: int, see
         sizes[along] = 0.5
         grain = noise(points, sizes, seed + 2)
         warm = np.array([0.04, 0.0, -0.03])
-        return shaded(colour, 0.78 + 0.26 * tone + 0.12 * grain) + tone[:, None] * warm
+        painted: Array = shaded(colour, 0.78 + 0.26 * tone + 0.12 * grain) + tone[:, None] * warm
+        return painted
 
     return paint
 
@@ -110,8 +111,8 @@ def joints(low: float, high: float, size: float) -> list[float]:
 
 
 def tiles(
-    colour: Sequence[float],
-    other: Sequence[float],
+    colour: Sequence[float] | Array,
+    other: Sequence[float] | Array,
     size: float,
     axes: tuple[int, int],
     seed: int,
@@ -190,7 +191,7 @@ def picture(rng: np.random.Generator, low: Array, high: Array) -> Paint:
         u, v = ((points[:, [0, 2]] - low) / (high - low)).T
         if kind == 0:
             return _hills(u, v, phase, colours)
-        sky = colours[0] * (1 - v[:, None]) + colours[1] * v[:, None]
+        sky: Array = colours[0] * (1 - v[:, None]) + colours[1] * v[:, None]
         if kind == 1:
             sky = colours[0][None] * np.where(u < spots[0, 0], 1.0, 0.75)[:, None]
         for spot, size, colour in zip(spots, sizes, colours, strict=True):

@@ -6,6 +6,7 @@ Nothing stands in anything else, before a door or before a window, and the floor
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -42,7 +43,7 @@ class Placer:
         self.walkway = Walkway(plan.rooms, plan.ways)
         self.keep_clear = [_kept_clear(opening) for opening in plan.openings]
 
-    def make(self, kind: str, twin: int | None = None, **given: object) -> Built:
+    def make(self, kind: str, twin: int | None = None, **given: Any) -> Built:
         """Build a piece; those with the same number `twin` are alike."""
         rng = self.rng if twin is None else np.random.default_rng(twin)
         return built(kind, rng, self.step, **given)
@@ -107,9 +108,7 @@ class Placer:
         zones = [] if item.built.kind == "rug" else self.keep_clear
         return not any(overlap(item.box, zone) for zone in zones)
 
-    def wall(
-        self, kind: str, room: int, height: float | None = None, **given: object
-    ) -> Item | None:
+    def wall(self, kind: str, room: int, height: float | None = None, **given: Any) -> Item | None:
         """Put a piece with its back to a wall, on the floor or hung at a height in metres."""
         piece = self.make(kind, **given)
         half = (piece.mesh.bounds[1] - piece.mesh.bounds[0]) / 2
@@ -185,7 +184,7 @@ class Placer:
         spots = [("side", *seat) for seat in seats] + [("end", *end) for end in ends]
         order = [spots[int(index)] for index in self.rng.permutation(len(seats))]
         order += [spots[len(seats) + int(index)] for index in self.rng.permutation(len(ends))]
-        placed = []
+        placed: list[Item] = []
         for place, shift, side in order:
             if len(placed) == count:
                 break
@@ -216,7 +215,7 @@ class Placer:
         across: tuple[float, float] = (-1, 1),
         along: tuple[float, float] = (-1, 1),
         askew: float = 8.0,
-        **given: object,
+        **given: Any,
     ) -> Item | None:
         """Put a piece on an item, within these shares of its free half width and half depth."""
         if item.built.top is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
+from itertools import permutations, product
 
 import numpy as np
 
@@ -68,7 +68,7 @@ def routes(truth: RoomTruth, rng: np.random.Generator, most: int = 40) -> list[D
     drafts: dict[str, Draft] = {}
     for start in walks.starts():
         frontier = [start]
-        for depth in range(3):
+        for _leg in range(3):
             reached = [stop for origin in frontier for stop in walks.legs(origin)]
             for stop in reached:
                 sensible = stop.turns.count("Turn Back") <= 1
@@ -104,8 +104,10 @@ class _Walks:
         return flat.reshape(self.centres.shape[:2])
 
     def starts(self) -> Iterator[Stop]:
-        """Yield places beside things, facing other things, in random order."""
-        pairs = [(one, other) for one in self.things for other in self.things if one is not other]
+        """Yield places beside things, facing other things of the same room, in random order."""
+        pairs = [
+            (one, other) for one, other in permutations(self.things, 2) if one.room == other.room
+        ]
         for index in self.rng.permutation(len(pairs)):
             thing, facing = pairs[int(index)]
             near = self.free & (self._off(thing.box) <= REACHED)

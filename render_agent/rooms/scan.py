@@ -29,7 +29,7 @@ def as_scan(home: Home, rng: np.random.Generator) -> Mesh:
     seen = _seen(mesh, _walk(home, rng))
     patches = noise(mesh.points, 0.35, int(rng.integers(1 << 30)))
     glass = _within(home, mesh.points, ("window", "mirror", "tv"))
-    keep = seen & (patches > 0.16) & ~(glass & (patches > 0.55))
+    keep = seen & (patches > 0.13) & ~(glass & (patches > 0.6))
     mesh = _part(mesh, keep)
     mesh = _welded(mesh)
     mesh = Mesh(_softened(mesh, mesh.points), _softened(mesh, mesh.colours), mesh.faces)
@@ -63,6 +63,9 @@ def _seen(mesh: Mesh, places: Array) -> NDArray[np.bool_]:
         way /= far[:, None]
         index = np.flatnonzero(~seen & (far < REACH) & ((way * normals).sum(1) > 0.12))
         seen[index] = space.open_way(start[index], way[index], far[index])
+    for _ in range(2):  # the scanner's rays are coarse: what lies between seen points was seen
+        shown = seen[mesh.faces].any(1)
+        seen[mesh.faces[shown]] = True
     return seen
 
 
@@ -107,8 +110,9 @@ def _softened(mesh: Mesh, values: Array) -> Array:
 def _shaken(mesh: Mesh, rng: np.random.Generator) -> Array:
     """Points off by millimetres each, and by a centimetre over the length of a room."""
     bend = [noise(mesh.points, 2.5, int(rng.integers(1 << 30))) - 0.5 for _ in range(3)]
-    bumps = noise(mesh.points, 0.08, int(rng.integers(1 << 30))) - 0.5
-    jitter = rng.normal(0, 0.0015, mesh.points.shape)
+    # broad enough for coarse parts to follow, so that thin layers stay behind one another
+    bumps = noise(mesh.points, 0.6, int(rng.integers(1 << 30))) - 0.5
+    jitter = rng.normal(0, 0.0006, mesh.points.shape)
     shaken: Array = mesh.points + 0.025 * np.stack(bend, 1) + 0.012 * bumps[:, None] * mesh.normals
     return shaken + jitter
 

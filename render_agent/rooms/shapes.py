@@ -44,7 +44,8 @@ class Mesh:
         for corner in range(3):
             np.add.at(normals, self.faces[:, corner], across)
         length = np.linalg.norm(normals, axis=1, keepdims=True)
-        return np.divide(normals, length, out=normals, where=length > 0)
+        np.divide(normals, length, out=normals, where=length > 0)
+        return normals
 
     def moved(self, offset: Sequence[float] | Array) -> Mesh:
         """Return the mesh shifted by `offset`, (3,) metres."""
@@ -89,14 +90,29 @@ def grid(points: Array, paint: Paint, keep: NDArray[np.bool_] | None = None) -> 
     points: (rows, columns, 3); the surface faces the side from which rows go up and columns go to
     the right. keep: (rows - 1, columns - 1), which cells exist (all).
     """
-    rows, columns = points.shape[:2]
+    return painted([(points, keep)], paint)
+
+
+def painted(lattices: Sequence[tuple[Array, NDArray[np.bool_] | None]], paint: Paint) -> Mesh:
+    """Return the surfaces through several lattices (see `grid`) as one mesh of one paint."""
+    parts, faces, start = [], [], 0
+    for points, keep in lattices:
+        flat, cells = points.reshape(-1, 3), _triangles(points.shape[0], points.shape[1], keep)
+        if keep is not None:
+            used, cells = np.unique(cells, return_inverse=True)
+            flat, cells = flat[used], cells.reshape(-1, 3)
+        parts.append(flat)
+        faces.append(cells + start)
+        start += len(flat)
+    whole = np.concatenate(parts)
+    return Mesh(whole, np.clip(paint(whole), 0, 1), np.concatenate(faces))
+
+
+def _triangles(rows: int, columns: int, keep: NDArray[np.bool_] | None) -> Faces:
     index = np.arange(rows * columns).reshape(rows, columns)
     corners = np.stack([index[:-1, :-1], index[:-1, 1:], index[1:, 1:], index[1:, :-1]], -1)
     cells = corners.reshape(-1, 4) if keep is None else corners[keep]
-    faces = np.concatenate([cells[:, [0, 1, 2]], cells[:, [0, 2, 3]]])
-    used, faces = np.unique(faces, return_inverse=True)
-    flat = points.reshape(-1, 3)[used]
-    return Mesh(flat, np.clip(paint(flat), 0, 1), faces.reshape(-1, 3))
+    return np.concatenate([cells[:, [0, 1, 2]], cells[:, [0, 2, 3]]])
 
 
 def panel(origin: Any, right: Any, up: Any, step: float, paint: Paint) -> Mesh:
@@ -104,10 +120,20 @@ def panel(origin: Any, right: Any, up: Any, step: float, paint: Paint) -> Mesh:
 
     origin: (3,) one corner; right, up: (3,) its sides, metres. step: metres between vertices.
     """
+    return grid(_parallelogram(origin, right, up, step), paint)
+
+
+def _parallelogram(origin: Any, right: Any, up: Any, step: float) -> Array:
     origin, right, up = (np.asarray(value, float) for value in (origin, right, up))
-    u = marks(0, 1, step / max(float(np.linalg.norm(right)), 1e-9))
-    v = marks(0, 1, step / max(float(np.linalg.norm(up)), 1e-9))
-    return grid(origin + u[None, :, None] * right + v[:, None, None] * up, paint)
+    u = _share(step, right)
+    v = _share(step, up)
+    points: Array = origin + u[None, :, None] * right + v[:, None, None] * up
+    return points
+
+
+def _share(step: float, side: Array) -> Array:
+    cells = max(1, math.ceil(math.sqrt(float(side @ side)) / step - 1e-9))
+    return np.linspace(0, 1, cells + 1)
 
 
 def box(low: Any, high: Any, step: float, paint: Paint, unseen: float = 1.0) -> Mesh:
@@ -125,20 +151,18 @@ def box(low: Any, high: Any, step: float, paint: Paint, unseen: float = 1.0) -> 
         ((x, y, c), (w, 0, 0), (0, d, 0), 1.0),
         ((x, b, z), (w, 0, 0), (0, -d, 0), unseen),
     ]
-    return merged(
-        [panel(corner, right, up, step * wider, paint) for corner, right, up, wider in sides]
-    )
+    return painted([(_parallelogram(*side[:3], step * side[3]), None) for side in sides], paint)
 
 
 def rounded_box(low: Any, high: Any, radius: float, step: float, paint: Paint) -> Mesh:
     """Return a box with round edges of `radius` metres between two corners, (3,) metres each."""
     low, high = np.asarray(low, float), np.asarray(high, float)
     radius = min(radius, float((high - low).min()) / 2)
+    parts: list[tuple[Array, NDArray[np.bool_] | None]] = []
     cuts = [
         marks(a, b, step, a + radius * 0.35, a + radius, b - radius, b - radius * 0.35)
         for a, b in zip(low, high, strict=True)
     ]
-    parts = []
     for axis, top in ((0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)):
         right, up = ((axis + 1) % 3, (axis + 2) % 3)
         if not top:
@@ -148,10 +172,9 @@ def rounded_box(low: Any, high: Any, radius: float, step: float, paint: Paint) -
         points[..., right], points[..., up] = np.meshgrid(cuts[right], cuts[up])
         core = np.clip(points, low + radius, high - radius)
         out = points - core
-        parts.append(
-            grid(core + out * (radius / np.linalg.norm(out, axis=-1, keepdims=True)), paint)
-        )
-    return merged(parts)
+        length = np.linalg.norm(out, axis=-1, keepdims=True)
+        parts.append((core + out * (radius / length), None))
+    return painted(parts, paint)
 
 
 def turned_profile(profile: Any, sides: int, paint: Paint, arc: float = 360.0) -> Mesh:

@@ -106,7 +106,7 @@ def _level(room: Room, height: float, step: float, finish: Finish, up: bool) -> 
     middle = np.stack(
         [(across[1:, 1:] + across[:-1, :-1]) / 2, (along[1:, 1:] + along[:-1, :-1]) / 2], -1
     )
-    keep = room.holds(middle.reshape(-1, 2)).reshape(middle.shape[:2])
+    keep = room.holds(middle.reshape(-1, 2)).reshape(len(ys) - 1, len(xs) - 1)
     return grid(np.stack([across, along, np.full_like(across, height)], -1), finish.paint, keep)
 
 

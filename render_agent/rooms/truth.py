@@ -71,6 +71,17 @@ class RoomTruth:
         """How many objects there are of every label."""
         return Counter(thing.label for thing in self.objects)
 
+    def apart(self, one: TrueObject, other: TrueObject) -> float:
+        """Return the metres between the closest points of the boxes of two of its objects."""
+        key = frozenset((id(one), id(other)))
+        if key not in self._apart:
+            self._apart[key] = distance(one.box, other.box)
+        return self._apart[key]
+
+    @cached_property
+    def _apart(self) -> dict[frozenset[int], float]:
+        return {}
+
     def only(self, label: str) -> TrueObject:
         """Return the one object of a label. ValueError where there is none or more than one."""
         (found,) = (thing for thing in self.objects if thing.label == label)
@@ -124,7 +135,7 @@ def to_json(truth: RoomTruth) -> dict[str, Any]:
 def _distances(truth: RoomTruth) -> list[list[Any]]:
     alone = sorted(label for label, count in truth.counts.items() if count == 1)
     return [
-        [one, other, round(distance(truth.only(one).box, truth.only(other).box), 4)]
+        [one, other, round(truth.apart(truth.only(one), truth.only(other)), 4)]
         for place, one in enumerate(alone)
         for other in alone[place + 1 :]
     ]
@@ -135,7 +146,7 @@ def read_truth(path: Path) -> RoomTruth:
     try:
         data = json.loads(path.read_text("utf-8"))
         return _from_json(data)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise QuestionsError(
             f"{path} is no truth of a room that make-rooms wrote: {error}"
         ) from error

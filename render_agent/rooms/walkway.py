@@ -34,7 +34,7 @@ class Walkway:
         rows, columns = np.mgrid[0 : shape[0], 0 : shape[1]]
         self.centres: Array = low + (np.stack([rows, columns], -1) + 0.5) * CELL
         floor = self._floor(rooms, ways)
-        self.rooms = [room.holds(self._flat).reshape(floor.shape) for room in rooms]
+        self.rooms: list[Mask] = [room.holds(self._flat).reshape(floor.shape) for room in rooms]
         self.free = {margin: _eroded(floor, margin) for margin in (CLEARANCE, COMFORT)}
 
     @property

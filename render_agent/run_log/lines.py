@@ -42,7 +42,28 @@ def turn_to_json(question_id: str, turn: Turn) -> dict[str, Any]:
 
 def error_to_json(question_id: str, turn: int, phase: Phase, error: str) -> dict[str, Any]:
     """Return the line of an error; the question is asked again from `turn` when the run goes on."""
-    return {"question_id": question_id, "turn": turn, "phase": phase, "error": error}
+    nothing = dict.fromkeys(
+        (
+            "reply",
+            "action",
+            "happened",
+            "stood",
+            "camera",
+            "tokens",
+            "seconds",
+            "batch_size",
+            "finish",
+        )
+    )
+    return {
+        "question_id": question_id,
+        "turn": turn,
+        "phase": phase,
+        "views": [],
+        "messages": [],
+        **nothing,
+        "error": error,
+    }
 
 
 def turn_from_json(line: Mapping[str, Any]) -> Turn:

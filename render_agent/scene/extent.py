@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.scene.scan import Scan
-from render_agent.scene.surface import areas_and_normals, corners_of, cut, one_each
+from render_agent.scene.surface import areas_and_normals, corners_of, cut, longest_edges, one_each
 
 PIECE = 0.25
 """Metres: no longer than this are the pieces of a mesh whose areas are counted."""
@@ -17,7 +17,7 @@ PIECE = 0.25
 MOST_PIECES = 1_000_000
 MOST_FACES = 1_000_000
 MOST_POINTS = 2_000_000
-"""Of larger scans, every k-th face or point is counted."""
+"""Of more small faces, or points, every k-th is counted."""
 
 LONGEST_FACE = 100.0
 """Metres: a face longer than this is a fault of the scan and is not counted."""
@@ -77,23 +77,37 @@ def extent(scan: Scan) -> Extent:
 
 
 def _mesh_pieces(scan: Scan) -> _Pieces:
-    assert scan.faces is not None
-    faces = scan.faces[:: max(1, len(scan.faces) // MOST_FACES)]
     longest = PIECE
-    while True:
-        parts = []
-        for corners in corners_of(scan.points, faces):
-            spread = np.ptp(corners, axis=1).max(axis=1)
-            found = cut(corners[spread <= LONGEST_FACE], longest, MOST_PIECES)
-            if found is None:
-                break
-            parts.append(found.corners)
-        else:
-            break
+    while (found := _cut_mesh(scan, longest)) is None:
         longest *= 2
-    corners = np.concatenate(parts)
+    corners, weights = found
     areas, normals = areas_and_normals(corners)
-    return _Pieces(corners.mean(axis=1), areas, np.abs(normals[:, 2]) > 0.9)
+    centres = np.asarray((corners[:, 0] + corners[:, 1] + corners[:, 2]) / 3, np.float32)
+    return _Pieces(centres, areas * weights, np.abs(normals[:, 2]) > 0.9)
+
+
+def _cut_mesh(scan: Scan, longest: float) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
+    """Return pieces of the faces, (p, 3, 3), none longer than `longest`, and how many each stands for.
+
+    None where there would be too many. Of small faces every k-th stands for k where they are many.
+    """
+    assert scan.faces is not None
+    every = max(1, len(scan.faces) // MOST_FACES)
+    parts, weights, count = [], [], 0
+    for corners in corners_of(scan.points, scan.faces):
+        lengths = longest_edges(corners)[0]
+        small = corners[lengths <= longest][::every]
+        large = corners[(lengths > longest) & (lengths <= LONGEST_FACE)]
+        pieces = cut(large, longest, MOST_PIECES - count)
+        if pieces is None:
+            return None
+        count += len(pieces.corners)
+        parts += [small, pieces.corners]
+        weights += [
+            np.full(len(small), np.float32(every)),
+            np.ones(len(pieces.corners), np.float32),
+        ]
+    return np.concatenate(parts), np.concatenate(weights)
 
 
 def _cloud_pieces(scan: Scan) -> _Pieces:

@@ -32,7 +32,7 @@ def load_scene(path: Path, id: str | None = None, up: Up = "auto") -> Scene:
     """
     path = Path(path)
     try:
-        scan = _read(path, up)
+        scan = read_scan(path, up)
         alignment = read_alignment(path)
         if alignment is not None:
             scan = aligned(scan, alignment)
@@ -51,8 +51,8 @@ def load_scene(path: Path, id: str | None = None, up: Up = "auto") -> Scene:
         raise unreadable(path, "it needs more memory than there is", "thin it out") from None
 
 
-def _read(path: Path, up: Up) -> Scan:
-    """Return what the file holds, z up."""
+def read_scan(path: Path, up: Up) -> Scan:
+    """Return what the file holds, z up, unchecked. SceneError where it is not whole."""
     size = _size(path)
     with path.open("rb") as file:
         start = file.read(LONGEST_HEADER)

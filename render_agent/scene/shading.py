@@ -36,7 +36,7 @@ def shaded_cloud(points: NDArray[np.float32], low: float, high: float) -> NDArra
 def _grey(normals: NDArray[Any]) -> NDArray[np.float32]:
     """Return brightness, (n,), by how far normals (n, 3), of either sign, agree with the light."""
     agreement = (np.abs(normals.astype(np.float32)) @ LIGHT) / np.linalg.norm(LIGHT)
-    grey = DARKEST + (BRIGHTEST - DARKEST) * np.clip(agreement, 0, 1) ** 2
+    grey = DARKEST + (BRIGHTEST - DARKEST) * np.clip(agreement, 0, 1)
     return np.asarray(grey, np.float32)
 
 

@@ -4,13 +4,14 @@ import importlib.util
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from made_rooms import as_cloud, room
 
 from render_agent.camera import Camera, MapCamera
 from render_agent.errors import SetupError
-from render_agent.render import blocks, choose, morton, spacing, splats, zbuffer
+from render_agent.render import blocks, choose, kernels, morton, spacing, splats, zbuffer
 from render_agent.render.rasteriser import Rasteriser, compile_kernels
 
 
@@ -66,6 +67,12 @@ def test_compiling_ahead_leaves_nothing_to_compile():
     for module, names in ENTRIES.items():
         for name in names.split():
             assert len(getattr(module, name).signatures) == 1, f"{module.__name__}.{name}"
+
+
+def test_the_cache_is_named_after_every_file_with_kernels():
+    folder = Path(kernels.__file__).parent
+    marked = {path.name for path in folder.glob("*.py") if "\n@kernel\n" in path.read_text()}
+    assert marked | {"kernels.py"} == set(kernels.SOURCES)
 
 
 def test_a_home_that_cannot_be_written_is_no_obstacle(tmp_path):

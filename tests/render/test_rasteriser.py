@@ -65,6 +65,36 @@ def test_shared_edges_belong_to_one_triangle_whatever_the_order(rasteriser):
     assert (one.primitive == order[other.primitive]).all()
 
 
+@pytest.mark.parametrize("shift", [0.0, 0.5, 0.25])
+def test_every_pixel_of_a_fan_belongs_to_exactly_one_triangle(rasteriser, shift):
+    """Edges run through pixel centres: on the map a pixel is 1 m, and the hub lies on a centre."""
+    rim = [(9, 0), (9, 9), (0, 9), (-9, 9), (-9, 0), (-9, -9), (0, -9), (9, -9), (5, -7)]
+    points = np.array([(x + shift, y + shift, 0) for x, y in [(0, 0), *rim]])
+    faces = np.array([[0, 1 + i, 1 + (i + 1) % 8] for i in range(8)])
+    fan, camera = mesh([(points, np.full((10, 3), 9), faces)]), MapCamera((0.0, 0.0), 1.0, 1.0)
+    covered = sum(
+        np.isfinite(rasteriser.draw(replace(fan, faces=fan.faces[[i]]), camera, 32, 32).depth)
+        for i in range(8)
+    )
+    assert covered.max() == 1
+    assert covered.sum() == 18 * 18
+    assert (covered == np.isfinite(rasteriser.draw(fan, camera, 32, 32).depth)).all()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_triangles_on_all_sides_are_what_rays_see(rasteriser, seed):
+    dice = np.random.default_rng(seed)
+    points = dice.normal(0, 3, (40, 1, 3)) + dice.normal(0, dice.uniform(0.1, 4), (40, 3, 3))
+    faces = np.arange(120).reshape(40, 3)
+    scene = mesh([(points.reshape(-1, 3), dice.integers(0, 256, (120, 3)), faces)])
+    oracle = RayCaster()
+    cameras = [Camera((0.0, 0.0, 0.5), yaw, pitch, 70.0) for yaw, pitch in ((0, 0), (130, -50))]
+    for camera in (*cameras, MapCamera((0.0, 0.0), 0.3, 0.04)):
+        frame, truth = rasteriser.draw(scene, camera, W, H), oracle.draw(scene, camera, W, H)
+        assert (frame.primitive != truth.primitive).mean() < 1e-3
+        assert differing(frame, truth) < 1e-3
+
+
 def test_of_two_equal_faces_the_first_is_seen(rasteriser):
     scene = tessellated(30)
     doubled = replace(scene, faces=np.concatenate([scene.faces, scene.faces]))
@@ -127,7 +157,7 @@ def test_triangles_smaller_than_a_pixel_leave_no_holes(rasteriser):
     scene = tessellated(400)
     frame = rasteriser.draw(scene, Camera((-60.0, 0.0, 0.5)), 64, 48)
     rows, columns = np.nonzero(frame.depth < np.inf)
-    assert len(rows) == np.ptp(rows + 0) * np.ptp(columns) + np.ptp(rows) + np.ptp(columns) + 1
+    assert len(rows) == (np.ptp(rows) + 1) * (np.ptp(columns) + 1)
 
 
 def test_a_hidden_block_is_not_drawn_and_one_through_the_camera_is(rasteriser):

@@ -47,5 +47,8 @@ def test_write_whole_leaves_the_old_file_when_it_fails(tmp_path, monkeypatch):
 
 
 def test_write_all_says_when_the_disk_is_full():
-    with Path("/dev/full").open("ab", buffering=0) as file, pytest.raises(OSError, match="No space"):
+    with (
+        Path("/dev/full").open("ab", buffering=0) as file,
+        pytest.raises(OSError, match="No space"),
+    ):
         write_all(file, b"line\n")

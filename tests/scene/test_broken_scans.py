@@ -225,7 +225,7 @@ def others():
 
 WHOLE_OTHERS = others()
 SUFFIXES = {"stl_ascii": "stl"}
-RARELY = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+OFTEN = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def ends_well(path):
@@ -271,7 +271,7 @@ def mutated(draw, whole):
     return bytes(data)
 
 
-@RARELY
+@OFTEN
 @given(data=st.sampled_from(FORMATS).flatmap(lambda order: mutated(WHOLE[order])))
 def test_mutated_ply(tmp_path_factory, data):
     path = tmp_path_factory.getbasetemp() / "mutated.ply"
@@ -279,7 +279,7 @@ def test_mutated_ply(tmp_path_factory, data):
     ends_well(path)
 
 
-@RARELY
+@OFTEN
 @given(
     named=st.sampled_from(sorted(WHOLE_OTHERS)).flatmap(
         lambda name: st.tuples(st.just(name), mutated(WHOLE_OTHERS[name]))
@@ -300,7 +300,7 @@ LINES = st.one_of(
 )  # fmt: skip
 
 
-@RARELY
+@OFTEN
 @given(
     order=st.sampled_from(FORMATS),
     lines=st.lists(LINES, max_size=12),

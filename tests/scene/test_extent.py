@@ -95,3 +95,15 @@ def test_real_scans(name, floor, ceiling, size):
     again = load_scene(test_data("scenes", name))
     assert np.array_equal(scene.colours, again.colours)
     assert scene.colours.std() > 10
+
+
+def test_large_walls_count_beside_a_million_small_faces(monkeypatch):
+    from render_agent.scene import extent as module
+
+    monkeypatch.setattr(module, "MOST_FACES", 100)
+    points, faces = room()
+    small = np.random.default_rng(9).uniform((2, 1, 0.4), (3, 2, 0.6), (3000, 1, 3))
+    corners = (small + np.random.default_rng(10).uniform(0, 0.02, (3000, 3, 3))).reshape(-1, 3)
+    result = found(*joined((points, faces), (corners, np.arange(9000).reshape(-1, 3))))
+    assert np.allclose(result.bounds, [[0, 0, 0], [6, 4, 2.7]], atol=1e-5)
+    assert (result.floor, result.ceiling) == pytest.approx((0, 2.7), abs=1e-4)

@@ -53,7 +53,7 @@ steps = st.lists(st.tuples(*[st.floats(-2, 2)] * 3), min_size=1, max_size=12)
 
 @pytest.mark.parametrize("kind", [0, 1], ids=["mesh", "cloud"])
 @given(walk=steps)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_no_walk_comes_too_near(kind, walk):
     space = spaces()[kind]
     place = space.start_position()
@@ -72,7 +72,7 @@ def test_no_walk_comes_too_near(kind, walk):
 
 @pytest.mark.parametrize("kind", [0, 1], ids=["mesh", "cloud"])
 @given(walk=steps)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_what_nothing_blocked_can_be_undone(kind, walk):
     space = spaces()[kind]
     place = space.start_position()
@@ -171,7 +171,7 @@ def test_who_is_too_near_may_leave_but_not_come_nearer():
 
 
 @given(place=st.tuples(st.floats(-3, 9), st.floats(-3, 7), st.floats(-2, 5)))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_the_nearest_free_place_is_free_and_near(place):
     for space in spaces():
         found = space.nearest_free(place)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -76,6 +77,7 @@ CATALOGUE: dict[str, Kind] = {
     "heater": Kind("heater", devices.heater),
     "fan": Kind("fan", devices.fan),
     "plant": Kind("plant", decoration.plant),
+    "small plant": Kind("plant", decoration.small_plant),
     "picture": Kind("picture", decoration.framed_picture),
     "mirror": Kind("mirror", decoration.mirror),
     "clock": Kind("clock", decoration.clock),
@@ -102,7 +104,7 @@ class Built:
         return CATALOGUE[self.kind].label
 
 
-def built(kind: str, rng: np.random.Generator, step: float, **given: object) -> Built:
+def built(kind: str, rng: np.random.Generator, step: float, **given: Any) -> Built:
     """Return a new piece of a kind; `given` fixes proportions that its function names.
 
     step: metres between vertices on large parts. The piece stands on z = 0 (what hangs has its

@@ -12,8 +12,17 @@ from render_agent.rooms.shapes import Array, Mesh, Paint, box, ellipsoid, grid, 
 
 
 def plant(piece: Piece) -> None:
-    """A potted plant: pot, soil, stem, tufts of leaves."""
-    height, pot = piece.between(0.6, 1.4), piece.between(0.2, 0.32)
+    """A potted plant that stands on the floor."""
+    _potted(piece, piece.between(0.6, 1.4), piece.between(0.2, 0.32))
+
+
+def small_plant(piece: Piece) -> None:
+    """A potted plant that stands on furniture."""
+    _potted(piece, piece.between(0.3, 0.42), piece.between(0.11, 0.15))
+
+
+def _potted(piece: Piece, height: float, pot: float) -> None:
+    """Pot, soil, stem and tufts of leaves; metres."""
     clay = plain(piece.one_of(((0.68, 0.38, 0.26), *WHITES, (0.3, 0.32, 0.35))), 0.05, piece.seed)
     radius = pot * piece.between(0.5, 0.6)
     piece.revolved(
@@ -30,9 +39,9 @@ def plant(piece: Piece) -> None:
         angle, level = tuft * 2.4, piece.between(0.0, 1.0)
         reach = spread * (0.35 + 0.65 * math.sin(math.pi * (0.25 + 0.6 * level)))
         x, y = reach * math.cos(angle), reach * math.sin(angle)
-        z = pot + 0.1 + level * (height - pot - 0.22)
+        z = pot + (height - pot) * (0.15 + 0.65 * level)
         piece.rod((0, 0, max(pot, z - 0.12)), (x, y, z), 0.006, leaves(green, piece.seed))
-        size = piece.between(0.08, 0.13)
+        size = piece.between(0.22, 0.34) * min(0.38, height - pot)
         leaf = ellipsoid(
             (x, y, z), (size, size, size * 0.6), min(piece.step, 0.045), leaves(green, piece.seed)
         )
@@ -241,4 +250,5 @@ def window(piece: Piece, width: float = 1.2, height: float = 1.2) -> None:
         return np.where(low[:, None], view(points) * (0.45 + 0.6 * trees(points)), view(points))
 
     piece.add(box((-x + bar, -0.008, bar), (x - bar, 0.008, height - bar), 0.09, paint, 9))
-    piece.centred((bar / 2 + 0.02, -0.045, height * 0.5), (0.025, 0.03, 0.1), plain(CHROME))
+    handle = 0.0 if width > 0.8 else x - bar / 2
+    piece.centred((handle, -0.045, height * 0.5), (0.025, 0.03, 0.1), plain(CHROME))

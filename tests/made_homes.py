@@ -1,0 +1,56 @@
+"""Homes that several tests look at, built once: one of every kind, and some again."""
+
+from functools import cache
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from render_agent.rooms.annotate import truth_of
+from render_agent.rooms.build import build_home
+
+COARSE = 0.3
+"""Metres between vertices: only the mesh differs from that of a dense home."""
+
+MADE = [*((5, n) for n in range(8)), *((6, n) for n in (0, 1, 3))]
+"""Seeds and numbers."""
+
+
+@cache
+def made_homes():
+    """Return homes by (seed, number)."""
+    return {(seed, n): build_home(seed, n, COARSE) for seed, n in MADE}
+
+
+@cache
+def made_truths():
+    """Return what is true of them, by (seed, number)."""
+    return {key: truth_of(home, f"home{key[0]}-{key[1]}") for key, home in made_homes().items()}
+
+
+def free_floor(truth, clearance=0.2, cell=0.05):
+    """Return the centres of floor cells, (rows, columns, 2) metres, and which are free.
+
+    Free is what keeps `clearance` off walls and off all that stands lower than 1.9 m.
+    """
+    corners = np.concatenate([room.corners for room in truth.rooms])
+    low, high = corners.min(0) - 0.1, corners.max(0) + 0.1
+    shape = np.ceil((high - low) / cell).astype(int)
+    grid = np.stack(np.meshgrid(*(np.arange(n) for n in shape), indexing="ij"), -1)
+    centres = low + (grid + 0.5) * cell
+    points = centres.reshape(-1, 2)
+    floor = np.any([room.holds(points) for room in truth.rooms], 0)
+    for a, b, c, d in truth.ways:
+        floor |= ((points > (a, b)) & (points < (c, d))).all(1)
+    walls = cKDTree(points[~floor])
+    free = floor & (walls.query(points)[0] - cell / 2 >= clearance)
+    for thing in truth.objects:
+        in_the_way = thing.box.bounds[0, 2] < 1.9 and thing.support is None
+        if in_the_way and thing.kind not in ("rug", "curtain"):
+            free &= off(thing, points) >= clearance
+    return centres, free.reshape(shape)
+
+
+def off(thing, points):
+    """Return how far points (n, 2) lie from the footprint of an object, (n,) metres."""
+    beyond = np.abs((points - thing.centre[:2]) @ thing.axes[:2, :2].T) - thing.size[:2] / 2
+    return np.linalg.norm(np.maximum(beyond, 0), axis=1)

@@ -1,0 +1,58 @@
+"""Every kind of furniture: several coloured parts, tight boxes, outsides outside."""
+
+import numpy as np
+import pytest
+
+from render_agent.rooms.furniture.catalogue import CATALOGUE, built
+
+
+def parts(mesh):
+    """How many pieces of surface share no vertex."""
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    a, b = mesh.faces[:, :2].T, mesh.faces[:, 1:].T
+    rows, columns = np.concatenate([a.ravel(), b.ravel()]), np.concatenate([b.ravel(), a.ravel()])
+    graph = coo_matrix((np.ones(len(rows)), (rows, columns)), shape=(len(mesh.points),) * 2)
+    return connected_components(graph)[0]
+
+
+def test_there_are_more_than_twenty_four_labels():
+    assert len({kind.label for kind in CATALOGUE.values()}) > 40
+
+
+@pytest.mark.parametrize("kind", CATALOGUE)
+def test_a_piece_is_whole(kind):
+    mesh = built(kind, np.random.default_rng(1), 0.1).mesh
+    low, high = mesh.bounds
+    assert parts(mesh) >= 3
+    assert low[2] == pytest.approx(0, abs=1e-9)
+    assert np.allclose(low[:2], -high[:2])
+    assert np.isfinite(mesh.points).all()
+    assert ((mesh.colours >= 0) & (mesh.colours <= 1)).all()
+    assert np.array_equal(np.unique(mesh.faces), np.arange(len(mesh.points)))
+    corners = mesh.points[mesh.faces]
+    area = np.linalg.norm(
+        np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1
+    )
+    assert area.sum() / 2 > 0.02
+    # closed parts that face outwards enclose a positive volume
+    volume = np.einsum("ij,ij->", corners[:, 0], np.cross(corners[:, 1], corners[:, 2])) / 6
+    assert volume > 0
+
+
+@pytest.mark.parametrize("kind", CATALOGUE)
+def test_pieces_vary_and_repeat(kind):
+    one, same, other = (built(kind, np.random.default_rng(seed), 0.15).mesh for seed in (1, 1, 2))
+    assert np.array_equal(one.points, same.points)
+    assert np.array_equal(one.colours, same.colours)
+    assert one.points.shape != other.points.shape or not (
+        np.array_equal(one.points, other.points) and np.array_equal(one.colours, other.colours)
+    )
+
+
+def test_the_upper_surface_is_where_it_is_said_to_be():
+    for kind in ("dining table", "desk", "counter", "dresser", "nightstand", "coffee table"):
+        piece = built(kind, np.random.default_rng(3), 0.1)
+        over = piece.mesh.points[np.abs(piece.mesh.points[:, :2]).max(1) < 0.1]
+        assert over[:, 2].max() == pytest.approx(piece.top, abs=0.002)

@@ -1,0 +1,172 @@
+"""Homes: tight boxes, nothing inside anything else, floors to walk on, truths that agree."""
+
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+from made_homes import free_floor, made_homes, made_truths
+
+from render_agent.errors import QuestionsError
+from render_agent.rooms.boxes import overlap
+from render_agent.rooms.build import build_home
+from render_agent.rooms.truth import read_truth
+from render_agent.rooms.write import write_truth
+
+
+@pytest.fixture(scope="module")
+def homes():
+    return made_homes()
+
+
+@pytest.fixture(scope="module")
+def truths():
+    return made_truths()
+
+
+def test_boxes_hold_their_vertices_tightly(homes, truths):
+    for key, home in homes.items():
+        for item, thing in zip(home.items, truths[key].objects, strict=True):
+            local = (item.mesh.points - thing.centre) @ thing.axes.T
+            assert np.abs(local).max(0) == pytest.approx(thing.size / 2, abs=2e-5), thing.label
+            assert local.min(0) == pytest.approx(-thing.size / 2, abs=2e-5), thing.label
+
+
+def test_nothing_stands_in_anything_else(truths):
+    for truth in truths.values():
+        for number, one in enumerate(truth.objects):
+            for other in truth.objects[number + 1 :]:
+                supported = truth.objects[one.support or 0] is other and one.support is not None
+                holds = truth.objects[other.support or 0] is one and other.support is not None
+                assert supported or holds or not overlap(one.box, other.box, 1e-4), (
+                    truth.scene,
+                    one.kind,
+                    other.kind,
+                )
+
+
+def test_what_stands_on_something_stands_over_it(truths):
+    seen = 0
+    for truth in truths.values():
+        for thing in truth.objects:
+            if thing.support is None:
+                continue
+            below = truth.objects[thing.support]
+            within = np.abs(below.box.local(thing.centre[None]))[0]
+            assert (within[:2] <= below.size[:2] / 2).all(), (thing.kind, below.kind)
+            assert thing.box.bounds[0, 2] > below.box.bounds[0, 2] + 0.2
+            assert thing.box.bounds[0, 2] <= below.box.bounds[1, 2] + 0.002
+            seen += 1
+    assert seen > 30
+
+
+def test_all_furniture_is_in_its_room(homes):
+    for home in homes.values():
+        for item in home.items:
+            low, high = item.box.bounds
+            assert -1e-9 <= low[2] <= high[2] <= home.plan.height
+            room = home.plan.rooms[item.room]
+            if item.built.kind not in ("window", "door"):
+                corners = item.box.corners[:, :2]
+                assert room.holds(corners * 0.999 + corners.mean(0) * 0.001).all(), item.built.kind
+
+
+def test_counts_are_those_of_the_items(homes, truths):
+    for key, home in homes.items():
+        assert truths[key].counts == Counter(item.label for item in home.items)
+
+
+def test_area_is_that_of_the_polygons(truths):
+    for truth in truths.values():
+        shoelace = 0.0
+        for room in truth.rooms:
+            for (ax, ay), (bx, by) in zip(room.corners, np.roll(room.corners, -1, 0), strict=True):
+                shoelace += (ax * by - bx * ay) / 2
+        assert truth.area == pytest.approx(shoelace)
+        # by counting a fine grid of points as well
+        low, high = (
+            np.min([room.corners.min(0) for room in truth.rooms], 0),
+            np.max([room.corners.max(0) for room in truth.rooms], 0),
+        )
+        u = np.random.default_rng(0).uniform(low, high, (40000, 2))
+        inside = np.any([room.holds(u) for room in truth.rooms], 0).mean()
+        assert truth.area == pytest.approx(inside * np.prod(high - low), rel=0.03)
+
+
+def test_the_floor_hangs_together(truths):
+    for truth in truths.values():
+        assert flooded(truth) == pytest.approx(1.0), truth.scene
+
+
+def flooded(truth):
+    """The share of free floor that a flood from one free cell reaches, in plain Python."""
+    _, free = free_floor(truth)
+    start = tuple(np.argwhere(free)[0])
+    reached, waiting = {start}, [start]
+    while waiting:
+        x, y = waiting.pop()
+        for step in ((x + 1, y), (x - 1, y), (x, y + 1), (x, y - 1)):
+            if free[step] and step not in reached:
+                reached.add(step)
+                waiting.append(step)
+    return len(reached) / free.sum()
+
+
+def test_every_room_has_its_light_and_every_home_its_door(homes):
+    for home in homes.values():
+        kinds = Counter((item.room, item.built.kind) for item in home.items)
+        assert sum(count for (_, kind), count in kinds.items() if kind == "door") >= 1
+        for number in range(len(home.plan.rooms)):
+            assert kinds[number, "ceiling light"] >= 1
+
+
+def test_light_leaves_no_black_faces(homes):
+    for home in homes.values():
+        assert home.mesh.colours.max() <= 1
+        assert home.mesh.colours.mean() > 0.3
+
+
+def test_the_same_seed_gives_the_same_home():
+    one, same, other = (build_home(seed, 7, 0.3) for seed in (9, 9, 10))
+    assert np.array_equal(one.mesh.points, same.mesh.points)
+    assert np.array_equal(one.mesh.colours, same.mesh.colours)
+    assert one.mesh.points.shape != other.mesh.points.shape
+
+
+def test_truths_are_read_as_they_were_written(truths, tmp_path):
+    for truth in truths.values():
+        path = tmp_path / "truth.json"
+        write_truth(truth, path)
+        again = read_truth(path)
+        assert (again.scene, again.kind, again.height) == (truth.scene, truth.kind, truth.height)
+        assert again.area == pytest.approx(truth.area)
+        assert again.counts == truth.counts
+        for one, other in zip(truth.objects, again.objects, strict=True):
+            assert (one.label, one.kind, one.room, one.support) == (
+                other.label,
+                other.kind,
+                other.room,
+                other.support,
+            )
+            assert np.array_equal(one.centre, other.centre)
+            assert np.array_equal(one.size, other.size)
+            assert np.array_equal(one.axes, other.axes)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"object_bbox": 3}'])
+def test_other_files_are_no_truths(tmp_path, text):
+    path = tmp_path / "other.json"
+    path.write_text(text)
+    with pytest.raises(QuestionsError, match=r"other\.json is no truth"):
+        read_truth(path)
+
+
+def test_the_truth_has_the_names_of_the_benchmark(truths, tmp_path):
+    path = tmp_path / "truth.json"
+    write_truth(truths[5, 0], path)
+    data = json.loads(path.read_text())
+    for label, boxes in data["object_bbox"].items():
+        assert data["object_counts"][label] == len(boxes)
+        for box in boxes:
+            assert {"centroid", "axesLengths", "normalizedAxes", "min", "max"} <= box.keys()
+            assert len(box["normalizedAxes"]) == 9

@@ -1,0 +1,78 @@
+"""The command: files that load, the same bytes again, scans with their faults."""
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from render_agent.questions.rooms import load_rooms
+from render_agent.rooms.command import make_rooms, make_rooms_command
+from render_agent.rooms.truth import read_truth
+from render_agent.scene.load import load_scene
+
+
+def run(*arguments):
+    return CliRunner().invoke(make_rooms_command, [str(argument) for argument in arguments])
+
+
+def test_the_same_command_writes_the_same_bytes(tmp_path):
+    options = ("--count", 1, "--seed", 4, "--spacing", 0.3, "--as-scan", "--questions", 9)
+    for folder in ("one", "two"):
+        result = run("--output", tmp_path / folder, *options)
+        assert result.exit_code == 0, result.output
+        assert result.output.startswith("1 home in ")
+    names = sorted(path.name for path in (tmp_path / "one").iterdir())
+    assert names == ["questions.jsonl", "room00.json", "room00.ply"]
+    for name in names:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+def test_what_is_made_can_be_asked_about(tmp_path):
+    make_rooms(tmp_path, 2, 8, 6, 0.3)
+    questions = load_rooms(tmp_path)
+    assert len(questions) == 12
+    assert {question.scan for question in questions} == {
+        (tmp_path / "room00.ply").resolve(),
+        (tmp_path / "room01.ply").resolve(),
+    }
+    truth, scene = (
+        read_truth(tmp_path / "room00.json"),
+        load_scene(tmp_path / "room00.ply", "room00"),
+    )
+    assert scene.faces is not None
+    assert scene.faces.max() == len(scene.points) - 1
+    assert scene.ceiling == pytest.approx(truth.height, abs=0.02)
+
+
+def test_a_scan_has_the_faults_of_scans_and_the_same_truth(tmp_path):
+    make_rooms(tmp_path / "clean", 1, 8, 0, 0.15)
+    make_rooms(tmp_path / "aged", 1, 8, 0, 0.15, as_scan=True)
+    truths = [(tmp_path / name / "room00.json").read_bytes() for name in ("clean", "aged")]
+    assert truths[0] == truths[1]
+    clean, aged = (load_scene(tmp_path / name / "room00.ply", name) for name in ("clean", "aged"))
+    assert area(aged) < 0.9 * area(clean), "patches are missing"
+    assert area(aged) > 0.4 * area(clean)
+    from scipy.spatial import cKDTree
+
+    off = cKDTree(clean.points).query(aged.points)[0]
+    assert 0.002 < np.median(off) < 0.03
+    assert np.quantile(off, 0.95) < 0.09
+    assert aged.floor == pytest.approx(clean.floor, abs=0.03)
+    assert aged.ceiling == pytest.approx(clean.ceiling, abs=0.05)
+
+
+def area(scene):
+    a, b, c = (scene.points[scene.faces[:, corner]].astype(float) for corner in range(3))
+    return np.linalg.norm(np.cross(b - a, c - a), axis=1).sum() / 2
+
+
+@pytest.mark.parametrize("wrong", [("--count", 0), ("--seed", -1), ("--spacing", 9)])
+def test_wrong_figures_are_usage_errors(tmp_path, wrong):
+    assert run("--output", tmp_path, *wrong).exit_code == 2
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path):
+    from render_agent.errors import SetupError
+
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SetupError, match="cannot write rooms to"):
+        make_rooms(tmp_path / "file" / "rooms", 1, 1, 0, 0.3)
