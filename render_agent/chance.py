@@ -1,4 +1,4 @@
-"""Answers that look at nothing: what chance and the commonest answer would score."""
+"""Answers that look at nothing: what they are, and what chance and the commonest one would score."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 from render_agent.answer import letters
-from render_agent.score import DIRECTION_TYPES, is_number, mean_relative_accuracy
+from render_agent.score.means import Scored
+from render_agent.score.official import (
+    DIRECTION_TYPES,
+    is_number,
+    mean_relative_accuracy,
+    score_answer,
+)
+from render_agent.score.summary import means
 from render_agent.state import Question
 
 NOTHING_KNOWN = {"letter": "A", "number": "2", "text": "unknown"}
@@ -23,6 +30,32 @@ def frequent_answers(questions: Sequence[Question]) -> dict[str, str]:
     types = {question.type for question in questions}
     best = {name: _commonest([q for q in questions if q.type == name]) for name in types}
     return {question.id: _for_question(question, best[question.type]) for question in questions}
+
+
+def chance_levels(questions: Sequence[Question]) -> dict[str, dict[str, float | None]]:
+    """Return what `random` and `frequency` would score on these questions, in percent, by type and task.
+
+    random: the expectation of a uniform choice among the options, which no single run of it meets;
+    there is none for numbers. frequency: `frequent_answers`.
+    """
+    known = [(question, question.truth) for question in questions if question.truth is not None]
+    answers = frequent_answers(questions)
+    scores = {
+        "random": [
+            _scored(question, 1 / len(letters(question.options)))
+            for question, _ in known
+            if question.wanted == "letter"
+        ],
+        "frequency": [
+            _scored(question, score_answer(question.type, answers[question.id], truth))
+            for question, truth in known
+        ],
+    }
+    return {name: means(scored) for name, scored in scores.items()}
+
+
+def _scored(question: Question, score: float) -> Scored:
+    return Scored(question.type, question.dataset, question.scene, score, question.pruned)
 
 
 def _commonest(questions: Sequence[Question]) -> str | None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from render_agent.chance import chance_levels
 from render_agent.errors import QuestionsError
 from render_agent.score.means import MACRO, MICRO, Scored
 from render_agent.score.official import ORDER
@@ -83,6 +84,7 @@ def score_predictions(
         "parsers": {
             name: {MACRO: other[MACRO], MICRO: other[MICRO]} for name, other in others.items()
         },
+        "chance": chance_levels(asked),
         "counts": {
             "questions": len(asked),
             "predictions": len(asked) - missing,

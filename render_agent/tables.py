@@ -35,14 +35,17 @@ def score_table(found: Mapping[str, Any]) -> Table:
     parser = found.get("parser", OFFICIAL)
     by = "VSI-Bench's definitions" if parser == OFFICIAL else f"answers read as {parser} does"
     table = _table(f"Score by {by}{'' if found['status'] == 'complete' else ' (PARTIAL)'}")
-    for name in ("question type", "questions", "score", "95 % interval"):
+    for name in ("question type", "n", "score", "95 % interval", "random", "frequent"):
         table.add_column(name, justify="left" if name == "question type" else "right")
     within = found["intervals"]
+    chance = found.get("chance", {})
     for name, (score, number) in _by_type(found).items():
         if name == ORDER:
             table.add_section()
         label = f"  {name}" if name in DIRECTION_TYPES else name
-        table.add_row(label, str(number), figure(score), interval(within.get(name)))
+        levels = (chance.get(baseline, {}).get(name) for baseline in ("random", "frequency"))
+        bounds = interval(within.get(name))
+        table.add_row(label, str(number), figure(score), bounds, *map(figure, levels))
     table.add_section()
     for label, score, bounds in _overall(found):
         table.add_row(label, "", figure(score), interval(bounds))
@@ -142,7 +145,7 @@ def _overall(found: Mapping[str, Any]) -> list[tuple[str, float | None, list[flo
     if "official_raw" in found:
         rows.append(("official parser on the raw answers", found["official_raw"], None))
     for name, label in (
-        ("without_order", "mean of the tasks without appearance order"),
+        ("without_order", "mean of the tasks but appearance order"),
         ("micro", "micro (mean over questions)"),
         ("mean_of_types", "mean of the types"),
     ):

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from render_agent.chance import chance_levels
 from render_agent.score.means import MACRO, MICRO, Scored
 from render_agent.score.official import ORDER
 from render_agent.score.parsers import PARSERS, ScoreAnswer
@@ -62,6 +63,7 @@ def results(
         "official_missing_as_zero": means(_scored(with_truth))[MACRO],
         "official_raw": means(_scored(known, raw=True))[MACRO],
         "parsers": {name: _overall(known, name) for name in PARSERS if name != OFFICIAL},
+        "chance": chance_levels([state.question for state in known]),
         "counts": counts(states),
         "totals": totals(states),
         "questions": [row(state, parser) for state in states],
