@@ -16,11 +16,12 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.errors import RunLogError, UsageError
 from render_agent.progress import Display, Plain, Progress, Quiet, Terminal
+from render_agent.questions.notes import question_notes
+from render_agent.questions.scans import missing_scans
 from render_agent.run import Run, go_on, preview, start
 from render_agent.run_log.folder import RunFolder, find_run, list_runs
 from render_agent.tables import figure, score_table
@@ -38,12 +39,15 @@ def dry_run(config: RunConfig) -> int:
     config = config.absolute()
     shown = preview(config, Path(tempfile.mkdtemp(prefix="render-agent-dry-run-")))
     types = Counter(question.type for question in shown.questions)
-    missing = sum(question.scan is None for question in shown.questions)
+    missing = [] if config.blind else missing_scans(shown.questions)
+    without = sum(entry.questions for entry in missing)
     if config.json:
         summary = {
             "questions": len(shown.questions),
             "types": types,
-            "missing": missing,
+            "missing": without,
+            "missing_scenes": {entry.dataset: entry.scenes for entry in missing},
+            "notes": question_notes(config, shown.questions),
             "messages": shown.messages,
             "pictures": str(shown.folder),
         }
@@ -52,8 +56,12 @@ def dry_run(config: RunConfig) -> int:
     console = Console(highlight=False)
     scenes = len({question.scene for question in shown.questions})
     console.print(
-        f"{len(shown.questions)} questions about {scenes} scenes, {missing} without a scan"
+        f"{len(shown.questions)} questions about {scenes} scenes, {without} without a scan"
     )
+    for entry in missing:
+        console.print(f"  no scan in {entry.dataset}: {', '.join(entry.scenes)}", soft_wrap=True)
+    for note in question_notes(config, shown.questions):
+        console.print(f"  {note}", markup=False, soft_wrap=True)
     for name, count in sorted(types.items()):
         console.print(f"  {name}: {count}")
     for message in shown.messages:

@@ -27,8 +27,8 @@ def load_scene(path: Path, id: str | None = None, up: Up = "auto") -> Scene:
     id: the scene's name; without it, the file's. up: the axis of the file that points up; `auto` is
     y for GLB, glTF and OBJ, else z. Scans without colours are shaded, clouds of too many points
     thinned, scans far from zero moved (see `Scene.origin`), ScanNet's meshes aligned as the text file
-    beside them says. SceneError where the file holds no
-    scene; nothing is allocated on its header's word alone.
+    beside them says. SceneError where the file holds no scene; nothing is allocated on its header's
+    word alone.
     """
     path = Path(path)
     try:
