@@ -112,6 +112,19 @@ class RunConfig:
     shuffle: bool = setting(
         False, "questions", "Choose the questions in an order drawn from the seed.", flag=True
     )
+    shard: str | None = setting(
+        None,
+        "questions",
+        "Only part I of N of the scenes, such as 2/8; render-agent merge joins the parts.",
+        metavar="I/N",
+    )
+    repeat: int = setting(
+        1,
+        "display",
+        "Run it K times, with seeds from --seed on, and give the spread between the runs.",
+        minimum=1,
+        metavar="K",
+    )
     engine: str = setting(
         "transformers",
         "engine",
@@ -219,10 +232,15 @@ class RunConfig:
         """Whether nothing is shown."""
         return self.views == "none"
 
+    def without_shard(self) -> RunConfig:
+        """Return the options of the run that this one is a shard of."""
+        return replace(self, shard=None)
+
     @property
     def partial(self) -> bool:
         """Whether only some of the benchmark's questions are chosen."""
-        return bool(self.limit or self.type or self.dataset or self.scene or self.id)
+        narrowed = self.type or self.dataset or self.scene or self.id
+        return bool(self.limit or narrowed or self.shard)
 
     @property
     def fingerprint(self) -> str:

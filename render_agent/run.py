@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from render_agent.capacity import refuse_a_full_disk
 from render_agent.chat import Message
 from render_agent.config import AUTO, CHANGEABLE, RunConfig, absolute_paths
 from render_agent.controller import Observer, PhaseController, Sampling
@@ -140,6 +141,7 @@ def start(config: RunConfig) -> Run:
     """Return a new run in a new folder. SetupError where something is missing for it."""
     parse_start(config.start)
     questions = choose_questions(config)
+    refuse_a_full_disk(config, questions)
     engine = describe_engine(config)
     log = RunLog.create(
         Path(config.output),

@@ -33,7 +33,7 @@ def choose_questions(config: RunConfig) -> list[Question]:
         )
     if config.shuffle:
         random.Random(config.seed).shuffle(questions)
-    chosen = questions[: config.limit]
+    chosen = part_of(questions[: config.limit], config.shard)
     places = {question.dataset: "beside the questions" for question in chosen}
     if config.blind:
         return chosen
@@ -43,6 +43,27 @@ def choose_questions(config: RunConfig) -> list[Question]:
     if not config.allow_missing:
         refuse_missing(chosen, places)
     return chosen
+
+
+def part_of(questions: Sequence[Question], shard: str | None) -> list[Question]:
+    """Return the questions of one shard, "I/N": every N-th scene, from the I-th on, in their order.
+
+    The N shards hold every question once, those of a scene together. UsageError where it is no such
+    pair, QuestionsError where the shard is empty.
+    """
+    if shard is None:
+        return list(questions)
+    part, slash, parts = shard.partition("/")
+    if not (slash and part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
+        raise UsageError(f"--shard {shard!r} must be I/N with I from 1 to N, such as 2/8")
+    scenes = list(dict.fromkeys((question.dataset, question.scene) for question in questions))
+    mine = set(scenes[int(part) - 1 :: int(parts)])
+    found = [question for question in questions if (question.dataset, question.scene) in mine]
+    if not found:
+        raise QuestionsError(
+            f"--shard {shard} is empty: there are {len(scenes)} scenes; use fewer parts"
+        )
+    return found
 
 
 def question_files(config: RunConfig) -> list[Path]:

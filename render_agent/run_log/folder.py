@@ -162,6 +162,10 @@ class RunLog:
             self._turns = None
         self._lock.close()
 
+    def append_line(self, line: Mapping[str, Any]) -> None:
+        """Append a line that another run's log holds."""
+        self._append(dict(line))
+
     def _append(self, line: dict[str, Any]) -> None:
         with writing(self.path / "turns.jsonl"):
             if self._turns is None:

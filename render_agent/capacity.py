@@ -1,0 +1,53 @@
+"""What a run will need of the disk, and whether it is there."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from render_agent.config import RunConfig
+from render_agent.errors import SetupError
+from render_agent.state import Question
+
+BYTES_A_PIXEL = 0.6
+"""Of a stored picture: views of textured scans take about 0.3, maps 0.9."""
+
+BYTES_A_TURN = 4_000
+"""Of a turn's line in the log; the first, with the instructions, is about as long as two."""
+
+
+def disk_needed(
+    config: RunConfig, questions: Sequence[Question], bytes_a_pixel: float = BYTES_A_PIXEL
+) -> int:
+    """Return how many bytes a run takes at the most: every question uses all its turns.
+
+    Two opening pictures are shared by the questions of a scene; every later turn has its own.
+    """
+    width, height = config.image_size
+    scenes = len({(question.dataset, question.scene) for question in questions})
+    later = len(questions) * (config.max_turns - 1)
+    pictures = 0 if config.blind else 2 * scenes + later
+    lines = len(questions) * (config.max_turns + 1)
+    return round(pictures * width * height * bytes_a_pixel) + lines * BYTES_A_TURN
+
+
+def refuse_a_full_disk(config: RunConfig, questions: Sequence[Question]) -> None:
+    """SetupError where a run does not fit the disk of its output folder, before it begins."""
+    output = Path(config.output).absolute()
+    there = next(folder for folder in (output, *output.parents) if folder.exists())
+    free, needed = shutil.disk_usage(there).free, disk_needed(config, questions)
+    if needed > free:
+        raise SetupError(
+            f"the run may need {size(needed)} and {there} has {size(free)} free: name a larger disk by"
+            " --output, or lower --image-size, --max-turns or --limit"
+        )
+
+
+def size(count: float) -> str:
+    """Return a number of bytes in words: "3.6 GB"."""
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"
