@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
+from conftest import test_data
 
 from render_agent import system_libraries
 from render_agent.config import OPTIONS
@@ -192,3 +193,13 @@ def test_the_whole_examination_as_json():
     assert works["bundled rooms"]
     assert {"hub", "model", "memory", "disk", "system libraries", "VSI-Bench"} <= works.keys()
     assert "Traceback" not in asked.stdout + asked.stderr
+
+
+def test_annotations_are_counted_where_the_option_points(tmp_path):
+    folder = test_data("vsibench", "scannet_meta_info_val.json").parent
+    options = {"questions": str(folder / "test.jsonl"), "annotations": str(folder)}
+    found = only(data.examine_data(options), "annotations")
+    assert found.works
+    assert found.detail.startswith("288 of 288 scenes are annotated in")
+    none = only(data.examine_data(options | {"annotations": str(tmp_path)}), "annotations")
+    assert not none.works

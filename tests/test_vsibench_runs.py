@@ -1,5 +1,6 @@
 """VSI-Bench's questions through the whole program: over data-set trees and over rooms from annotations."""
 
+import io
 import json
 from collections import Counter
 from dataclasses import replace
@@ -9,13 +10,16 @@ import pytest
 from conftest import test_data
 from made_runs import SMALL, Silent, transcripts
 from made_scenes import room, write_ply
+from rich.console import Console
 
+from render_agent.commands import dry_run
 from render_agent.config import RunConfig
 from render_agent.engines.choose import make_engine
 from render_agent.errors import SetupError
 from render_agent.run import go_on, start
 from render_agent.run_log.folder import RunFolder
 from render_agent.scene.load import load_scene
+from render_agent.tables import score_table
 
 TREE = {
     "scannet": "scans/{id}/{id}_vh_clean_2.ply",
@@ -116,13 +120,36 @@ def test_missing_scans_stop_a_run_before_it_begins_unless_they_are_allowed(tmp_p
     assert Counter(row["status"] for row in rows.values()) == {"answered": 2, "missing": 4}
     assert rows["5942004064-0"]["score"] is None
     assert (found["status"], found["official"]) == ("partial", None)
-    assert run.log.folder.record["notes"] == [
-        "scans missing (--allow-missing), their questions not asked: 2 of 3 scenes, 4 of 6 questions"
-    ]
+    note = "scans missing (--allow-missing), their questions not asked: 2 of 3 scenes, 4 of 6 questions"
+    assert run.log.folder.record["notes"] == [note]
+    assert note in found["notes"]
     assert run.log.folder.record["scenes"] == {"scans": 1, "annotations": 0, "missing": 2}
     again = go_on(RunFolder(run.path), {})
     again.close()
     assert Counter(str(state.status) for state in again.states) == {"answered": 2, "missing": 4}
+
+
+def test_a_dry_run_lists_what_is_missing(tmp_path, capsys):
+    lay(tmp_path, *SCENES[0])
+    more = [("scannet", f"scene{number:04}_01") for number in range(30)]
+    config = options(tmp_path, ask(tmp_path, SCENES + more), json=True)
+    assert dry_run(config) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["questions"], told["missing"], told["notes"]) == (66, 64, [])
+    assert told["missing_scenes"] == {
+        "arkitscenes": ["41069021"],
+        "scannet": [scene for _, scene in more],
+        "scannetpp": ["5942004064"],
+    }
+
+
+def test_a_subset_is_stamped(tmp_path):
+    lay(tmp_path, *SCENES[0])
+    config = options(tmp_path, ask(tmp_path, SCENES[:1]), subset="debiased")
+    run, found = play(config)
+    assert [row["question_id"] for row in found["questions"]] == ["scene0011_00-0"]
+    assert found["notes"][0] == "subset debiased of VSI-Bench"
+    assert run.log.folder.record["sha256"]["questions"].keys() == {config.questions}
 
 
 def test_a_broken_scan_fails_its_own_questions_only(tmp_path):
@@ -160,6 +187,10 @@ def test_rooms_from_annotations_are_run_and_stamped(annotated):
     [note] = record["notes"]
     assert note.startswith("stand-ins, no scans: rooms of labelled boxes built from the official")
     assert f"3 of 3 scenes, {len(found['questions'])} of {len(found['questions'])}" in note
+    assert found["notes"][0] == note
+    shown = io.StringIO()
+    Console(file=shown, width=200).print(score_table(found))
+    assert note in " ".join(shown.getvalue().split())
     assert run.scenes.loads == 3
     assert {name.rpartition("/")[2] for name in record["sha256"]["scans"]} == {
         f"{dataset}_meta_info_val.json" for dataset in TREE

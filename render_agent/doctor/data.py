@@ -15,7 +15,7 @@ DATASETS = ("scannet", "scannetpp", "arkitscenes")
 
 
 def examine_data(options: Mapping[str, Any]) -> Iterator[Finding]:
-    """Give what was found of the data. options: `questions` and the folders of each data set."""
+    """Give what was found of the data. options: `questions`, `annotations` and the folders of each data set."""
     yield _rooms()
     yield from _vsibench(options)
 
@@ -50,6 +50,21 @@ def _vsibench(options: Mapping[str, Any]) -> Iterator[Finding]:
     for dataset in DATASETS:
         if questions or options.get(dataset):
             yield _scans(dataset, options.get(dataset) or (), questions)
+    if options.get("annotations"):
+        yield _annotations(options["annotations"], questions)
+
+
+def _annotations(folder: str, questions: list[Question]) -> Finding:
+    from render_agent.annotations import read_annotations
+
+    try:
+        annotated = read_annotations(Path(folder))
+    except RenderAgentError as error:
+        return Finding(PART, "annotations", False, str(error), "give --annotations DIR")
+    scenes = {question.scene for question in questions} or annotated.keys()
+    found = len(scenes & annotated.keys())
+    detail = f"{found} of {len(scenes)} scenes are annotated in {folder}"
+    return Finding(PART, "annotations", found == len(scenes), detail)
 
 
 def _scans(dataset: str, roots: Sequence[str], questions: list[Question]) -> Finding:

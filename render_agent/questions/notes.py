@@ -9,33 +9,36 @@ from render_agent.annotations import is_annotations
 from render_agent.config import RunConfig
 from render_agent.state import Question
 
+STAND_INS = "stand-ins, no scans: rooms of labelled boxes built from the official annotations"
+MISSING = "scans missing (--allow-missing), their questions not asked"
+
 
 def scene_kinds(questions: Sequence[Question]) -> dict[str, int]:
     """Return of how many scenes there are scans, rooms built from annotations, and nothing."""
-    kinds = {(question.dataset, question.scene): _kind(question) for question in questions}
-    return dict.fromkeys(("scans", "annotations", "missing"), 0) | Counter(kinds.values())
+    kinds = Counter(
+        {(question.dataset, question.scene): _kind(question) for question in questions}.values()
+    )
+    return {kind: kinds[kind] for kind in ("scans", "annotations", "missing")}
 
 
 def question_notes(config: RunConfig, questions: Sequence[Question]) -> list[str]:
-    """Return a sentence each where the questions are a subset, or scans are stood in for or missing."""
-    notes = []
-    if config.subset != "full":
-        notes.append(f"subset {config.subset} of VSI-Bench")
+    """Return a sentence each where the questions are a subset, or scans are stood in for or missing.
+
+    Where nothing is shown no scans are needed, and nothing is said about them.
+    """
+    notes = [] if config.subset == "full" else [f"subset {config.subset} of VSI-Bench"]
     scenes = len({(question.dataset, question.scene) for question in questions})
-    for kind, told in () if config.blind else TOLD.items():
+    told = {} if config.blind else {"annotations": STAND_INS}
+    if config.allow_missing and not config.blind:
+        told["missing"] = MISSING
+    for kind, words in told.items():
         concerned = [question for question in questions if _kind(question) == kind]
         if concerned:
             count = len({(question.dataset, question.scene) for question in concerned})
             notes.append(
-                f"{told}: {count} of {scenes} scenes, {len(concerned)} of {len(questions)} questions"
+                f"{words}: {count} of {scenes} scenes, {len(concerned)} of {len(questions)} questions"
             )
     return notes
-
-
-TOLD = {
-    "annotations": "stand-ins, no scans: rooms of labelled boxes built from the official annotations",
-    "missing": "scans missing (--allow-missing), their questions not asked",
-}
 
 
 def _kind(question: Question) -> str:
