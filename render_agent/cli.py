@@ -271,6 +271,16 @@ def compare(a: str, b: str, anyway: bool, output: str, as_json: bool) -> None:
 
 
 @cli.command()
+@click.argument("runs", nargs=-1, required=True)
+@OUTPUT
+def merge(runs: tuple[str, ...], output: str) -> None:
+    """Join RUNS, the shards I/N of one run, into a new run folder; it can be continued like any other."""
+    from render_agent import commands
+
+    commands.merge_runs(Path(output), runs)
+
+
+@cli.command()
 @AS_JSON
 @click.pass_context
 def doctor(context: click.Context, as_json: bool) -> None:

@@ -9,29 +9,58 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
 
+from render_agent.capacity import disk_needed, size
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.errors import RunLogError, UsageError
-from render_agent.progress import Display, Plain, Progress, Quiet, Terminal
+from render_agent.merging import merge
+from render_agent.progress import Display, Plain, Progress, Quiet, Terminal, duration
 from render_agent.questions.notes import question_notes
 from render_agent.questions.scans import missing_scans
 from render_agent.run import Run, go_on, preview, start
 from render_agent.run_log.folder import RunFolder, find_run, list_runs
+from render_agent.run_log.reading import read_states
+from render_agent.spread import spread_table
 from render_agent.tables import figure, score_table
 
 FAILED = 1
 
 
 def new_run(config: RunConfig) -> int:
-    """Start a run and take it to its end."""
-    return _execute(start(config.absolute()))
+    """Start a run and take it to its end; with --repeat one after the other, each with its own seed."""
+    config = config.absolute()
+    if config.repeat == 1:
+        return _execute(start(config))
+    names, code = [], 0
+    for number in range(config.repeat):
+        run = start(replace(config, seed=config.seed + number, repeat=1))
+        names.append(run.path)
+        code = max(code, _execute(run))
+    if not config.quiet:
+        _console().print(spread_table([RunFolder(path).results() or {} for path in names]))
+    return code
+
+
+def merge_runs(output: Path, names: Sequence[str]) -> int:
+    """Join the shards of a run into one run folder and print its scores."""
+    path, found = merge(output, [find_run(output, name) for name in names])
+    run = read_states(RunFolder(path))
+    active = sum(state.active for state in run)
+    console = _console()
+    console.print(score_table(found))
+    console.print(f"the run: {path}", soft_wrap=True)
+    if active or found["counts"]["failed"]:
+        line = shlex.join([*program(), "--continue", str(path)])
+        console.print(f"{active} questions are not done. To go on: {line}", soft_wrap=True)
+    return 0
 
 
 def dry_run(config: RunConfig) -> int:
@@ -41,6 +70,8 @@ def dry_run(config: RunConfig) -> int:
     types = Counter(question.type for question in shown.questions)
     missing = [] if config.blind else missing_scans(shown.questions)
     without = sum(entry.questions for entry in missing)
+    needed = disk_needed(config, shown.questions, shown.bytes_a_pixel)
+    drawing = shown.seconds_a_view * len(shown.questions) * config.max_turns
     if config.json:
         summary = {
             "questions": len(shown.questions),
@@ -50,6 +81,8 @@ def dry_run(config: RunConfig) -> int:
             "notes": question_notes(config, shown.questions),
             "messages": shown.messages,
             "pictures": str(shown.folder),
+            "disk_bytes": needed,
+            "drawing_seconds": drawing,
         }
         click.echo(json.dumps(summary, indent=1, ensure_ascii=False))
         return 0
@@ -64,6 +97,11 @@ def dry_run(config: RunConfig) -> int:
         console.print(f"  {note}", markup=False, soft_wrap=True)
     for name, count in sorted(types.items()):
         console.print(f"  {name}: {count}")
+    console.print(
+        f"at the most {size(needed)} of disk and {duration(drawing)} of drawing (all questions using"
+        f" all {config.max_turns} turns); the model's time comes on top",
+        soft_wrap=True,
+    )
     for message in shown.messages:
         console.rule(message["role"], align="left")
         for piece in message["content"]:

@@ -6,6 +6,7 @@ import hashlib
 import os
 import platform
 import subprocess
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
@@ -113,11 +114,16 @@ def make_looker(config: RunConfig, scenes: SceneCache, pictures: Pictures) -> Lo
 
 @dataclass(frozen=True)
 class Preview:
-    """What a run would begin with; pictures lie in `folder`."""
+    """What a run would begin with; pictures lie in `folder`.
+
+    bytes_a_pixel: of the pictures drawn. seconds_a_view: of drawing another view of that scene.
+    """
 
     questions: list[Question]
     messages: list[Message]
     folder: Path
+    bytes_a_pixel: float = 0.0
+    seconds_a_view: float = 0.0
 
 
 def preview(config: RunConfig, folder: Path) -> Preview:
@@ -131,10 +137,17 @@ def preview(config: RunConfig, folder: Path) -> Preview:
     looker = make_looker(config, scenes, pictures)
     first = next((question for question in questions if question.scan is not None), questions[0])
     look = looker.look(QuestionState(first, scenes, config.max_turns, blind=config.blind))
+    began = time.perf_counter()
+    if isinstance(looker, Looker):
+        looker.viewer.ego(scenes.get(first), look.camera)
+    seconds = time.perf_counter() - began
     looker.close()
     pictures.close()
     messages = make_prompt(config).opening(first, look.views, look.camera)
-    return Preview(questions, messages, folder)
+    drawn = [folder / view.file for view in look.views]
+    pixels = len(drawn) * config.image_size[0] * config.image_size[1]
+    stored = sum(file.stat().st_size for file in drawn)
+    return Preview(questions, messages, folder, stored / pixels if pixels else 0.0, seconds)
 
 
 def start(config: RunConfig) -> Run:

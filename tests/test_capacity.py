@@ -1,0 +1,40 @@
+import shutil
+from collections import namedtuple
+
+import pytest
+from made_runs import make_config, make_questions, play, walking
+
+from render_agent.capacity import disk_needed, refuse_a_full_disk, size
+from render_agent.errors import SetupError
+from render_agent.questions.choose import choose_questions
+from render_agent.run import start
+
+Usage = namedtuple("Usage", "total used free")
+
+
+def test_a_run_takes_no_more_than_was_said(tmp_path):
+    questions = make_questions(tmp_path, 6)
+    options = {"max_turns": 5, "image_size": (320, 240)}
+    path, _ = play(tmp_path, questions, walking(6, turns=4), **options)
+    taken = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    config = make_config(tmp_path, questions, **options)
+    assert 0.1 * disk_needed(config, choose_questions(config)) < taken
+    assert taken < disk_needed(config, choose_questions(config))
+
+
+def test_a_run_that_does_not_fit_is_refused_before_it_begins(tmp_path, monkeypatch):
+    config = make_config(tmp_path, make_questions(tmp_path, 4))
+    needed = disk_needed(config, choose_questions(config))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(0, 0, needed - 1))
+    with pytest.raises(SetupError, match=r"may need .* free: name a larger disk by --output"):
+        start(config)
+    assert not (tmp_path / "runs").exists()
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(0, 0, needed))
+    refuse_a_full_disk(config, choose_questions(config))
+
+
+@pytest.mark.parametrize(
+    ("count", "words"), [(999, "999 B"), (1500, "2 kB"), (3_640_000_000, "3.6 GB")]
+)
+def test_sizes_in_words(count, words):
+    assert size(count) == words

@@ -1,0 +1,97 @@
+"""A run divided into shards and joined again is the undivided run."""
+
+import json
+
+import pytest
+from made_runs import Silent, make_config, make_questions, outcome, play, transcripts, walking
+
+from render_agent.config import RunConfig
+from render_agent.errors import QuestionsError, UsageError
+from render_agent.merging import merge
+from render_agent.questions.choose import choose_questions, part_of
+from render_agent.run import go_on
+from render_agent.run_log.folder import RunFolder
+
+
+@pytest.fixture
+def questions(tmp_path):
+    """Eight questions about five scenes, which are one scan under five names."""
+    path = make_questions(tmp_path, 8)
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    for row in rows:
+        row["scene_name"] = f"room{row['id'] % 5}"
+        (tmp_path / f"{row['scene_name']}.ply").write_bytes((tmp_path / "room.ply").read_bytes())
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_shards_hold_every_question_once_and_scenes_together(tmp_path, questions):
+    whole = choose_questions(make_config(tmp_path, questions))
+    for count in (1, 2, 3, 5):
+        parts = [part_of(whole, f"{part}/{count}") for part in range(1, count + 1)]
+        assert sorted(q.id for part in parts for q in part) == [q.id for q in whole]
+        scenes = [{q.scene for q in part} for part in parts]
+        assert sum(map(len, scenes)) == len(set.union(*scenes)) == 5
+
+
+@pytest.mark.parametrize("shard", ["0/2", "3/2", "2", "a/b", "1/0", "-1/2", ""])
+def test_what_is_no_shard_is_said(shard):
+    with pytest.raises(UsageError, match="must be I/N"):
+        part_of([], shard)
+
+
+def test_an_empty_shard_is_said(tmp_path, questions):
+    with pytest.raises(QuestionsError, match="there are 5 scenes"):
+        choose_questions(make_config(tmp_path, questions, shard="6/6"))
+
+
+def shards(folder, questions, count=3):
+    paths = [
+        play(folder, questions, walking(8), shard=f"{part}/{count}")[0]
+        for part in range(1, count + 1)
+    ]
+    return [RunFolder(path) for path in paths]
+
+
+def test_merged_shards_equal_the_undivided_run(tmp_path, questions):
+    whole, _ = play(tmp_path, questions, walking(8))
+    parts = shards(tmp_path, questions)
+    assert all(part.results()["status"] == "partial" for part in parts)
+    path, found = merge(tmp_path / "merged", parts[::-1])
+    assert transcripts(path) == transcripts(whole)
+    assert outcome(path) == outcome(whole)
+    assert found["status"] == "complete"
+    for turns in transcripts(path).values():
+        for view in (view for turn in turns for view in turn["views"]):
+            assert (path / view["file"]).read_bytes() == (whole / view["file"]).read_bytes()
+    assert RunFolder(path).config == RunConfig.from_json(RunFolder(whole).record["config"])
+
+
+def test_an_unfinished_shard_is_finished_after_the_merge(tmp_path, questions):
+    whole, _ = play(tmp_path, questions, walking(8))
+    parts = shards(tmp_path, questions)
+    turns = parts[1].path / "turns.jsonl"
+    turns.write_bytes(b"".join(turns.read_bytes().splitlines(keepends=True)[:3]))
+    path, found = merge(tmp_path / "merged", parts)
+    assert found["official"] is None
+    assert RunFolder(path).results() is None
+    run = go_on(RunFolder(path), {})
+    run.go(Silent(), lambda config, asked: walking(8))
+    run.close()
+    assert transcripts(path) == transcripts(whole)
+    assert outcome(path) == outcome(whole)
+
+
+def test_what_is_not_all_of_one_run_is_refused(tmp_path, questions):
+    whole = RunFolder(play(tmp_path, questions, walking(8))[0])
+    parts = shards(tmp_path, questions)
+    other = RunFolder(play(tmp_path, questions, walking(8), shard="1/3", max_turns=5)[0])
+    for wrong, said in (
+        ([whole], "is no shard"),
+        (parts[:2], "of 3 shards these are absent: 3"),
+        ([*parts, parts[0]], "must be there once"),
+        ([other, *parts[1:]], "different options"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            merge(tmp_path / "merged", wrong)
+    assert not (tmp_path / "merged").exists()
