@@ -23,6 +23,9 @@ LEAST_SIZE = 1e-3
 LARGEST_ROOM = 10_000
 """Square metres: a room is not larger."""
 
+WRONG = (KeyError, TypeError, ValueError, SyntaxError, OverflowError, MemoryError, RecursionError)
+"""What an entry raises that is not in the official format, its texts read as literals included."""
+
 FloatArray = NDArray[np.float64]
 
 
@@ -88,7 +91,7 @@ def read_annotations(path: Path) -> dict[str, SceneAnnotation]:
         for scene, entry in _scenes(file).items():
             try:
                 found[scene] = _annotation(scene, entry, _dataset(file))
-            except (KeyError, TypeError, ValueError, SyntaxError) as error:
+            except WRONG as error:
                 raise QuestionsError(
                     f"{file}, scene {scene}: {_reason(error)}; download the file again"
                 ) from error
@@ -98,7 +101,7 @@ def read_annotations(path: Path) -> dict[str, SceneAnnotation]:
 def _scenes(file: Path) -> dict[str, Any]:
     try:
         scenes = json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise QuestionsError(f"cannot read the annotations in {file}: {error}") from error
     if not isinstance(scenes, dict) or not scenes:
         raise QuestionsError(f"{file} holds no annotations: it must hold an object, a scene a key")

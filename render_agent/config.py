@@ -308,7 +308,7 @@ def _typed(name: str, value: Any, file: str) -> str | list[str]:
 
 
 def absolute_paths(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the paths among some options, made absolute.
+    """Return the paths among some options, made absolute; links are kept, as names say what files are.
 
     A benchmark, a model or questions are a path where a file or folder of that name exists.
     """
@@ -316,9 +316,9 @@ def absolute_paths(options: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in options.items():
         if name in PATHS and isinstance(value, tuple):
-            found[name] = tuple(str(Path(part).resolve()) for part in value)
+            found[name] = tuple(str(Path(part).absolute()) for part in value)
         elif value is not None and (name in PATHS or (name in maybe and Path(value).exists())):
-            found[name] = str(Path(value).resolve())
+            found[name] = str(Path(value).absolute())
     return found
 
 

@@ -100,6 +100,11 @@ def test_boxes_may_be_written_as_the_text_of_a_dictionary(tmp_path):
         ({"object_bbox": {"table": [{**BOX, "normalizedAxes": [1] * 9}]}}, "the axes of a table are not at right angles"),
         ({"room_size": -1}, "no area"),
         ({"room_size": None}, "float"),
+        ({"object_bbox": "[" * 100_000}, "scene s1: "),
+        ({"object_counts": {"table": float("inf")}}, "infinity"),
+        ({"object_bbox": {"table": BOX}}, "scene s1: "),
+        ({"object_bbox": {"table": None}}, "not iterable"),
+        ({"room_size": 1e9}, "no area"),
         ({"object_counts": None}, "None is no table of categories"),
     ],
 )  # fmt: skip

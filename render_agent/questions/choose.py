@@ -78,7 +78,7 @@ def question_files(config: RunConfig) -> list[Path]:
 
 def single_question(config: RunConfig) -> Question:
     """Return the question that was typed, about the scan that was named."""
-    scan = Path(config.ply or "").resolve()
+    scan = Path(config.ply or "").absolute()
     if not scan.exists():
         raise SetupError(
             f"there is no scan at {config.ply}: give the path of a PLY, GLB or OBJ file"

@@ -62,7 +62,7 @@ def _text(path: Path) -> str:
 def _whole(text: str, path: Path) -> list[Any]:
     try:
         rows = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise QuestionsError(f"{path} is no JSON: {error}") from error
     if not isinstance(rows, list):
         raise QuestionsError(f"{path} must hold a list of rows")
@@ -76,7 +76,7 @@ def _lines(text: str, path: Path) -> list[Any]:
             continue
         try:
             rows.append(json.loads(line))
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise QuestionsError(f"{path}, line {number} is no JSON: {error}") from error
     return rows
 
@@ -139,7 +139,8 @@ def _options(text: str, path: Path, number: int) -> Any:
         return None
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
+    # What literal_eval says that it raises on texts that are no literals.
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
         raise QuestionsError(
             f"{path}, row {number}: the options must be a list such as ['A. left', ...], not"
             f" {text!r:.80}"

@@ -39,7 +39,7 @@ def load_beside(path: Path, benchmark: str) -> list[Question]:
     Errors: QuestionsError where a row is wrong, or no scan at all is there.
     """
     found = [
-        replace(question, scan=scan.resolve() if scan.is_file() else None)
+        replace(question, scan=scan.absolute() if scan.is_file() else None)
         for question in load_rows(path, benchmark)
         for scan in [path.parent / f"{question.scene}.ply"]
     ]

@@ -9,8 +9,6 @@ from pathlib import Path
 from render_agent.errors import QuestionsError, SetupError
 from render_agent.state import Question
 
-SUBSETS = ("full", "debiased", "tiny")
-
 REMOVED_IDS = "debiased_removed_ids.txt"
 TINY_IDS = "tiny_ids.txt"
 """Files of ids, one a line, that are looked for beside the questions."""

@@ -160,6 +160,19 @@ def test_the_question_that_was_typed(tmp_path):
     assert single_question(RunConfig(ply=str(scan), question="?")).wanted == "text"
 
 
+def test_links_keep_their_names_which_say_what_a_file_is(tmp_path):
+    """The hub's cache keeps files under their hash, and links to them under their names."""
+    path = make_questions(tmp_path)
+    stored = path.rename(tmp_path / "0a1b2c")
+    path.symlink_to(stored)
+    config = RunConfig(batch=True, questions=str(path), annotations=str(tmp_path)).absolute()
+    assert config.questions == str(path)
+    link = tmp_path / "s_vh_clean_2.ply"
+    link.symlink_to(tmp_path / "room.ply")
+    single = RunConfig(ply=str(link), question="?").absolute()
+    assert single_question(single).scan == link
+
+
 def test_a_scan_that_is_not_there(tmp_path):
     with pytest.raises(SetupError, match=r"there is no scan at .*none\.ply"):
         choose_questions(RunConfig(ply=str(tmp_path / "none.ply"), question="?"))
