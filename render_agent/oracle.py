@@ -74,7 +74,7 @@ def true_answer(question: Question, facts: Facts) -> str | None:
         return f"{facts.room_size:.1f}"
     names = _named(question)
     if kind == "object_counting":
-        return None if names[0] not in facts.counts else str(facts.counts[names[0]])
+        return str(facts.counts.get(names[0], 0)) if names[0] else None
     boxes = [facts.boxes.get(name, ()) for name in names]
     if not boxes or not all(boxes):
         return None

@@ -1,26 +1,18 @@
-"""Figures as a person reads them on a terminal."""
+"""Figures as a person reads them on a terminal, 80 characters wide."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+from rich import box
 from rich.table import Table
 
 from render_agent.score.means import DIRECTION, MACRO
 from render_agent.score.official import DIRECTION_TYPES, ORDER
 from render_agent.score.summary import OFFICIAL
 
-COUNTED = (
-    "answered",
-    "exhausted",
-    "failed",
-    "missing",
-    "active",
-    "repaired",
-    "predictions",
-    "empty",
-)
+COUNTED = "answered exhausted failed missing active repaired predictions empty".split()
 """The counts that a caption shows, in this order."""
 
 ALWAYS = ("answered", "failed")
@@ -30,50 +22,54 @@ SHOWN = 20
 """So many changed questions are listed."""
 
 
+class Line(NamedTuple):
+    """One line of a table of scores; bounds: of the interval."""
+
+    label: str
+    number: int | None
+    score: float | None
+    bounds: list[float] | None = None
+
+
 def score_table(found: Mapping[str, Any]) -> Table:
     """Return the scores by type, with every named mean below and what they are in the caption."""
-    parser = found.get("parser", OFFICIAL)
+    parser = found["parser"]
     by = "VSI-Bench's definitions" if parser == OFFICIAL else f"answers read as {parser} does"
     table = _table(f"Score by {by}{'' if found['status'] == 'complete' else ' (PARTIAL)'}")
-    for name in ("question type", "n", "score", "95 % interval", "random", "frequent"):
-        table.add_column(name, justify="left" if name == "question type" else "right")
-    within = found["intervals"]
-    chance = found.get("chance", {})
-    for name, (score, number) in _by_type(found).items():
+    table.add_column("question type", no_wrap=True)
+    for name in ("n", "score", "95 % interval", "random", "frequency"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name, line in _by_type(found).items():
         if name == ORDER:
             table.add_section()
-        label = f"  {name}" if name in DIRECTION_TYPES else name
-        levels = (chance.get(baseline, {}).get(name) for baseline in ("random", "frequency"))
-        bounds = interval(within.get(name))
-        table.add_row(label, str(number), figure(score), bounds, *map(figure, levels))
+        levels = (found["chance"][baseline].get(name) for baseline in ("random", "frequency"))
+        _add(table, line, *(figure(level) for level in levels))
     table.add_section()
-    for label, score, bounds in _overall(found):
-        table.add_row(label, "", figure(score), interval(bounds))
+    for line in _overall(found):
+        _add(table, line)
     table.caption = _caption(found)
     return table
 
 
 def comparison_table(found: Mapping[str, Any]) -> Table:
     """Return both scores, their difference, its interval and both tests, by mean and type."""
-    table = _table(f"{found['b']} against {found['a']}, {found['n']} questions")
-    for name in ("", "a", "b", "b − a", "95 % interval", "p", "McNemar"):
-        table.add_column(name, justify="right" if name else "left", no_wrap=True)
+    table = _table(f"b: {found['b']}, a: {found['a']}, {found['n']} questions")
+    table.add_column("", no_wrap=True)
+    for name in ("a", "b", "b − a", "95 % interval", "p", "McNemar"):
+        table.add_column(name, justify="right", no_wrap=True)
     tests = found["mcnemar"]
     for name, entry in found["differences"].items():
         test = tests.get("choices" if name == OFFICIAL else name)
-        counts = f"{test['only_a']}:{test['only_b']} p={test['p']:.3f}" if test else ""
         table.add_row(
-            name,
-            figure(entry["a"]),
-            figure(entry["b"]),
-            figure(entry["difference"]),
+            _shown(name),
+            *(figure(entry[column]) for column in ("a", "b", "difference")),
             interval(entry["interval"]),
-            "–" if entry["p"] is None else f"{entry['p']:.3f}",
-            counts,
+            _probability(entry["p"]),
+            f"{test['only_a']}:{test['only_b']} {_probability(test['p'])}" if test else "",
         )
     table.caption = (
-        "interval and p: bootstrap over scenes · McNemar: choices right in one run only (a:b), exact;"
-        " in the row official all choices together"
+        "interval and p: bootstrap over scenes. McNemar: choices that are right in one run only (a:b)"
+        " and the exact p; in the row official those of all choices."
     )
     return table
 
@@ -86,9 +82,9 @@ def changed_table(found: Mapping[str, Any]) -> Table:
         f"{len(changed)} questions changed sides: {gained} won, {len(changed) - gained} lost"
     )
     for name in ("question", "type", "scene", "truth", "a", "b"):
-        table.add_column(name)
+        table.add_column(name, overflow="fold")
     for entry in changed[:SHOWN]:
-        answers = [str(entry[side]["answer"] or "–") for side in ("a", "b")]
+        answers = (entry[side]["answer"] or "–" for side in ("a", "b"))
         table.add_row(
             entry["question_id"], entry["type"], entry["scene"], str(entry["truth"]), *answers
         )
@@ -107,64 +103,103 @@ def interval(bounds: list[float] | None) -> str:
     return "" if bounds is None else f"{bounds[0]:.1f} … {bounds[1]:.1f}"
 
 
+def _probability(p: float | None) -> str:
+    if p is None:
+        return "–"
+    return "<.001" if p < 0.001 else f"{p:.3f}"
+
+
 def _table(title: str) -> Table:
-    return Table(title=title, title_justify="left", caption_justify="left")
+    return Table(
+        title=title,
+        title_justify="left",
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        padding=(0, 1, 0, 0),
+    )
 
 
-def _by_type(found: Mapping[str, Any]) -> dict[str, tuple[float | None, int]]:
-    """Return score and number of every type, the kinds of direction below their task, order last."""
-    counts = found["counts"].get("types", {})
+def _add(table: Table, line: Line, *more: str) -> None:
+    number = "" if line.number is None else str(line.number)
+    table.add_row(line.label, number, figure(line.score), interval(line.bounds), *more)
+
+
+def _shown(name: str) -> str:
+    """Return the name of a type, the kinds of direction indented below their task."""
+    return name.replace(f"{DIRECTION}_", "    ") if name in DIRECTION_TYPES else name
+
+
+def _by_type(found: Mapping[str, Any]) -> dict[str, Line]:
+    """Return the line of every type, the kinds of direction below their task, order last."""
+    numbers = found["counts"].get("types", {})
+    within = found["intervals"]
     types = {
-        name: (entry["score"], entry["n"]) if isinstance(entry, Mapping) else (entry, counts[name])
+        name: Line(_shown(name), entry["n"], entry["score"], within[name])
+        if isinstance(entry, Mapping)
+        else Line(_shown(name), numbers[name], entry, within[name])
         for name, entry in found["types"].items()
     }
-    rows: dict[str, tuple[float | None, int]] = {}
     directions = {name: types[name] for name in DIRECTION_TYPES if name in types}
-    for name, entry in types.items():
-        if name in directions and DIRECTION not in rows:
-            number = sum(n for _, n in directions.values())
-            rows |= {DIRECTION: (found["tasks"][DIRECTION], number), **directions}
+    lines: dict[str, Line] = {}
+    for name, line in types.items():
+        if name in directions and DIRECTION not in lines:
+            asked = sum(line.number or 0 for line in directions.values())
+            score = found["tasks"][DIRECTION]
+            lines |= {DIRECTION: Line(DIRECTION, asked, score, within[DIRECTION]), **directions}
         elif name != ORDER:
-            rows[name] = entry
-    return rows | {name: types[name] for name in (ORDER,) if name in types}
+            lines[name] = line
+    return lines | {name: types[name] for name in (ORDER,) if name in types}
 
 
-def _overall(found: Mapping[str, Any]) -> list[tuple[str, float | None, list[float] | None]]:
-    """Return a label, a figure and its interval for every overall figure."""
-    within = found["intervals"]
-    macro = OFFICIAL if found.get("parser", OFFICIAL) == OFFICIAL else MACRO
-    over = found.get("official_over_scored", {"score": found[OFFICIAL]})
-    rows = [("official (mean of the tasks)", over["score"], within.get(OFFICIAL))]
-    if found[OFFICIAL] is None and over["score"] is not None:
-        rows = [
-            ("official, over the scored questions only", over["score"], within.get(OFFICIAL)),
-            ("official, the others as 0", found["official_missing_as_zero"], None),
-        ]
+def _overall(found: Mapping[str, Any]) -> list[Line]:
+    """Return a line for every overall figure."""
+    macro = OFFICIAL if found["parser"] == OFFICIAL else MACRO
+    within, number = found["intervals"], found["n"]
+    lines = _official(found)
     if macro == MACRO:
-        rows.append((f"mean of the tasks, {found['parser']}", found[MACRO], within.get(MACRO)))
-    if "official_raw" in found:
-        rows.append(("official parser on the raw answers", found["official_raw"], None))
+        label = f"mean of tasks, {found['parser']}"
+        lines.append(Line(label, number, found[MACRO], within.get(MACRO)))
     for name, label in (
-        ("without_order", "mean of the tasks but appearance order"),
-        ("micro", "micro (mean over questions)"),
-        ("mean_of_types", "mean of the types"),
+        ("without_order", "without appearance order"),
+        ("micro", "micro: mean of questions"),
+        ("mean_of_types", "mean of types"),
     ):
-        rows.append((label, found[name], within.get(name)))
-    debiased = found.get("debiased")
-    if debiased and debiased["n"] < found["n"]:
-        label = f"debiased, {debiased['n']} questions"
-        rows.append((label, debiased[macro], debiased["intervals"].get(macro)))
-    for name, one in found["datasets"].items():
-        if len(found["datasets"]) > 1:
-            rows.append((f"{name}, {one['n']} questions", one[macro], one["intervals"].get(macro)))
-    for name, other in found["parsers"].items():
-        if name != found.get("parser"):
-            rows.append((f"mean of the tasks, {name}'s parser", other[MACRO], None))
-    return rows
+        lines.append(Line(label, None, found[name], within.get(name)))
+    parts = {"debiased": found["debiased"]} if found["debiased"] else {}
+    if len(found["datasets"]) > 1:
+        parts |= found["datasets"]
+    lines += [
+        Line(f"{name} alone", part["n"], part[macro], part["intervals"].get(macro))
+        for name, part in parts.items()
+        if part["n"] < number
+    ]
+    lines += [
+        Line(f"read as {name} does", None, other[MACRO])
+        for name, other in found["parsers"].items()
+        if name != found["parser"]
+    ]
+    return lines
+
+
+def _official(found: Mapping[str, Any]) -> list[Line]:
+    """Return the official figures; those of a run that lacks answers say what they are over."""
+    over = found.get("official_over_scored", {"score": found[OFFICIAL], "n": found["n"]})
+    lacking = found[OFFICIAL] is None and over["score"] is not None
+    label = "official, of those scored" if lacking else "official: mean of tasks"
+    lines = [Line(label, over["n"], over["score"], found["intervals"].get(OFFICIAL))]
+    if lacking:
+        lines.append(Line("official, the others as 0", None, found["official_missing_as_zero"]))
+    if "official_raw" in found:
+        lines.append(Line("official, answers as given", None, found["official_raw"]))
+    return lines
 
 
 def _caption(found: Mapping[str, Any]) -> str:
     counts = found["counts"]
-    told = [f"{name} {counts[name]}" for name in COUNTED if counts.get(name)]
-    told += [f"{name} 0" for name in ALWAYS if counts.get(name) == 0]
-    return "\n".join([" · ".join(told), *found.get("notes", [])])
+    told = [
+        f"{name} {counts[name]}"
+        for name in COUNTED
+        if counts.get(name) or (name in ALWAYS and name in counts)
+    ]
+    return "\n".join([" · ".join(told), *(f"- {note}" for note in found["notes"])])

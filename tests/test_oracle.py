@@ -36,7 +36,7 @@ def test_the_official_annotations_answer_what_they_were_made_for():
         scores[q.id] for q in questions if q.type == "object_abs_distance" and q.id in scores
     ]
     assert len(distances) == 830
-    assert sum(distances) / len(distances) > 0.97
+    assert sum(distances) / len(distances) > 0.96
     untold = {q.type for q in questions if answers[q.id] is None}
     assert {"route_planning", "obj_appearance_order"} < untold
 

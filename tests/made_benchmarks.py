@@ -1,0 +1,40 @@
+"""VSI-Bench through the real command, where nothing is drawn."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from render_agent.cli import main
+
+
+def type_here(monkeypatch, capsys, *arguments):
+    """Call the program in this process; return its exit code, standard output and standard error."""
+    monkeypatch.setattr(sys, "argv", ["render-agent", *map(str, arguments)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return ended.value.code, *capsys.readouterr()
+
+
+def some_rows(folder: Path, scenes: int = 12, each: int = 4) -> Path:
+    """Write questions of two types, `each` about every scene, half of them pruned; return the file."""
+    rows = []
+    for scene in range(scenes):
+        for number in range(each):
+            choice = number % 2
+            rows.append(
+                {
+                    "id": len(rows),
+                    "dataset": ["scannet", "arkitscenes"][scene % 2],
+                    "scene_name": f"s{scene}",
+                    "question_type": "route_planning" if choice else "object_counting",
+                    "question": "Which way?" if choice else "How many box(s) are in this room?",
+                    "options": ["A. left", "B. right"] if choice else None,
+                    "ground_truth": "AB"[scene % 2] if choice else str(2 + scene % 3),
+                    "pruned": number < 2,
+                }
+            )
+    path = folder / "test.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path

@@ -1,0 +1,112 @@
+import math
+import random
+
+import numpy as np
+import pytest
+
+from render_agent.comparison import Side, compare, incomparable, mcnemar
+
+
+def side(name, scores, kind="route_planning", subset="full", **more):
+    """A run with these scores; four questions a scene."""
+    rows = [
+        {
+            "question_id": str(number), "type": kind, "dataset": "d", "scene": str(number // 4),
+            "truth": "A", "answer": "A" if score else "B", "score": score, **more,
+        }
+        for number, score in enumerate(scores)
+    ]  # fmt: skip
+    return Side(name, {"questions": rows}, {"--subset": subset})
+
+
+@pytest.mark.parametrize(
+    ("only_a", "only_b", "p"),
+    [(0, 0, 1), (1, 0, 1), (0, 5, 0.0625), (5, 5, 1), (2, 10, 2 * 79 / 4096), (0, 10, 2 / 1024), (3, 9, 2 * 299 / 4096)],
+)  # fmt: skip
+def test_mcnemars_exact_test(only_a, only_b, p):
+    assert mcnemar(only_a, only_b) == mcnemar(only_b, only_a) == p
+
+
+def test_mcnemars_test_of_thousands():
+    assert 0 < mcnemar(900, 1200) < 1e-9
+    normal = math.erfc((50 - 1) / math.sqrt(2450) / math.sqrt(2))  # with continuity correction
+    assert mcnemar(1200, 1250) == pytest.approx(normal, rel=0.01)
+
+
+def test_a_run_does_not_differ_from_itself():
+    one = side("a", [0.0, 1.0] * 20)
+    assert incomparable(one, one) == []
+    found = compare(one, one)
+    assert found["changed"] == []
+    assert found["differences"]["official"] == {
+        "a": 50, "b": 50, "difference": 0, "interval": [0, 0], "p": 1,
+    }  # fmt: skip
+    assert found["mcnemar"]["choices"] == {"n": 40, "only_a": 0, "only_b": 0, "p": 1}
+
+
+def test_the_other_way_round_is_the_opposite():
+    chance = random.Random(4)
+    a, b = (side(name, [float(chance.random() < share) for _ in range(200)]) for name, share in (("a", 0.4), ("b", 0.7)))  # fmt: skip
+    ours, theirs = compare(a, b), compare(b, a)
+    for name, entry in ours["differences"].items():
+        other = theirs["differences"][name]
+        assert entry["difference"] == pytest.approx(-other["difference"])
+        assert entry["interval"] == pytest.approx([-end for end in reversed(other["interval"])])
+        assert entry["p"] == other["p"]
+    assert ours["differences"]["official"]["p"] < 0.01
+    test, opposite = ours["mcnemar"]["choices"], theirs["mcnemar"]["choices"]
+    assert (test["only_a"], test["only_b"], test["p"]) == (opposite["only_b"], opposite["only_a"], opposite["p"])  # fmt: skip
+    assert len(ours["changed"]) == test["only_a"] + test["only_b"]
+
+
+def test_pairing_sees_what_two_intervals_do_not():
+    """Scenes differ far more than the runs: alone each interval is wide, the difference is certain."""
+    random = np.random.default_rng(1)
+    base = np.repeat(random.random(50), 4)
+    a = side("a", (base * 0.8).tolist(), "object_counting")
+    b = side("b", (base * 0.8 + 0.05).tolist(), "object_counting")
+    entry = compare(a, b)["differences"]["official"]
+    assert entry["difference"] == pytest.approx(5)
+    assert entry["interval"] == pytest.approx([5, 5])
+    assert entry["p"] == pytest.approx(2 / 2001)
+    assert "choices" not in compare(a, b)["mcnemar"]
+
+
+def test_numbers_change_sides_at_half_a_score():
+    a = side("a", [0.1, 0.4, 0.5, 1.0], "object_counting")
+    b = side("b", [0.4, 0.6, 0.9, 0.3], "object_counting")
+    changed = compare(a, b)["changed"]
+    assert [entry["question_id"] for entry in changed] == ["1", "3"]
+    assert changed[0]["a"] == {"answer": "A", "score": 0.4}
+
+
+def test_why_runs_are_not_comparable():
+    a = side("a", [1.0] * 8)
+    assert incomparable(a, side("b", [0.0] * 8, subset="tiny")) == [
+        "--subset is 'full' in one and 'tiny' in the other"
+    ]
+    assert incomparable(a, side("b", [1.0] * 6)) == ["2 questions are in one of them only"]
+    assert incomparable(a, side("b", [1.0] * 8, truth="B")) == [
+        "8 questions have the same id but are not the same"
+    ]
+    partial = side("b", [1.0, None] * 4)
+    sentence = "b is partial: 4 questions that the other has scored are not scored"
+    assert incomparable(a, partial) == incomparable(partial, a) == [sentence]
+    assert incomparable(partial, partial) == []
+    assert compare(a, partial)["n"] == 4
+    assert compare(a, side("b", [1.0] * 8, truth="B"))["n"] == 0
+    assert compare(a, side("b", [], subset="tiny"))["differences"] == {}
+
+
+def test_intervals_of_differences_cover_nothing_where_there_is_none():
+    """Two equally good runs: the interval holds 0 and p is above 5 % nineteen times in twenty."""
+    chance = np.random.default_rng(11)
+    trials, covered, quiet = 150, 0, 0
+    for _ in range(trials):
+        easy = np.repeat(chance.random(60), 4)
+        a, b = (side(name, (chance.random(240) < easy).astype(float).tolist()) for name in "ab")
+        entry = compare(a, b)["differences"]["official"]
+        covered += entry["interval"][0] <= 0 <= entry["interval"][1]
+        quiet += entry["p"] > 0.05
+    assert covered / trials >= 0.89
+    assert quiet / trials >= 0.89
