@@ -245,9 +245,7 @@ class RunConfig:
     @property
     def fingerprint(self) -> str:
         """The SHA-256 of every option that changes results."""
-        fixed = {name: value for name, value in asdict(self).items() if name not in CHANGEABLE}
-        text = json.dumps(fixed, sort_keys=True, default=list)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return fingerprint_of(asdict(self))
 
     def to_json(self) -> dict[str, Any]:
         """Return the options as `config.json` holds them."""
@@ -261,6 +259,16 @@ class RunConfig:
             raise UsageError(f"there is no option {unknown[0]!r}")
         lists = {name: tuple(value) for name, value in data.items() if isinstance(value, list)}
         return cls(**{**data, **lists})
+
+
+def fingerprint_of(options: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of those of some options that change results.
+
+    Of saved options it stays what it was when later versions of the program have more of them.
+    """
+    fixed = {name: value for name, value in options.items() if name not in CHANGEABLE}
+    text = json.dumps(fixed, sort_keys=True, default=list)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def options_of_file(file: str) -> dict[str, str | list[str]]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from render_agent.config import CHANGEABLE, OPTIONS, RunConfig, options_of_file
+from render_agent.config import CHANGEABLE, OPTIONS, RunConfig, fingerprint_of, options_of_file
 from render_agent.errors import UsageError
 
 CONTRACT = {
@@ -60,6 +60,14 @@ def test_the_options_survive_json(config):
     assert again == config
     assert again.fingerprint == config.fingerprint
     assert config.to_json().keys() == OPTIONS.keys()
+
+
+def test_options_that_were_saved_before_there_were_others_keep_their_fingerprint():
+    config = RunConfig(batch=True, seed=3)
+    saved = {name: value for name, value in config.to_json().items() if name != "views"}
+    assert fingerprint_of(saved) != config.fingerprint
+    assert fingerprint_of(json.loads(json.dumps(saved))) == fingerprint_of(saved)
+    assert RunConfig.from_json(saved) == config
 
 
 def test_an_unknown_option_in_json_is_refused():

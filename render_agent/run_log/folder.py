@@ -11,7 +11,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from render_agent.config import RunConfig
+from render_agent.config import RunConfig, fingerprint_of
 from render_agent.errors import RunLogError
 from render_agent.run_log.files import (
     json_bytes,
@@ -62,7 +62,7 @@ class RunFolder:
     def config(self) -> RunConfig:
         """The options of the run. RunLogError where `config.json` was edited."""
         config = RunConfig.from_json(self.record["config"])
-        if config.fingerprint != self.record["fingerprint"]:
+        if fingerprint_of(self.record["config"]) != self.record["fingerprint"]:
             raise RunLogError(
                 f"{self.path / 'config.json'} was edited after the run began: its options do not fit"
                 " their fingerprint; undo the change, or start a new run with the options you want"
