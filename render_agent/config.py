@@ -120,7 +120,7 @@ class RunConfig:
     )
     repeat: int = setting(
         1,
-        "display",
+        "questions",
         "Run it K times, with seeds from --seed on, and give the spread between the runs.",
         minimum=1,
         metavar="K",
