@@ -99,7 +99,7 @@ class Camera:
         local = self.seen(points)
         depth = local[:, 2]
         focal = self.focal(height)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):  # a point all but beside the camera
             pixels = local[:, :2] * (focal / np.where(depth > 0, depth, np.nan))[:, None]
         return pixels + np.array([width / 2, height / 2]), depth
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -104,7 +105,7 @@ class Engine(Protocol):
 
 
 @dataclass
-class BatchingEngine:
+class BatchingEngine(ABC):
     """The free-running form for engines that answer a whole batch at a time.
 
     A subclass gives `answer`, which answers at most `batch_size` requests in one call of the model.
@@ -115,9 +116,9 @@ class BatchingEngine:
     calls: int = field(default=0, init=False)
     _waiting: list[Request] = field(default_factory=list, init=False, repr=False)
 
+    @abstractmethod
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
         """Return a reply for every request of one batch, in their order."""
-        raise NotImplementedError
 
     def generate(self, requests: Sequence[Request]) -> list[Reply]:
         """Return a reply for every request, in their order, batch after batch."""
@@ -135,10 +136,10 @@ class BatchingEngine:
         if batch:
             yield from zip(batch, self._call(batch), strict=True)
 
-    def retire(self, question_id: str) -> None:
+    def retire(self, question_id: str) -> None:  # noqa: B027 - most engines keep nothing
         """Nothing is kept."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - most engines hold nothing
         """Nothing is held."""
 
     def _call(self, batch: Sequence[Request]) -> list[Reply]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -11,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.camera import Camera, FloatArray, MapCamera
-from render_agent.errors import RenderError
 from render_agent.render.faces import sound_faces
+from render_agent.render.gl_thread import ThreadedRenderer
 from render_agent.render.projection import (
     Projection,
     corners_of,
@@ -71,44 +70,15 @@ class _Uploaded:
     order: NDArray[np.int32] | None
 
 
-class ModernGL:
-    """Draws meshes, and clouds as squares, with OpenGL 3.3 (see Renderer).
-
-    OpenGL belongs to the thread that made its context, so the renderer has a thread of its own
-    that makes every call; `draw` may be called from any. Make one a process. device: what draws, in
-    OpenGL's own words.
-    """
+class ModernGL(ThreadedRenderer):
+    """Draws meshes, and clouds as squares, with OpenGL 3.3 (see Renderer)."""
 
     name = "moderngl"
 
     def __init__(self) -> None:
-        self._owner = ThreadPoolExecutor(1, thread_name_prefix="moderngl")
         self._uploaded: WeakKeyDictionary[Scene, _Uploaded] = WeakKeyDictionary()
         self._target: tuple[tuple[int, int], Any, tuple[Any, ...]] | None = None
-        try:
-            self._owner.submit(self._start).result()
-        except BaseException:
-            self._owner.shutdown()
-            raise
-
-    def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
-        """Return the picture of `scene` that `camera` sees, `width` × `height` pixels.
-
-        Raises RenderError where the picture has no pixels or OpenGL refuses.
-        """
-        if width < 1 or height < 1:
-            raise RenderError(f"A picture of {width}x{height} pixels cannot be drawn.")
-        try:
-            return self._owner.submit(self._draw, scene, camera, width, height).result()
-        except self._error as error:
-            raise RenderError(
-                f"OpenGL could not draw {scene.id} ({error}); use the renderer rasteriser."
-            ) from error
-
-    def close(self) -> None:
-        """Give back the graphics card's memory and end the thread."""
-        self._owner.submit(self._release).result()
-        self._owner.shutdown()
+        super().__init__()
 
     def _start(self) -> None:
         import moderngl

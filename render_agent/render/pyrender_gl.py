@@ -8,15 +8,14 @@ gaps, far ones are coarse; the rasteriser draws clouds better.
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from render_agent.camera import Camera, FloatArray, MapCamera
-from render_agent.errors import RenderError
 from render_agent.render.faces import sound_faces
+from render_agent.render.gl_thread import ThreadedRenderer
 from render_agent.render.projection import corners_of, focal_scale, furthest, projection
 from render_agent.render.seam import BACKGROUND, NEAR, Frame
 from render_agent.scene.model import Scene
@@ -31,44 +30,17 @@ CLOSE = 0.1
 """The share of a cloud's visible points that may be nearer than the depth which sets their size."""
 
 
-class Pyrender:
+class Pyrender(ThreadedRenderer):
     """Draws meshes, and clouds as squares of one size a picture, with pyrender (see Renderer).
 
-    OpenGL belongs to the thread that made its context, so the renderer has a thread of its own
-    that makes every call; `draw` may be called from any. Make one a process. Frames have no
-    primitives. device: what draws, in OpenGL's own words.
+    Frames have no primitives.
     """
 
     name = "pyrender"
 
     def __init__(self) -> None:
-        self._owner = ThreadPoolExecutor(1, thread_name_prefix="pyrender")
         self._uploaded: WeakKeyDictionary[Scene, Any] = WeakKeyDictionary()
-        try:
-            self._owner.submit(self._start).result()
-        except BaseException:
-            self._owner.shutdown()
-            raise
-
-    def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
-        """Return the picture of `scene` that `camera` sees, `width` × `height` pixels.
-
-        Raises RenderError where the picture has no pixels or OpenGL refuses.
-        """
-        if width < 1 or height < 1:
-            raise RenderError(f"A picture of {width}x{height} pixels cannot be drawn.")
-        try:
-            return self._owner.submit(self._draw, scene, camera, width, height).result()
-        except self._error as error:
-            raise RenderError(
-                f"OpenGL could not draw {scene.id} ({error}); use the renderer rasteriser."
-            ) from error
-
-    def close(self) -> None:
-        """Give back the graphics card's memory and end the thread."""
-        self._uploaded.clear()
-        self._owner.submit(self._renderer.delete).result()
-        self._owner.shutdown()
+        super().__init__()
 
     def _start(self) -> None:
         # pyrender chooses its platform by this variable, when it is imported
@@ -82,6 +54,10 @@ class Pyrender:
         self._flags = pyrender.RenderFlags.FLAT | pyrender.RenderFlags.SKIP_CULL_FACES
         self._renderer = pyrender.OffscreenRenderer(64, 64)
         self.device = glGetString(GL_RENDERER).decode()
+
+    def _release(self) -> None:
+        self._uploaded.clear()
+        self._renderer.delete()
 
     def _draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
         empty = not len(scene.points) or (scene.faces is not None and not len(scene.faces))

@@ -31,13 +31,13 @@ def closest(one, other):
 
 def test_distance_is_that_of_the_closest_points():
     for one, other in random_boxes(0, 150):
-        assert distance(one, other) == pytest.approx(closest(one, other), abs=1e-4)
+        assert distance(one, other) == pytest.approx(closest(one, other), abs=1e-9)
         assert distance(one, other) == pytest.approx(distance(other, one), abs=1e-9)
 
 
 def test_boxes_overlap_where_their_distance_is_nothing():
     for one, other in random_boxes(1, 150):
-        assert overlap(one, other) == (closest(one, other) < 1e-4)
+        assert overlap(one, other) == (closest(one, other) < 1e-9)
 
 
 def test_a_turned_box_holds_its_corners():
