@@ -1,0 +1,60 @@
+"""Shards, merges and repeats as their users type them."""
+
+import json
+
+from made_runs import make_questions
+from test_end_to_end import QUICK, type_in
+
+from render_agent.run_log.folder import RunFolder, list_runs
+
+
+def test_shards_are_run_and_merged(tmp_path):
+    questions = make_questions(tmp_path, 4)
+    rows = [json.loads(line) for line in questions.read_text().splitlines()]
+    (tmp_path / "hall.ply").write_bytes((tmp_path / "room.ply").read_bytes())
+    rows[3]["scene_name"] = "hall"
+    questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    asked = ("--batch", "--benchmark", questions, "--model", "random", *QUICK)
+    for part in ("1/2", "2/2"):
+        code, _, err = type_in(*asked, "--shard", part, folder=tmp_path)
+        assert code == 0
+        assert "PARTIAL" in err
+    names = [path.name for path in list_runs(tmp_path / "experiment_logs")]
+    code, _, err = type_in("merge", *names, folder=tmp_path)
+    assert code == 0
+    assert "PARTIAL" not in err
+    merged = RunFolder(list_runs(tmp_path / "experiment_logs")[-1])
+    assert merged.record["merged"] == names
+    assert merged.results()["counts"]["answered"] == 4
+    code, _, err = type_in("--continue", merged.name, folder=tmp_path)
+    assert code == 0
+    assert "is complete" in err
+    code, _, err = type_in("merge", names[0], folder=tmp_path)
+    assert code == 2
+    assert "these are absent: 2" in err
+
+
+def test_repeats_have_seeds_of_their_own_and_a_spread(tmp_path):
+    questions = make_questions(tmp_path, 4)
+    asked = ("--batch", "--benchmark", questions, "--model", "random", "--seed", 5, *QUICK)
+    code, _, err = type_in(*asked, "--repeat", 3, folder=tmp_path)
+    assert code == 0
+    assert "deviation between runs" in err
+    runs = [RunFolder(path) for path in list_runs(tmp_path / "experiment_logs")]
+    assert [run.config.seed for run in runs] == [5, 6, 7]
+    assert len({run.config.fingerprint for run in runs}) == 3
+    alone, _, _ = type_in(*asked, "--output", "alone", folder=tmp_path)
+    assert alone == 0
+    (single,) = list_runs(tmp_path / "alone")
+    assert RunFolder(single).results()["questions"] == runs[0].results()["questions"]
+
+
+def test_a_dry_run_states_disk_and_time(tmp_path):
+    questions = make_questions(tmp_path, 4)
+    asked = ("--batch", "--benchmark", questions, *QUICK, "--dry-run")
+    code, out, _ = type_in(*asked, folder=tmp_path)
+    assert code == 0
+    assert "of disk and" in out
+    code, out, _ = type_in(*asked, "--json", folder=tmp_path)
+    assert json.loads(out)["disk_bytes"] > 10_000
+    assert json.loads(out)["drawing_seconds"] > 0
