@@ -9,19 +9,12 @@ import json
 import os
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from made_hub import COMMIT, REFUSALS, Hub, refusal, serving
 from small_models import small_model
 
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
-REFUSALS = {
-    "team/gated": (403, "GatedRepo"),
-    "team/unknown": (401, "RepoNotFound"),
-    "team/broken": (500, ""),
-}
 FIND = """\
 import json, sys
 from render_agent.engines.loading import describe_model
@@ -43,30 +36,14 @@ print(json.dumps([engine.describe()["revision"], reply.text, reply.error]))
 """
 
 
-class Hub(BaseHTTPRequestHandler):
+class Models(Hub):
     """Two models, one of them without weights, and refusals for other names."""
-
-    def do_HEAD(self):
-        self.answer(with_body=False)
-
-    def do_GET(self):
-        self.answer(with_body=True)
-
-    def answer(self, *, with_body):
-        status, headers, body = self.found(self.path.partition("?")[0].strip("/").split("/"))
-        self.send_response(status)
-        for name, value in {"Content-Length": str(len(body)), **headers}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if with_body:
-            self.wfile.write(body)
 
     def found(self, parts):
         is_api = parts[:2] == ["api", "models"]
         name = "/".join(parts[2:4] if is_api else parts[:2])
         if name in REFUSALS:
-            status, code = REFUSALS[name]
-            return status, {"X-Error-Code": code, "X-Error-Message": code}, b""
+            return refusal(name)
         rest = parts[4:] if is_api else parts[2:]
         if not is_api and len(rest) < 3:
             return 404, {"X-Error-Code": "EntryNotFound"}, b""
@@ -91,20 +68,12 @@ class Hub(BaseHTTPRequestHandler):
         tag = hashlib.sha256(body).hexdigest()
         return 200, {"ETag": f'"{tag}"', "X-Repo-Commit": COMMIT}, body
 
-    def log_message(self, *_):
-        """Nothing on standard error."""
-
 
 @pytest.fixture(scope="module")
 def hub():
     small_model()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(Models) as address:
+        yield address
 
 
 def run(program, home, hub, *arguments, offline=False):

@@ -9,18 +9,11 @@ import json
 import os
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from made_hub import COMMIT, REFUSALS, Hub, refusal, serving
 
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
-REFUSALS = {
-    "team/gated": (403, "GatedRepo"),
-    "team/unknown": (401, "RepoNotFound"),
-    "team/broken": (500, ""),
-}
 ROW = {"id": 1, "dataset": "scannet", "scene_name": "s", "question_type": "object_counting", "question": "?",
        "options": None, "ground_truth": "2"}  # fmt: skip
 LOAD = """\
@@ -34,23 +27,8 @@ except SetupError as error:
 """
 
 
-class Hub(BaseHTTPRequestHandler):
+class DataSets(Hub):
     """Two data sets, one of them without questions, and refusals for other names."""
-
-    def do_HEAD(self):
-        self.answer(with_body=False)
-
-    def do_GET(self):
-        self.answer(with_body=True)
-
-    def answer(self, *, with_body):
-        status, headers, body = self.found(self.path.partition("?")[0].strip("/").split("/"))
-        self.send_response(status)
-        for name, value in {"Content-Length": str(len(body)), **headers}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if with_body:
-            self.wfile.write(body)
 
     def found(self, parts):
         is_api = parts[0] == "api"
@@ -59,8 +37,7 @@ class Hub(BaseHTTPRequestHandler):
         if parts[0] != "datasets":
             return 404, {"X-Error-Code": "RepoNotFound"}, b""
         if name in REFUSALS:
-            status, code = REFUSALS[name]
-            return status, {"X-Error-Code": code, "X-Error-Message": code}, b""
+            return refusal(name)
         if is_api:
             told = {"id": name, "sha": COMMIT, "siblings": []}
             return 200, {"Content-Type": "application/json"}, json.dumps(told).encode()
@@ -70,19 +47,11 @@ class Hub(BaseHTTPRequestHandler):
         tag = hashlib.sha256(body).hexdigest()
         return 200, {"ETag": f'"{tag}"', "X-Repo-Commit": COMMIT}, body
 
-    def log_message(self, *_):
-        """Nothing on standard error."""
-
 
 @pytest.fixture(scope="module")
 def hub():
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(DataSets) as address:
+        yield address
 
 
 def load(home, hub, *arguments, offline=False):

@@ -1,0 +1,52 @@
+"""A hub on this machine that answers as the real one does."""
+
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+REFUSALS = {
+    "team/gated": (403, "GatedRepo"),
+    "team/unknown": (401, "RepoNotFound"),
+    "team/broken": (500, ""),
+}
+
+
+class Hub(BaseHTTPRequestHandler):
+    """Answers what a subclass's `found(parts of the path)` gives: status, headers and body."""
+
+    def do_HEAD(self):
+        self.answer(with_body=False)
+
+    def do_GET(self):
+        self.answer(with_body=True)
+
+    def answer(self, *, with_body):
+        status, headers, body = self.found(self.path.partition("?")[0].strip("/").split("/"))
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if with_body:
+            self.wfile.write(body)
+
+    def log_message(self, *_):
+        """Nothing on standard error."""
+
+
+def refusal(name):
+    """Return how the hub refuses a name of REFUSALS."""
+    status, code = REFUSALS[name]
+    return status, {"X-Error-Code": code, "X-Error-Message": code}, b""
+
+
+@contextmanager
+def serving(handler):
+    """Serve a hub; give its address."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
