@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from render_agent.errors import UsageError
+from render_agent.paths import absolute_paths
 
 Group = Literal["questions", "engine", "dialogue", "speed", "place", "display"]
 
@@ -314,26 +315,6 @@ def _typed(name: str, value: Any, file: str) -> str | list[str]:
     separator = OPTIONS[name].metadata.get("separator")
     return words if several and separator is None else (separator or "").join(words)
 
-
-def absolute_paths(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the paths among some options, made absolute; links are kept, as names say what files are.
-
-    A benchmark, a model or questions are a path where a file or folder of that name exists.
-    """
-    maybe = {"benchmark", "model", "questions"}
-    found: dict[str, Any] = {}
-    for name, value in options.items():
-        if name in PATHS and isinstance(value, tuple):
-            found[name] = tuple(str(Path(part).absolute()) for part in value)
-        elif value is not None and (name in PATHS or (name in maybe and Path(value).exists())):
-            found[name] = str(Path(value).absolute())
-    return found
-
-
-PATHS = (
-    "ply", "tiny_ids", "removed_ids", "scannet", "scannetpp", "arkitscenes", "annotations",
-)  # fmt: skip
-"""Names of the options that hold a path, or several, whatever is there."""
 
 OPTIONS = {entry.name: entry for entry in fields(RunConfig)}
 """The declared options by name."""

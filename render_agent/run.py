@@ -16,12 +16,13 @@ from typing import Any
 
 from render_agent.capacity import refuse_a_full_disk
 from render_agent.chat import Message
-from render_agent.config import AUTO, CHANGEABLE, RunConfig, absolute_paths
+from render_agent.config import AUTO, CHANGEABLE, RunConfig
 from render_agent.controller import Observer, PhaseController, Sampling
 from render_agent.engines.choose import describe_engine, make_engine
 from render_agent.engines.seam import Engine
 from render_agent.errors import SetupError, UsageError
 from render_agent.look import Blindfold, Looker, Looking
+from render_agent.paths import absolute_paths
 from render_agent.prompt import Prompt
 from render_agent.questions.choose import choose_questions, question_files
 from render_agent.questions.notes import question_notes, scene_kinds

@@ -193,3 +193,15 @@ def test_every_option_says_what_it_is_for():
         assert entry.metadata["text"].strip().endswith((".", "…")), name
         assert asdict(RunConfig(batch=True)).keys() == OPTIONS.keys()
     assert Path(RunConfig(batch=True).output) == Path("experiment_logs")
+
+
+def test_a_folder_that_happens_to_have_a_name_does_not_change_its_meaning(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("vsibench", "rooms", "random"):
+        (tmp_path / name).mkdir()
+    config = RunConfig(batch=True, benchmark="vsibench", engine="scripted", model="random")
+    assert config.absolute() == config
+    (tmp_path / "weights").mkdir()
+    (tmp_path / "weights" / "config.json").write_text("{}")
+    named = RunConfig(batch=True, model="weights").absolute()
+    assert named.model == str(tmp_path / "weights")

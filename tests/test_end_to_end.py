@@ -104,6 +104,7 @@ def test_a_stopped_run_prints_the_line_that_continues_it(tmp_path, number, code)
         while not (runs := list_runs(tmp_path / "experiment_logs")) or not (
             (runs[0] / "turns.jsonl").exists()
         ):
+            assert process.poll() is None, process.stderr.read()
             time.sleep(0.05)
         code_second, _, err = type_in("--continue", "recent", folder=tmp_path)
         assert code_second == 1

@@ -15,7 +15,7 @@ TREE = Path(__file__).parents[1]
 PACKAGE = TREE / "render_agent"
 
 LAYERS = [
-    "errors numerals chat system_libraries",
+    "errors numerals chat paths system_libraries",
     "answer score config camera scene.model annotations",
     "action",
     "state",

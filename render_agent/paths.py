@@ -1,0 +1,35 @@
+"""Which options hold paths, and their paths made absolute, so that a run holds from any folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+PATHS = (
+    "ply", "tiny_ids", "removed_ids", "scannet", "scannetpp", "arkitscenes", "annotations",
+)  # fmt: skip
+"""Names of the options that hold a path, or several, whatever is there."""
+
+
+def absolute_paths(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the paths among some options, made absolute; links are kept, as names say what files are.
+
+    A benchmark is a path where a file of that name exists, a model where a file or a model's folder
+    does, and questions where anything does; otherwise they are names.
+    """
+    found: dict[str, Any] = {}
+    for name, value in options.items():
+        if name in PATHS and isinstance(value, tuple):
+            found[name] = tuple(str(Path(part).absolute()) for part in value)
+        elif value is not None and (name in PATHS or _is_there(name, value)):
+            found[name] = str(Path(value).absolute())
+    return found
+
+
+def _is_there(name: str, value: Any) -> bool:
+    if name == "questions":
+        return Path(value).exists()
+    if name == "model":
+        return Path(value).is_file() or Path(value, "config.json").is_file()
+    return name == "benchmark" and Path(value).is_file()
