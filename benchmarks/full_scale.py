@@ -130,6 +130,8 @@ def main(
         blind = bench.run("blind", "--views", "none")
         killed = bench.run_killed("killed", rows[-1]["turns"])
         same = same_outcome(rows[-1]["path"], killed["path"])
+    for row in (*rows, blind, killed):
+        del row["path"]  # of a folder that is gone
     found = {
         "command": "python " + shlex.join(sys.argv),
         "machine": f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}",
