@@ -27,7 +27,6 @@ from render_agent.questions.notes import question_notes
 from render_agent.questions.scans import missing_scans
 from render_agent.run import Run, go_on, preview, start
 from render_agent.run_log.folder import RunFolder, find_run, list_runs
-from render_agent.run_log.reading import read_states
 from render_agent.spread import spread_table
 from render_agent.tables import figure, score_table
 
@@ -52,8 +51,7 @@ def new_run(config: RunConfig) -> int:
 def merge_runs(output: Path, names: Sequence[str]) -> int:
     """Join the shards of a run into one run folder and print its scores."""
     path, found = merge(output, [find_run(output, name) for name in names])
-    run = read_states(RunFolder(path))
-    active = sum(state.active for state in run)
+    active = found["counts"]["active"]
     console = _console()
     console.print(score_table(found))
     console.print(f"the run: {path}", soft_wrap=True)
