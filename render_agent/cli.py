@@ -12,7 +12,8 @@ from typing import Any, NoReturn
 import click
 from click.core import ParameterSource
 
-from render_agent.config import AUTO, OPTIONS, RunConfig, options_of_file
+from render_agent.config import AUTO, OPTIONS, RunConfig
+from render_agent.config_file import options_of_file
 from render_agent.errors import RenderAgentError, UsageError
 from render_agent.rooms.command import make_rooms_command
 
@@ -57,6 +58,18 @@ class Kinds(click.ParamType[tuple[str, ...]]):
         return kinds
 
 
+class Parts(click.ParamType[tuple[str, ...]]):
+    """Names with commas between them."""
+
+    name = "LIST"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
+        """Return the names in the order given."""
+        if isinstance(value, tuple):
+            return value
+        return tuple(part for part in (part.strip() for part in value.split(",")) if part)
+
+
 class Texts(click.types.StringParamType):
     """One of several texts; in the environment they stand side by side, split at semicolons."""
 
@@ -78,10 +91,12 @@ class Auto(click.ParamType[int | str]):
 TYPES: dict[str, click.ParamType[Any]] = {
     "image_size": Size(),
     "kinds": Kinds(),
+    "devices": Parts(),
     "finish_together": Auto(),
     "batch_size": Auto(),
     "field_of_view": click.FloatRange(20, 140),
     "limit": click.IntRange(min=1),
+    "max_model_len": click.IntRange(min=1),
     "temperature": click.FloatRange(min=0),
 }
 

@@ -7,7 +7,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from math import isfinite
-from pathlib import Path
 from typing import Any, Literal
 
 from render_agent.errors import UsageError
@@ -129,8 +128,9 @@ class RunConfig:
     engine: str = setting(
         "transformers",
         "engine",
-        "What answers: a local model, or replies by rule.",
-        choices=("transformers", "scripted"),
+        "What answers: a model in this process, by transformers or vLLM; an OpenAI-compatible server;"
+        " or replies by rule.",
+        choices=("transformers", "vllm", "openai", "scripted"),
     )
     model: str | None = setting(
         None,
@@ -138,6 +138,14 @@ class RunConfig:
         "A hub name or a directory (default Qwen/Qwen3-VL-8B-Instruct); with --engine scripted:"
         " explorer (default), random, frequency, oracle, or a file of replies.",
         metavar="NAME",
+    )
+    base_url: tuple[str, ...] = setting(
+        (),
+        "engine",
+        "Where the server of --engine openai answers, such as http://localhost:8000/v1; may be given"
+        " more than once.",
+        metavar="URL",
+        free=True,
     )
     revision: str | None = setting(None, "engine", "Revision of the model.", metavar="NAME")
     dtype: str = setting(
@@ -149,8 +157,23 @@ class RunConfig:
     device: str = setting(
         AUTO, "engine", "Where the model runs: auto, cpu, cuda, cuda:1 …", metavar="NAME"
     )
+    tensor_parallel: int = setting(
+        1, "engine", "GPUs that hold one model together.", minimum=1, metavar="N"
+    )
+    max_model_len: int | None = setting(
+        None,
+        "engine",
+        "Tokens of a dialogue at the most; a longer one fails its question.",
+        metavar="N",
+    )
     engine_option: tuple[str, ...] = setting(
         (), "engine", "Passed to the engine as it is.", metavar="K=V"
+    )
+    no_guide: bool = setting(
+        False,
+        "engine",
+        "Do not hold replies to their JSON schema where the engine could.",
+        flag=True,
     )
     max_batched_turns: int = setting(
         4, "speed", "Turns that all active questions take together first.", minimum=0
@@ -165,7 +188,26 @@ class RunConfig:
         metavar="N|auto",
     )
     batch_size: int | str = setting(
-        AUTO, "speed", "Requests in one call of the model.", metavar="N|auto"
+        AUTO,
+        "speed",
+        "Requests in one call of the model, or under way at once; auto is what memory holds.",
+        metavar="N|auto",
+    )
+    devices: tuple[str, ...] = setting(
+        (),
+        "speed",
+        "One replica of the model on each of these devices, such as cuda:0,cuda:1.",
+        metavar="LIST",
+        separator=",",
+    )
+    workers: int = setting(
+        1, "speed", "Processes that share the questions, scene by scene.", minimum=1, metavar="N"
+    )
+    ray: str | None = setting(
+        None,
+        "speed",
+        "The Ray cluster that the workers run on (default: this machine).",
+        metavar="ADDRESS",
     )
     image_size: tuple[int, int] = setting(
         (640, 480), "dialogue", "Size of every view in pixels.", metavar="WxH", separator="x"
@@ -270,50 +312,6 @@ def fingerprint_of(options: Mapping[str, Any]) -> str:
     fixed = {name: value for name, value in options.items() if name not in CHANGEABLE}
     text = json.dumps(fixed, sort_keys=True, default=list)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def options_of_file(file: str) -> dict[str, str | list[str]]:
-    """Return the options in a YAML file, as texts, as they would be typed; null is not given.
-
-    A list stands for an option that may be given more than once, or has parts ("kinds: [ego, top]").
-    UsageError where it cannot be read, names no option, or holds something that no option can be.
-    """
-    import yaml
-
-    try:
-        given = yaml.safe_load(Path(file).read_text("utf-8"))
-    except OSError as error:
-        raise UsageError(f"cannot read --config {file}: {error.strerror or error}") from error
-    except (ValueError, RecursionError, yaml.YAMLError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = "" if mark is None else f" (line {mark.line + 1})"
-        raise UsageError(
-            f"--config {file} is no YAML{where}: write an option a line, such as max_turns: 9"
-        ) from error
-    if not isinstance(given, dict | None):
-        raise UsageError(
-            f"--config {file} must hold options: write one a line, such as max_turns: 9"
-        )
-    options: dict[str, str | list[str]] = {}
-    for key, value in (given or {}).items():
-        name = str(key).replace("-", "_")
-        if name not in OPTIONS:
-            raise UsageError(f"--config {file}: there is no option {name!r}")
-        if value is not None:
-            options[name] = _typed(name, value, file)
-    return options
-
-
-def _typed(name: str, value: Any, file: str) -> str | list[str]:
-    """Return the value of an option in a file as it would be typed."""
-    values = value if isinstance(value, list) else [value]
-    wrong = [part for part in values if not isinstance(part, str | int | float)]
-    several = isinstance(OPTIONS[name].default, tuple)
-    if wrong or (isinstance(value, list) and not several):
-        raise UsageError(f"--config {file}: {name} must be one value, not {value!r:.60}")
-    words = [str(part).lower() if isinstance(part, bool) else str(part) for part in values]
-    separator = OPTIONS[name].metadata.get("separator")
-    return words if several and separator is None else (separator or "").join(words)
 
 
 OPTIONS = {entry.name: entry for entry in fields(RunConfig)}

@@ -24,6 +24,10 @@ from render_agent.state import Phase, QuestionState, Seconds, Turn
 logger = logging.getLogger(__name__)
 
 
+LOOK_AGAIN = 0.005
+"""Seconds that a free-running engine is waited for while a view is being drawn for it."""
+
+
 class Observer(Protocol):
     """Is told what happens, as it happens."""
 
@@ -117,9 +121,10 @@ class PhaseController:
                 for question in self._drawn(looking, phase, idle=not asked):
                     asked[question.state.id] = question
                     self.engine.submit([question.request])
+                drawing = any(not future.done() for _, future in looking)
                 answered = [
                     (asked.pop(request.question_id), reply)
-                    for request, reply in self.engine.ready()
+                    for request, reply in self.engine.ready(LOOK_AGAIN if drawing else None)
                 ]
                 for question, reply in answered:
                     self._act(question, reply, phase)
@@ -207,6 +212,7 @@ class PhaseController:
             seconds=Seconds(look.seconds, max(0.0, waited), reply.seconds),
             batch_size=reply.batch_size,
             finish=reply.finish,
+            events=reply.events,
         )
         self.log.append(state.id, turn)
         state.take(turn)

@@ -91,7 +91,8 @@ class Turn:
 
     messages: those new in this turn, without the reply. stood: the pose in which its views were
     taken. camera: the pose after the action.
-    happened: what the action really did, in the words that the model reads next.
+    happened: what the action really did, in the words that the model reads next. events: what
+    went wrong in the engine on the way to the reply, and was mended, by kind.
     """
 
     number: int
@@ -107,6 +108,7 @@ class Turn:
     seconds: Seconds = Seconds()
     batch_size: int = 1
     finish: Literal["stop", "length"] = "stop"
+    events: tuple[str, ...] = ()
 
 
 class SceneSource(Protocol):

@@ -4,17 +4,22 @@ from pathlib import Path
 
 import pytest
 
-from render_agent.config import CHANGEABLE, OPTIONS, RunConfig, fingerprint_of, options_of_file
+from render_agent.config import CHANGEABLE, OPTIONS, RunConfig, fingerprint_of
+from render_agent.config_file import options_of_file
 from render_agent.errors import UsageError
 
 CONTRACT = {
+    "base_url",
     "batch_size",
+    "devices",
     "finish_together",
     "max_batched_turns",
     "output",
     "json",
     "quiet",
+    "ray",
     "verbose",
+    "workers",
 }
 """What may differ when a run is continued, of the options that there are."""
 

@@ -57,7 +57,7 @@ class FreeRunning(ScriptedEngine):
 
     capabilities = Capabilities(free_running=True)
 
-    def ready(self):
+    def ready(self, timeout=None):
         self._waiting.sort(key=lambda request: hash((request.question_id, request.turn)))
         yield from super().ready()
 

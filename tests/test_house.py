@@ -17,7 +17,7 @@ PACKAGE = TREE / "render_agent"
 LAYERS = [
     "errors numerals chat paths system_libraries",
     "answer score config camera scene.model annotations",
-    "action",
+    "action config_file",
     "state",
     "scene questions prompt chance capacity",
     "rooms",
@@ -52,7 +52,7 @@ DOORS = {
 }
 """The parts in which a heavy library may be imported."""
 
-LIGHT = "cli config errors"
+LIGHT = "cli config config_file errors"
 """Modules that `render-agent --help` loads."""
 
 MOST_LINES, MOST_LINES_OF_A_FUNCTION = 350, 60

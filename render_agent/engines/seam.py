@@ -40,7 +40,8 @@ class Reply:
 
     samples: the texts, as many as were asked for; empty where `error` says why there is none.
     tokens: summed over samples. seconds: how long its batch took. finish: `length` where the token
-    limit cut the reply off.
+    limit cut the reply off. events: what went wrong on the way and was mended, by kind, such as
+    `out_of_memory` or `retried`; an event of a batch is told by one of its replies.
     """
 
     samples: tuple[str, ...] = ()
@@ -49,6 +50,7 @@ class Reply:
     batch_size: int = 1
     finish: Literal["stop", "length"] = "stop"
     error: str | None = None
+    events: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -61,7 +63,8 @@ class Capabilities:
     """What an engine can do.
 
     free_running: it answers requests one by one as they finish, so that none waits for a batch;
-    otherwise it answers best when handed a full batch of `batch_size`.
+    otherwise it answers best when handed a full batch of `batch_size`. schema: it holds replies to
+    `Request.schema`. score: it is a `Scorer`.
     """
 
     free_running: bool = False
@@ -69,8 +72,37 @@ class Capabilities:
     score: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """How likely the given answers to one request are.
+
+    log_probabilities: of each choice as the reply's beginning, its tokens' summed, natural
+    logarithm; empty where `error` says why there are none. tokens: `reply` counts those of the choices.
+    """
+
+    log_probabilities: tuple[float, ...] = ()
+    tokens: Tokens = Tokens()
+    seconds: float = 0.0
+    batch_size: int = 1
+    error: str | None = None
+
+
+class Scorer(Protocol):
+    """The second, optional verb of an engine: nothing is generated."""
+
+    def score(self, requests: Sequence[Request], choices: Sequence[Sequence[str]]) -> list[Scores]:
+        """Return for every request, in their order, how likely each of its choices is.
+
+        A fault of one request is its `Scores.error`. EngineError where the engine is gone.
+        """
+        ...
+
+
 class Engine(Protocol):
-    """Answers requests; owned by one thread. `calls` counts the calls of the model."""
+    """Answers requests; owned by one thread.
+
+    `calls` counts the calls of the model. batch_size: requests in one call, or under way at once.
+    """
 
     name: str
     capabilities: Capabilities
@@ -88,10 +120,12 @@ class Engine(Protocol):
         """Hand over requests whose replies `ready` will give."""
         ...
 
-    def ready(self) -> Iterator[tuple[Request, Reply]]:
+    def ready(self, timeout: float | None = None) -> Iterator[tuple[Request, Reply]]:
         """Wait until at least one submitted request is answered and give those that are.
 
-        Gives nothing where nothing is under way. EngineError where the engine is gone.
+        timeout: seconds after which a free-running engine gives nothing, so that others may be
+        submitted meanwhile. Gives nothing where nothing is under way. EngineError where the engine
+        is gone.
         """
         ...
 
@@ -130,7 +164,7 @@ class BatchingEngine(ABC):
         """Hand over requests whose replies `ready` will give."""
         self._waiting.extend(requests)
 
-    def ready(self) -> Iterator[tuple[Request, Reply]]:
+    def ready(self, timeout: float | None = None) -> Iterator[tuple[Request, Reply]]:
         """Answer one batch of what was submitted, in its order."""
         batch, self._waiting = self._waiting[: self.batch_size], self._waiting[self.batch_size :]
         if batch:

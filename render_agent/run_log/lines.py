@@ -36,6 +36,7 @@ def turn_to_json(question_id: str, turn: Turn) -> dict[str, Any]:
         },
         "batch_size": turn.batch_size,
         "finish": turn.finish,
+        "events": list(turn.events),
         "error": None,
     }
 
@@ -61,6 +62,7 @@ def error_to_json(question_id: str, turn: int, phase: Phase, error: str) -> dict
         "phase": phase,
         "views": [],
         "messages": [],
+        "events": [],
         **nothing,
         "error": error,
     }
@@ -83,6 +85,7 @@ def turn_from_json(line: Mapping[str, Any]) -> Turn:
         seconds=Seconds(seconds["rendering"], seconds["waiting"], seconds["generating"]),
         batch_size=line["batch_size"],
         finish=line["finish"],
+        events=tuple(line.get("events", ())),
     )
 
 

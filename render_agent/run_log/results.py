@@ -102,7 +102,7 @@ def row(state: QuestionState, parser: str = OFFICIAL) -> dict[str, Any]:
 
 
 def totals(states: Sequence[QuestionState]) -> dict[str, Any]:
-    """Return turns, calls of the model, pictures, tokens and seconds, over all turns in the log.
+    """Return turns, calls of the model, pictures, events, tokens and seconds, over all logged turns.
 
     A turn's generating time is that of its whole batch, so each turn counts its share of it, as it
     counts its share of the call.
@@ -112,6 +112,7 @@ def totals(states: Sequence[QuestionState]) -> dict[str, Any]:
         "turns": len(turns),
         "calls": round(sum(1 / turn.batch_size for turn in turns)),
         "renders": len({view.file for turn in turns for view in turn.views}),
+        "events": dict(sorted(Counter(event for turn in turns for event in turn.events).items())),
         "tokens": {
             "in": sum(turn.tokens.prompt for turn in turns),
             "out": sum(turn.tokens.reply for turn in turns),
