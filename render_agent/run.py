@@ -38,6 +38,7 @@ from render_agent.scene.cache import SceneCache
 from render_agent.state import Question, QuestionState
 
 MakeEngine = Callable[[RunConfig, Sequence[Question]], Engine]
+MakeLooker = Callable[[RunConfig, SceneCache, Pictures], Looking]
 
 PACKAGES = ("numpy", "numba", "scipy", "torch", "transformers", "open3d", "open3d-cpu", "trimesh", "pyrender", "pillow")  # fmt: skip
 """Packages whose versions a run records."""
@@ -65,16 +66,22 @@ class Run:
         """The run folder."""
         return self.log.path
 
-    def go(self, observer: Observer, make_engine: MakeEngine = make_engine) -> dict[str, Any]:
+    def go(
+        self,
+        observer: Observer,
+        make_engine: MakeEngine = make_engine,
+        look: MakeLooker | None = None,
+    ) -> dict[str, Any]:
         """Take every active question to its end, write the results and return them.
 
-        make_engine: gives the engine; called only where a question is active.
+        make_engine, look: give what answers and what draws, look by default `make_looker`; called
+        only where a question is active.
         SetupError, EngineError or RunLogError where the run has to stop; it can be continued.
         """
         if any(state.active for state in self.states):
             config = self.config
             with closing(make_engine(config, [state.question for state in self.states])) as engine:
-                looker = make_looker(config, self.scenes, self.log.pictures)
+                looker = (look or make_looker)(config, self.scenes, self.log.pictures)
                 together = config.finish_together
                 controller = PhaseController(
                     looker,

@@ -7,16 +7,19 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from render_agent.engines.dialogue_tensors import DialogueTensors, PreparedPrompt, is_qwen_vl
 from render_agent.engines.loading import describe_found, find_model
-from render_agent.engines.pretrained import check_names, first_line, load_pretrained
+from render_agent.engines.pretrained import Pretrained, check_names, first_line, load_pretrained
 from render_agent.engines.rows import Row, Written, chunks, distinct_samples, reply_of
 from render_agent.engines.seam import BatchingEngine, Capabilities, Reply, Request
 from render_agent.engines.special_tokens import end_tokens, pad_token, picture_tokens
 from render_agent.errors import EngineError, SetupError, UsageError
 from render_agent.state import Tokens
+
+if TYPE_CHECKING:
+    from render_agent.engines.forced import Script
 
 LOG = logging.getLogger(__name__)
 OPTIONS = ("min_pixels", "max_pixels", "top_k", "top_p", "attn_implementation", "device_map")
@@ -49,22 +52,32 @@ class TransformersEngine(BatchingEngine):
         device: str = "auto",
         batch_size: int = 16,
         engine_options: Mapping[str, Any] | None = None,
+        pretrained: Pretrained | None = None,
+        script: Script | None = None,
     ) -> None:
         """Load a hub name or a directory.
 
         dtype auto: the weights' own, on a CPU float32. device auto: the first GPU, else the CPU.
         batch_size: requests in one call. engine_options: `min_pixels` and `max_pixels` of a picture
         (Qwen-VL), `top_k` and `top_p` of sampling (the model's published ones), and
-        `attn_implementation` and `device_map` as transformers takes them. SetupError where the
-        model cannot be run.
+        `attn_implementation` and `device_map` as transformers takes them. pretrained: the model,
+        where it is loaded already. script: gives the replies beforehand, for measurements.
+        SetupError where the model cannot be run.
         """
         super().__init__(batch_size=batch_size)
         options = dict(engine_options or {})
         check_names(dtype, device)
-        found = find_model(model, revision)
-        model_type = str(found.config.get("model_type"))
-        check_options(options, model_type)
-        loaded = load_pretrained(found, dtype, device, options)
+        if pretrained is None:
+            found = find_model(model, revision)
+            check_options(options, str(found.config.get("model_type")))
+            loaded = load_pretrained(found, dtype, device, options)
+            self.description = describe_found(found)
+        else:
+            loaded = pretrained
+            self.description = {"model_type": loaded.model.config.model_type}
+            check_options(options, loaded.model.config.model_type)
+        model_type = str(self.description["model_type"])
+        self.script = script
         self.model: Any = loaded.model
         self.inputs = DialogueTensors(
             loaded.processor, model_type, options.get("min_pixels"), options.get("max_pixels")
@@ -76,7 +89,6 @@ class TransformersEngine(BatchingEngine):
         self.top_k = int(options.get("top_k", loaded.top_k))
         self.top_p = float(options.get("top_p", loaded.top_p))
         self.ceiling: int | None = None
-        self.description = describe_found(found)
 
     def describe(self) -> dict[str, Any]:
         """Return what identifies the model as it runs: its weights, place, libraries, way of sampling."""
@@ -203,7 +215,7 @@ class TransformersEngine(BatchingEngine):
                 pad_token_id=self.pad,
                 suppress_tokens=self.suppressed or None,
                 stopping_criteria=[full],
-                logits_processor=self._sampling(rows, length),
+                logits_processor=self._sampling(rows, length) + self._forced(rows, length),
             )
         replies = ids[:, length:].tolist()
         prompt_tokens = tensors["attention_mask"].sum(1).tolist()
@@ -232,6 +244,16 @@ class TransformersEngine(BatchingEngine):
                 Truncation(self.top_k, self.top_p),
             )
         ]
+
+    def _forced(self, rows: Sequence[Row], length: int) -> list[Any]:
+        """Return the logits processor that writes what the script says, where there is one."""
+        if self.script is None:
+            return []
+        from render_agent.engines.forced import ForcedRows, forced_tokens
+
+        script, tokenizer, ends = self.script, self.tokenizer, self.ends
+        texts = [forced_tokens(script, row.request, tokenizer, ends) for row in rows]
+        return [ForcedRows(texts, length)]
 
     def _written(self, ids: list[int], read: int, seconds: float, batch_size: int) -> Written:
         ended = next((place for place, token in enumerate(ids) if token in self.ends), None)
