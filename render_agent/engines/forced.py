@@ -39,12 +39,7 @@ class ForcedRows:
         return only.scatter(1, self.tokens[:, step, None], 0)
 
 
-def forced_tokens(
-    script: Script, request: Request, tokenizer: Any, ends: Sequence[int]
-) -> list[int]:
-    """Return the tokens of the reply that a script gives to a request, its end behind them.
-
-    A text longer than the request's limit is cut off there.
-    """
-    ids: list[int] = tokenizer(script(request), add_special_tokens=False)["input_ids"]
-    return [*ids, *ends[:1]][: request.max_new_tokens]
+def forced_tokens(text: str, tokenizer: Any, ends: Sequence[int]) -> list[int]:
+    """Return the tokens of a reply that is given beforehand, the one that ends it behind them."""
+    ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
+    return [*ids, *ends[:1]]

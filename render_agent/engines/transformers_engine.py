@@ -215,7 +215,7 @@ class TransformersEngine(BatchingEngine):
                 pad_token_id=self.pad,
                 suppress_tokens=self.suppressed or None,
                 stopping_criteria=[full],
-                logits_processor=self._sampling(rows, length) + self._forced(rows, length),
+                logits_processor=self._sampling(rows, length) + self._forced_rows(rows, length),
             )
         replies = ids[:, length:].tolist()
         prompt_tokens = tensors["attention_mask"].sum(1).tolist()
@@ -245,15 +245,19 @@ class TransformersEngine(BatchingEngine):
             )
         ]
 
-    def _forced(self, rows: Sequence[Row], length: int) -> list[Any]:
+    def forced(self, text: str) -> list[int]:
+        """Return the tokens of a reply that is given beforehand, its end behind them."""
+        from render_agent.engines.forced import forced_tokens
+
+        return forced_tokens(text, self.tokenizer, self.ends)
+
+    def _forced_rows(self, rows: Sequence[Row], length: int) -> list[Any]:
         """Return the logits processor that writes what the script says, where there is one."""
         if self.script is None:
             return []
-        from render_agent.engines.forced import ForcedRows, forced_tokens
+        from render_agent.engines.forced import ForcedRows
 
-        script, tokenizer, ends = self.script, self.tokenizer, self.ends
-        texts = [forced_tokens(script, row.request, tokenizer, ends) for row in rows]
-        return [ForcedRows(texts, length)]
+        return [ForcedRows([self.forced(self.script(row.request)) for row in rows], length)]
 
     def _written(self, ids: list[int], read: int, seconds: float, batch_size: int) -> Written:
         ended = next((place for place, token in enumerate(ids) if token in self.ends), None)
