@@ -36,6 +36,7 @@ LAYERS = [
 
 DOORS = {
     "OpenGL": "render",
+    "llguidance": "engines",
     "matplotlib": "",
     "moderngl": "render",
     "numba": "render",
