@@ -39,7 +39,9 @@ class ForcedRows:
         return only.scatter(1, self.tokens[:, step, None], 0)
 
 
-def forced_tokens(text: str, tokenizer: Any, ends: Sequence[int]) -> list[int]:
-    """Return the tokens of a reply that is given beforehand, the one that ends it behind them."""
-    ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
+def forced_tokens(
+    script: Script, request: Request, tokenizer: Any, ends: Sequence[int]
+) -> list[int]:
+    """Return the tokens of the reply that a script gives to a request, the one that ends it behind them."""
+    ids: list[int] = tokenizer(script(request), add_special_tokens=False)["input_ids"]
     return [*ids, *ends[:1]]

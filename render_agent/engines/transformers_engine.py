@@ -245,19 +245,15 @@ class TransformersEngine(BatchingEngine):
             )
         ]
 
-    def forced(self, text: str) -> list[int]:
-        """Return the tokens of a reply that is given beforehand, its end behind them."""
-        from render_agent.engines.forced import forced_tokens
-
-        return forced_tokens(text, self.tokenizer, self.ends)
-
     def _forced_rows(self, rows: Sequence[Row], length: int) -> list[Any]:
         """Return the logits processor that writes what the script says, where there is one."""
         if self.script is None:
             return []
-        from render_agent.engines.forced import ForcedRows
+        from render_agent.engines.forced import ForcedRows, forced_tokens
 
-        return [ForcedRows([self.forced(self.script(row.request)) for row in rows], length)]
+        given = (self.script, self.tokenizer, self.ends)
+        tokens = [forced_tokens(given[0], row.request, *given[1:]) for row in rows]
+        return [ForcedRows(tokens, length)]
 
     def _written(self, ids: list[int], read: int, seconds: float, batch_size: int) -> Written:
         ended = next((place for place, token in enumerate(ids) if token in self.ends), None)
