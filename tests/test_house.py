@@ -27,6 +27,7 @@ LAYERS = [
     "look moves comparison merging",
     "respond",
     "controller progress tables",
+    "workers",
     "run spread",
     "commands scoring doctor",
     "cli",
@@ -41,10 +42,12 @@ DOORS = {
     "moderngl": "render",
     "numba": "render",
     "open3d": "scene render",
+    "openai": "engines",
     "plyfile": "scene rooms",
     "pyarrow": "questions",
     "pyrender": "render",
     "qwen_vl_utils": "engines",
+    "ray": "workers",
     "scipy": "scene render rooms",
     "torch": "engines doctor.engines",
     "torchvision": "engines doctor.engines",
@@ -237,5 +240,5 @@ def test_names_of_test_files_are_unique():
 
 
 def test_every_door_leads_to_a_known_library():
-    optional = {"matplotlib", "moderngl", "pyarrow"}
+    optional = {"matplotlib", "moderngl", "openai", "pyarrow", "ray"}
     assert not [name for name in DOORS if name not in optional and find_spec(name) is None]

@@ -22,6 +22,10 @@ def describe_engine(config: RunConfig) -> dict[str, Any]:
         policy_maker(config.model_name)
         note = NOTES.get(config.model_name)
         return {"name": "scripted", "model": config.model_name, "note": note}
+    if config.engine == "openai":
+        from render_agent.engines.openai_engine import describe
+
+        return describe(config, engine_options(config.engine_option))
     from render_agent.engines.loading import describe_model
 
     return {
@@ -39,6 +43,10 @@ def make_engine(config: RunConfig, questions: Sequence[Question]) -> Engine:
     if config.engine == "scripted":
         size = BATCH_SIZE if config.batch_size == AUTO else int(config.batch_size)
         return make_scripted(config.model_name, questions, config.seed, size, config.annotations)
+    if config.engine == "openai":
+        from render_agent.engines.openai_engine import make
+
+        return make(config, options)
     from render_agent.engines.transformers_engine import TransformersEngine
 
     return TransformersEngine(

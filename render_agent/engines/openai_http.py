@@ -1,0 +1,168 @@
+"""One call of a server: its answer, or what went wrong and what can be done about it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from render_agent.engines.openai_options import Endpoint, OpenAIOptions
+from render_agent.engines.openai_pace import LONGEST_PAUSE, asked_wait, spent_wait
+from render_agent.engines.openai_requests import Answer, read_answer
+
+AGAIN = frozenset({408, 409, 425, 429})
+"""Statuses below 500 that another attempt may cure."""
+
+
+class Kind(StrEnum):
+    """What went wrong. The first six may be cured by another attempt."""
+
+    UNREACHABLE = "unreachable"
+    CLOSED = "connection closed"
+    SLOW = "no reply in time"
+    BUSY = "asked to wait"
+    BROKEN = "server error"
+    GARBAGE = "no readable reply"
+    REFUSED = "request refused"
+    BARRED = "access refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why a call gave no answer.
+
+    reason: in words, without secrets. wait: seconds that the server asks for. param, refusal: the
+    field that a refusal names, and all its words.
+    """
+
+    kind: Kind
+    reason: str
+    wait: float | None = None
+    param: str | None = None
+    refusal: str = ""
+
+    @property
+    def curable(self) -> bool:
+        """Whether another attempt may succeed."""
+        return self.kind not in (Kind.REFUSED, Kind.BARRED)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An answer, and how long the server should be left alone because a limit is used up."""
+
+    answer: Answer
+    wait: float | None
+
+
+def make_client(endpoint: Endpoint, options: OpenAIOptions) -> Any:
+    """Return an `openai.AsyncOpenAI` that makes each request once and sends the key of its server only."""
+    import openai
+
+    headers: dict[str, Any] = {"Authorization": openai.Omit(), **endpoint.headers}
+    return openai.AsyncOpenAI(
+        api_key="none",
+        base_url=endpoint.url,
+        default_headers=headers,
+        max_retries=0,
+        timeout=openai.Timeout(options.timeout, connect=options.connect_timeout),
+        # The proxy of the environment cannot reach this machine.
+        http_client=openai.DefaultAsyncHttpxClient(trust_env=not endpoint.loopback),
+    )
+
+
+async def call(
+    client: Any,
+    endpoint: Endpoint,
+    model: str,
+    messages: Sequence[Mapping[str, Any]],
+    fields: Mapping[str, Any],
+    timeout: float,
+) -> Answered | Fault:
+    """Make one request. timeout: seconds until its whole reply is there."""
+    import openai
+
+    try:
+        async with asyncio.timeout(timeout):
+            raw = await client.chat.completions.with_raw_response.create(
+                model=model, messages=messages, extra_body=dict(fields)
+            )
+    except TimeoutError:
+        return Fault(Kind.SLOW, f"no whole reply in {timeout:g} s")
+    except openai.APIStatusError as error:
+        return status_fault(
+            error.status_code, error.response.headers, error.response.text, endpoint.secrets
+        )
+    except openai.APIConnectionError as error:
+        return connection_fault(error)
+    try:
+        answer = read_answer(json.loads(raw.text))
+    except ValueError:
+        answer = None
+    if answer is None:
+        shown = first_words(raw.text, endpoint.secrets)
+        return Fault(Kind.GARBAGE, f"it answered with something else than a chat: {shown!r}")
+    return Answered(answer, spent_wait(raw.headers))
+
+
+def connection_fault(error: Exception) -> Fault:
+    """Return why no answer came over a connection, from an `openai.APIConnectionError`."""
+    import openai
+
+    cause = error.__cause__
+    name = type(cause).__name__ if cause is not None else type(error).__name__
+    if name.startswith("Connect"):
+        late = "it did not answer in time" if name == "ConnectTimeout" else "connection refused"
+        reason = str(cause) if cause is not None and "refused" not in str(cause).lower() else ""
+        return Fault(Kind.UNREACHABLE, f"{late} ({reason})" if reason else late)
+    if isinstance(error, openai.APITimeoutError):
+        return Fault(Kind.SLOW, "no reply in time")
+    return Fault(Kind.CLOSED, f"the connection broke off ({name})")
+
+
+def status_fault(
+    status: int, headers: Mapping[str, str], text: str, secrets: Sequence[str]
+) -> Fault:
+    """Return what a status other than 200 says. secrets: words to be left out of the reason."""
+    words, param, code = _error_of(text)
+    shown = first_words(words, secrets)
+    reason = f"status {status}: {shown}" if shown else f"status {status}"
+    wait = asked_wait(headers)
+    if status == 429 and ("insufficient_quota" in code or (wait or 0) > LONGEST_PAUSE):
+        return Fault(Kind.BARRED, reason + (f" (wait {wait:.0f} s)" if wait else ""))
+    if status == 429 or (status == 503 and wait is not None):
+        return Fault(Kind.BUSY, reason, wait)
+    if status in AGAIN or status >= 500:
+        return Fault(Kind.BROKEN, reason, wait)
+    if status in (401, 403, 404):
+        return Fault(Kind.BARRED, reason)
+    return Fault(Kind.REFUSED, reason, param=param, refusal=words)
+
+
+def first_words(text: str, secrets: Sequence[str] = (), most: int = 300) -> str:
+    """Return the beginning of what a server said in one line, its secrets blacked out."""
+    for secret in filter(None, secrets):
+        text = text.replace(secret, "[key]")
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[:most] + "…"
+
+
+def _error_of(text: str) -> tuple[str, str | None, str]:
+    """Return the words, the named field and the code of a server's error message, whatever its form."""
+    try:
+        body = json.loads(text)
+    except ValueError:
+        return text, None, ""
+    error = body.get("error", body) if isinstance(body, dict) else body
+    if not isinstance(error, dict):
+        return (error if isinstance(error, str) else text), None, ""
+    words = error.get("message") or error.get("detail") or error
+    param, code = error.get("param"), error.get("code") or error.get("type")
+    return (
+        words if isinstance(words, str) else json.dumps(words),
+        param if isinstance(param, str) else None,
+        str(code or ""),
+    )
