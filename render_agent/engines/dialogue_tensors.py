@@ -1,28 +1,72 @@
-"""Dialogues with pictures → the tensors of one batch, through the model's own processor."""
+"""Dialogues with pictures → prompts as token ids, and the tensors of one batch of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TYPE_CHECKING, Any
 
 from PIL.Image import Image
 
+from render_agent.engines.byte_cache import ByteCache
+from render_agent.engines.families import family_of
+from render_agent.engines.pictures import Grid, PictureCost, PictureForm, QwenPictures
 from render_agent.engines.seam import Request
+
+if TYPE_CHECKING:
+    import torch
+
+PICTURE_BYTES = 256 * 2**20
+"""What the pixel values that are kept for later turns may take."""
+
+COSTS = 2**16
+"""How many pictures are remembered by what they cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptPicture:
+    """One picture of a prompt.
+
+    start: where its first token stands in the prompt's ids. tokens: how many it has. grid: its
+    patches, frames × rows × columns; None where the model is told of none. values: gives its
+    `pixel_values`, computed when they are asked for and kept for a while: (patches, width) for
+    Qwen-VL, (tiles, 3, height, width) for InternVL; raises what the picture causes.
+    """
+
+    file: str
+    start: int
+    tokens: int
+    grid: Grid | None
+    values: Callable[[], torch.Tensor] = field(repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedPrompt:
-    """One dialogue, ready to be put into a batch: the chat template's text, and its pictures in order."""
+    """One dialogue, ready to be put into a batch.
+
+    text: as the chat template writes it, with a placeholder for every picture. ids: all its tokens,
+    pictures included, without padding, and shown: its pictures, in order; for a family of which
+    only the processor knows them, ids is None and the pictures stand in `pictures`.
+    """
 
     text: str
-    pictures: tuple[Image, ...]
+    pictures: tuple[Image, ...] = ()
+    ids: tuple[int, ...] | None = None
+    shown: tuple[PromptPicture, ...] = ()
+
+    @property
+    def picture_count(self) -> int:
+        """How many pictures the dialogue shows."""
+        return len(self.pictures) + len(self.shown)
 
 
 class DialogueTensors:
-    """Turns requests into tensors; pictures go through qwen-vl-utils where the model is a Qwen-VL.
+    """Turns requests into prompts, and prompts into the tensors that the model's own processor would give.
 
-    min_pixels, max_pixels: the area that a picture is scaled into; by default the processor's own.
+    Earlier pictures of a dialogue are not read again: what each costs in tokens is remembered, and
+    its pixel values are kept, in at most `PICTURE_BYTES` wherever they were computed. Safe to use
+    from several threads.
     """
 
     def __init__(
@@ -31,36 +75,149 @@ class DialogueTensors:
         model_type: str,
         min_pixels: int | None = None,
         max_pixels: int | None = None,
+        *,
+        options: Mapping[str, Any] | None = None,
+        device: str = "cpu",
     ) -> None:
+        """Take a model's processor; options are those of its family, others are left alone.
+
+        device: where pictures are cut into patches; on a CPU that takes some 35 ms for 640 × 480.
+        """
         self.processor = processor
-        self.is_qwen = is_qwen_vl(model_type)
-        size = processor.image_processor.size if self.is_qwen else {}
-        self.min_pixels = min_pixels or _edge(size, "shortest_edge")
-        self.max_pixels = max_pixels or _edge(size, "longest_edge")
+        self.tokenizer = processor.tokenizer
+        self.family = family_of(model_type)
+        self.device = device
+        make = self.family.pictures
+        options = {"min_pixels": min_pixels, "max_pixels": max_pixels, **(options or {})}
+        self.form: PictureForm | None = make(processor, options) if make else None
+        self.kept: ByteCache[torch.Tensor] = ByteCache(PICTURE_BYTES)
+        self._costs: ByteCache[PictureCost] = ByteCache(COSTS)
+        # A tokenizer of the tokenizers library cannot be borrowed twice when its padding changes.
+        self._tokenizing = Lock()
 
     def prepare(self, request: Request) -> PreparedPrompt:
-        """Return one request's text and pictures. Raises whatever its pictures or its texts cause."""
+        """Return one request as a prompt.
+
+        ValueError where a text holds what stands for a picture. Raises whatever its pictures or its
+        texts cause.
+        """
         text = self.processor.apply_chat_template(
             list(request.messages), tokenize=False, add_generation_prompt=True
         )
         pieces = (piece for message in request.messages for piece in message["content"])
         files = [piece["image"] for piece in pieces if piece["type"] == "image"]
-        # Version 5.17 takes a placeholder in a text for a picture of the next row.
-        if self.is_qwen and text.count(self.processor.image_token) != len(files):
-            raise ValueError(
-                f"a text holds {self.processor.image_token}, which stands for a picture"
-            )
-        pictures = [request.picture(file).convert("RGB") for file in files]
-        return PreparedPrompt(text, tuple(self._scaled(pictures)))
+        if self.form is None:
+            pictures = tuple(request.picture(file).convert("RGB") for file in files)
+            return PreparedPrompt(text, pictures)
+        self._check(text, len(files))
+        ids, shown = self._expanded(self._tokens(text), self._shown(request, files, self.form))
+        return PreparedPrompt(text, ids=ids, shown=shown)
 
-    def encode(self, prompts: Sequence[PreparedPrompt], device: str = "cpu") -> Any:
-        """Return the processor's tensors of a batch, padded on the left.
+    def token_types(self, prompt: PreparedPrompt) -> list[int]:
+        """Return for every token of a prompt with ids 1 where it stands for a picture, else 0."""
+        assert prompt.ids is not None
+        return [int(token == self.processor.image_token_id) for token in prompt.ids]
 
-        device: where pictures are cut into patches; on a CPU that takes some 35 ms for 640 × 480.
+    def encode(self, prompts: Sequence[PreparedPrompt], device: str | None = None) -> Any:
+        """Return the tensors of a batch as the processor would give them, padded on the left.
 
-        `input_ids` and `attention_mask` are (rows, length); all that the processor gives is kept,
-        because the model's positions depend on it.
+        `input_ids` and `attention_mask` are (rows, length); all that the model's positions depend
+        on is there too. device: where pictures are cut into patches from now on.
         """
+        if device is not None:
+            self.device = device
+        return self._collated(prompts) if self.form is not None else self._processed(prompts)
+
+    def values(self, form: PictureForm, key: tuple[Callable[[str], Image], str]) -> torch.Tensor:
+        """Return the pixel values of a picture, by what reads it and its file."""
+        place: Hashable = (*key, self.device)
+        values = self.kept.get(place)
+        if values is None:
+            read, file = key
+            values = form.values(read(file).convert("RGB"), self.device)
+            self.kept.put(place, values, values.nbytes)
+        return values
+
+    def _check(self, text: str, pictures: int) -> None:
+        """ValueError where a text of the dialogue holds a placeholder.
+
+        Version 5.17 takes one for a picture of the next row.
+        """
+        image, video = self.processor.image_token, self.processor.video_token
+        if text.count(image) != pictures:
+            raise ValueError(f"a text holds {image}, which stands for a picture")
+        if video in text:
+            raise ValueError(f"a text holds {video}, which stands for a video")
+
+    def _tokens(self, text: str) -> list[int]:
+        with self._tokenizing:
+            return list(self.tokenizer(text)["input_ids"])
+
+    def _shown(
+        self, request: Request, files: Sequence[str], form: PictureForm
+    ) -> Iterator[tuple[str, PictureCost, Callable[[], torch.Tensor]]]:
+        """Give a request's pictures: each one's file, what it costs, and what gives its values.
+
+        A file's name says what it shows only together with what reads it: the run.
+        """
+        for file in files:
+            key = (request.picture, file)
+            cost = self._costs.get(key)
+            if cost is None:
+                cost = form.cost(*request.picture(file).size)
+                self._costs.put(key, cost, 1)
+            yield file, cost, _Values(self, form, key)
+
+    def _expanded(
+        self,
+        tokens: Sequence[int],
+        pictures: Iterator[tuple[str, PictureCost, Callable[[], torch.Tensor]]],
+    ) -> tuple[tuple[int, ...], tuple[PromptPicture, ...]]:
+        """Return a prompt's tokens with every placeholder become a picture, and the pictures."""
+        image = self.processor.image_token_id
+        before: list[int] = []
+        after: list[int] = []
+        if self.form is not None and self.form.framed:
+            before = [self.processor.start_image_token_id]
+            after = [self.processor.end_image_token_id]
+        ids: list[int] = []
+        shown = []
+        for token in tokens:
+            if token != image:
+                ids.append(token)
+                continue
+            file, cost, values = next(pictures)
+            ids += before
+            shown.append(PromptPicture(file, len(ids), cost.tokens, cost.grid, values))
+            ids += [image] * cost.tokens + after
+        return tuple(ids), tuple(shown)
+
+    def _collated(self, prompts: Sequence[PreparedPrompt]) -> Any:
+        """Return the tensors of prompts with ids, earlier pictures from what is kept."""
+        import torch
+        from transformers import BatchFeature
+
+        length = max(len(prompt.ids or ()) for prompt in prompts)
+        names = ("input_ids", "attention_mask", "mm_token_type_ids")
+        rows: dict[str, list[list[int]]] = {name: [] for name in names}
+        for prompt in prompts:
+            ids = list(prompt.ids or ())
+            padding = [0] * (length - len(ids))
+            rows["input_ids"].append([self.tokenizer.pad_token_id] * len(padding) + ids)
+            rows["attention_mask"].append(padding + [1] * len(ids))
+            rows["mm_token_type_ids"].append(padding + self.token_types(prompt))
+        if not self.family.token_types:
+            del rows["mm_token_type_ids"]
+        tensors = {name: torch.tensor(values) for name, values in rows.items()}
+        shown = [picture for prompt in prompts for picture in prompt.shown]
+        if shown:
+            tensors["pixel_values"] = torch.cat([picture.values() for picture in shown])
+            if shown[0].grid is not None:
+                tensors["image_grid_thw"] = torch.tensor([picture.grid for picture in shown])
+        return BatchFeature(tensors)
+
+    def _processed(self, prompts: Sequence[PreparedPrompt]) -> Any:
+        """Return what the processor makes of texts and pictures."""
         arguments: dict[str, Any] = {
             "text": [prompt.text for prompt in prompts],
             "padding": True,
@@ -70,29 +227,21 @@ class DialogueTensors:
         }
         if any(prompt.pictures for prompt in prompts):
             arguments["images"] = [list(prompt.pictures) for prompt in prompts]
-            if self.is_qwen:
-                arguments |= {"do_resize": False, "device": device}
         return self.processor(**arguments)
 
-    def _scaled(self, pictures: Sequence[Image]) -> Sequence[Image]:
-        if not (self.is_qwen and pictures):
-            return pictures
-        from qwen_vl_utils import process_vision_info
 
-        limits = {"min_pixels": self.min_pixels, "max_pixels": self.max_pixels}
-        content = [{"type": "image", "image": picture, **limits} for picture in pictures]
-        patch_size = self.processor.image_processor.patch_size
-        scaled: list[Image] = process_vision_info(
-            [{"role": "user", "content": content}], image_patch_size=patch_size
-        )[0]
-        return scaled
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """Gives the pixel values of one picture."""
+
+    inputs: DialogueTensors
+    form: PictureForm
+    key: tuple[Callable[[str], Image], str]
+
+    def __call__(self) -> torch.Tensor:
+        return self.inputs.values(self.form, self.key)
 
 
 def is_qwen_vl(model_type: str) -> bool:
     """Whether qwen-vl-utils prepares this model's pictures as its own processor would."""
-    return model_type.startswith(("qwen2_vl", "qwen2_5_vl", "qwen3_vl"))
-
-
-def _edge(size: Any, name: str) -> int | None:
-    """Return one limit of an image processor's `size`, a mapping or an object by version."""
-    return size.get(name) if isinstance(size, dict) else getattr(size, name, None)
+    return family_of(model_type).pictures is QwenPictures

@@ -6,7 +6,7 @@ from conftest import test_data
 from small_models import published_tokenizer, small_model, small_qwen3_vl, speckled, speckled_file
 
 from render_agent import chat
-from render_agent.engines.dialogue_tensors import DialogueTensors, PreparedPrompt, is_qwen_vl
+from render_agent.engines.dialogue_tensors import DialogueTensors
 from render_agent.engines.seam import Request
 from render_agent.engines.torchvision_cure import cure_torchvision
 from render_agent.engines.transformers_engine import TransformersEngine
@@ -61,25 +61,40 @@ def test_the_dialogue_is_written_as_chatml(inputs):
     assert inputs.prepare(request()).text == CHATML
 
 
-def test_the_pictures_stand_in_the_order_of_the_dialogue(inputs):
+def test_the_pictures_stand_in_the_order_of_the_dialogue(inputs, processor):
     prepared = inputs.prepare(request())
-    assert [picture.size for picture in prepared.pictures] == [(64, 64), (96, 64), (32, 96)]
-    assert prepared.pictures[1].tobytes() == speckled(96, 64, 1).tobytes()
+    assert [shown.file for shown in prepared.shown] == ["64x64-0.png", "96x64-1.png", "32x96-2.png"]
+    assert [shown.grid for shown in prepared.shown] == [(1, 4, 4), (1, 4, 6), (1, 6, 2)]
+    alone = processor.image_processor(images=[speckled(96, 64, 1)], return_tensors="pt")
+    assert torch.equal(prepared.shown[1].values(), alone["pixel_values"])
 
 
 def test_a_picture_with_transparency_or_of_greys_becomes_rgb(inputs):
-    prepared = inputs.prepare(
-        request(picture=lambda file: speckled_file(file).convert("RGBA" if "-1" in file else "L"))
-    )
-    assert {picture.mode for picture in prepared.pictures} == {"RGB"}
+    def odd(file):
+        return speckled_file(file).convert("RGBA" if "-1" in file else "L")
+
+    def plain(file):
+        return odd(file).convert("RGB")
+
+    for ours, theirs in zip(
+        inputs.prepare(request(picture=odd)).shown,
+        inputs.prepare(request(picture=plain)).shown,
+        strict=True,
+    ):
+        assert torch.equal(ours.values(), theirs.values())
+
+
+def alone(picture):
+    """Return a request that shows one picture and says nothing."""
+    messages = [chat.message("user", chat.picture("it.png"))]
+    return Request("q", 0, messages, lambda _: picture)
 
 
 @pytest.mark.parametrize("size", [(640, 480), (64, 64), (96, 32), (1024, 1024)])
 def test_qwen_vl_utils_gives_the_tensors_of_the_processor(inputs, processor, size):
-    picture = speckled(*size)
-    text = "<|vision_start|><|image_pad|><|vision_end|>"
-    ours = inputs.encode([PreparedPrompt(text, tuple(inputs._scaled([picture])))])
-    theirs = processor(text=[text], images=[picture], return_tensors="pt")
+    prompt = inputs.prepare(alone(speckled(*size)))
+    ours = inputs.encode([prompt])
+    theirs = processor(text=[prompt.text], images=[speckled(*size)], return_tensors="pt")
     assert set(ours) == set(theirs)
     for name, tensor in theirs.items():
         assert torch.equal(ours[name], tensor), name
@@ -91,16 +106,19 @@ def test_a_picture_that_must_be_scaled_gets_the_same_grid_and_nearly_the_same_pi
 ):
     """Pillow and torchvision interpolate a smooth picture alike within two of 255 steps of grey."""
     picture = speckled(*size).reduce(8).resize(size)
-    text = "<|vision_start|><|image_pad|><|vision_end|>"
-    ours = inputs.encode([PreparedPrompt(text, tuple(inputs._scaled([picture])))])
-    theirs = processor(text=[text], images=[picture], return_tensors="pt")
+    prompt = inputs.prepare(alone(picture))
+    ours = inputs.encode([prompt])
+    theirs = processor(text=[prompt.text], images=[picture], return_tensors="pt")
     assert torch.equal(ours["image_grid_thw"], theirs["image_grid_thw"])
     assert torch.equal(ours["input_ids"], theirs["input_ids"])
     assert (ours["pixel_values"] - theirs["pixel_values"]).abs().max() <= 2.01 * 2 / 255
 
 
 def test_rows_are_padded_on_the_left(inputs):
-    long, short = PreparedPrompt("word " * 50, ()), PreparedPrompt("word", ())
+    long, short = (
+        inputs.prepare(Request("q", 0, [chat.message("user", chat.text(text))], speckled_file))
+        for text in ("word " * 50, "word")
+    )
     batch = inputs.encode([long, short])
     mask = batch["attention_mask"]
     assert mask[0].all()
@@ -110,23 +128,20 @@ def test_rows_are_padded_on_the_left(inputs):
 
 
 def test_the_area_of_a_picture_can_be_limited(processor):
-    limited = DialogueTensors(processor, "qwen3_vl", min_pixels=64 * 64, max_pixels=96 * 96)
-    sizes = [picture.size for picture in limited._scaled([speckled(640, 480), speckled(32, 32)])]
-    assert sizes[0][0] * sizes[0][1] <= 96 * 96
-    assert sizes[1] == (64, 64)
-    assert (limited.min_pixels, limited.max_pixels) == (64 * 64, 96 * 96)
+    limits = {"min_pixels": 64 * 64, "max_pixels": 96 * 96}
+    limited = DialogueTensors(processor, "qwen3_vl", options=limits)
+    large, small = (
+        limited.prepare(alone(picture)).shown[0]
+        for picture in (speckled(640, 480), speckled(32, 32))
+    )
+    assert large.tokens <= 9
+    assert small.grid == (1, 4, 4)
+    assert len(large.values()) == 4 * large.tokens
+    assert len(small.values()) == 16
 
 
 def test_the_limits_of_the_processor_are_kept(inputs):
-    assert (inputs.min_pixels, inputs.max_pixels) == (32 * 32, 4096 * 4096)
-
-
-def test_only_qwen_vl_is_prepared_by_its_own_library():
-    assert is_qwen_vl("qwen3_vl")
-    assert is_qwen_vl("qwen3_vl_moe")
-    assert is_qwen_vl("qwen2_5_vl")
-    assert not is_qwen_vl("internvl")
-    assert not is_qwen_vl("gemma3")
+    assert (inputs.form.min_pixels, inputs.form.max_pixels) == (32 * 32, 4096 * 4096)
 
 
 def test_with_the_published_tokenizer_batch_equals_singles(tmp_path):
