@@ -259,6 +259,11 @@ class RunConfig:
             raise UsageError("--question and --option go with --ply, not with --batch")
         if not (isfinite(self.temperature) and isfinite(self.field_of_view)):
             raise UsageError("--temperature and --field-of-view must be finite numbers")
+        if self.devices and self.workers not in (1, len(self.devices)):
+            raise UsageError(
+                f"--devices names {len(self.devices)} devices, a worker each: leave --workers"
+                f" {self.workers} out"
+            )
 
     @property
     def model_name(self) -> str:
@@ -274,6 +279,11 @@ class RunConfig:
     def blind(self) -> bool:
         """Whether nothing is shown."""
         return self.views == "none"
+
+    @property
+    def alone(self) -> bool:
+        """Whether it all happens in one process."""
+        return self.workers == 1 and not self.devices and not self.ray
 
     def without_shard(self) -> RunConfig:
         """Return the options of the run that this one is a shard of."""

@@ -18,7 +18,7 @@ from render_agent.errors import EngineError, RenderAgentError, RunLogError
 from render_agent.look import Look, Looking
 from render_agent.prompt import Prompt, reply_schema
 from render_agent.respond import respond
-from render_agent.run_log.folder import RunLog
+from render_agent.run_log.seam import TurnLog
 from render_agent.state import Phase, QuestionState, Seconds, Turn
 
 logger = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class PhaseController:
         self,
         looker: Looking,
         engine: Engine,
-        log: RunLog,
+        log: TurnLog,
         prompt: Prompt,
         observer: Observer,
         *,

@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from render_agent.capacity import refuse_a_full_disk
 from render_agent.chat import Message
-from render_agent.config import AUTO, CHANGEABLE, RunConfig
+from render_agent.config import AUTO, CHANGEABLE, OPTIONS, RunConfig
 from render_agent.controller import Observer, PhaseController, Sampling
 from render_agent.engines.choose import describe_engine, make_engine
 from render_agent.engines.seam import Engine
@@ -33,9 +34,12 @@ from render_agent.run_log.folder import RunFolder, RunLog
 from render_agent.run_log.pictures import Pictures
 from render_agent.run_log.reading import notes
 from render_agent.run_log.results import results, table
+from render_agent.run_log.seam import TurnLog
 from render_agent.scene.alignment import alignment_file
 from render_agent.scene.cache import SceneCache
 from render_agent.state import Question, QuestionState
+from render_agent.workers.cluster import check_ray
+from render_agent.workers.driver import deal_out
 
 MakeEngine = Callable[[RunConfig, Sequence[Question]], Engine]
 MakeLooker = Callable[[RunConfig, SceneCache, Pictures], Looking]
@@ -80,20 +84,13 @@ class Run:
         """
         if any(state.active for state in self.states):
             config = self.config
-            with closing(make_engine(config, [state.question for state in self.states])) as engine:
-                looker = (look or make_looker)(config, self.scenes, self.log.pictures)
-                together = config.finish_together
-                controller = PhaseController(
-                    looker,
-                    engine,
-                    self.log,
-                    make_prompt(config),
-                    observer,
-                    max_batched_turns=self.max_batched_turns,
-                    finish_together=engine.batch_size if together == AUTO else int(together),
-                    sampling=Sampling(config.temperature, config.seed, config.max_new_tokens),
-                )
-                controller.run(self.states)
+            play_here = partial(play, look=look or make_looker)
+            if not config.alone:
+                deal_out(config, self.states, self.log, observer, make_engine, play_here)
+            else:
+                questions = [state.question for state in self.states]
+                with closing(make_engine(config, questions)) as engine:
+                    play_here(config, engine, self.scenes, self.log, observer, self.states)
         stamps = notes(self.log.folder.record)
         found = results(self.states, partial=self.config.partial, notes=stamps)
         self.log.write_results(found, table(found["questions"]))
@@ -102,6 +99,33 @@ class Run:
     def close(self) -> None:
         """Close and unlock the run folder."""
         self.log.close()
+
+
+def play(
+    config: RunConfig,
+    engine: Engine,
+    scenes: SceneCache,
+    log: TurnLog,
+    observer: Observer,
+    states: Sequence[QuestionState],
+    look: MakeLooker,
+) -> None:
+    """Take every active question to its end in this process.
+
+    EngineError or RunLogError where that is impossible.
+    """
+    together = config.finish_together
+    controller = PhaseController(
+        look(config, scenes, log.pictures),
+        engine,
+        log,
+        make_prompt(config),
+        observer,
+        max_batched_turns=min(config.max_batched_turns, config.max_turns),
+        finish_together=engine.batch_size if together == AUTO else int(together),
+        sampling=Sampling(config.temperature, config.seed, config.max_new_tokens),
+    )
+    controller.run(states)
 
 
 def make_prompt(config: RunConfig) -> Prompt:
@@ -161,6 +185,7 @@ def preview(config: RunConfig, folder: Path) -> Preview:
 def start(config: RunConfig) -> Run:
     """Return a new run in a new folder. SetupError where something is missing for it."""
     parse_start(config.start)
+    check_ray(config)
     questions = choose_questions(config)
     refuse_a_full_disk(config, questions)
     engine = describe_engine(config)
@@ -181,6 +206,10 @@ def go_on(folder: RunFolder, changes: Mapping[str, Any]) -> Run:
     """
     saved = folder.config
     changes = {**changes, **absolute_paths(changes)}
+    if "workers" in changes:  # it takes the place of saved devices
+        changes = {"devices": (), **changes}
+    elif "devices" in changes:
+        changes["workers"] = OPTIONS["workers"].default
     differing = {name: value for name, value in changes.items() if getattr(saved, name) != value}
     if fixed := sorted(differing.keys() - CHANGEABLE):
         flag = "--" + fixed[0].replace("_", "-")
@@ -189,6 +218,7 @@ def go_on(folder: RunFolder, changes: Mapping[str, Any]) -> Run:
             f" leave {flag} out, or start a new run"
         )
     config = replace(saved, **differing)
+    check_ray(config)
     log = RunLog(folder)
     try:
         if folder.has_questions:

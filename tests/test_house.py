@@ -29,7 +29,7 @@ LAYERS = [
     "controller progress tables",
     "workers",
     "run spread",
-    "commands scoring doctor",
+    "commands scoring doctor bench",
     "cli",
     "__main__",
 ]
@@ -38,7 +38,7 @@ LAYERS = [
 DOORS = {
     "OpenGL": "render",
     "llguidance": "engines",
-    "matplotlib": "",
+    "matplotlib": "bench",
     "moderngl": "render",
     "numba": "render",
     "open3d": "scene render",
@@ -49,9 +49,9 @@ DOORS = {
     "qwen_vl_utils": "engines",
     "ray": "workers",
     "scipy": "scene render rooms",
-    "torch": "engines doctor.engines",
-    "torchvision": "engines doctor.engines",
-    "transformers": "engines doctor.engines",
+    "torch": "engines doctor.engines bench",
+    "torchvision": "engines doctor.engines bench",
+    "transformers": "engines doctor.engines bench",
     "trimesh": "scene render rooms",
 }
 """The parts in which a heavy library may be imported."""

@@ -1,0 +1,26 @@
+"""The seam between the controller and where turns are written down."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from render_agent.run_log.pictures import Pictures
+from render_agent.state import Phase, Turn
+
+
+class TurnLog(Protocol):
+    """Where the controller writes turns down: a run folder, or the way to the process that has one."""
+
+    pictures: Pictures
+
+    def append(self, question_id: str, turn: Turn) -> None:
+        """Append one turn; it exists from now on."""
+        ...
+
+    def append_error(self, question_id: str, turn: int, phase: Phase, error: str) -> None:
+        """Append the error that stopped a question."""
+        ...
+
+    def sync(self) -> None:
+        """Wait until what was appended also survives the machine's death."""
+        ...

@@ -1,0 +1,1 @@
+"""The same run dealt to several processes or machines by Ray; one process writes the log."""

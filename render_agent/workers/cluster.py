@@ -1,0 +1,129 @@
+"""Ray: the cluster that the workers run on, started on this machine or connected to."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from importlib.util import find_spec
+from typing import Any
+
+from render_agent.config import RunConfig
+from render_agent.errors import SetupError
+
+logger = logging.getLogger(__name__)
+
+OBJECT_STORE = 1 << 30
+"""Bytes of shared memory for what workers hand over; what is larger goes through the disk."""
+
+IN_PROCESS = ("transformers", "vllm")
+"""Engines that hold a model, and so may need GPUs."""
+
+QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+"""Settings of Ray: it reports nothing to its makers, and leaves CUDA_VISIBLE_DEVICES as it is."""
+
+
+def check_ray(config: RunConfig) -> None:
+    """Raise SetupError where a run needs Ray and it is not installed, or its address is of no use."""
+    if config.alone:
+        return
+    if find_spec("ray") is None:
+        raise SetupError(
+            "--workers, --devices and --ray need Ray, which is not installed:"
+            ' pip install "render_agent[ray]"'
+        )
+    if config.ray is not None and config.ray.startswith("ray://"):
+        raise SetupError(
+            f"--ray {config.ray}: Ray's client cannot send turns as they come; start the run on a"
+            " machine of the cluster with --ray auto, or give the address HOST:6379"
+        )
+
+
+@contextmanager
+def cluster(address: str | None, workers: int) -> Iterator[Any]:
+    """Give Ray, connected to the cluster at `address`, or to one of this machine that ends with it.
+
+    A connection that the program already has is used and left open. What Ray prints goes to the
+    log. SetupError where the cluster does not answer.
+    """
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+    import ray
+
+    if ray.is_initialized():
+        with redirect_stdout(_Lines(logger.info)):
+            yield ray
+        return
+    with redirect_stdout(_Lines(logger.info)):
+        try:
+            with _sigterm_kept():
+                _connect(ray, address, workers)
+            yield ray
+        finally:
+            ray.shutdown()
+
+
+def _connect(ray: Any, address: str | None, workers: int) -> None:
+    where: dict[str, Any] = {"address": address}
+    if not address:
+        where = {
+            "address": "local",
+            "num_cpus": workers,
+            "include_dashboard": False,
+            "object_store_memory": OBJECT_STORE,
+            "_node_ip_address": "127.0.0.1",
+        }
+    try:
+        ray.init(**where, log_to_driver=False, logging_level=logging.ERROR)
+    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        told = " ".join(str(error).split())
+        raise SetupError(
+            f"--ray {address}: no Ray cluster answers there ({told})"
+            if address
+            else f"Ray could not be started on this machine: {told}"
+        ) from error
+
+
+def resources(config: RunConfig, cluster_gpus: float) -> dict[str, Any]:
+    """Return what one worker asks of the cluster; on this machine devices are named, not counted.
+
+    cluster_gpus: how many GPUs the cluster has.
+    """
+    if not config.ray:
+        return {"num_cpus": 1, "num_gpus": 0}
+    model = config.engine in IN_PROCESS
+    on_gpu = model and (
+        config.device.startswith("cuda") or (config.device == "auto" and cluster_gpus)
+    )
+    return {
+        "num_cpus": 1,
+        "num_gpus": config.tensor_parallel if on_gpu else 0,
+        "scheduling_strategy": "SPREAD",
+    }
+
+
+@contextmanager
+def _sigterm_kept() -> Iterator[None]:
+    """Leave it to the program what SIGTERM does: Ray takes it for itself."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
+
+
+class _Lines(io.TextIOBase):
+    """A text file whose lines are logged."""
+
+    def __init__(self, log: Callable[[str], None]) -> None:
+        self._log = log
+
+    def write(self, text: str) -> int:
+        for line in filter(str.strip, text.splitlines()):
+            self._log(line)
+        return len(text)

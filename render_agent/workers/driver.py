@@ -1,0 +1,289 @@
+"""The driver: deals scenes to workers, writes down what they tell, replaces those that die."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from render_agent.config import RunConfig
+from render_agent.controller import Observer
+from render_agent.errors import EngineError
+from render_agent.run_log.files import write_whole
+from render_agent.run_log.folder import RunLog
+from render_agent.state import Phase, QuestionState
+from render_agent.workers.cluster import cluster, resources
+from render_agent.workers.deck import MOST_DEATHS, Deck
+from render_agent.workers.messages import Drawn, Failed, Hand, Message, Noted, Ready, Stopped, Took
+from render_agent.workers.worker import MakeEngine, Play, Setup, Worker
+
+logger = logging.getLogger(__name__)
+
+LOOK_AGAIN = 1.0
+"""Seconds after which the driver stops waiting for workers, to wait again."""
+
+PATIENCE = 10.0
+"""Seconds that a worker gets for giving its engine back at the end."""
+
+
+@dataclass(eq=False)
+class Place:
+    """Where one worker after another works: the next takes the place of one that died.
+
+    stream: what the present worker tells of its present task. hand: the scenes that it has. deaths:
+    how many died here in a row without a turn.
+    """
+
+    number: int
+    config: RunConfig
+    worker: Any = None
+    stream: Any = None
+    hand: list[str] = field(default_factory=list)
+    batch_size: int = 0
+    deaths: int = 0
+    who: str = ""
+
+    @property
+    def ready(self) -> bool:
+        """Whether its worker has an engine and nothing to do."""
+        return self.worker is not None and self.stream is None and self.batch_size > 0
+
+
+def deal_out(
+    config: RunConfig,
+    states: Sequence[QuestionState],
+    log: RunLog,
+    observer: Observer,
+    make_engine: MakeEngine,
+    play: Play,
+) -> None:
+    """Take every active question to its end in the workers that the options ask for.
+
+    make_engine, play: are called in the workers. SetupError where no worker can be set up,
+    EngineError where none is left, RunLogError where the log cannot be written.
+    """
+    configs = worker_configs(config)
+    scenes = {state.question.scene for state in states if state.active}
+    configs = configs[: max(1, len(scenes))]
+    scratch = Path(tempfile.gettempdir(), f"render-agent-{secrets.token_hex(6)}")
+    with cluster(config.ray, len(configs)) as ray:
+        machines = sum(node["Alive"] for node in ray.nodes())
+        setup = Setup(
+            [state.question for state in states],
+            make_engine,
+            play,
+            neighbours=ceil(len(configs) / machines),
+            scratch=scratch,
+        )
+        driver = Driver(ray, configs, setup, states, log, observer)
+        try:
+            driver.run()
+        finally:
+            driver.close()
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def worker_configs(config: RunConfig) -> list[RunConfig]:
+    """Return the options of each worker: those of the run, with its device where devices are named."""
+    alone = replace(config, workers=1, devices=(), ray=None)
+    if config.devices:
+        # On a cluster a worker sees its own GPUs only, and counts them from 0.
+        named = [
+            "cuda:0" if config.ray and device.startswith("cuda") else device
+            for device in config.devices
+        ]
+        return [replace(alone, device=device) for device in named]
+    return [alone] * config.workers
+
+
+class Driver:
+    """Owns the log, the states and the workers; nothing else writes any of them."""
+
+    def __init__(
+        self,
+        ray: Any,
+        configs: Sequence[RunConfig],
+        setup: Setup,
+        states: Sequence[QuestionState],
+        log: RunLog,
+        observer: Observer,
+    ) -> None:
+        self.ray = ray
+        self.setup = ray.put(setup)
+        self.log = log
+        self.observer = observer
+        self.states = {state.id: state for state in states}
+        self.lacking = {state.id for state in states if not state.active and self._lacks(state)}
+        self.by_scene: dict[str, list[QuestionState]] = {}
+        for state in states:
+            self.by_scene.setdefault(state.question.scene, []).append(state)
+        scenes = [scene for scene in self.by_scene if self._work(scene)]
+        self.deck = Deck(scenes, lambda scene: len(self._work(scene)))
+        self.places = [Place(number, config) for number, config in enumerate(configs)]
+        self.gpus = ray.cluster_resources().get("GPU", 0)
+        self.last_error = EngineError("no worker could be started")
+
+    def run(self) -> None:
+        """Deal until every question is at its end. EngineError where no worker is left."""
+        for place in self.places:
+            self._start(place)
+        while self.deck or any(place.hand for place in self.places):
+            open_places = [place for place in self.places if place.worker is not None]
+            if not open_places:
+                raise self.last_error
+            for place in open_places:
+                if place.ready:
+                    self._deal(place, [other.number for other in open_places])
+            streams = {place.stream: place for place in open_places if place.stream is not None}
+            told, _ = self.ray.wait([*streams], num_returns=1, timeout=LOOK_AGAIN)
+            for stream in told:
+                self._hear(streams[stream])
+
+    def close(self) -> None:
+        """Send the workers home: those with nothing to do orderly, the others at once."""
+        leaving = [place.worker.close.remote() for place in self.places if place.ready]
+        if leaving:
+            self.ray.wait(leaving, num_returns=len(leaving), timeout=PATIENCE)
+        for place in self.places:
+            self._dismiss(place)
+
+    def _start(self, place: Place) -> None:
+        """Begin a worker; it tells when it is ready."""
+        actor = self.ray.remote(Worker)
+        needs = resources(place.config, self.gpus)
+        place.worker = actor.options(max_restarts=0, **needs).remote(
+            place.config, self.setup, place.number
+        )
+        place.who = f"worker {place.number}"
+        place.batch_size = 0
+        place.stream = place.worker.begin.options(num_returns="streaming").remote()
+
+    def _deal(self, place: Place, open_numbers: Sequence[int]) -> None:
+        """Hand the next scenes to a free worker, if there are any for it."""
+        place.hand = self.deck.deal(place.number, place.batch_size, open_numbers)
+        states = [state for scene in place.hand for state in self._work(scene)]
+        if not states:
+            return
+        files = {view.file for state in states for view in state.views}
+        pictures = {
+            file: (self.log.path / file).read_bytes()
+            for file in files
+            if self.log.pictures.there(file)
+        }
+        hand = Hand([(state.question, state.turns) for state in states], pictures)
+        logger.info("%s gets %s", place.who, ", ".join(place.hand))
+        if active := [state for state in states if state.active]:
+            self.observer.began(self._phase(active[0]), active)
+        place.stream = place.worker.play.options(num_returns="streaming").remote(hand)
+
+    def _hear(self, place: Place) -> None:
+        """Write down the next that a worker tells, and learn whether it is done or dead."""
+        errors = self.ray.exceptions
+        try:
+            messages = self.ray.get(next(place.stream))
+        except StopIteration:
+            place.stream = None
+            self._done(place.hand)
+            place.hand = []
+        except errors.RayTaskError:
+            raise  # a fault of the program
+        except errors.RayError as error:
+            logger.warning("%s died: %s", place.who, " ".join(str(error).split()))
+            self._died(place)
+        else:
+            stopped = [message for message in messages if isinstance(message, Stopped)]
+            for message in messages:
+                self._take(place, message)
+            self.log.sync()
+            if stopped:
+                self._stopped(place, stopped[0])
+
+    def _take(self, place: Place, message: Message) -> None:
+        """Write one message down."""
+        match message:
+            case Drawn(file, png):
+                write_whole(self.log.path / file, png, durable=False)
+            case Took(question_id, turn):
+                state = self.states[question_id]
+                self.log.append(question_id, turn)
+                state.take(turn)
+                place.deaths = 0
+                self.observer.took(state, turn)
+            case Failed(question_id, turn, phase, error):
+                self._fail(self.states[question_id], turn, phase, error)
+            case Noted(record):
+                logging.getLogger(record.name).handle(record)
+            case Ready(batch_size, process, machine):
+                place.batch_size = batch_size
+                place.who = f"worker {place.number} (process {process} on {machine})"
+                logger.info("%s is ready", place.who)
+            case Stopped():
+                pass
+
+    def _stopped(self, place: Place, message: Stopped) -> None:
+        """Close the place of a worker whose engine is gone; raise what no other worker can mend."""
+        if not isinstance(message.error, EngineError):
+            raise message.error
+        logger.warning("%s stops: %s", place.who, message.error)
+        self.last_error = message.error
+        self._lost(place)
+
+    def _died(self, place: Place) -> None:
+        """Take back the hand of a dead worker and begin another in its place."""
+        place.deaths += 1
+        self.last_error = EngineError(
+            f"every worker died, the last one was {place.who}: run.log says what is known of it; with"
+            " fewer --workers each has more memory"
+        )
+        if self._lost(place):
+            place.deaths = 0  # the scene was to blame, not the place
+        if place.deaths < MOST_DEATHS and self.deck:
+            self._start(place)
+
+    def _lost(self, place: Place) -> list[str]:
+        """Dismiss a worker and take its hand back; return the scenes that are given up."""
+        self._dismiss(place)
+        self.lacking -= {state.id for scene in place.hand for state in self.by_scene[scene]}
+        given_up = self.deck.lost(place.number, place.hand)
+        place.hand = []
+        for scene in given_up:
+            for state in self._work(scene):
+                self._fail(
+                    state,
+                    len(state.turns),
+                    self._phase(state),
+                    f"{MOST_DEATHS} workers died with the scene {scene} in hand: see run.log, and try"
+                    " it again with --continue and --workers 1",
+                )
+        return given_up
+
+    def _dismiss(self, place: Place) -> None:
+        if place.worker is not None:
+            self.ray.kill(place.worker)
+        place.worker = place.stream = None
+
+    def _done(self, scenes: Sequence[str]) -> None:
+        self.lacking -= {state.id for scene in scenes for state in self.by_scene[scene]}
+
+    def _fail(self, state: QuestionState, turn: int, phase: Phase, error: str) -> None:
+        self.log.append_error(state.id, turn, phase, error)
+        state.fail(error)
+        self.observer.failed(state)
+
+    def _phase(self, state: QuestionState) -> Phase:
+        batched = self.places[0].config.max_batched_turns
+        return "batched" if len(state.turns) < batched else "finishing"
+
+    def _work(self, scene: str) -> list[QuestionState]:
+        """Return the questions of a scene that a worker has something to do for."""
+        return [s for s in self.by_scene[scene] if s.active or s.id in self.lacking]
+
+    def _lacks(self, state: QuestionState) -> bool:
+        """Whether a picture that a question was shown is gone."""
+        return any(not self.log.pictures.there(view.file) for view in state.views)
