@@ -1,0 +1,225 @@
+"""How likely given answers are, read off a model of transformers: nothing is generated.
+
+A choice is scored as the reply's beginning: its tokens, made of its text alone without a space
+before it, stand right behind the generation prompt. What follows it is left open, so that "1" also
+holds the likelihood of "10". Probabilities are the model's own: no temperature, no token left out.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from render_agent.engines.attempt import Fault, attempt
+from render_agent.engines.dialogue_tensors import DialogueTensors, PreparedPrompt
+from render_agent.engines.pretrained import first_line
+from render_agent.engines.seam import Request, Scores
+from render_agent.state import Tokens
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One request with the tokens of its choices."""
+
+    prompt: PreparedPrompt
+    choices: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Prefilled:
+    """Prompts that were read once, for all their choices.
+
+    first: log-probabilities of the token behind each prompt, (rows, vocabulary) float32. mask:
+    (rows, length), 0 where a prompt is padded. next: the position behind each prompt, (axes, rows).
+    """
+
+    first: torch.Tensor
+    cache: Any
+    mask: torch.Tensor
+    next: torch.Tensor
+
+
+def score_choices(
+    model: Any,
+    inputs: DialogueTensors,
+    requests: Sequence[Request],
+    choices: Sequence[Sequence[str]],
+    batch_size: int,
+) -> list[Scores]:
+    """Return for every request, in their order, how likely each of its choices is.
+
+    Every prompt is read once; its choices share its keys and values. batch_size: prompts, and then
+    choices, in one call; halved where memory does not hold them. A fault of one request is its
+    `Scores.error`. ValueError where a request has no choices or one that is empty; EngineError
+    where the device is lost.
+    """
+    tokens = [choice_tokens(inputs.processor.tokenizer, given) for given in choices]
+    scores: dict[int, Scores] = {}
+    able: list[tuple[int, Scored]] = []
+    for place, (request, given) in enumerate(zip(requests, tokens, strict=True)):
+        try:
+            able.append((place, Scored(inputs.prepare(request), given)))
+        # A picture comes from a file and goes through three libraries: whatever is wrong with it
+        # is a fault of this request alone.
+        except Exception as error:
+            LOG.warning("%s: prompt failed", request.question_id, exc_info=True)
+            scores[place] = Scores(error=f"the prompt could not be prepared: {first_line(error)}")
+    for start in range(0, len(able), batch_size):
+        batch = able[start : start + batch_size]
+        found = _score(model, inputs, [scored for _, scored in batch], batch_size)
+        scores.update(zip([place for place, _ in batch], found, strict=True))
+    return [scores[place] for place in range(len(requests))]
+
+
+def choice_tokens(tokenizer: Any, choices: Sequence[str]) -> tuple[tuple[int, ...], ...]:
+    """Return the tokens of each choice. ValueError where there is none, or an empty one."""
+    if not choices:
+        raise ValueError("a request without choices cannot be scored")
+    tokens = [tuple(tokenizer.encode(text, add_special_tokens=False)) for text in choices]
+    if not all(tokens):
+        raise ValueError("an empty choice cannot be scored")
+    return tuple(tokens)
+
+
+def _score(model: Any, inputs: DialogueTensors, batch: Sequence[Scored], rows: int) -> list[Scores]:
+    """Return the scores of one batch; where it fails it is halved, and then the choices in one call."""
+    began = time.perf_counter()
+    found = attempt(lambda: _log_probabilities(model, inputs, batch, rows), model.device)
+    if not isinstance(found, Fault):
+        seconds = time.perf_counter() - began
+        return [
+            Scores(tuple(given), Tokens(prompt=read, reply=written), seconds, len(batch))
+            for given, read, written in found
+        ]
+    if len(batch) > 1:
+        half = (len(batch) + 1) // 2
+        return [
+            scores
+            for part in (batch[:half], batch[half:])
+            for scores in _score(model, inputs, part, rows)
+        ]
+    most = min(rows, len(batch[0].choices))
+    if found.out_of_memory and most > 1:
+        return _score(model, inputs, batch, (most + 1) // 2)
+    if not found.out_of_memory:
+        return [Scores(error=f"the model failed on this prompt: {found.reason}")]
+    return [
+        Scores(
+            error=f"one request with {len(batch[0].prompt.pictures)} pictures does not fit into the"
+            f" memory of {model.device}: lower --image-size or --max-turns, or use a smaller model"
+            " (a lower --batch-size cannot help, it was alone)"
+        )
+    ]
+
+
+def _log_probabilities(
+    model: Any, inputs: DialogueTensors, batch: Sequence[Scored], rows: int
+) -> list[tuple[list[float], int, int]]:
+    """Return for each of a batch its choices' log-probabilities, and the tokens of prompt and choices.
+
+    rows: choices of more than one token in one call. Raises whatever the model causes.
+    """
+    with torch.inference_mode():
+        prefilled = _read(model, inputs, [scored.prompt for scored in batch])
+        found = [
+            [float(prefilled.first[row, tokens[0]]) for tokens in scored.choices]
+            for row, scored in enumerate(batch)
+        ]
+        longer = [
+            (row, place, tokens)
+            for row, scored in enumerate(batch)
+            for place, tokens in enumerate(scored.choices)
+            if len(tokens) > 1
+        ]
+        for start in range(0, len(longer), rows):
+            chunk = longer[start : start + rows]
+            rests = _rests(model, prefilled, [(row, tokens) for row, _, tokens in chunk])
+            for (row, place, _), rest in zip(chunk, rests, strict=True):
+                found[row][place] += rest
+        read = prefilled.mask.sum(1).tolist()
+    return [
+        (given, tokens, sum(map(len, scored.choices)))
+        for given, tokens, scored in zip(found, read, batch, strict=True)
+    ]
+
+
+def _read(model: Any, inputs: DialogueTensors, prompts: Sequence[PreparedPrompt]) -> Prefilled:
+    """Return prompts read in one call, padded on the left."""
+    tensors = inputs.encode(prompts, str(model.device))
+    tensors = tensors.to(device=model.device, dtype=model.dtype)
+    mask = tensors["attention_mask"]
+    places = _positions(model, tensors)
+    output = model(**tensors, position_ids=_as_taken(places), use_cache=True, logits_to_keep=1)
+    return Prefilled(
+        first=output.logits[:, -1].float().log_softmax(-1),
+        cache=output.past_key_values,
+        mask=mask,
+        next=places.amax(-1) + 1,
+    )
+
+
+def _rests(
+    model: Any, prefilled: Prefilled, rows: Sequence[tuple[int, tuple[int, ...]]]
+) -> list[float]:
+    """Return the summed log-probabilities of choices' tokens from the second on, read in one call.
+
+    rows: of each choice, the row of its prompt and its tokens, of which there are two or more.
+    """
+    device = prefilled.mask.device
+    prompts = torch.tensor([row for row, _ in rows], device=device)
+    given = [torch.tensor(tokens[:-1]) for _, tokens in rows]
+    wanted = [torch.tensor(tokens[1:]) for _, tokens in rows]
+    pad = torch.nn.utils.rnn.pad_sequence
+    ids = pad(given, batch_first=True).to(device)
+    targets = pad(wanted, batch_first=True, padding_value=-1).to(device)
+    steps = torch.arange(ids.shape[1], device=device)
+    output = model(
+        input_ids=ids,
+        # Behind the end of a shorter choice nothing is looked at that counts.
+        attention_mask=torch.cat(
+            [prefilled.mask[prompts], (targets >= 0).to(prefilled.mask.dtype)], 1
+        ),
+        position_ids=_as_taken(prefilled.next[:, prompts, None] + steps),
+        past_key_values=_selected(prefilled.cache, prompts),
+        use_cache=True,
+    )
+    logs = output.logits.float().log_softmax(-1)
+    single = logs.gather(-1, targets.clamp(min=0)[..., None])[..., 0]
+    summed: list[float] = single.where(targets >= 0, 0).double().sum(1).tolist()
+    return summed
+
+
+def _positions(model: Any, tensors: Any) -> torch.Tensor:
+    """Return the positions of a batch's tokens, (axes, rows, length): three axes where pictures have them."""
+    mask = tensors["attention_mask"]
+    if not hasattr(model.model, "get_rope_index"):
+        return (mask.cumsum(-1) - 1).clamp(min=0)[None]
+    names = ("mm_token_type_ids", "image_grid_thw")
+    found, _ = model.model.get_rope_index(
+        tensors["input_ids"],
+        attention_mask=mask,
+        **{name: tensors[name] for name in names if name in tensors},
+    )
+    # Padding has the position 1, which is never the highest of a prompt.
+    return torch.as_tensor(found)
+
+
+def _as_taken(places: torch.Tensor) -> torch.Tensor:
+    """Return positions as the model takes them: without the axis where it is one."""
+    return places[0] if places.shape[0] == 1 else places
+
+
+def _selected(cache: Any, rows: torch.Tensor) -> Any:
+    """Return keys and values of these rows, some more than once; the cache stays as it is."""
+    selected = copy.copy(cache)
+    selected.layers = [copy.copy(layer) for layer in cache.layers]
+    selected.batch_select_indices(rows)
+    return selected

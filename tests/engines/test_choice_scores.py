@@ -1,0 +1,200 @@
+"""Scores of given answers equal what the model says of prompt and answer read together."""
+
+import math
+import random
+
+import pytest
+import torch
+from small_models import small_model, speckled_file
+
+from render_agent import chat
+from render_agent.engines.choice_scores import choice_tokens, score_choices
+from render_agent.engines.dialogue_tensors import DialogueTensors
+from render_agent.engines.loading import find_model
+from render_agent.engines.pretrained import load_pretrained
+from render_agent.engines.seam import Request
+from render_agent.errors import EngineError
+
+SIZES = ("32x32", "64x64", "96x64", "50x70")
+LETTERS = ("A", "B", "C", "D")
+MANY = ("A", "the chair", "yes", "no", "the view in the corner is done", "42.5", "é")
+
+
+class Loaded:
+    """A model in memory with what makes its inputs."""
+
+    def __init__(self, directory):
+        found = find_model(str(directory), None)
+        loaded = load_pretrained(found, "float32", "cpu", {})
+        self.model = loaded.model
+        self.inputs = DialogueTensors(loaded.processor, found.config["model_type"])
+        self.tokenizer = loaded.processor.tokenizer
+
+
+@pytest.fixture(scope="module")
+def loaded():
+    return Loaded(small_model())
+
+
+def request(turns, pictures, seed=0):
+    """A dialogue of so many turns that shows so many pictures."""
+    chance = random.Random(100 * seed + 10 * turns + pictures)
+    messages = [chat.message("system", chat.text("Explore the room."))]
+    for turn in range(turns):
+        if turn:
+            messages.append(chat.assistant('{"rotation_angle_degrees": 45}'))
+        shown = pictures // turns + (turn < pictures % turns)
+        files = [f"{chance.choice(SIZES)}-{chance.randrange(1000)}.png" for _ in range(shown)]
+        asked = chat.text("Where is the chair? " * chance.randint(1, 4))
+        messages.append(chat.message("user", asked, *map(chat.picture, files)))
+    return Request(f"q{seed}-{turns}-{pictures}", turns - 1, messages, speckled_file)
+
+
+RAGGED = [request(turns, pictures) for turns in (1, 2, 3) for pictures in (0, 1, 3)]
+
+
+def score(loaded, requests, choices, batch_size=16):
+    return score_choices(loaded.model, loaded.inputs, requests, choices, batch_size)
+
+
+@torch.inference_mode()
+def read_together(loaded, asked, choice):
+    """The log-probability of one choice: prompt and choice in one row, one call, no cache."""
+    tensors = loaded.inputs.encode([loaded.inputs.prepare(asked)])
+    written = torch.tensor([loaded.tokenizer.encode(choice)])
+    length = tensors["input_ids"].shape[1]
+    for name, value in (("input_ids", written), ("attention_mask", torch.ones_like(written))):
+        tensors[name] = torch.cat([tensors[name], value], 1)
+    if "mm_token_type_ids" in tensors:
+        kinds = tensors["mm_token_type_ids"]
+        tensors["mm_token_type_ids"] = torch.cat([kinds, torch.zeros_like(written)], 1)
+    logs = loaded.model(**tensors, use_cache=False).logits[0].double().log_softmax(-1)
+    return sum(float(logs[length - 1 + k, token]) for k, token in enumerate(written[0].tolist()))
+
+
+def close(found, expected):
+    return all(
+        a.log_probabilities == pytest.approx(b, abs=1e-4)
+        for a, b in zip(found, expected, strict=True)
+    )
+
+
+@pytest.mark.parametrize("choices", [LETTERS, ("yes", "no"), MANY], ids=["letters", "yes", "many"])
+def test_scores_are_those_of_prompt_and_choice_read_together(loaded, choices):
+    found = score(loaded, RAGGED, [choices] * len(RAGGED))
+    expected = [[read_together(loaded, asked, choice) for choice in choices] for asked in RAGGED]
+    assert close(found, expected)
+    assert len({scores.log_probabilities for scores in found}) == len(RAGGED)
+    assert all(max(scores.log_probabilities) <= 0 for scores in found)
+
+
+def test_every_request_may_have_choices_of_its_own(loaded):
+    choices = [MANY[: 1 + place % len(MANY)] for place in range(len(RAGGED))]
+    found = score(loaded, RAGGED, choices)
+    alone = [
+        score(loaded, [asked], [given])[0] for asked, given in zip(RAGGED, choices, strict=True)
+    ]
+    assert [len(scores.log_probabilities) for scores in found] == [len(given) for given in choices]
+    assert close(found, [scores.log_probabilities for scores in alone])
+    assert [scores.tokens for scores in found] == [scores.tokens for scores in alone]
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 5])
+def test_the_size_of_a_batch_changes_nothing(loaded, batch_size):
+    expected = score(loaded, RAGGED, [MANY] * len(RAGGED))
+    found = score(loaded, RAGGED, [MANY] * len(RAGGED), batch_size)
+    assert close(found, [scores.log_probabilities for scores in expected])
+    assert max(scores.batch_size for scores in found) == batch_size
+
+
+def test_the_first_tokens_of_all_replies_share_one(loaded):
+    every = [loaded.tokenizer.decode([token]) for token in range(len(loaded.tokenizer))]
+    single = [text for text in every if len(loaded.tokenizer.encode(text)) == 1]
+    (found,) = score(loaded, RAGGED[:1], [single])
+    total = sum(map(math.exp, found.log_probabilities))
+    assert 0.2 < total < 1 + 1e-5
+
+
+def test_a_prompt_is_read_once_for_all_its_choices(loaded, monkeypatch):
+    lengths = []
+    forward = loaded.model.forward
+
+    def counted(*args, **more):
+        lengths.append(tuple(more["input_ids"].shape))
+        return forward(*args, **more)
+
+    monkeypatch.setattr(loaded.model, "forward", counted)
+    (letters,) = score(loaded, RAGGED[:1], [LETTERS])
+    assert lengths == [(1, letters.tokens.prompt)]
+    lengths.clear()
+    (many,) = score(loaded, RAGGED[:1], [MANY])
+    longest = max(len(tokens) for tokens in choice_tokens(loaded.tokenizer, MANY))
+    longer = sum(len(tokens) > 1 for tokens in choice_tokens(loaded.tokenizer, MANY))
+    assert lengths == [(1, many.tokens.prompt), (longer, longest - 1)]
+    assert many.tokens.reply == sum(map(len, choice_tokens(loaded.tokenizer, MANY)))
+
+
+@pytest.mark.parametrize("choices", [(), ("A", "")])
+def test_a_request_without_choices_or_with_an_empty_one_is_refused(loaded, choices):
+    with pytest.raises(ValueError, match="choice"):
+        score(loaded, RAGGED[:2], [LETTERS, choices])
+
+
+def test_as_many_lists_of_choices_as_requests(loaded):
+    with pytest.raises(ValueError, match="zip"):
+        score(loaded, RAGGED[:2], [LETTERS])
+
+
+def test_a_request_whose_prompt_fails_says_so_and_the_others_are_scored(loaded):
+    def torn(file):
+        raise OSError(f"{file} is torn")
+
+    bad = Request("torn", 0, RAGGED[2].messages, torn)
+    found = score(loaded, [RAGGED[0], bad, RAGGED[1]], [LETTERS] * 3)
+    assert "is torn" in found[1].error
+    assert not found[1].log_probabilities
+    good = score(loaded, RAGGED[:2], [LETTERS] * 2)
+    assert close([found[0], found[2]], [scores.log_probabilities for scores in good])
+
+
+def rows_of(loaded, most, monkeypatch, raised):
+    """Make every call with more rows than `most` fail, and give the rows of all calls."""
+    rows = []
+    forward = loaded.model.forward
+
+    def limited(*args, **more):
+        rows.append(more["input_ids"].shape[0])
+        if rows[-1] > most:
+            raise raised
+        return forward(*args, **more)
+
+    monkeypatch.setattr(loaded.model, "forward", limited)
+    return rows
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_out_of_memory_halves_and_loses_nothing(loaded, monkeypatch, most):
+    expected = score(loaded, RAGGED[:3], [MANY[1:4]] * 3)
+    rows = rows_of(loaded, most, monkeypatch, torch.OutOfMemoryError("too many rows"))
+    found = score(loaded, RAGGED[:3], [MANY[1:4]] * 3)
+    assert max(rows) > most
+    assert close(found, [scores.log_probabilities for scores in expected])
+
+
+def test_a_request_that_does_not_fit_alone_fails_alone(loaded, monkeypatch):
+    rows_of(loaded, 0, monkeypatch, torch.OutOfMemoryError("too many rows"))
+    found = score(loaded, RAGGED[:2], [LETTERS] * 2)
+    assert all("does not fit into the memory of cpu" in scores.error for scores in found)
+    assert all("--image-size" in scores.error for scores in found)
+
+
+def test_a_model_that_fails_gives_the_reason(loaded, monkeypatch):
+    rows_of(loaded, 0, monkeypatch, ValueError("no such shape"))
+    (found,) = score(loaded, RAGGED[:1], [MANY])
+    assert "no such shape" in found.error
+
+
+def test_a_lost_device_ends_it(loaded, monkeypatch):
+    rows_of(loaded, 0, monkeypatch, RuntimeError("CUDA error: device-side assert triggered"))
+    with pytest.raises(EngineError, match="answers no more"):
+        score(loaded, RAGGED[:1], [MANY])
