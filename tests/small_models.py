@@ -1,4 +1,4 @@
-"""Real Qwen3-VL classes with small random weights, built offline, for tests of what runs a model.
+"""Real classes of several families with small random weights, built offline, for tests of what runs a model.
 
 `initializer_range` is 0.2 and the embeddings are untied: with the published values a model of this
 size repeats one token whatever it is shown.
@@ -10,6 +10,7 @@ import atexit
 import json
 import shutil
 import tempfile
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -55,14 +56,30 @@ MERGES = (
 """Joined pairs of byte-level symbols, earlier ones first."""
 
 
+TEXT = {
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 32768,
+    "initializer_range": 0.2,
+    "tie_word_embeddings": False,
+}
+"""A language model of some 0.2 million weights."""
+
+VISION = {"hidden_size": 32, "intermediate_size": 64, "initializer_range": 0.2}
+"""A vision tower as narrow."""
+
+NORM = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+
+
 def small_qwen3_vl(directory: Path, seed: int = 0, tokenizer: Any = None) -> Path:
     """Write a Qwen3-VL of some 0.4 million float32 weights and its processor; return the directory.
 
     A picture of 32 × 32 pixels is one token, and pictures are left as small as they are. tokenizer:
     one that has Qwen's special tokens; by default a byte-level one of about 320 tokens.
     """
-    import torch
-
     cure_torchvision()
     from transformers import (
         Qwen2VLImageProcessor,
@@ -73,25 +90,15 @@ def small_qwen3_vl(directory: Path, seed: int = 0, tokenizer: Any = None) -> Pat
 
     tokenizer = tokenizer or small_tokenizer()
     sizes = {"patch_size": 16, "temporal_patch_size": 2, "merge_size": 2}
-    norm = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
     processor = Qwen3VLProcessor(
         Qwen2VLImageProcessor(
-            size={"shortest_edge": 32 * 32, "longest_edge": 4096 * 4096}, **sizes, **norm
+            size={"shortest_edge": 32 * 32, "longest_edge": 4096 * 4096}, **sizes, **NORM
         ),
         tokenizer,
-        Qwen3VLVideoProcessor(**sizes, **norm),
+        Qwen3VLVideoProcessor(**sizes, **NORM),
         chat_template=CHAT_TEMPLATE,
     )
-    processor.save_pretrained(directory)
-    generator_state = torch.get_rng_state()
-    torch.manual_seed(seed)
-    model = Qwen3VLForConditionalGeneration(small_config(tokenizer)).eval()
-    torch.set_rng_state(generator_state)
-    ends = [tokenizer.convert_tokens_to_ids(word) for word in ("<|im_end|>", "<|endoftext|>")]
-    published = {"do_sample": True, "temperature": 0.7, "top_p": 0.8, "top_k": 20}
-    model.generation_config.update(eos_token_id=ends, pad_token_id=ends[1], **published)
-    model.save_pretrained(directory)
-    return directory
+    return _saved(directory, processor, Qwen3VLForConditionalGeneration, small_config, seed)
 
 
 def small_config(tokenizer: Any) -> Any:
@@ -101,16 +108,9 @@ def small_config(tokenizer: Any) -> Any:
     token = tokenizer.convert_tokens_to_ids
     return Qwen3VLConfig(
         text_config={
+            **TEXT,
             "vocab_size": len(tokenizer),
-            "hidden_size": 64,
-            "intermediate_size": 128,
-            "num_hidden_layers": 4,
-            "num_attention_heads": 4,
-            "num_key_value_heads": 2,
             "head_dim": 32,
-            "max_position_embeddings": 32768,
-            "initializer_range": 0.2,
-            "tie_word_embeddings": False,
             "rope_parameters": {
                 "rope_type": "default",
                 "rope_theta": 5e6,
@@ -121,9 +121,8 @@ def small_config(tokenizer: Any) -> Any:
             "eos_token_id": token("<|im_end|>"),
         },
         vision_config={
+            **VISION,
             "depth": 3,
-            "hidden_size": 32,
-            "intermediate_size": 64,
             "num_heads": 2,
             "patch_size": 16,
             "spatial_merge_size": 2,
@@ -131,7 +130,6 @@ def small_config(tokenizer: Any) -> Any:
             "num_position_embeddings": 256,
             "out_hidden_size": 64,
             "deepstack_visual_indexes": [0, 1, 2],
-            "initializer_range": 0.2,
         },
         image_token_id=token("<|image_pad|>"),
         video_token_id=token("<|video_pad|>"),
@@ -141,8 +139,194 @@ def small_config(tokenizer: Any) -> Any:
     )
 
 
-def small_tokenizer() -> Any:
-    """Return a byte-level BPE tokenizer of about 320 tokens with Qwen's special ones."""
+def small_qwen2_5_vl(directory: Path, seed: int = 0) -> Path:
+    """Write a Qwen2.5-VL, where a picture of 28 × 28 pixels is one token; return the directory."""
+    cure_torchvision()
+    from transformers import (
+        Qwen2_5_VLConfig,
+        Qwen2_5_VLForConditionalGeneration,
+        Qwen2_5_VLProcessor,
+        Qwen2VLImageProcessor,
+        Qwen2VLVideoProcessor,
+    )
+
+    sizes = {"patch_size": 14, "temporal_patch_size": 2, "merge_size": 2}
+    processor = Qwen2_5_VLProcessor(
+        Qwen2VLImageProcessor(
+            size={"shortest_edge": 28 * 28, "longest_edge": 4096 * 4096}, **sizes, **NORM
+        ),
+        small_tokenizer(),
+        Qwen2VLVideoProcessor(**sizes, **NORM),
+        chat_template=CHAT_TEMPLATE,
+    )
+
+    def config(tokenizer: Any) -> Any:
+        token = tokenizer.convert_tokens_to_ids
+        return Qwen2_5_VLConfig(
+            text_config={
+                **TEXT,
+                "vocab_size": len(tokenizer),
+                "rope_parameters": {
+                    "rope_type": "default",
+                    "rope_theta": 1e6,
+                    "mrope_section": [4, 2, 2],
+                },
+                "bos_token_id": token("<|endoftext|>"),
+                "eos_token_id": token("<|im_end|>"),
+            },
+            vision_config={
+                **VISION,
+                "depth": 3,
+                "num_heads": 2,
+                "patch_size": 14,
+                "spatial_merge_size": 2,
+                "temporal_patch_size": 2,
+                "window_size": 56,
+                "fullatt_block_indexes": [1],
+                "out_hidden_size": 64,
+            },
+            image_token_id=token("<|image_pad|>"),
+            video_token_id=token("<|video_pad|>"),
+            vision_start_token_id=token("<|vision_start|>"),
+            vision_end_token_id=token("<|vision_end|>"),
+            tie_word_embeddings=False,
+        )
+
+    return _saved(directory, processor, Qwen2_5_VLForConditionalGeneration, config, seed)
+
+
+def small_internvl(directory: Path, seed: int = 0) -> Path:
+    """Write an InternVL3.5 in the form of transformers (…-HF); return the directory.
+
+    A tile has 56 × 56 pixels and is four tokens. Its processor cuts a picture into twelve tiles at
+    the most, as the published one does.
+    """
+    cure_torchvision()
+    from transformers import (
+        GotOcr2ImageProcessor,
+        InternVLConfig,
+        InternVLForConditionalGeneration,
+        InternVLProcessor,
+        InternVLVideoProcessor,
+    )
+
+    tokens = {
+        "start_image_token": "<img>",
+        "end_image_token": "</img>",
+        "context_image_token": "<IMG_CONTEXT>",
+        "video_token": "<video>",
+    }
+    size = {"height": 56, "width": 56}
+    processor = InternVLProcessor(
+        GotOcr2ImageProcessor(size=size, crop_to_patches=True, max_patches=12, **NORM),
+        small_tokenizer(extra_special_tokens=tokens),
+        InternVLVideoProcessor(size=size, **NORM),
+        image_seq_length=4,
+        chat_template=_template("<IMG_CONTEXT>\\n"),
+    )
+
+    def config(tokenizer: Any) -> Any:
+        return InternVLConfig(
+            text_config={
+                "model_type": "qwen3",
+                **TEXT,
+                "head_dim": 32,
+                "vocab_size": len(tokenizer),
+                "eos_token_id": tokenizer.convert_tokens_to_ids("<|im_end|>"),
+            },
+            vision_config={
+                **VISION,
+                "num_hidden_layers": 3,
+                "num_attention_heads": 2,
+                "image_size": [56, 56],
+                "patch_size": [14, 14],
+            },
+            image_token_id=tokenizer.context_image_token_id,
+            image_seq_length=4,
+            tie_word_embeddings=False,
+        )
+
+    return _saved(directory, processor, InternVLForConditionalGeneration, config, seed)
+
+
+def small_llava_onevision(directory: Path, seed: int = 0) -> Path:
+    """Write a LLaVA-OneVision, of a family that nothing is known about; return the directory.
+
+    Pictures are cut into tiles of 28 × 28 pixels only where a dialogue shows a single one.
+    """
+    cure_torchvision()
+    from transformers import (
+        LlavaOnevisionConfig,
+        LlavaOnevisionForConditionalGeneration,
+        LlavaOnevisionImageProcessor,
+        LlavaOnevisionProcessor,
+        LlavaOnevisionVideoProcessor,
+    )
+
+    size = {"height": 28, "width": 28}
+    grids = [[28, 28], [28, 56], [56, 28], [56, 56]]
+    processor = LlavaOnevisionProcessor(
+        LlavaOnevisionImageProcessor(size=size, image_grid_pinpoints=grids, **NORM),
+        small_tokenizer(extra_special_tokens={"image_token": "<image>", "video_token": "<video>"}),
+        LlavaOnevisionVideoProcessor(size=size, **NORM),
+        num_image_tokens=4,
+        vision_feature_select_strategy="full",
+        chat_template=_template("<image>"),
+    )
+
+    def config(tokenizer: Any) -> Any:
+        token = tokenizer.convert_tokens_to_ids
+        return LlavaOnevisionConfig(
+            text_config={
+                "model_type": "qwen2",
+                **TEXT,
+                "vocab_size": len(tokenizer),
+                "eos_token_id": token("<|im_end|>"),
+            },
+            vision_config={
+                "model_type": "siglip_vision_model",
+                **VISION,
+                "num_hidden_layers": 3,
+                "num_attention_heads": 2,
+                "image_size": 28,
+                "patch_size": 14,
+                "vision_use_head": False,
+            },
+            image_token_index=token("<image>"),
+            video_token_index=token("<video>"),
+            image_grid_pinpoints=grids,
+            tie_word_embeddings=False,
+        )
+
+    return _saved(directory, processor, LlavaOnevisionForConditionalGeneration, config, seed)
+
+
+def _template(placeholder: str) -> str:
+    """Return the chat template with another placeholder of a picture."""
+    return CHAT_TEMPLATE.replace("<|vision_start|><|image_pad|><|vision_end|>", placeholder)
+
+
+def _saved(
+    directory: Path, processor: Any, kind: Any, config: Callable[[Any], Any], seed: int
+) -> Path:
+    """Write a processor and a model of random weights for its tokenizer; return the directory."""
+    import torch
+
+    tokenizer = processor.tokenizer
+    processor.save_pretrained(directory)
+    generator_state = torch.get_rng_state()
+    torch.manual_seed(seed)
+    model = kind(config(tokenizer)).eval()
+    torch.set_rng_state(generator_state)
+    ends = [tokenizer.convert_tokens_to_ids(word) for word in ("<|im_end|>", "<|endoftext|>")]
+    published = {"do_sample": True, "temperature": 0.7, "top_p": 0.8, "top_k": 20}
+    model.generation_config.update(eos_token_id=ends, pad_token_id=ends[1], **published)
+    model.save_pretrained(directory)
+    return directory
+
+
+def small_tokenizer(**more: Any) -> Any:
+    """Return a byte-level BPE tokenizer of about 320 tokens with Qwen's special ones, and more."""
     from tokenizers.pre_tokenizers import ByteLevel
     from transformers import Qwen2Tokenizer
 
@@ -151,6 +335,7 @@ def small_tokenizer() -> Any:
         vocab={symbol: number for number, symbol in enumerate(symbols)},
         merges=[tuple(merge.split(" ")) for merge in MERGES],
         eos_token="<|im_end|>",
+        **more,
     )
     tokenizer.add_special_tokens({"additional_special_tokens": SPECIAL_TOKENS})
     return tokenizer
