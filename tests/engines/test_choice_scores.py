@@ -159,6 +159,8 @@ def test_a_request_whose_prompt_fails_says_so_and_the_others_are_scored(loaded):
 
 def rows_of(loaded, most, monkeypatch, raised):
     """Make every call with more rows than `most` fail, and give the rows of all calls."""
+    # It is tested with what calls it, and takes half a second.
+    monkeypatch.setattr("render_agent.engines.attempt.free_memory", lambda: None)
     rows = []
     forward = loaded.model.forward
 
