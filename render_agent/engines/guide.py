@@ -12,10 +12,13 @@ import json
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
+
+if TYPE_CHECKING:
+    from render_agent.engines.rows import Row
 
 LOG = logging.getLogger(__name__)
 
@@ -208,6 +211,21 @@ class GuidedRows:
             torch.tensor(rows, device=scores.device),
             scores[rows].masked_fill(~allowed, -torch.inf),
         )
+
+
+def guided_rows(guides: Guides | None, rows: Sequence[Row], length: int) -> list[GuidedRows]:
+    """Return the logits processor that holds rows to their requests' schemas, where any has one.
+
+    length: tokens of their prompts, padding included.
+    """
+    schemas = [row.request.schema for row in rows]
+    if guides is None or all(schema is None for schema in schemas):
+        return []
+    started = [
+        None if schema is None else guides.start(schema, row.prompt.text)
+        for row, schema in zip(rows, schemas, strict=True)
+    ]
+    return [GuidedRows(started, [row.request.temperature == 0 for row in rows], length)]
 
 
 def can_guide(tokenizer: Any, ends: Sequence[int]) -> bool:
