@@ -17,7 +17,8 @@ from typing import Any
 import torch
 
 from render_agent.engines.attempt import Fault, attempt
-from render_agent.engines.dialogue_tensors import DialogueTensors, PreparedPrompt
+from render_agent.engines.dialogue_tensors import PreparedPrompt
+from render_agent.engines.loaded import LoadedModel
 from render_agent.engines.pretrained import first_line
 from render_agent.engines.seam import Request, Scores
 from render_agent.state import Tokens
@@ -48,8 +49,7 @@ class Prefilled:
 
 
 def score_choices(
-    model: Any,
-    inputs: DialogueTensors,
+    loaded: LoadedModel,
     requests: Sequence[Request],
     choices: Sequence[Sequence[str]],
     batch_size: int,
@@ -61,20 +61,26 @@ def score_choices(
     `Scores.error`. ValueError where a request has no choices or one that is empty; EngineError
     where the device is lost.
     """
-    tokens = [choice_tokens(inputs.processor.tokenizer, given) for given in choices]
+    tokens = [choice_tokens(loaded.tokenizer, given) for given in choices]
     scores: dict[int, Scores] = {}
     able: list[tuple[int, Scored]] = []
     for place, (request, given) in enumerate(zip(requests, tokens, strict=True)):
         try:
-            able.append((place, Scored(inputs.prepare(request), given)))
+            prompt = loaded.inputs.prepare(request)
         # A picture comes from a file and goes through three libraries: whatever is wrong with it
         # is a fault of this request alone.
         except Exception as error:
             LOG.warning("%s: prompt failed", request.question_id, exc_info=True)
             scores[place] = Scores(error=f"the prompt could not be prepared: {first_line(error)}")
+            continue
+        wrong = loaded.too_long(len(prompt.ids or ()) + max(map(len, given)) - 1)
+        if wrong is not None:
+            scores[place] = Scores(error=wrong)
+        else:
+            able.append((place, Scored(prompt, given)))
     for start in range(0, len(able), batch_size):
         batch = able[start : start + batch_size]
-        found = _score(model, inputs, [scored for _, scored in batch], batch_size)
+        found = _score(loaded, [scored for _, scored in batch], batch_size)
         scores.update(zip([place for place, _ in batch], found, strict=True))
     return [scores[place] for place in range(len(requests))]
 
@@ -89,10 +95,10 @@ def choice_tokens(tokenizer: Any, choices: Sequence[str]) -> tuple[tuple[int, ..
     return tuple(tokens)
 
 
-def _score(model: Any, inputs: DialogueTensors, batch: Sequence[Scored], rows: int) -> list[Scores]:
+def _score(loaded: LoadedModel, batch: Sequence[Scored], rows: int) -> list[Scores]:
     """Return the scores of one batch; where it fails it is halved, and then the choices in one call."""
     began = time.perf_counter()
-    found = attempt(lambda: _log_probabilities(model, inputs, batch, rows), model.device)
+    found = attempt(lambda: _log_probabilities(loaded, batch, rows), loaded.model.device)
     if not isinstance(found, Fault):
         seconds = time.perf_counter() - began
         return [
@@ -102,33 +108,23 @@ def _score(model: Any, inputs: DialogueTensors, batch: Sequence[Scored], rows: i
     if len(batch) > 1:
         half = (len(batch) + 1) // 2
         return [
-            scores
-            for part in (batch[:half], batch[half:])
-            for scores in _score(model, inputs, part, rows)
+            scores for part in (batch[:half], batch[half:]) for scores in _score(loaded, part, rows)
         ]
     most = min(rows, len(batch[0].choices))
     if found.out_of_memory and most > 1:
-        return _score(model, inputs, batch, (most + 1) // 2)
-    if not found.out_of_memory:
-        return [Scores(error=f"the model failed on this prompt: {found.reason}")]
-    return [
-        Scores(
-            error=f"one request with {len(batch[0].prompt.pictures)} pictures does not fit into the"
-            f" memory of {model.device}: lower --image-size or --max-turns, or use a smaller model"
-            " (a lower --batch-size cannot help, it was alone)"
-        )
-    ]
+        return _score(loaded, batch, (most + 1) // 2)
+    return [Scores(error=loaded.alone(found, batch[0].prompt))]
 
 
 def _log_probabilities(
-    model: Any, inputs: DialogueTensors, batch: Sequence[Scored], rows: int
+    loaded: LoadedModel, batch: Sequence[Scored], rows: int
 ) -> list[tuple[list[float], int, int]]:
     """Return for each of a batch its choices' log-probabilities, and the tokens of prompt and choices.
 
     rows: choices of more than one token in one call. Raises whatever the model causes.
     """
     with torch.inference_mode():
-        prefilled = _read(model, inputs, [scored.prompt for scored in batch])
+        prefilled = _read(loaded, [scored.prompt for scored in batch])
         found = [
             [float(prefilled.first[row, tokens[0]]) for tokens in scored.choices]
             for row, scored in enumerate(batch)
@@ -141,7 +137,7 @@ def _log_probabilities(
         ]
         for start in range(0, len(longer), rows):
             chunk = longer[start : start + rows]
-            rests = _rests(model, prefilled, [(row, tokens) for row, _, tokens in chunk])
+            rests = _rests(loaded.model, prefilled, [(row, tokens) for row, _, tokens in chunk])
             for (row, place, _), rest in zip(chunk, rests, strict=True):
                 found[row][place] += rest
         read = prefilled.mask.sum(1).tolist()
@@ -151,9 +147,10 @@ def _log_probabilities(
     ]
 
 
-def _read(model: Any, inputs: DialogueTensors, prompts: Sequence[PreparedPrompt]) -> Prefilled:
+def _read(loaded: LoadedModel, prompts: Sequence[PreparedPrompt]) -> Prefilled:
     """Return prompts read in one call, padded on the left."""
-    tensors = inputs.encode(prompts, str(model.device))
+    model = loaded.model
+    tensors = loaded.inputs.encode(prompts, str(model.device))
     tensors = tensors.to(device=model.device, dtype=model.dtype)
     mask = tensors["attention_mask"]
     places = _positions(model, tensors)

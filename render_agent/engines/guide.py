@@ -12,6 +12,7 @@ import json
 import logging
 import re
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -29,6 +30,9 @@ BETWEEN = r"\n {0,8}| "
 """What may stand between two tokens of JSON: a space, or a new line and its indentation."""
 
 THINK, END_OF_THINK = "<think>", "</think>"
+
+UNICODE_ESCAPES = (1, 9)
+"""Release of llguidance from which on `\\u0041` may be allowed; vLLM 0.32 holds it to one before."""
 
 Place = Literal["start", "thinking", "reply", "free"]
 
@@ -228,6 +232,14 @@ def guided_rows(guides: Guides | None, rows: Sequence[Row], length: int) -> list
     return [GuidedRows(started, [row.request.temperature == 0 for row in rows], length)]
 
 
+def guides_of(model: Any, tokenizer: Any, ends: Sequence[int]) -> Guides | None:
+    """Return the guides of a model's replies; None, with a warning, where they cannot be guided."""
+    if not can_guide(tokenizer, ends):
+        LOG.warning("replies are not held to their schema: %s cannot be guided", type(tokenizer))
+        return None
+    return Guides(tokenizer, model.config.get_text_config().vocab_size, ends)
+
+
 def can_guide(tokenizer: Any, ends: Sequence[int]) -> bool:
     """Whether replies written with this tokenizer can be guided."""
     return bool(ends) and getattr(tokenizer, "backend_tokenizer", None) is not None
@@ -235,18 +247,17 @@ def can_guide(tokenizer: Any, ends: Sequence[int]) -> bool:
 
 def grammar_of(schema: Mapping[str, Any]) -> str:
     """Return the Lark grammar of a reply: line breaks, then one object of the schema."""
-    form = {
-        **schema,
-        "x-guidance": {
-            "whitespace_pattern": BETWEEN,
-            "json_allow_general_unicode_escapes": True,
-        },
-    }
+    spelling: dict[str, Any] = {"whitespace_pattern": BETWEEN}
+    if _release() >= UNICODE_ESCAPES:
+        spelling["json_allow_general_unicode_escapes"] = True
+    form = {**schema, "x-guidance": spelling}
     return f"start: /\\n{{0,2}}/ reply\nreply: %json {json.dumps(form)}\n"
+
+
+def _release() -> tuple[int, ...]:
+    return tuple(int(number) for number in version("llguidance").split(".")[:2])
 
 
 def guide_version() -> str:
     """Return what guides replies, as a run records it."""
-    from importlib.metadata import version
-
     return f"llguidance {version('llguidance')}"

@@ -9,9 +9,7 @@ from small_models import small_model, speckled_file
 
 from render_agent import chat
 from render_agent.engines.choice_scores import choice_tokens, score_choices
-from render_agent.engines.dialogue_tensors import DialogueTensors
-from render_agent.engines.loading import find_model
-from render_agent.engines.pretrained import load_pretrained
+from render_agent.engines.opening import open_model
 from render_agent.engines.seam import Request
 from render_agent.errors import EngineError
 
@@ -20,20 +18,9 @@ LETTERS = ("A", "B", "C", "D")
 MANY = ("A", "the chair", "yes", "no", "the view in the corner is done", "42.5", "é")
 
 
-class Loaded:
-    """A model in memory with what makes its inputs."""
-
-    def __init__(self, directory):
-        found = find_model(str(directory), None)
-        loaded = load_pretrained(found, "float32", "cpu", {})
-        self.model = loaded.model
-        self.inputs = DialogueTensors(loaded.processor, found.config["model_type"])
-        self.tokenizer = loaded.processor.tokenizer
-
-
 @pytest.fixture(scope="module")
 def loaded():
-    return Loaded(small_model())
+    return open_model(str(small_model()), dtype="float32", device="cpu")
 
 
 def request(turns, pictures, seed=0):
@@ -54,7 +41,7 @@ RAGGED = [request(turns, pictures) for turns in (1, 2, 3) for pictures in (0, 1,
 
 
 def score(loaded, requests, choices, batch_size=16):
-    return score_choices(loaded.model, loaded.inputs, requests, choices, batch_size)
+    return score_choices(loaded, requests, choices, batch_size)
 
 
 @torch.inference_mode()
@@ -155,6 +142,14 @@ def test_a_request_whose_prompt_fails_says_so_and_the_others_are_scored(loaded):
     assert not found[1].log_probabilities
     good = score(loaded, RAGGED[:2], [LETTERS] * 2)
     assert close([found[0], found[2]], [scores.log_probabilities for scores in good])
+
+
+def test_a_dialogue_that_is_too_long_says_so(loaded, monkeypatch):
+    length = score(loaded, RAGGED[:1], [LETTERS])[0].tokens.prompt
+    monkeypatch.setattr(loaded, "max_len", length + 1)
+    found = score(loaded, [RAGGED[0], RAGGED[0]], [LETTERS, MANY])
+    assert found[0].error is None
+    assert f"reads {length + 1} at the most" in found[1].error
 
 
 def rows_of(loaded, most, monkeypatch, raised):
