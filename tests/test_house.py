@@ -53,6 +53,7 @@ DOORS = {
     "torchvision": "engines doctor.engines bench",
     "transformers": "engines doctor.engines bench",
     "trimesh": "scene render rooms",
+    "vllm": "engines",
 }
 """The parts in which a heavy library may be imported."""
 
@@ -240,5 +241,5 @@ def test_names_of_test_files_are_unique():
 
 
 def test_every_door_leads_to_a_known_library():
-    optional = {"matplotlib", "moderngl", "openai", "pyarrow", "ray"}
+    optional = {"matplotlib", "moderngl", "openai", "pyarrow", "ray", "vllm"}
     assert not [name for name in DOORS if name not in optional and find_spec(name) is None]

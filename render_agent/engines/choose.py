@@ -26,6 +26,10 @@ def describe_engine(config: RunConfig) -> dict[str, Any]:
         from render_agent.engines.openai_engine import describe
 
         return describe(config, engine_options(config.engine_option))
+    if config.engine == "vllm":
+        from render_agent.engines.vllm_engine import describe
+
+        return describe(config, engine_options(config.engine_option))
     from render_agent.engines.loading import describe_model
 
     return {
@@ -45,6 +49,10 @@ def make_engine(config: RunConfig, questions: Sequence[Question]) -> Engine:
         return make_scripted(config.model_name, questions, config.seed, size, config.annotations)
     if config.engine == "openai":
         from render_agent.engines.openai_engine import make
+
+        return make(config, options)
+    if config.engine == "vllm":
+        from render_agent.engines.vllm_engine import make
 
         return make(config, options)
     from render_agent.engines.transformers_engine import TransformersEngine

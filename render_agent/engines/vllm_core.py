@@ -1,0 +1,86 @@
+"""vLLM itself, in this process: prompts in, finished outputs out, every fault one of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from render_agent.engines.loading import FoundModel
+from render_agent.engines.pretrained import first_line
+from render_agent.engines.vllm_arguments import VllmOptions, engine_arguments
+from render_agent.engines.vllm_prompts import TokenPrompt
+from render_agent.errors import EngineError, SetupError
+
+
+class VllmCore:
+    """One loaded model. `steps` counts its steps."""
+
+    def __init__(
+        self, found: FoundModel, options: VllmOptions, on_cpu: bool, prefix_caching: bool = True
+    ) -> None:
+        """Load a model whose files are on this machine. SetupError where vLLM cannot run it."""
+        from vllm.engine.arg_utils import EngineArgs
+        from vllm.v1.engine.llm_engine import LLMEngine
+
+        arguments = engine_arguments(str(found.folder), options, on_cpu, prefix_caching)
+        try:
+            self.engine: Any = LLMEngine.from_engine_args(EngineArgs(**arguments))
+        # Whatever the model's code, the driver or a started process raises means the same here.
+        except Exception as error:
+            raise SetupError(
+                f"vLLM cannot run {found.name} ({_reason(error)}): lower --max-model-len or"
+                " --engine-option gpu_memory_utilization=0.9, choose another --dtype, or use"
+                " --engine transformers"
+            ) from error
+        config = self.engine.vllm_config
+        self.sequences: int = config.scheduler_config.max_num_seqs
+        self.prefix_caching = bool(config.cache_config.enable_prefix_caching)
+        self.max_model_len: int = config.model_config.max_model_len
+        self.dtype = str(config.model_config.dtype).removeprefix("torch.")
+        self.device: str = config.device_config.device_type
+        self.hf_config: Any = config.model_config.hf_config
+        self.published: Mapping[str, Any] = config.model_config.get_diff_sampling_param()
+        self.steps = 0
+
+    def add(self, name: str, prompt: TokenPrompt, params: Any) -> None:
+        """Begin a prompt. ValueError where it is longer than `max_model_len` or vLLM cannot take it."""
+        given: dict[str, Any] = {"prompt_token_ids": list(prompt.ids)}
+        if prompt.pictures:
+            given["multi_modal_data"] = {"image": list(prompt.pictures)}
+            given["multi_modal_uuids"] = {"image": list(prompt.names)}
+        rendered = self.engine.renderer.render_cmpl([given])[0]
+        self.engine.add_request(name, rendered, params)
+
+    def step(self) -> list[Any]:
+        """Go one step and return the outputs that it finished. EngineError where vLLM is gone."""
+        self.steps += 1
+        try:
+            return [output for output in self.engine.step() if output.finished]
+        # In this process a step raises what the model raises; from another, that it died.
+        except Exception as error:
+            raise EngineError(
+                f"vLLM answers no more ({first_line(error)}): restart, and continue the run with"
+                " --continue recent"
+            ) from error
+
+    def forget(self) -> None:
+        """Drop what was kept of earlier prompts and pictures; nothing may be under way."""
+        self.engine.reset_prefix_cache()
+        self.engine.reset_mm_cache()
+
+    def close(self) -> None:
+        """Give back memory and processes."""
+        from vllm.distributed.parallel_state import cleanup_dist_env_and_memory
+
+        engine, self.engine = self.engine, None
+        if engine is not None:
+            engine.engine_core.shutdown()
+            del engine
+            cleanup_dist_env_and_memory()
+
+
+def _reason(error: Exception) -> str:
+    """Return why vLLM refused; of a ValidationError what was found, not how much."""
+    errors = getattr(error, "errors", None)
+    found = errors() if callable(errors) else []
+    return str(found[0]["msg"]).splitlines()[0].rstrip(".") if found else first_line(error)
