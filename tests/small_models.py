@@ -358,7 +358,7 @@ def rewrite_json(file: Path, **changes: Any) -> None:
 
 
 @cache
-def small_model() -> Path:
+def small_model(build: Callable[[Path], Path] = small_qwen3_vl) -> Path:
     """Return the directory of a small model that is built once and goes when the tests end.
 
     torch is held to one thread: so small a model gains nothing from more, and on a busy machine they
@@ -367,9 +367,9 @@ def small_model() -> Path:
     import torch
 
     torch.set_num_threads(1)
-    directory = Path(tempfile.mkdtemp(prefix="small-qwen3-vl-"))
+    directory = Path(tempfile.mkdtemp(prefix="small-model-"))
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    return small_qwen3_vl(directory)
+    return build(directory)
 
 
 def speckled(width: int, height: int, seed: int = 0) -> Image.Image:
