@@ -27,9 +27,9 @@ def describe_engine(config: RunConfig) -> dict[str, Any]:
 
         return describe(config, engine_options(config.engine_option))
     if config.engine == "vllm":
-        from render_agent.engines.vllm_engine import describe
+        from render_agent.engines import vllm_engine
 
-        return describe(config, engine_options(config.engine_option))
+        return vllm_engine.describe(config, engine_options(config.engine_option))
     from render_agent.engines.loading import describe_model
 
     return {
@@ -52,9 +52,9 @@ def make_engine(config: RunConfig, questions: Sequence[Question]) -> Engine:
 
         return make(config, options)
     if config.engine == "vllm":
-        from render_agent.engines.vllm_engine import make
+        from render_agent.engines import vllm_engine
 
-        return make(config, options)
+        return vllm_engine.make(config, options)
     from render_agent.engines.transformers_engine import TransformersEngine
 
     return TransformersEngine(
