@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import click
 from click.core import ParameterSource
 
+from render_agent.bench.command import bench_command
 from render_agent.config import AUTO, OPTIONS, RunConfig
 from render_agent.config_file import options_of_file
 from render_agent.errors import RenderAgentError, UsageError
@@ -306,6 +307,7 @@ def doctor(context: click.Context, as_json: bool) -> None:
 
 
 cli.add_command(make_rooms_command)
+cli.add_command(bench_command)
 
 
 def main() -> NoReturn:

@@ -1,0 +1,84 @@
+"""What is compared: engines, schedules, with and without reuse, batch sizes, renderers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from render_agent.errors import UsageError
+
+BASELINE_BATCH, BASELINE_TURNS = 16, 4
+"""Of two-phase, the schedule that others are compared with."""
+
+SCHEDULES = {
+    "sequential": "one question after the other",
+    "two-phase": f"{BASELINE_TURNS} turns of all questions by {BASELINE_BATCH}, then one after the other",
+    "lockstep": "every turn of all questions together",
+    "refill": "each question at its own pace, as many side by side as the batch holds",
+}
+"""The schedules by name, and what they do."""
+
+REUSES = {
+    "none": "every turn reads its whole dialogue again",
+    "keys": "keys and values are kept from turn to turn",
+}
+"""What the transformers engine may keep over the turns of a question."""
+
+OWN = "own"
+"""The reuse of the engines that decide on it themselves."""
+
+ENGINES = ("transformers", "vllm", "openai", "scripted")
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One way of taking the same questions to their end."""
+
+    engine: str
+    schedule: str
+    reuse: str
+    batch_size: int
+    renderer: str
+
+    @property
+    def name(self) -> str:
+        """What tells it from the others of a comparison."""
+        reuse = "" if self.reuse == OWN else f", reuse {self.reuse}"
+        return f"{self.engine}, {self.schedule}{reuse}, B {self.batch_size}, {self.renderer}"
+
+    def options(self, max_turns: int) -> dict[str, Any]:
+        """Return the options of a run that make this schedule."""
+        batched = {"two-phase": BASELINE_TURNS, "lockstep": max_turns}.get(self.schedule, 0)
+        alone = self.schedule in ("sequential", "two-phase")
+        return {
+            "max_batched_turns": min(batched, max_turns),
+            "finish_together": 1 if alone else self.batch_size,
+            "batch_size": self.batch_size,
+            "renderer": self.renderer,
+        }
+
+
+def variants(
+    engines: Sequence[str],
+    schedules: Sequence[str],
+    reuses: Sequence[str],
+    batch_sizes: Sequence[int],
+    renderers: Sequence[str],
+) -> list[Variant]:
+    """Return every combination once: sequential and two-phase have batch sizes of their own.
+
+    UsageError where an engine, a schedule or a way of reuse does not exist.
+    """
+    for given, known in ((engines, ENGINES), (schedules, SCHEDULES), (reuses, REUSES)):
+        if wrong := [name for name in given if name not in known]:
+            raise UsageError(f"{wrong[0]!r} does not exist: choose from {', '.join(known)}")
+    fixed = {"sequential": [1], "two-phase": [BASELINE_BATCH]}
+    return [
+        Variant(engine, schedule, reuse, size, renderer)
+        for renderer in dict.fromkeys(renderers)
+        for engine in dict.fromkeys(engines)
+        for reuse in (dict.fromkeys(reuses) if engine == "transformers" else (OWN,))
+        for schedule in dict.fromkeys(schedules)
+        for size in fixed.get(schedule, dict.fromkeys(batch_sizes))
+    ]

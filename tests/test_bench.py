@@ -1,0 +1,247 @@
+"""What bench measures: that its figures are what happened, and that every schedule says the same."""
+
+import json
+import xml.etree.ElementTree as ElementTree
+from statistics import median
+
+import pytest
+from click.testing import CliRunner
+
+from render_agent.bench import figures
+from render_agent.bench.engines import Engines
+from render_agent.bench.measure import Bench
+from render_agent.bench.meter import MeteredEngine, overlap
+from render_agent.bench.report import COLUMNS, markdown
+from render_agent.bench.script import Lengths, ScriptedWalk
+from render_agent.bench.shapes import SHAPES, find_shape
+from render_agent.bench.variants import Variant, variants
+from render_agent.cli import cli
+from render_agent.config import RunConfig
+from render_agent.engines.scripted import ScriptedEngine
+from render_agent.engines.seam import Request
+from render_agent.errors import SetupError, UsageError
+from render_agent.questions.rooms import bundled
+
+
+def request(question_id, turn=0, last=False):
+    return Request(question_id, turn, [], lambda file: None, last=last)
+
+
+def walk(lengths=Lengths(), seed=0):  # noqa: B008 - frozen
+    return ScriptedWalk(bundled(), lengths, str.split, seed)
+
+
+def test_lengths_are_log_normal_and_the_same_every_time():
+    lengths = Lengths((2, 5), reply_tokens=100, spread=0.45, most=400)
+    drawn = [lengths.tokens_of("q", turn, seed=1) for turn in range(2000)]
+    assert drawn == [lengths.tokens_of("q", turn, seed=1) for turn in range(2000)]
+    assert 95 < median(drawn) < 105
+    above = sum(length > 100 * 2.718**0.45 for length in drawn) / len(drawn)
+    assert 0.13 < above < 0.19  # 15.9 % lie more than one standard deviation above
+    assert {lengths.turns_of(str(number), 0) for number in range(100)} == {2, 3, 4, 5}
+
+
+def test_the_walk_takes_as_many_turns_as_were_drawn_and_then_answers():
+    script = walk(Lengths((3, 3), reply_tokens=60))
+    replies = [json.loads(script(request(bundled()[0].id, turn))) for turn in range(3)]
+    assert [reply.get("done", False) for reply in replies] == [False, False, True]
+    assert json.loads(script(request(bundled()[0].id, 0, last=True)))["done"]
+
+
+def test_replies_are_about_as_long_as_was_drawn():
+    script = walk(Lengths((9, 9), reply_tokens=120))
+    for question in bundled()[:40]:
+        drawn = script.lengths.tokens_of(question.id, 1, 0)
+        assert abs(len(script(request(question.id, 1)).split()) - drawn) <= max(2, 0.05 * drawn)
+
+
+def test_variants_have_the_baselines_once():
+    ways = variants(["transformers"], ["sequential", "two-phase", "refill"], ["none"], [8, 32], ["rasteriser"])  # fmt: skip
+    found = [(way.schedule, way.batch_size) for way in ways]
+    assert found == [("sequential", 1), ("two-phase", 16), ("refill", 8), ("refill", 32)]
+    two_phase = ways[1].options(max_turns=9)
+    assert two_phase["max_batched_turns"] == 4
+    assert two_phase["finish_together"] == 1
+    with pytest.raises(UsageError, match="'zigzag' does not exist"):
+        variants(["transformers"], ["zigzag"], ["none"], [8], ["rasteriser"])
+
+
+def line(question, turn, read, wrote, cached=0, reply="x"):
+    """Return as much of a line of turns.jsonl as the figures need."""
+    said = dict.fromkeys(("messages", "action", "happened", "stood", "camera", "finish"))
+    tokens = {"in": read, "out": wrote, "from_cache": cached}
+    return {**said, "question_id": question, "turn": turn, "reply": reply, "tokens": tokens, "error": None, "events": []}  # fmt: skip
+
+
+def test_tokens_seen_for_the_first_time():
+    lines = [line("a", 0, 100, 10), line("b", 0, 50, 5), line("a", 1, 150, 10, cached=110)]
+    work = figures.work_of(lines)
+    assert work.first_seen == 100 + 50 + (150 - 110)
+    assert work.prefilled == 100 + 50 + 40
+    assert (work.prompt, work.cached, work.written, work.questions) == (300, 110, 25, 2)
+
+
+def test_transcripts_do_not_depend_on_the_order_of_the_log():
+    lines = [line("a", 0, 9, 1), line("b", 0, 9, 1), line("a", 1, 20, 1)]
+    assert figures.work_of(lines).transcripts == figures.work_of(lines[::-1]).transcripts
+    other = [line("a", 0, 9, 1, reply="y"), *lines[1:]]
+    assert figures.work_of(lines).transcripts["b"] == figures.work_of(other).transcripts["b"]
+    assert figures.work_of(lines).transcripts["a"] != figures.work_of(other).transcripts["a"]
+
+
+def test_failed_questions_are_counted():
+    failed = {**line("a", 0, 0, 0), "error": "broke"}
+    assert figures.work_of([failed, line("b", 0, 9, 1)]).failed == 1
+
+
+def test_overlap_of_spans():
+    assert overlap([(0, 2), (3, 5)], [(1, 4)]) == pytest.approx(2)
+    assert overlap([(0, 1)], [(1, 2)]) == 0
+    assert overlap([], [(0, 9)]) == 0
+
+
+class Clock:
+    """Time that passes when it is told to."""
+
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+class Slow:
+    """A policy whose every batch takes two seconds."""
+
+    def __init__(self, clock):
+        self.clock = clock
+
+    def reply(self, asked):
+        self.clock.now += 1
+        return "{}"
+
+
+def test_running_requests_are_weighted_by_time():
+    clock = Clock()
+    engine = MeteredEngine(ScriptedEngine(Slow(clock), batch_size=2), clock=clock)
+    engine.submit([request("a"), request("b"), request("c")])
+    assert len(list(engine.ready())) == 2  # two requests for two seconds
+    clock.now += 1  # nothing for one
+    assert len(list(engine.ready())) == 1  # one for one
+    assert engine.running() == pytest.approx((2 * 2 + 1 * 1) / 4 / 2)
+    assert engine.gaps(0.0, 5.0) == [(2.0, 3.0), (4.0, 5.0)]
+
+
+def compared(ways, config, pretrained=None, own_replies=False, lengths=Lengths((2, 4), 12)):  # noqa: B008
+    """Return the figures of some variants over few questions."""
+    from render_agent.bench.engines import tokenizing
+
+    script = ScriptedWalk(bundled(), lengths, tokenizing(pretrained))
+    engines = Engines(config, pretrained, None if own_replies else script)
+    return Bench(config, engines, lambda words: None).compare(ways, rounds=1)
+
+
+def make_config(**options):
+    given = {"batch": True, "benchmark": "rooms", "shuffle": True, "limit": 3, "max_turns": 4}
+    return RunConfig(**given | {"image_size": (64, 48), "no_guide": True} | options)
+
+
+@pytest.fixture(scope="module")
+def small():
+    import torch
+
+    from render_agent.bench.random_model import random_model
+
+    torch.set_num_threads(1)
+    return random_model("small", "cpu")
+
+
+def test_every_schedule_says_the_same_with_replies_given_beforehand(small):
+    ways = [
+        Variant("transformers", name, "none", size, "rasteriser")
+        for name, size in (("sequential", 1), ("two-phase", 16), ("refill", 3))
+    ]
+    rows = compared(ways, make_config(), small)
+    assert [row["questions_that_differ"] for row in rows] == [0, 0, 0]
+    assert [row["failed"] for row in rows] == [0, 0, 0]
+    assert rows[0]["calls"] == rows[0]["turns"] > rows[1]["calls"] >= rows[2]["calls"]
+    assert rows[0]["times_sequential"] == 1
+    assert len({row["tokens_written"] for row in rows}) == 1
+    # What is computed again each turn is more than what is new in it.
+    assert rows[0]["tokens_prefilled"] == rows[0]["tokens_prompt"] > rows[0]["tokens_first_seen"]
+
+
+def test_every_schedule_says_the_same_in_the_models_own_words(small):
+    ways = [
+        Variant("transformers", name, "none", size, "rasteriser")
+        for name, size in (("sequential", 1), ("lockstep", 3))
+    ]
+    rows = compared(ways, make_config(max_turns=2, max_new_tokens=10), small, own_replies=True)
+    assert [row["questions_that_differ"] for row in rows] == [0, 0]
+    assert rows[0]["turns"] == 6
+    assert rows[0]["tokens_written"] > 0
+
+
+def test_shapes_have_as_many_weights_as_the_published_models():
+    import torch
+
+    from render_agent.bench.random_model import config_of, made_tokenizer
+    from render_agent.engines.torchvision_cure import cure_torchvision
+
+    cure_torchvision()
+    from transformers import AutoModelForImageTextToText
+
+    published = {"2B": 2_127_532_032, "4B": 4_437_815_808, "8B": 8_767_123_696}
+    tokenizer = made_tokenizer()
+    for size, count in published.items():
+        shape = find_shape(f"Qwen3-VL-{size}-Instruct")
+        with torch.device("meta"):
+            model = AutoModelForImageTextToText.from_config(config_of(shape, tokenizer))
+        assert sum(weight.numel() for weight in model.parameters()) == count
+    with pytest.raises(SetupError, match="no shape of nobody/knows"):
+        find_shape("nobody/knows")
+
+
+def test_a_shape_of_the_table_is_the_published_one():
+    from conftest import test_data
+
+    published = json.loads(test_data("qwen", "config_qwen3_vl_4b_instruct.json").read_text())
+    shape = SHAPES["Qwen/Qwen3-VL-4B-Instruct"]
+    for ours, theirs in (
+        (shape.text, published["text_config"]),
+        (shape.vision, published["vision_config"]),
+    ):
+        assert {name: theirs[name] for name in ours} == dict(ours)
+    assert shape.tied == published["tie_word_embeddings"]
+    assert list(shape.mrope_section) == published["text_config"]["rope_scaling"]["mrope_section"]
+
+
+def test_the_command_writes_json_a_page_and_a_plot(tmp_path):
+    pytest.importorskip("matplotlib")
+    done = CliRunner().invoke(
+        cli,
+        [
+            *("--image-size", "64x48", "bench", "--engines", "scripted", "--questions", "3"),
+            *("--schedules", "sequential,refill", "--batch-sizes", "2", "--json"),
+            *("--output", str(tmp_path)),
+        ],
+        catch_exceptions=False,
+    )
+    found = json.loads(done.stdout)
+    assert found == json.loads((tmp_path / "bench.json").read_text())
+    sequential, refill = found["variants"]
+    assert (sequential["schedule"], refill["batch_size"]) == ("sequential", 2)
+    assert sequential["questions"] == refill["questions"] == 3
+    assert refill["same_transcripts"]
+    page = (tmp_path / "bench.md").read_text()
+    assert page == markdown(found)
+    assert COLUMNS["questions_an_hour"][0] in page
+    plot = (tmp_path / "bench.svg").read_text()
+    ElementTree.fromstring(plot)
+    assert "questions an hour" in plot
+    assert "sequential, reuse own, B 1" in plot
+
+
+def test_options_that_bench_decides_are_refused():
+    done = CliRunner().invoke(cli, ["--batch-size", "4", "bench"])
+    assert isinstance(done.exception, UsageError)
+    assert "--batch-size goes with a run" in str(done.exception)
