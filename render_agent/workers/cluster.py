@@ -6,6 +6,7 @@ import io
 import logging
 import os
 import signal
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -19,6 +20,9 @@ logger = logging.getLogger(__name__)
 
 OBJECT_STORE = 1 << 30
 """Bytes of shared memory for what workers hand over; what is larger goes through the disk."""
+
+REACH = 10.0
+"""Seconds in which the address of a cluster must answer."""
 
 IN_PROCESS = ("transformers", "vllm")
 """Engines that hold a model, and so may need GPUs."""
@@ -41,6 +45,15 @@ def check_ray(config: RunConfig) -> None:
             f"--ray {config.ray}: Ray's client cannot send turns as they come; start the run on a"
             " machine of the cluster with --ray auto, or give the address HOST:6379"
         )
+    host, colon, port = (config.ray or "").rpartition(":")
+    if colon and port.isdecimal():  # Ray itself would try for minutes
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), REACH).close()
+        except (OSError, OverflowError) as error:
+            raise SetupError(
+                f"--ray {config.ray}: no Ray cluster answers there ({error}); start one with"
+                " `ray start --head`, or leave --ray out to use this machine"
+            ) from error
 
 
 @contextmanager

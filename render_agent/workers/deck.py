@@ -9,6 +9,12 @@ from math import ceil
 MOST_DEATHS = 3
 """Workers that may die with a scene in hand before its questions are given up."""
 
+MOST_IN_A_ROW = 6
+"""Workers that may die in one place, one after the other without a turn, before it is closed.
+
+More than MOST_DEATHS, so that a scene or two that kill are known before the place is blamed.
+"""
+
 MOST_BATCHES = 8
 """Full batches in one hand at the most, so that a hand stays small beside a large run."""
 
@@ -32,14 +38,14 @@ class Deck:
         """Whether a scene is left."""
         return bool(self.fresh or self.returned)
 
-    def deal(self, worker: int, batch_size: int, workers: Collection[int]) -> list[str]:
-        """Return the next scenes for a free worker, out of `workers` that are at work.
+    def deal(self, worker: int, batch_size: int, workers: Collection[int], free: int) -> list[str]:
+        """Return the next scenes for a free worker, one of `workers`, of which `free` hold none.
 
         Empty where nothing is left, or only what another one has to try first.
         """
         if self.fresh:
             questions = sum(map(self.size, (*self.fresh, *self.returned)))
-            wanted = share(questions, batch_size, len(workers))
+            wanted = share(questions, batch_size, len(workers), free)
             dealt = [self.fresh.pop(0)]
             count = self.size(dealt[0])
             while self.fresh and count + self.size(self.fresh[0]) <= wanted:
@@ -66,11 +72,12 @@ class Deck:
         return given_up
 
 
-def share(questions: int, batch_size: int, workers: int) -> int:
+def share(questions: int, batch_size: int, workers: int, free: int) -> int:
     """Return how many of `questions` a free worker gets: half its share of what is left.
 
-    Never so few that its batch stays empty while others hold more, so that the last hands, of one
-    batch or less, come out even; never more than MOST_BATCHES batches.
+    Never less than fills its batch, unless others of the `free` workers would get nothing; never
+    more than MOST_BATCHES batches.
     """
-    even = ceil(questions / workers)
-    return min(max(ceil(even / 2), min(batch_size, even)), MOST_BATCHES * batch_size)
+    half = ceil(questions / (2 * workers))
+    filled = min(batch_size, ceil(questions / free))
+    return min(max(half, filled), MOST_BATCHES * batch_size)

@@ -19,7 +19,7 @@ from render_agent.run_log.files import write_whole
 from render_agent.run_log.folder import RunLog
 from render_agent.state import Phase, QuestionState
 from render_agent.workers.cluster import cluster, resources
-from render_agent.workers.deck import MOST_DEATHS, Deck
+from render_agent.workers.deck import MOST_DEATHS, MOST_IN_A_ROW, Deck
 from render_agent.workers.messages import Drawn, Failed, Hand, Message, Noted, Ready, Stopped, Took
 from render_agent.workers.worker import MakeEngine, Play, Setup, Worker
 
@@ -139,7 +139,7 @@ class Driver:
                 raise self.last_error
             for place in open_places:
                 if place.ready:
-                    self._deal(place, [other.number for other in open_places])
+                    self._deal(place, open_places)
             streams = {place.stream: place for place in open_places if place.stream is not None}
             told, _ = self.ray.wait([*streams], num_returns=1, timeout=LOOK_AGAIN)
             for stream in told:
@@ -164,9 +164,11 @@ class Driver:
         place.batch_size = 0
         place.stream = place.worker.begin.options(num_returns="streaming").remote()
 
-    def _deal(self, place: Place, open_numbers: Sequence[int]) -> None:
+    def _deal(self, place: Place, places: Sequence[Place]) -> None:
         """Hand the next scenes to a free worker, if there are any for it."""
-        place.hand = self.deck.deal(place.number, place.batch_size, open_numbers)
+        free = sum(not other.hand for other in places)
+        numbers = [other.number for other in places]
+        place.hand = self.deck.deal(place.number, place.batch_size, numbers, free)
         states = [state for scene in place.hand for state in self._work(scene)]
         if not states:
             return
@@ -241,9 +243,10 @@ class Driver:
             f"every worker died, the last one was {place.who}: run.log says what is known of it; with"
             " fewer --workers each has more memory"
         )
+        most = MOST_IN_A_ROW if place.hand else MOST_DEATHS
         if self._lost(place):
             place.deaths = 0  # the scene was to blame, not the place
-        if place.deaths < MOST_DEATHS and self.deck:
+        if place.deaths < most and self.deck:
             self._start(place)
 
     def _lost(self, place: Place) -> list[str]:
