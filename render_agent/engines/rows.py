@@ -35,21 +35,26 @@ def distinct_samples(request: Request) -> int:
     return request.samples if request.temperature > 0 else 1
 
 
-def reply_of(request: Request, written: Sequence[Written | str]) -> Reply:
+def reply_of(
+    request: Request, written: Sequence[Written | str], events: tuple[str, ...] = ()
+) -> Reply:
     """Return one request's reply from its rows; the reason where any of them failed."""
     samples = [row for row in written if isinstance(row, Written)]
     if len(samples) < len(written):
-        return Reply(error=next(row for row in written if isinstance(row, str)))
+        error = next(row for row in written if isinstance(row, str))
+        return Reply(error=error, events=events)
     texts = tuple(row.text for row in samples)
     return Reply(
         samples=texts if len(texts) == request.samples else texts * request.samples,
         tokens=Tokens(
             prompt=sum(row.tokens.prompt for row in samples),
             reply=sum(row.tokens.reply for row in samples),
+            cached=sum(row.tokens.cached for row in samples),
         ),
         seconds=max(row.seconds for row in samples),
         batch_size=max(row.batch_size for row in samples),
         finish="length" if any(row.cut_off for row in samples) else "stop",
+        events=events,
     )
 
 
