@@ -80,7 +80,7 @@ def choose(
         sampled = [place for place, row in enumerate(rows) if row.draws]
         for place in sampled:
             _hold(logits, place, rows[place].guide)
-        best = logits.argmax(-1).tolist()
+        best: list[int] = logits.argmax(-1).tolist()
         if sampled:
             for place, token in zip(
                 sampled, _drawn(logits, rows, sampled, truncation), strict=True
