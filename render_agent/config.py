@@ -15,8 +15,6 @@ from render_agent.paths import absolute_paths
 Group = Literal["questions", "engine", "dialogue", "speed", "place", "display"]
 
 AUTO = "auto"
-AUTO_BATCH_SIZE = 16
-"""What `--batch-size auto` starts with."""
 
 
 def setting(default: Any, group: Group, text: str, **more: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from render_agent.config import AUTO, AUTO_BATCH_SIZE, RunConfig
+from render_agent.config import AUTO, RunConfig
 from render_agent.engines.baselines import NOTES
 from render_agent.engines.scripted import BATCH_SIZE, make_scripted, policy_maker
 from render_agent.engines.seam import Engine
@@ -62,7 +62,9 @@ def make_engine(config: RunConfig, questions: Sequence[Question]) -> Engine:
         revision=config.revision,
         dtype=config.dtype,
         device=config.device,
-        batch_size=AUTO_BATCH_SIZE if config.batch_size == AUTO else int(config.batch_size),
+        batch_size=None if config.batch_size == AUTO else int(config.batch_size),
+        max_model_len=config.max_model_len,
+        tensor_parallel=config.tensor_parallel,
         engine_options=options,
     )
 

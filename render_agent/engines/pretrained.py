@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from render_agent.engines.loading import WAY_OUT, FoundModel, fetch_model
+from render_agent.engines.transformers_options import quantization_config
 from render_agent.errors import SetupError
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
@@ -41,8 +42,9 @@ def load_pretrained(
     """Return a model that was found, ready to generate.
 
     dtype auto: the weights' own, on a CPU float32. device auto: the first GPU, else the CPU.
-    options: `attn_implementation` and `device_map` as transformers takes them. SetupError where
-    the device is not there, before weights are read, and where the model cannot be loaded.
+    options: `attn_implementation` and `device_map` as transformers takes them, and `quantization`.
+    SetupError where the device is not there, before weights are read, and where the model cannot be
+    loaded.
     """
     from render_agent.engines.torchvision_cure import cure_torchvision
 
@@ -149,6 +151,9 @@ def load_model(
     from transformers import AutoModelForImageTextToText
 
     kind = "float32" if dtype == "auto" and device == "cpu" else dtype
+    quantization = quantization_config(options, found.config)
+    # Given as None, it would hide that the weights are quantised already.
+    quantised = {} if quantization is None else {"quantization_config": quantization}
     try:
         model, loading = AutoModelForImageTextToText.from_pretrained(
             found.folder,
@@ -156,6 +161,7 @@ def load_model(
             device_map=options.get("device_map", device),
             attn_implementation=options.get("attn_implementation"),
             output_loading_info=True,
+            **quantised,
             local_files_only=True,
         )
     except (OSError, ValueError, ImportError, RuntimeError, SafetensorError) as error:

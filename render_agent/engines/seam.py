@@ -99,15 +99,20 @@ class Scorer(Protocol):
 
 
 class Engine(Protocol):
-    """Answers requests; owned by one thread.
-
-    `calls` counts the calls of the model. batch_size: requests in one call, or under way at once.
-    """
+    """Answers requests; owned by one thread."""
 
     name: str
     capabilities: Capabilities
-    batch_size: int
-    calls: int
+
+    @property
+    def batch_size(self) -> int:
+        """Requests in one call, or under way at once."""
+        ...
+
+    @property
+    def calls(self) -> int:
+        """How often the model was called so far."""
+        ...
 
     def generate(self, requests: Sequence[Request]) -> list[Reply]:
         """Return a reply for every request, in their order (a barrier).
@@ -142,8 +147,8 @@ class Engine(Protocol):
 class BatchingEngine(ABC):
     """The free-running form for engines that answer a whole batch at a time.
 
-    A subclass gives `answer`, which answers at most `batch_size` requests in one call of the model.
-    `calls` counts those calls.
+    A subclass gives `answer`, which answers at most `batch_size` requests in one call of the model;
+    `calls` counts those calls. It may group requests by overriding `arrange` and `choose`.
     """
 
     batch_size: int = 16
@@ -154,20 +159,34 @@ class BatchingEngine(ABC):
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
         """Return a reply for every request of one batch, in their order."""
 
+    def arrange(self, requests: Sequence[Request]) -> list[list[int]]:
+        """Return the places of all requests, batch after batch; here in their order."""
+        places = list(range(len(requests)))
+        return [places[at : at + self.batch_size] for at in places[:: self.batch_size]]
+
+    def choose(self, requests: Sequence[Request]) -> list[int]:
+        """Return the places of the next batch, in their order; the first, which waits longest, is in it."""
+        return list(range(len(requests)))[: self.batch_size]
+
     def generate(self, requests: Sequence[Request]) -> list[Reply]:
         """Return a reply for every request, in their order, batch after batch."""
-        size = self.batch_size
-        batches = [requests[start : start + size] for start in range(0, len(requests), size)]
-        return [reply for batch in batches for reply in self._call(batch)]
+        replies: dict[int, Reply] = {}
+        for places in self.arrange(requests):
+            batch = [requests[place] for place in places]
+            replies.update(zip(places, self._call(batch), strict=True))
+        return [replies[place] for place in range(len(requests))]
 
     def submit(self, requests: Sequence[Request]) -> None:
         """Hand over requests whose replies `ready` will give."""
         self._waiting.extend(requests)
 
     def ready(self, timeout: float | None = None) -> Iterator[tuple[Request, Reply]]:
-        """Answer one batch of what was submitted, in its order."""
-        batch, self._waiting = self._waiting[: self.batch_size], self._waiting[self.batch_size :]
-        if batch:
+        """Answer one batch of what was submitted."""
+        if self._waiting:
+            places = self.choose(self._waiting)
+            batch = [self._waiting[place] for place in places]
+            chosen = set(places)
+            self._waiting = [r for place, r in enumerate(self._waiting) if place not in chosen]
             yield from zip(batch, self._call(batch), strict=True)
 
     def retire(self, question_id: str) -> None:  # noqa: B027 - most engines keep nothing

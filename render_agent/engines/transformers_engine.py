@@ -4,40 +4,52 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from render_agent.engines.dialogue_tensors import DialogueTensors, PreparedPrompt, is_qwen_vl
-from render_agent.engines.loading import describe_found, find_model
-from render_agent.engines.pretrained import Pretrained, check_names, first_line, load_pretrained
-from render_agent.engines.rows import Row, Written, chunks, distinct_samples, reply_of
-from render_agent.engines.seam import BatchingEngine, Capabilities, Reply, Request
-from render_agent.engines.special_tokens import end_tokens, pad_token, picture_tokens
-from render_agent.errors import EngineError, SetupError, UsageError
+from render_agent.engines.attempt import Fault, attempt
+from render_agent.engines.device_memory import DeviceMemory, memory_of
+from render_agent.engines.dialogue_tensors import DialogueTensors, PreparedPrompt
+from render_agent.engines.fitting import Fitted, fit_rows
+from render_agent.engines.loaded import LoadedModel
+from render_agent.engines.opening import open_model
+from render_agent.engines.pretrained import Pretrained, first_line
+from render_agent.engines.rows import Row, Written, distinct_samples, reply_of
+from render_agent.engines.seam import BatchingEngine, Capabilities, Reply, Request, Scores
+from render_agent.engines.sizing import FRACTION, Sizing
+from render_agent.engines.transformers_options import most_rows
 from render_agent.state import Tokens
 
 if TYPE_CHECKING:
     from render_agent.engines.forced import Script
 
 LOG = logging.getLogger(__name__)
-OPTIONS = ("min_pixels", "max_pixels", "top_k", "top_p", "attn_implementation", "device_map")
+
+PROBE_ROWS = 4
+"""Rows of the larger of the two calls that show what a batch needs."""
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
-    """Why a call of the model failed."""
+class Measured:
+    """A row to be written: tokens of its prompt, and of its reply at the most."""
 
-    reason: str
-    out_of_memory: bool
+    row: Row
+    prompt_tokens: int
+    limit: int
+
+    @property
+    def tokens(self) -> int:
+        """All of them."""
+        return self.prompt_tokens + self.limit
 
 
 class TransformersEngine(BatchingEngine):
     """Answers with any image-text-to-text model of transformers; Qwen3-VL is what it is made for.
 
-    A row that fails is its request's `Reply.error`; a batch that does not fit into memory is halved,
-    and the smaller size is kept from then on. EngineError where the device is lost.
+    Requests of similar length go together, as many as memory holds; a batch that does not fit is
+    halved, and what that teaches is kept. A row that fails is its request's `Reply.error`. EngineError
+    where the device is lost.
     """
 
     name = "transformers"
@@ -45,182 +57,234 @@ class TransformersEngine(BatchingEngine):
 
     def __init__(
         self,
-        model: str,
+        model: str | LoadedModel,
         *,
         revision: str | None = None,
         dtype: str = "auto",
         device: str = "auto",
-        batch_size: int = 16,
+        batch_size: int | None = None,
+        max_model_len: int | None = None,
+        tensor_parallel: int = 1,
         engine_options: Mapping[str, Any] | None = None,
         pretrained: Pretrained | None = None,
         script: Script | None = None,
+        memory: DeviceMemory | None = None,
     ) -> None:
-        """Load a hub name or a directory.
+        """Load a hub name or a directory, as `open_model` does; or take a model that is loaded.
 
-        dtype auto: the weights' own, on a CPU float32. device auto: the first GPU, else the CPU.
-        batch_size: requests in one call. engine_options: `min_pixels` and `max_pixels` of a picture
-        (Qwen-VL), `top_k` and `top_p` of sampling (the model's published ones), and
-        `attn_implementation` and `device_map` as transformers takes them. pretrained: the model,
-        where it is loaded already. script: gives the replies beforehand, for measurements.
-        SetupError where the model cannot be run.
+        batch_size: rows in one call at the most; None for what memory holds. engine_options: those of
+        `open_model`; of all memory, `memory_fraction` is kept free, and `most_rows` is the most where
+        memory holds more. memory: what to go by, by default that of the model's device. SetupError
+        or UsageError where the model cannot be run.
         """
-        super().__init__(batch_size=batch_size)
         options = dict(engine_options or {})
-        check_names(dtype, device)
-        if pretrained is None:
-            found = find_model(model, revision)
-            check_options(options, str(found.config.get("model_type")))
-            loaded = load_pretrained(found, dtype, device, options)
-            self.description = describe_found(found)
-        else:
-            loaded = pretrained
-            self.description = {"model_type": loaded.model.config.model_type}
-            check_options(options, loaded.model.config.model_type)
-        model_type = str(self.description["model_type"])
-        self.script = script
-        self.model: Any = loaded.model
-        self.inputs = DialogueTensors(
-            loaded.processor, model_type, options.get("min_pixels"), options.get("max_pixels")
+        self.loaded = (
+            model
+            if isinstance(model, LoadedModel)
+            else open_model(
+                model,
+                revision=revision,
+                dtype=dtype,
+                device=device,
+                max_model_len=max_model_len,
+                tensor_parallel=tensor_parallel,
+                options=options,
+                pretrained=pretrained,
+                script=script,
+            )
         )
-        self.tokenizer = loaded.processor.tokenizer
-        self.ends = end_tokens(self.model, self.tokenizer)
-        self.pad = pad_token(self.tokenizer, self.ends)
-        self.suppressed = picture_tokens(self.model.config, self.tokenizer)
-        self.top_k = int(options.get("top_k", loaded.top_k))
-        self.top_p = float(options.get("top_p", loaded.top_p))
-        self.ceiling: int | None = None
+        self.capabilities = Capabilities(schema=self.loaded.guides is not None, score=True)
+        self.memory = memory or memory_of(self.model)
+        self.sizing = Sizing(
+            self.memory,
+            batch_size or most_rows(options, self.model.device.type),
+            float(options.get("memory_fraction", FRACTION)),
+        )
+        self.probing = batch_size is None
+        self._ready: dict[int, tuple[PreparedPrompt, int] | str] = {}
+        super().__init__(batch_size=self.sizing.most_rows)
+
+    @property
+    def model(self) -> Any:
+        """The model itself."""
+        return self.loaded.model
+
+    @property
+    def inputs(self) -> DialogueTensors:
+        """What makes its inputs."""
+        return self.loaded.inputs
 
     def describe(self) -> dict[str, Any]:
         """Return what identifies the model as it runs: its weights, place, libraries, way of sampling."""
-        return {
-            **self.description,
-            "dtype": str(self.model.dtype).removeprefix("torch."),
-            "device": str(self.model.device),
-            "top_k": self.top_k,
-            "top_p": self.top_p,
-        }
+        return self.loaded.describe()
+
+    @property
+    def batch_size(self) -> int:
+        """Requests in one call at the most: as many of the last batch's length as fit now."""
+        return self._batch_size
+
+    @batch_size.setter
+    def batch_size(self, size: int) -> None:
+        self._batch_size = self.sizing.most_rows = size
+
+    def arrange(self, requests: Sequence[Request]) -> list[list[int]]:
+        """Return the places of all requests, batch after batch, grouped by length."""
+        return self.sizing.batches([self._length(request) for request in requests])
+
+    def choose(self, requests: Sequence[Request]) -> list[int]:
+        """Return the places of the request that waits longest and of those nearest to it in length."""
+        return self.sizing.next_batch([self._length(request) for request in requests])
 
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
-        """Return a reply for every request of one batch, in their order."""
-        prepared = [self._prepare(request) for request in requests]
-        rows = [
-            Row(request, sample, prompt)
-            for request, prompt in zip(requests, prepared, strict=True)
-            if isinstance(prompt, PreparedPrompt)
-            for sample in range(distinct_samples(request))
-        ]
+        """Return a reply for every request of one batch, in their order; rows that do not fit take turns."""
+        rows: list[Measured] = []
+        found = [self._prepared(request) for request in requests]
+        for request, prepared in zip(requests, found, strict=True):
+            self._ready.pop(id(request), None)
+            if not isinstance(prepared, str):
+                prompt, tokens = prepared
+                limit = self.loaded.reply_limit(request, tokens)
+                samples = range(distinct_samples(request))
+                rows += [Measured(Row(request, n, prompt), tokens, limit) for n in samples]
         written = iter(self._write(rows))
-        return [
-            reply_of(request, [next(written) for _ in range(distinct_samples(request))])
-            if isinstance(prompt, PreparedPrompt)
-            else Reply(error=prompt)
-            for request, prompt in zip(requests, prepared, strict=True)
-        ]
+        replies = []
+        for request, prepared in zip(requests, found, strict=True):
+            if isinstance(prepared, str):
+                replies.append(Reply(error=prepared))
+                continue
+            mine = [next(written) for _ in range(distinct_samples(request))]
+            became = [
+                self.loaded.alone(row.outcome, prepared[0])
+                if isinstance(row.outcome, Fault)
+                else row.outcome
+                for row in mine
+            ]
+            events = tuple(event for row in mine for event in row.events)
+            replies.append(reply_of(request, became, events))
+        return replies
+
+    def score(self, requests: Sequence[Request], choices: Sequence[Sequence[str]]) -> list[Scores]:
+        """Return for every request, in their order, how likely each of its choices is."""
+        from render_agent.engines.choice_scores import score_choices
+
+        return score_choices(self.loaded, requests, choices, self.batch_size)
 
     def close(self) -> None:
         """Give back the model's memory."""
         from render_agent.engines.memory_faults import free_memory
 
-        self.model = None
+        self.loaded.model = None
         free_memory()
 
-    def _prepare(self, request: Request) -> PreparedPrompt | str:
-        """Return a request ready for a batch, or in one sentence why it is not."""
+    def _call(self, batch: Sequence[Request]) -> list[Reply]:
+        return self.answer(batch)
+
+    def _length(self, request: Request) -> int:
+        """Return the tokens that a request's row may have in the end; 0 where it cannot be asked."""
+        found = self._prepared(request)
+        return (
+            0 if isinstance(found, str) else found[1] + self.loaded.reply_limit(request, found[1])
+        )
+
+    def _prepared(self, request: Request) -> tuple[PreparedPrompt, int] | str:
+        """Return a request's prompt and its tokens, or in one sentence why there is none.
+
+        Kept until the request is answered: which batch it is in depends on its length.
+        """
+        key = id(request)
+        if key not in self._ready:
+            self._ready[key] = self._prepare(request)
+        return self._ready[key]
+
+    def _prepare(self, request: Request, again: bool = True) -> tuple[PreparedPrompt, int] | str:
+        """Return what `_prepared` does; `again` where memory ran out, once it is given back."""
+        from render_agent.engines.memory_faults import free_memory, is_out_of_memory
+
         try:
-            return self.inputs.prepare(request)
+            prompt = self.inputs.prepare(request)
+            tokens = self._tokens(prompt)
+            return self.loaded.too_long(tokens) or (prompt, tokens)
         # A picture comes from a file and goes through three libraries: whatever is wrong with it
         # is a fault of this request alone.
         except Exception as error:
             LOG.warning("%s: prompt failed", request.question_id, exc_info=True)
-            return f"the prompt could not be prepared: {first_line(error)}"
-
-    def _write(self, rows: Sequence[Row]) -> list[Written | str]:
-        """Return what each row became, or in one sentence why it became nothing."""
-        done: list[Written | str] = []
-        waiting = deque([rows] if rows else [])
-        # The caller has counted one call already.
-        self.calls -= 1
-        while waiting:
-            chunk = waiting.popleft()
-            if self.ceiling is not None and len(chunk) > self.ceiling:
-                waiting.extendleft(reversed(chunks(chunk, self.ceiling)))
-                continue
-            self.calls += 1
-            outcome = self._try(chunk)
-            if not isinstance(outcome, Fault):
-                done += outcome
-            elif len(chunk) == 1:
-                done.append(self._alone(outcome, chunk[0]))
-            else:
-                half = (len(chunk) + 1) // 2
-                if outcome.out_of_memory:
-                    self.ceiling = half
-                    LOG.warning("out of memory with %d rows: now %d at a time", len(chunk), half)
-                waiting.extendleft(reversed(chunks(chunk, half)))
-        return done
-
-    def _alone(self, fault: Fault, row: Row) -> str:
-        """Return why a row failed that had a call of the model to itself."""
-        if not fault.out_of_memory:
-            return f"the model failed on this prompt: {fault.reason}"
-        pictures = len(row.prompt.pictures)
-        return (
-            f"one request with {pictures} pictures does not fit into the memory of"
-            f" {self.model.device}: lower --image-size or --max-turns, or use a smaller model"
-            " (a lower --batch-size cannot help, it was alone)"
-        )
-
-    def _try(self, rows: Sequence[Row]) -> list[Written] | Fault:
-        """Return what the rows became in one call of the model, or why it failed.
-
-        The exception is dropped before memory is given back: it holds the failed batch's tensors.
-        """
-        from render_agent.engines.memory_faults import free_memory, is_device_lost, is_out_of_memory
-
-        try:
-            return self._call_model(rows)
-        # The processor and the model may raise anything for a row that they cannot take.
-        except Exception as error:
-            if is_device_lost(error):
-                raise EngineError(
-                    f"{self.model.device} answers no more ({first_line(error)}): restart, and"
-                    " continue the run with --continue recent"
-                ) from error
-            fault = Fault(first_line(error), is_out_of_memory(error))
-            if not fault.out_of_memory:
-                LOG.warning("a call with %d rows failed", len(rows), exc_info=True)
-        if fault.out_of_memory:
+            reason, again = first_line(error), again and is_out_of_memory(error)
+        if again:
             free_memory()
-        return fault
+            return self._prepare(request, again=False)
+        return f"the prompt could not be prepared: {reason}"
 
-    def _call_model(self, rows: Sequence[Row]) -> list[Written]:
+    def _tokens(self, prompt: PreparedPrompt) -> int:
+        """Return the tokens of a prompt; where only the processor knows them, it is asked."""
+        if prompt.ids is not None:
+            return len(prompt.ids)
+        return int(self.inputs.encode([prompt])["input_ids"].shape[1])
+
+    def _write(self, rows: Sequence[Measured]) -> list[Fitted[Written]]:
+        """Return what each row became, or why it became nothing."""
+        if self.probing and len(rows) > 1 and not self.sizing.known:
+            self._probe(rows)
+        lengths = [row.tokens for row in rows]
+        fitted = fit_rows(lengths, lambda places: self._try([rows[p] for p in places]), self.sizing)
+        if rows:
+            self._batch_size = self.sizing.rows_that_fit(max(lengths))
+        return fitted
+
+    def _probe(self, rows: Sequence[Measured]) -> None:
+        """Let one row, then some, write a single token, to learn what the others will need."""
+        longest = sorted(rows, key=lambda row: -row.tokens)[:PROBE_ROWS]
+        for count in (1, len(longest)):
+            probed = [Measured(entry.row, entry.prompt_tokens, 1) for entry in longest[:count]]
+            if isinstance(self._try(probed), Fault):
+                self.sizing.failed(count, count * (longest[0].prompt_tokens + 1))
+        LOG.info("a batch needs %s bytes by its tokens", self.sizing.line)
+
+    def _try(self, rows: Sequence[Measured]) -> list[Written] | Fault:
+        """Return what the rows became in one call of the model, or why it failed."""
+        self.calls += 1
+        return attempt(lambda: self._measured(rows), self.model.device)
+
+    def _measured(self, rows: Sequence[Measured]) -> list[Written]:
+        """Return what each row became, and note what memory that took."""
+        self.memory.reset_peak()
+        before = self.memory.used()
+        written = self._generate(rows)
+        longest = max(row.prompt_tokens for row in rows) + max(w.tokens.reply for w in written)
+        self.sizing.observe(len(rows) * longest, self.memory.peak() - before)
+        return written
+
+    def _generate(self, rows: Sequence[Measured]) -> list[Written]:
         """Return what each row became in one `generate` call. Raises whatever that causes."""
         import torch
 
+        from render_agent.engines.guide import guided_rows
         from render_agent.engines.sampling import RowLimits
 
         began = time.perf_counter()
         device = self.model.device
-        tensors = self.inputs.encode([row.prompt for row in rows], str(device))
+        tensors = self.inputs.encode([entry.row.prompt for entry in rows], str(device))
         tensors = tensors.to(device=device, dtype=self.model.dtype)
         length = tensors["input_ids"].shape[1]
-        limits = [row.request.max_new_tokens for row in rows]
+        limits = [entry.limit for entry in rows]
         full = RowLimits(torch.tensor(limits, device=device), length)
+        asked = [entry.row for entry in rows]
         with torch.inference_mode():
             ids = self.model.generate(
                 **tensors,
                 do_sample=False,
                 max_new_tokens=max(limits),
-                eos_token_id=self.ends or None,
-                pad_token_id=self.pad,
-                suppress_tokens=self.suppressed or None,
+                eos_token_id=self.loaded.ends or None,
+                pad_token_id=self.loaded.pad,
+                suppress_tokens=self.loaded.suppressed or None,
                 stopping_criteria=[full],
-                logits_processor=self._sampling(rows, length) + self._forced_rows(rows, length),
+                logits_processor=guided_rows(self.loaded.guides, asked, length)
+                + self._sampling(asked, length)
+                + self._forced(asked, length),
             )
         replies = ids[:, length:].tolist()
         prompt_tokens = tensors["attention_mask"].sum(1).tolist()
         seconds = time.perf_counter() - began
-        questions = len({id(row.request) for row in rows})
+        questions = len({id(row.request) for row in asked})
         return [
             self._written(reply[:limit], read, seconds, questions)
             for reply, limit, read in zip(replies, limits, prompt_tokens, strict=True)
@@ -230,50 +294,27 @@ class TransformersEngine(BatchingEngine):
         """Return the logits processor that samples, where any row is not greedy."""
         import torch
 
-        from render_agent.engines.sampling import RowSampling, Truncation, draws_of_rows
+        from render_agent.engines.sampling import RowSampling, draws_of_rows
 
         temperatures = [row.request.temperature for row in rows]
         if not any(temperatures):
             return []
         device = self.model.device
-        return [
-            RowSampling(
-                draws_of_rows([(row.request, row.sample) for row in rows]).to(device),
-                torch.tensor(temperatures, device=device),
-                length,
-                Truncation(self.top_k, self.top_p),
-            )
-        ]
+        draws = draws_of_rows([(row.request, row.sample) for row in rows]).to(device)
+        heats = torch.tensor(temperatures, device=device)
+        return [RowSampling(draws, heats, length, self.loaded.truncation)]
 
-    def _forced_rows(self, rows: Sequence[Row], length: int) -> list[Any]:
+    def _forced(self, rows: Sequence[Row], length: int) -> list[Any]:
         """Return the logits processor that writes what the script says, where there is one."""
-        if self.script is None:
+        if self.loaded.script is None:
             return []
-        from render_agent.engines.forced import ForcedRows, forced_tokens
+        from render_agent.engines.forced import ForcedRows
 
-        given = (self.script, self.tokenizer, self.ends)
-        tokens = [forced_tokens(given[0], row.request, *given[1:]) for row in rows]
-        return [ForcedRows(tokens, length)]
+        return [ForcedRows([self.loaded.forced(row.request) or [] for row in rows], length)]
 
     def _written(self, ids: list[int], read: int, seconds: float, batch_size: int) -> Written:
-        ended = next((place for place, token in enumerate(ids) if token in self.ends), None)
+        ends = self.loaded.ends
+        ended = next((place for place, token in enumerate(ids) if token in ends), None)
         kept = ids if ended is None else ids[:ended]
-        text = self.tokenizer.decode(
-            kept, skip_special_tokens=True, clean_up_tokenization_spaces=False
-        )
         counted = Tokens(prompt=read, reply=len(kept) + (ended is not None))
-        return Written(text, counted, seconds, batch_size, ended is None)
-
-
-def check_options(options: Mapping[str, Any], model_type: str) -> None:
-    """UsageError for an engine option that does not exist; SetupError for one of another model."""
-    unknown = sorted(set(options) - set(OPTIONS))
-    if unknown:
-        raise UsageError(
-            f"--engine-option {unknown[0]} does not exist for --engine transformers: use one of"
-            f" {', '.join(OPTIONS)}"
-        )
-    if options.keys() & {"min_pixels", "max_pixels"} and not is_qwen_vl(model_type):
-        raise SetupError(
-            f"--engine-option min_pixels and max_pixels are Qwen-VL's, and this is a {model_type}"
-        )
+        return Written(self.loaded.text(kept), counted, seconds, batch_size, ended is None)

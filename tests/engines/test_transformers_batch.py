@@ -127,12 +127,12 @@ def test_a_row_that_ends_early_is_told_from_one_that_was_cut_off(engine, monkeyp
     both = [request(1, 0, seed=7, max_new_tokens=12), request(2, 2, seed=8, max_new_tokens=12)]
     ids, others = written_ids(engine, both, 12)
     end = next(place for place in range(3, 12) if ids[place] not in {*ids[:place], *others})
-    monkeypatch.setattr(engine, "ends", [*engine.ends, ids[end]])
+    monkeypatch.setattr(engine.loaded, "ends", [*engine.loaded.ends, ids[end]])
     early, other = engine.generate(both)
     assert (early.finish, other.finish) == ("stop", "length")
     assert (early.tokens.reply, other.tokens.reply) == (end + 1, 12)
-    assert early.text == engine.tokenizer.decode(ids[:end], skip_special_tokens=True)
-    assert other.text == engine.tokenizer.decode(others, skip_special_tokens=True)
+    assert early.text == engine.loaded.tokenizer.decode(ids[:end], skip_special_tokens=True)
+    assert other.text == engine.loaded.tokenizer.decode(others, skip_special_tokens=True)
 
 
 def test_prompt_tokens_are_counted_without_padding(engine):
@@ -146,13 +146,13 @@ def test_prompt_tokens_are_counted_without_padding(engine):
     ]
     tokens = [reply.tokens.prompt for reply in engine.generate(asked)]
     text = "<|im_start|>user\nLook.<|im_end|>\n<|im_start|>assistant\n"
-    assert tokens[0] == len(engine.tokenizer(text)["input_ids"])
+    assert tokens[0] == len(engine.loaded.tokenizer(text)["input_ids"])
     assert tokens[1] == tokens[0] + 6 + 2
     assert tokens[2] > tokens[1]
 
 
 def test_no_token_of_a_picture_is_ever_written(engine):
-    names = engine.tokenizer.convert_ids_to_tokens(engine.suppressed)
+    names = engine.loaded.tokenizer.convert_ids_to_tokens(engine.loaded.suppressed)
     assert set(names) == {
         "<|vision_start|>",
         "<|vision_end|>",
@@ -162,7 +162,7 @@ def test_no_token_of_a_picture_is_ever_written(engine):
     }
     asked = [request(1, 0, seed=seed, max_new_tokens=60) for seed in range(40, 48)]
     rows = written_ids(engine, asked, 60)
-    assert not any(token in engine.suppressed for row in rows for token in row)
+    assert not any(token in engine.loaded.suppressed for row in rows for token in row)
 
 
 def test_special_tokens_do_not_reach_the_reply(engine):

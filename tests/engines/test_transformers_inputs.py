@@ -158,6 +158,6 @@ def test_with_the_published_tokenizer_batch_equals_singles(tmp_path):
     ]
     together = engine.generate(asked)
     assert [reply.text for reply in together] == [engine.generate([one])[0].text for one in asked]
-    assert engine.ends == [151645, 151643]
-    assert set(range(151652, 151657)) == set(engine.suppressed)
+    assert engine.loaded.ends == [151645, 151643]
+    assert set(range(151652, 151657)) == set(engine.loaded.suppressed)
     assert engine.inputs.prepare(request()).text == CHATML

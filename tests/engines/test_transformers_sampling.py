@@ -74,7 +74,7 @@ def test_seed_question_and_turn_change_what_is_drawn(engine, other):
 
 
 def test_the_published_truncation_holds_unless_an_option_changes_it(engine):
-    assert (engine.top_k, engine.top_p) == (20, 0.8)
+    assert (engine.loaded.truncation.top_k, engine.loaded.truncation.top_p) == (20, 0.8)
     only_one = TransformersEngine(
         str(small_model()), device="cpu", engine_options={"top_k": 1, "top_p": 1}
     )
