@@ -16,6 +16,9 @@ from render_agent.engines.openai_requests import Answer, read_answer
 AGAIN = frozenset({408, 409, 425, 429})
 """Statuses below 500 that another attempt may cure."""
 
+NO_KEY = "EMPTY"
+"""Sent where there is no key: the client insists on one, and keeps to it rather than the environment's."""
+
 
 class Kind(StrEnum):
     """What went wrong. The first six may be cured by another attempt."""
@@ -62,11 +65,10 @@ def make_client(endpoint: Endpoint, options: OpenAIOptions) -> Any:
     """Return an `openai.AsyncOpenAI` that makes each request once and sends the key of its server only."""
     import openai
 
-    headers: dict[str, Any] = {"Authorization": openai.Omit(), **endpoint.headers}
     return openai.AsyncOpenAI(
-        api_key="none",
+        api_key=NO_KEY,
         base_url=endpoint.url,
-        default_headers=headers,
+        default_headers=endpoint.headers,
         max_retries=0,
         timeout=openai.Timeout(options.timeout, connect=options.connect_timeout),
         # The proxy of the environment cannot reach this machine.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from render_agent.engines.openai_dialect import Dialect, first_dialect
-from render_agent.engines.openai_http import connection_fault, first_words, status_fault
+from render_agent.engines.openai_http import NO_KEY, connection_fault, first_words, status_fault
 from render_agent.engines.openai_options import Endpoint, OpenAIOptions
 from render_agent.engines.openai_pace import Pause
 from render_agent.errors import EngineError, SetupError
@@ -119,12 +119,11 @@ def look_up(endpoint: Endpoint, model: str, options: OpenAIOptions) -> dict[str,
     """
     import openai
 
-    headers: dict[str, Any] = {"Authorization": openai.Omit(), **endpoint.headers}
     seconds = openai.Timeout(max(30.0, options.connect_timeout), connect=options.connect_timeout)
     with openai.OpenAI(
-        api_key="none",
+        api_key=NO_KEY,
         base_url=endpoint.url,
-        default_headers=headers,
+        default_headers=endpoint.headers,
         max_retries=0,
         timeout=seconds,
         http_client=openai.DefaultHttpxClient(trust_env=not endpoint.loopback),

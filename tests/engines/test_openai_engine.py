@@ -1,0 +1,625 @@
+"""How a server is asked: limits, retries, dialects, and what a reply holds."""
+
+import base64
+import hashlib
+import io
+import json
+import logging
+import random
+import time
+
+import numpy as np
+import pytest
+from made_runs import STEP, Silent, make_config, make_questions, transcripts
+from made_servers import MadeServer, by_rule, chat_reply, different_questions, free_port
+from PIL import Image
+from small_models import speckled_file
+
+from render_agent import chat
+from render_agent.engines.openai_engine import OpenAIEngine
+from render_agent.engines.openai_options import OpenAIOptions, endpoint
+from render_agent.engines.seam import Request
+from render_agent.errors import EngineError
+from render_agent.run import start
+
+pytest.importorskip("openai", reason="the extra openai is not installed")
+
+QUICK = {"retries": 4, "first_wait": 0.01}
+SCHEMA = {"type": "object", "properties": {"answer": {"type": "string"}}}
+
+
+def engine_over(*servers, batch_size=8, key=None, **options):
+    endpoints = [endpoint(getattr(server, "url", server), key) for server in servers]
+    return OpenAIEngine("made", endpoints, OpenAIOptions(**QUICK | options), batch_size)
+
+
+@pytest.fixture
+def made():
+    """Make servers and engines that are closed when the test ends."""
+    closing = []
+
+    def make(maker, *args, **options):
+        thing = maker(*args, **options)
+        closing.append(thing)
+        return thing
+
+    yield make
+    for thing in reversed(closing):
+        thing.close()
+
+
+def ask(number=0, *files, **more):
+    pieces = [chat.text(f"question {number}"), *map(chat.picture, files)]
+    messages = [chat.message("system", chat.text("Look.")), chat.message("user", *pieces)]
+    return Request(f"q{number}", 0, messages, speckled_file, **more)
+
+
+def echo(body):
+    """Reply with a digest of all that was asked."""
+    asked = json.dumps(body["messages"], sort_keys=True).encode()
+    return chat_reply(hashlib.sha256(asked).hexdigest())
+
+
+def first_text(body):
+    return chat_reply(body["messages"][1]["content"])
+
+
+def all_ready(engine, count):
+    replies = {}
+    while len(replies) < count:
+        replies |= {request.question_id: reply for request, reply in engine.ready()}
+    assert list(engine.ready()) == []
+    return replies
+
+
+def test_every_request_gets_its_own_reply_in_both_forms(made):
+    delays = random.Random(0)
+
+    def reply(body):
+        time.sleep(delays.uniform(0, 0.02))
+        return first_text(body)
+
+    server = made(MadeServer, by_rule(reply))
+    engine = made(engine_over, server)
+    asked = [ask(number) for number in range(30)]
+    wanted = [f"question {number}" for number in range(30)]
+    assert [reply.text for reply in engine.generate(asked)] == wanted
+    engine.submit(asked[:10])
+    engine.submit(asked[10:])
+    replies = all_ready(engine, 30)
+    assert [replies[request.question_id].text for request in asked] == wanted
+    assert engine.calls == len(server.bodies) == 60
+    first = replies["q0"]
+    assert (first.tokens.prompt, first.tokens.reply, first.finish) == (7, 3, "stop")
+    assert 0 < first.seconds < 5
+    assert 1 <= first.batch_size <= 8
+
+
+def test_the_model_sees_the_dialogue_and_the_stored_pixels(made):
+    server = made(MadeServer, by_rule(echo))
+    engine = made(engine_over, server, image_detail="low", reasoning_effort=None)
+    request = ask(1, "32x48-3.png", "64x32-4.png", temperature=0.5, seed=11, max_new_tokens=99)
+    request.messages.extend(
+        [chat.assistant("I go."), chat.message("user", chat.text("a"), chat.text("b"))]
+    )
+    (reply,) = engine.generate([request])
+    assert reply.error is None
+    (body,) = server.bodies
+    assert body["model"] == "made"
+    assert (body["temperature"], body["seed"], body["max_tokens"]) == (0.5, 11, 99)
+    assert "response_format" not in body
+    system, user, assistant, last = body["messages"]
+    assert system == {"role": "system", "content": "Look."}
+    assert assistant == {"role": "assistant", "content": "I go."}
+    assert last["content"] == [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    words, *pictures = user["content"]
+    assert words == {"type": "text", "text": "question 1"}
+    for piece, file in zip(pictures, ["32x48-3.png", "64x32-4.png"], strict=True):
+        assert piece["image_url"]["detail"] == "low"
+        start, _, data = piece["image_url"]["url"].partition(",")
+        assert start == "data:image/png;base64"
+        seen = np.array(Image.open(io.BytesIO(base64.b64decode(data))))
+        assert np.array_equal(seen, np.array(speckled_file(file)))
+
+
+def test_a_picture_is_encoded_once_until_its_question_retires(made):
+    opened = []
+
+    def picture(file):
+        opened.append(file)
+        return speckled_file(file)
+
+    engine = made(engine_over, made(MadeServer, by_rule(echo)))
+
+    def turn(number):
+        content = [chat.picture("64x64-1.png"), chat.picture(f"32x32-{number}.png")]
+        return Request(f"q{number}", 0, [chat.message("user", *content)], picture)
+
+    engine.generate([turn(1)])
+    engine.generate([turn(1)])
+    engine.generate([turn(2)])
+    assert opened == ["64x64-1.png", "32x32-1.png", "32x32-2.png"]
+    engine.retire("q1")
+    engine.generate([turn(2)])
+    assert len(opened) == 3
+    engine.retire("q2")
+    assert engine._pictures.bytes == 0
+    engine.generate([turn(2)])
+    assert opened[3:] == ["64x64-1.png", "32x32-2.png"]
+
+
+def test_a_picture_that_cannot_be_read_fails_its_question_alone(made):
+    engine = made(engine_over, made(MadeServer, by_rule(first_text)))
+    good, bad = engine.generate([ask(1), ask(2, "no size.png")])
+    assert good.text == "question 1"
+    assert bad.samples == ()
+    assert "prompt could not be prepared" in bad.error
+
+
+LATENCY = 0.5
+
+
+def test_the_connections_are_all_used_and_never_more(made):
+    def slow(body):
+        time.sleep(LATENCY)
+        return first_text(body)
+
+    server = made(MadeServer, by_rule(slow))
+    engine = made(engine_over, server, batch_size=8)
+    left = {f"q{number}": 2 for number in range(24)}  # turns that each question still takes
+    engine.generate([ask(0)])
+    server.restart_count()
+    engine.submit([ask(number) for number in range(24)])
+    while any(left.values()):
+        for request, _ in engine.ready(0.005):
+            left[request.question_id] -= 1
+            if left[request.question_id]:
+                engine.submit([request])
+    mean = server.mean_running()
+    assert server.most_running == 8
+    assert mean >= 0.8 * 8, mean
+
+
+def test_a_run_keeps_the_server_full(made, tmp_path):
+    def slow(body):
+        time.sleep(0.2)
+        return chat_reply(STEP)
+
+    server = made(MadeServer, by_rule(slow))
+    config = make_config(
+        tmp_path,
+        make_questions(tmp_path, 16),
+        engine="openai",
+        model="made",
+        base_url=(server.url,),
+        batch_size=4,
+        max_turns=3,
+        max_batched_turns=0,
+        finish_together=8,
+    )
+
+    class Counts(Silent):
+        means = ()
+
+        def took(self, state, turn):
+            self.means += (server.mean_running(),)
+            if len(self.means) == 6:
+                server.restart_count()
+
+    run, counts = start(config), Counts()
+    try:
+        run.go(counts)
+    finally:
+        run.close()
+    assert server.most_running == 4
+    assert len(counts.means) == 16 * 3
+    assert counts.means[-6] >= 0.8 * 4
+
+
+FAULTS = [
+    "reset",
+    "close",
+    "cut",
+    "garbage",
+    "no choices",
+    (429, {}, "{}"),
+    (500, {}, ""),
+    (408, {}, ""),
+    (409, {}, ""),
+    (425, {}, ""),
+    (502, {}, "<html>"),
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=str)
+def test_a_fault_that_passes_is_mended_and_told(made, fault, caplog):
+    server = made(MadeServer, by_rule(first_text), [fault])
+    engine = made(engine_over, server)
+    with caplog.at_level(logging.WARNING, "render_agent"):
+        (reply,) = engine.generate([ask(5)])
+    assert reply.text == "question 5"
+    assert reply.events == ("retried",)
+    assert len(server.bodies) == 2
+    assert [record.getMessage()[:12] for record in caplog.records] == ["q5, turn 0: "]
+
+
+@pytest.mark.parametrize("fault", [*FAULTS, "stall"], ids=str)
+def test_a_fault_that_stays_fails_its_request_after_the_retries(made, fault):
+    def faulty(body):
+        return first_text(body)
+
+    server = made(MadeServer, by_rule(faulty), [fault] * 3)
+    engine = made(engine_over, server, retries=2, timeout=0.3 if fault == "stall" else 30.0)
+    (reply,) = engine.generate([ask(5)])
+    assert server.url in reply.error
+    assert "after 3 attempts" in reply.error
+    assert len(server.bodies) == 3
+    (other,) = engine.generate([ask(6)])
+    assert other.text == "question 6"
+
+
+def test_a_server_that_fails_question_after_question_is_given_up(made):
+    server = made(MadeServer, by_rule(first_text), [(500, {}, "broken")] * 1000)
+    engine = made(engine_over, server, batch_size=1, retries=1)
+    with pytest.raises(EngineError, match=r"answers no more \(status 500: broken, after 2 att"):
+        engine.generate([ask(number) for number in range(20)])
+    assert len(server.bodies) <= 6 + 1  # one more may be under way when the third fails
+
+
+def test_a_wait_that_the_server_asks_for_holds_for_all(made):
+    times = []
+
+    def timed(body):
+        times.append(time.perf_counter())
+        return first_text(body)
+
+    server = made(
+        MadeServer, by_rule(timed), [(429, {"retry-after": "0.6"}, "{}"), *[(429, {}, "{}")] * 7]
+    )
+    engine = made(engine_over, server, batch_size=8)
+    began = time.perf_counter()
+    replies = engine.generate([ask(number) for number in range(16)])
+    assert [reply.text for reply in replies] == [f"question {number}" for number in range(16)]
+    assert min(times) - began >= 0.6
+    assert len(server.bodies) == 16 + 8
+
+
+def test_a_limit_that_is_used_up_is_waited_for(made):
+    spent = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "400ms"}
+    answer = by_rule(first_text)
+
+    def limited(method, path, body):
+        status, _, text = answer(method, path, body)
+        return status, spent, text
+
+    engine = made(engine_over, made(MadeServer, limited), batch_size=1)
+    began = time.perf_counter()
+    engine.generate([ask(0), ask(1), ask(2)])
+    assert 0.8 <= time.perf_counter() - began < 5
+
+
+def test_a_rate_of_ones_own_is_kept(made):
+    engine = made(engine_over, made(MadeServer, by_rule(first_text)), rate_limit=1200)
+    began = time.perf_counter()
+    replies = engine.generate([ask(number) for number in range(11)])
+    assert all(reply.error is None for reply in replies)
+    assert time.perf_counter() - began >= 10 * 60 / 1200
+
+
+def test_more_requests_than_a_server_takes_all_get_their_turn(made):
+    """A server that takes two at a time and refuses the rest, again and again."""
+    answer = by_rule(lambda body: (time.sleep(0.05), first_text(body))[1])
+    server = None
+
+    def narrow(method, path, body):
+        return answer(method, path, body) if server.running <= 2 else (429, {}, b"{}")
+
+    server = made(MadeServer, narrow)
+    engine = made(engine_over, server, batch_size=12, retries=2)
+    replies = engine.generate([ask(number) for number in range(12)])
+    assert [reply.error for reply in replies] == [None] * 12
+
+
+def test_close_ends_what_is_under_way_at_once(made):
+    server = made(MadeServer, by_rule(first_text), ["stall"] * 4)
+    engine = engine_over(server)
+    engine.submit([ask(number) for number in range(4)])
+    assert list(engine.ready(0.3)) == []
+    began = time.perf_counter()
+    engine.close()
+    engine.close()
+    assert time.perf_counter() - began < 2
+
+
+def test_replies_that_came_are_given_before_the_loss_is_told(made):
+    server = made(MadeServer, by_rule(first_text))
+    engine = made(engine_over, server, retries=1)
+    engine.submit([ask(1)])
+    while not engine._answers.qsize():
+        time.sleep(0.01)
+    server.close()
+    engine.submit([ask(2)])
+    while engine._answers.qsize() < 2:
+        time.sleep(0.01)
+    assert [reply.text for _, reply in engine.ready()] == ["question 1"]
+    for _ in range(2):
+        with pytest.raises(EngineError, match=r"refused.*--continue"):
+            list(engine.ready())
+
+
+def test_questions_stay_with_their_server_and_are_spread(made):
+    servers = [made(MadeServer, by_rule(first_text)) for _ in range(3)]
+    engine = made(engine_over, *servers)
+    assert OpenAIEngine.capabilities.free_running
+    for _ in range(3):
+        engine.generate([ask(number) for number in range(9)])
+    asked = [[body["messages"][1]["content"] for body in server.bodies] for server in servers]
+    assert [len(questions) for questions in asked] == [9, 9, 9]
+    assert [len(set(questions)) for questions in asked] == [3, 3, 3]
+    for number in range(3):
+        engine.retire(asked[0][number].replace("question ", "q"))
+    engine.generate([ask(number) for number in range(20, 23)])
+    assert len(servers[0].bodies) == 12
+
+
+def test_the_second_server_takes_over_what_the_first_cannot(made):
+    gone, alive = f"http://127.0.0.1:{free_port()}/v1", made(MadeServer, by_rule(first_text))
+    engine = made(engine_over, gone, alive)
+    replies = engine.generate([ask(number) for number in range(8)])
+    assert [reply.text for reply in replies] == [f"question {number}" for number in range(8)]
+    assert {event for reply in replies for event in reply.events} == {"retried"}
+
+
+def test_all_servers_gone_is_one_sentence(made):
+    urls = [f"http://127.0.0.1:{free_port()}/v1" for _ in range(2)]
+    engine = made(engine_over, *urls)
+    with pytest.raises(EngineError) as told:
+        engine.generate([ask(number) for number in range(8)])
+    assert all(url in str(told.value) for url in urls)
+    assert "connection refused" in str(told.value)
+    assert "--continue" in str(told.value)
+
+
+def refusing(name, message=None, param=None, status=400):
+    """Answer as a server that refuses requests with a field."""
+    answer = by_rule(first_text)
+    words = message or f"Unsupported parameter: '{name}' is not supported with this model."
+
+    def refuse(method, path, body):
+        if method == "POST" and name in json.loads(body):
+            error = {"error": {"message": words, "param": param, "type": "invalid_request_error"}}
+            return status, {}, json.dumps(error).encode()
+        return answer(method, path, body)
+
+    return refuse
+
+
+@pytest.mark.parametrize(
+    ("refused", "expected"),
+    [
+        ("max_tokens", {"max_completion_tokens": 512}),
+        ("seed", {}),
+        ("temperature", {}),
+        ("response_format", {}),
+    ],
+)
+def test_a_field_that_a_server_refuses_is_left_out_from_then_on(made, refused, expected, caplog):
+    server = made(MadeServer, refusing(refused))
+    engine = made(engine_over, server, batch_size=4)
+    with caplog.at_level(logging.WARNING, "render_agent"):
+        replies = engine.generate([ask(number, schema=SCHEMA) for number in range(6)])
+    assert [reply.text for reply in replies] == [f"question {number}" for number in range(6)]
+    assert refused not in server.bodies[-1]
+    assert expected.items() <= server.bodies[-1].items()
+    told = len(caplog.records)
+    assert told == (2 if refused == "response_format" else 1)
+    before = len(server.bodies)
+    engine.generate([ask(9, schema=SCHEMA)])
+    assert len(server.bodies) == before + 1
+    assert len(caplog.records) == told
+
+
+def test_a_schema_is_asked_for_as_well_as_the_server_can(made):
+    def no_schema(method, path, body):
+        form = json.loads(body or b"{}").get("response_format", {})
+        if form.get("type") == "json_schema":
+            return 422, {}, b'{"detail": [{"loc": ["body", "response_format", "json_schema"]}]}'
+        return by_rule(first_text)(method, path, body)
+
+    server = made(MadeServer, no_schema)
+    engine = made(engine_over, server)
+    (reply,) = engine.generate([ask(1, schema=SCHEMA)])
+    assert reply.error is None
+    first, second = server.bodies
+    assert first["response_format"]["json_schema"]["schema"] == SCHEMA
+    assert second["response_format"] == {"type": "json_object"}
+
+
+@pytest.mark.parametrize(
+    "options", [{"max_tokens_field": "max_completion_tokens"}, {"reasoning_effort": "low"}], ids=str
+)
+def test_reasoning_models_get_the_field_of_theirs(made, options):
+    server = made(MadeServer, by_rule(first_text))
+    made(engine_over, server, **options).generate([ask(1, max_new_tokens=77)])
+    (body,) = server.bodies
+    assert body["max_completion_tokens"] == 77
+    assert "max_tokens" not in body
+    assert body.get("reasoning_effort") == options.get("reasoning_effort")
+
+
+def test_what_the_user_asked_for_is_never_left_out(made):
+    server = made(MadeServer, refusing("temperature"))
+    engine = made(engine_over, server)
+    (reply,) = engine.generate([ask(1, temperature=0.7)])
+    assert "'temperature' is not supported" in reply.error
+    assert len(server.bodies) == 1
+
+
+def test_extra_fields_go_with_every_request(made):
+    server = made(MadeServer, by_rule(first_text))
+    extra = {"top_k": 20, "chat_template_kwargs": {"enable_thinking": False}}
+    made(engine_over, server, extra_body=extra, top_p=0.9).generate([ask(1)])
+    (body,) = server.bodies
+    assert extra.items() <= body.items()
+    assert body["top_p"] == 0.9
+
+
+TOO_LONG = (
+    "'max_tokens' or 'max_completion_tokens' is too large: 512. This model's maximum context length"
+    " is 2048 tokens and your request has 1788 input tokens."
+)
+
+
+def test_a_dialogue_that_is_too_long_fails_alone_with_advice(made):
+    def limited(method, path, body):
+        if b"question 3" in body:
+            return 400, {}, json.dumps({"error": {"message": TOO_LONG, "code": 400}}).encode()
+        return by_rule(first_text)(method, path, body)
+
+    server = made(MadeServer, limited)
+    engine = made(engine_over, server, batch_size=1)
+    replies = engine.generate([ask(number) for number in range(10)])
+    assert [number for number, reply in enumerate(replies) if reply.error] == [3]
+    assert "maximum context length" in replies[3].error
+    assert "lower --image-size or --max-turns" in replies[3].error
+    assert len(server.bodies) == 10
+
+
+def test_a_server_that_takes_no_request_at_all_stops_the_run(made):
+    server = made(MadeServer, lambda *_: (400, {}, b'{"detail": "Server is pinned to another"}'))
+    engine = made(engine_over, server, batch_size=1)
+    with pytest.raises(EngineError, match="pinned to another"):
+        engine.generate([ask(number) for number in range(10)])
+    assert len(server.bodies) == 3
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (401, {}, "no"),
+        (403, {}, "no"),
+        (404, {}, "no"),
+        (429, {}, '{"error": {"code": "insufficient_quota", "message": "no"}}'),
+        (429, {"retry-after": "7200"}, "no"),
+    ],
+    ids=str,
+)
+def test_what_waiting_cannot_cure_stops_the_run_at_once(made, answer):
+    server = made(MadeServer, by_rule(first_text), [None, answer])
+    engine = made(engine_over, server, batch_size=1)
+    with pytest.raises(EngineError, match=f"answers no more .*status {answer[0]}: no"):
+        engine.generate([ask(number) for number in range(5)])
+    assert len(server.bodies) == 2
+
+
+KEY = "sk-0123456789-secret"
+
+
+def test_the_key_is_sent_and_never_told(made, caplog):
+    words = json.dumps({"error": {"message": f"bad key {KEY} of Bearer {KEY}"}})
+    server = made(MadeServer, by_rule(first_text), [None, (500, {}, words), (401, {}, words)])
+    engine = made(engine_over, server, key=KEY)
+    with caplog.at_level(logging.DEBUG):
+        engine.generate([ask(1)])
+        with pytest.raises(EngineError) as told:
+            engine.generate([ask(2)])
+    assert {headers["authorization"] for headers in map(lower, server.headers)} == {f"Bearer {KEY}"}
+    assert "bad key [key]" in str(told.value)
+    assert KEY not in caplog.text
+    assert KEY not in repr(engine.__dict__)
+
+
+def lower(headers):
+    return {name.lower(): value for name, value in headers.items()}
+
+
+@pytest.mark.parametrize("several", [True, False])
+def test_samples_are_as_many_as_asked_for(made, several):
+    def drawn(body):
+        count = body.get("n", 1) if several else 1
+        choices = [
+            {"message": {"content": f"{body['seed']}+{place}"}, "finish_reason": "stop"}
+            for place in range(count)
+        ]
+        return chat_reply("", choices=choices)
+
+    server = made(MadeServer, by_rule(drawn))
+    engine = made(engine_over, server)
+    (reply,) = engine.generate([ask(1, samples=3, temperature=0.7, seed=5)])
+    assert reply.samples == (("5+0", "5+1", "5+2") if several else ("5+0", "6+0", "7+0"))
+    assert reply.tokens.prompt == (7 if several else 21)
+    assert len(server.bodies) == (1 if several else 3)
+    (greedy,) = engine.generate([ask(1, samples=3, seed=5)])
+    assert greedy.samples == ("5+0",) * 3
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ({"content": "hello"}, "hello"),
+        ({"content": "hello", "reasoning_content": "hm"}, "<think>hm</think>\nhello"),
+        (
+            {"content": "hello", "reasoning": "hm </think> {}"},
+            "<think>hm ‹/think› {}</think>\nhello",
+        ),
+        ({"content": None, "reasoning_content": "hm"}, "<think>hm</think>\n"),
+        ({"content": None, "refusal": "I will not."}, "I will not."),
+        ({"content": "", "tool_calls": [{"function": {"arguments": '{"a": 1}'}}]}, '{"a": 1}'),
+        ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, "ab"),
+        ({"content": None}, ""),
+        ({}, ""),
+    ],
+    ids=str,
+)
+def test_whatever_a_model_says_is_a_text(made, message, text):
+    answer = {"choices": [{"message": message, "finish_reason": "length"}], "usage": None}
+    server = made(MadeServer, by_rule(lambda body: json.dumps(answer).encode()))
+    (reply,) = made(engine_over, server).generate([ask(1)])
+    assert reply.text == text
+    assert reply.finish == "length"
+    assert (reply.tokens.prompt, reply.tokens.reply, reply.tokens.cached) == (0, 0, 0)
+    assert chat.without_thinking(text).strip() == text.rpartition("</think>")[2].strip()
+
+
+def test_cached_tokens_are_counted(made):
+    usage = {"prompt_tokens": 90, "completion_tokens": 5}
+    usage["prompt_tokens_details"] = {"cached_tokens": 64}
+    server = made(MadeServer, by_rule(lambda body: chat_reply("x", usage=usage)))
+    (reply,) = made(engine_over, server).generate([ask(1)])
+    assert (reply.tokens.prompt, reply.tokens.reply, reply.tokens.cached) == (90, 5, 64)
+
+
+def test_batches_and_faults_change_nothing_that_is_said(made, tmp_path):
+    """Replies depend on every word and pixel asked, so one that went astray would show."""
+
+    def wander(body):
+        words = json.dumps(body["messages"], sort_keys=True).encode()
+        number = int(hashlib.sha256(words).hexdigest()[:8], 16)
+        step = {"rotation_angle_degrees": number % 180, "reasoning": str(number)}
+        return chat_reply(json.dumps(step))
+
+    rolled = random.Random(1)
+    script = [rolled.choice([None, None, *FAULTS]) for _ in range(60)]
+    found = []
+    for name, faults, size in [("one", (), 1), ("many", (), 16), ("faulty", script, 5)]:
+        server = made(MadeServer, by_rule(wander), faults)
+        folder = tmp_path / name
+        folder.mkdir()
+        config = make_config(
+            folder,
+            different_questions(folder, 8),
+            engine="openai",
+            model="made",
+            base_url=(server.url,),
+            engine_option=("first_wait=0.01", "retries=20"),
+            batch_size=size,
+            max_turns=3,
+        )
+        run = start(config)
+        try:
+            assert run.go(Silent())["counts"]["failed"] == 0
+        finally:
+            run.close()
+        found.append(transcripts(run.path))
+    assert len({turn["reply"] for turns in found[0].values() for turn in turns}) == 24
+    assert found[0] == found[1] == found[2]

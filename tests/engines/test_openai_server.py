@@ -1,0 +1,183 @@
+"""Runs over a real OpenAI-compatible server with a small model, undisturbed and with faults in between."""
+
+import logging
+from collections import Counter
+
+import pytest
+from made_runs import Silent, make_config, play, transcripts
+from made_servers import MadeServer, different_questions, forward_to, model_server
+from small_models import small_model
+
+from render_agent.engines.transformers_engine import TransformersEngine
+from render_agent.errors import EngineError
+from render_agent.run import go_on, start
+from render_agent.run_log.folder import RunFolder
+
+pytest.importorskip("openai", reason="the extra openai is not installed")
+pytest.importorskip("fastapi", reason="transformers serve needs fastapi")
+pytest.importorskip("uvicorn", reason="transformers serve needs uvicorn")
+
+COUNT, TURNS = 6, 3
+QUICK = ("retries=8", "first_wait=0.02", "timeout=20")
+
+
+@pytest.fixture(scope="module")
+def server():
+    with model_server(small_model()) as server:
+        yield server
+
+
+def options(server, *urls, **more):
+    """The options of a small run over these addresses."""
+    given = {
+        "engine": "openai",
+        "model": server.model,
+        "base_url": urls or (server.url,),
+        "engine_option": QUICK,
+        "max_turns": TURNS,
+        "max_new_tokens": 20,
+    }
+    return given | more
+
+
+def run_over(folder, server, *urls, **more):
+    """Run the questions over these addresses to the end; return the run folder and the results."""
+    folder.mkdir(exist_ok=True)
+    config = make_config(
+        folder, different_questions(folder, COUNT), **options(server, *urls, **more)
+    )
+    run = start(config)
+    try:
+        return run.path, run.go(Silent())
+    finally:
+        run.close()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(server, tmp_path_factory):
+    """The transcripts of a run that nothing disturbs."""
+    path, results = run_over(tmp_path_factory.mktemp("undisturbed"), server)
+    assert results["counts"]["failed"] == 0
+    return transcripts(path)
+
+
+def test_a_run_over_a_server_says_what_the_same_model_says_in_this_process(
+    server, undisturbed, tmp_path
+):
+    engine = TransformersEngine(server.model, dtype="float32", device="cpu", batch_size=1)
+    same = {"max_turns": TURNS, "max_new_tokens": 20, "no_guide": True}
+    path, _ = play(tmp_path, different_questions(tmp_path, COUNT), engine, **same)
+    here = transcripts(path)
+
+    def said(turns):
+        return [(turn["reply"], turn["tokens"]["in"], turn["finish"]) for turn in turns]
+
+    assert {name: said(turns) for name, turns in here.items()} == {
+        name: said(turns) for name, turns in undisturbed.items()
+    }
+    assert len({turn["reply"] for turns in here.values() for turn in turns}) >= COUNT
+
+
+FAULTS = [
+    ("refuse", "connection closed"),
+    ("reset", "connection closed"),
+    ("close", "connection closed"),
+    ("cut", "connection closed"),
+    ("garbage", "no readable reply"),
+    ("no choices", "no readable reply"),
+    ((429, {"retry-after": "1"}, '{"error": {"message": "slowly"}}'), "asked to wait"),
+    ((500, {}, "oh"), "server error"),
+    ((503, {"retry-after-ms": "50"}, "soon"), "asked to wait"),
+    ((408, {}, "late"), "server error"),
+]
+"""Faults that cost an attempt each, and what they are called in the log."""
+
+
+def test_a_run_through_faults_says_the_same(server, undisturbed, tmp_path, caplog):
+    caplog.set_level(logging.WARNING, "render_agent")
+    script = [fault for kind, _ in FAULTS for fault in (kind, None)]
+    with MadeServer(forward_to(server.url), script) as proxy:
+        path, results = run_over(tmp_path, server, proxy.url, batch_size=2)
+    assert proxy.done == [kind for kind, _ in FAULTS]
+    assert transcripts(path) == undisturbed
+    assert results["counts"]["failed"] == 0
+    told = Counter(str(record.args[2]) for record in caplog.records if "attempt" in record.msg)
+    # Nothing listens for a moment after "refuse": whoever comes meanwhile is refused, once or more.
+    assert told.pop("unreachable") >= 1
+    assert told == Counter(name for _, name in FAULTS)
+    events = [event for line in RunFolder(path).lines() for event in line["events"]]
+    assert set(events) == {"retried"}
+    assert len(events) == sum("attempt" in record.msg for record in caplog.records)
+
+
+def test_a_stalled_reply_is_asked_for_again(server, undisturbed, tmp_path):
+    with MadeServer(forward_to(server.url), [None, None, "stall"]) as proxy:
+        path, _ = run_over(
+            tmp_path, server, proxy.url, engine_option=("timeout=5", "first_wait=0.02")
+        )
+    assert proxy.done == ["stall"]
+    assert transcripts(path) == undisturbed
+
+
+class KillAfter(Silent):
+    """Kills the server after so many turns."""
+
+    def __init__(self, server, turns):
+        self.server, self.left = server, turns
+
+    def took(self, state, turn):
+        self.left -= 1
+        if self.left == 0:
+            self.server.kill()
+
+
+def test_a_server_that_dies_stops_the_run_and_it_goes_on_with_another(
+    server, undisturbed, tmp_path
+):
+    quick = ("retries=3", "first_wait=0.02")
+    config = make_config(
+        tmp_path, different_questions(tmp_path, COUNT), **options(server, engine_option=quick)
+    )
+    run = start(config)
+    try:
+        with pytest.raises(EngineError, match=f"{server.url} answers no more.*--continue"):
+            run.go(KillAfter(server, 7))
+    finally:
+        run.close()
+        server.start()
+    before = sum(len(turns) for turns in transcripts(run.path).values())
+    assert 7 <= before < COUNT * TURNS
+    again = go_on(RunFolder(run.path), {})
+    try:
+        again.go(Silent())
+    finally:
+        again.close()
+    assert transcripts(run.path) == undisturbed
+
+
+def test_the_questions_of_a_server_that_dies_go_to_the_other(server, undisturbed, tmp_path):
+    with (
+        MadeServer(forward_to(server.url)) as steady,
+        MadeServer(forward_to(server.url)) as dying,
+    ):
+
+        class Dies(KillAfter):
+            def took(self, state, turn):
+                self.left -= 1
+                if self.left == 0:
+                    dying.close()
+
+        config = make_config(
+            tmp_path,
+            different_questions(tmp_path, COUNT),
+            **options(server, steady.url, dying.url, engine_option=("first_wait=0.02",)),
+        )
+        run = start(config)
+        try:
+            results = run.go(Dies(None, 6))
+        finally:
+            run.close()
+    assert len(dying.bodies) >= 3
+    assert len(steady.bodies) + len(dying.bodies) >= COUNT * TURNS
+    assert results["counts"]["failed"] == 0
+    assert transcripts(run.path) == undisturbed

@@ -1,0 +1,336 @@
+"""Servers for tests, all on this machine: a real one with a small model, one by rule, and faults put in between.
+
+Run as a program, this file is `transformers serve`, on machines whose torchvision cannot decode too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import io
+import json
+import os
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from urllib.parse import urlsplit
+
+LOOPBACK = "127.0.0.1"
+
+ON_CPU = ("--device", "cpu", "--dtype", "float32", "--host", LOOPBACK)
+
+DOWN = 0.25
+"""Seconds that a server refuses connections where the script says so."""
+
+
+class MadeServer:
+    """Answers HTTP on this machine, a connection a request, and keeps count of what came.
+
+    answer: gives status, headers and body for a method, a path and a body. faults: what happens to
+    each request of a chat in turn instead of an answer, None for nothing; when they are used up,
+    all goes through. Kinds: refuse, reset, close, cut, stall, garbage, no choices, a status such as
+    500, or a status with headers.
+    """
+
+    def __init__(self, answer: Answer, faults: Sequence[Fault | None] = (), port: int = 0) -> None:
+        self.answer = answer
+        self.faults = list(faults)
+        self.done: list[Fault] = []
+        self.bodies: list[dict] = []
+        self.headers: list[dict[str, str]] = []
+        self.running = self.most_running = 0
+        self.busy_seconds = 0.0
+        self.open = True
+        self._since = self._began = time.perf_counter()
+        self._lock = threading.Lock()
+        self._released = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._listener = listen(port)
+        self.port = self._listener.getsockname()[1]
+        self.url = f"http://{LOOPBACK}:{self.port}/v1"
+        self._accepting = threading.Thread(target=self._accept)
+        self._accepting.start()
+
+    def close(self) -> None:
+        """Refuse connections from now on and let go of what is stalled."""
+        self.open = False
+        self._released.set()
+        self._refuse()
+        self._accepting.join()
+        for thread in self._threads:
+            thread.join()
+
+    def __enter__(self) -> MadeServer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def mean_running(self) -> float:
+        """Return how many requests were under way on the average since `restart_count`."""
+        with self._lock:
+            self._count(0)
+            return self.busy_seconds / (time.perf_counter() - self._began)
+
+    def restart_count(self) -> None:
+        """Begin the average of `mean_running` now."""
+        with self._lock:
+            self._count(0)
+            self.busy_seconds, self._began = 0.0, time.perf_counter()
+
+    def _count(self, change: int) -> None:
+        now = time.perf_counter()
+        self.busy_seconds += self.running * (now - self._since)
+        self._since = now
+        self.running += change
+        self.most_running = max(self.most_running, self.running)
+
+    def _accept(self) -> None:
+        while self.open:
+            try:
+                connection, address = self._listener.accept()
+            except OSError:
+                if self.open:  # refused by the script: up again after a while
+                    time.sleep(DOWN)
+                    self._listener = listen(self.port)
+                continue
+            thread = threading.Thread(target=self._serve, args=(connection, address))
+            self._threads.append(thread)
+            thread.start()
+
+    def _serve(self, connection: socket.socket, address: object) -> None:
+        with connection, contextlib.suppress(OSError):
+            Handler(connection, address, self)
+
+    def _refuse(self) -> None:
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def handle(self, handler: Handler, body: bytes) -> None:
+        """Answer one request, or do what the script says instead."""
+        chat = handler.path.endswith("/chat/completions")
+        with self._lock:
+            self.headers.append(dict(handler.headers.items()))
+            if chat:
+                self.bodies.append(json.loads(body))
+            fault = self.faults.pop(0) if chat and self.faults else None
+            self._count(int(chat))
+        try:
+            if fault is None:
+                handler.respond(*self.answer(handler.command, handler.path, body))
+            else:
+                self.done.append(fault)
+                self._do(fault, handler, body)
+        finally:
+            with self._lock:
+                self._count(-int(chat))
+
+    def _do(self, fault: Fault, handler: Handler, body: bytes) -> None:
+        if isinstance(fault, tuple):
+            status, headers, text = fault
+            handler.respond(status, headers, text.encode())
+        elif fault == "refuse":
+            self._refuse()
+            reset(handler.connection)
+        elif fault == "reset":
+            reset(handler.connection)
+        elif fault == "stall":
+            self._released.wait(60)
+        elif fault == "cut":
+            status, headers, whole = self.answer(handler.command, handler.path, body)
+            handler.respond(status, headers, whole[: len(whole) // 2], length=len(whole))
+        elif fault == "garbage":
+            handler.respond(200, {"content-type": "text/html"}, b"<html>one moment, please</html>")
+        elif fault == "no choices":
+            handler.respond(200, {}, b'{"id": "1", "choices": []}')
+        else:
+            assert fault == "close", fault
+
+
+Fault = str | tuple[int, dict[str, str], str]
+Answer = Callable[[str, str, bytes], tuple[int, dict[str, str], bytes]]
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    def do_GET(self) -> None:
+        self.server.handle(self, b"")
+
+    def do_POST(self) -> None:
+        self.server.handle(self, self.rfile.read(int(self.headers["content-length"])))
+
+    def respond(
+        self, status: int, headers: dict[str, str], body: bytes, length: int | None = None
+    ) -> None:
+        self.send_response(status)
+        for name, value in ({"content-type": "application/json"} | headers).items():
+            self.send_header(name, value)
+        self.send_header("content-length", str(len(body) if length is None else length))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def listen(port: int) -> socket.socket:
+    """Return a socket that listens on this machine only."""
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind((LOOPBACK, port))
+    listener.listen(512)
+    return listener
+
+
+def reset(connection: socket.socket) -> None:
+    """End a connection as one that breaks."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+
+
+def free_port() -> int:
+    """Return a port on which nothing listens."""
+    with listen(0) as listener:
+        return listener.getsockname()[1]
+
+
+def forward_to(url: str) -> Answer:
+    """Answer as the server at this address does."""
+    target = urlsplit(url)
+
+    def answer(method: str, path: str, body: bytes) -> tuple[int, dict[str, str], bytes]:
+        connection = http.client.HTTPConnection(target.hostname, target.port, timeout=60)
+        with contextlib.closing(connection):
+            try:
+                connection.request(method, path, body, {"content-type": "application/json"})
+                response = connection.getresponse()
+                return response.status, {}, response.read()
+            except OSError as error:
+                return 502, {}, json.dumps({"error": str(error)}).encode()
+
+    return answer
+
+
+def chat_reply(text: str, **more: object) -> bytes:
+    """Return the body of a chat's answer."""
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": text},
+        "finish_reason": "stop",
+    }
+    usage = {"prompt_tokens": 7, "completion_tokens": 3}
+    return json.dumps({"choices": [choice], "usage": usage} | more).encode()
+
+
+def by_rule(reply: Callable[[dict], bytes], models: Sequence[str] = ("made",)) -> Answer:
+    """Answer chats by a rule of their body, and list these models."""
+    listed = json.dumps({"data": [{"id": name, "owned_by": "tests"} for name in models]}).encode()
+
+    def answer(method: str, path: str, body: bytes) -> tuple[int, dict[str, str], bytes]:
+        if path == "/v1/chat/completions":
+            return 200, {}, reply(json.loads(body))
+        return (200, {}, listed) if path == "/v1/models" else (404, {}, b"{}")
+
+    return answer
+
+
+class ModelServer:
+    """`transformers serve` with the model of a directory, up and answering; can be killed and restarted."""
+
+    def __init__(self, directory: Path) -> None:
+        self.model = str(directory)
+        self.port = free_port()
+        self.url = f"http://{LOOPBACK}:{self.port}/v1"
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the server
+        self._cache = tempfile.TemporaryDirectory()
+        self.start()
+
+    def start(self, seconds: float = 120) -> None:
+        """Start it and wait until it answers."""
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, "serve", self.model, *ON_CPU, "--port", str(self.port)],
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_CACHE": self._cache.name},
+        )
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and self._process.poll() is None:
+            with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, self.port), 1):
+                return
+            time.sleep(0.1)
+        self._log.seek(0)
+        raise AssertionError(f"the server did not come up:\n{self._log.read().decode()[-3000:]}")
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._process.kill()
+        self._process.wait()
+
+    def close(self) -> None:
+        """End it for good."""
+        self.kill()
+        self._log.close()
+        self._cache.cleanup()
+
+
+@contextlib.contextmanager
+def model_server(directory: Path) -> Iterator[ModelServer]:
+    """Give a real server."""
+    server = ModelServer(directory)
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def different_questions(folder: Path, count: int) -> Path:
+    """Write questions as `made_runs.make_questions` does, each worded differently, so that none of
+    their dialogues is another's."""
+    from made_runs import make_questions
+
+    path = make_questions(folder, count)
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    for row in rows:
+        row["question"] = f"This is question {row['id']}. {row['question']}"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return path
+
+
+def decode_with_pil() -> None:
+    """Let transformers decode pictures where torchvision was built without its decoders."""
+    import torchvision
+    from torchvision.transforms.functional import pil_to_tensor
+
+    if torchvision.io.image._has_image_ops():
+        return
+
+    def decode_image(data: object, mode: object = None, **_: object) -> object:
+        from PIL import Image
+
+        return pil_to_tensor(Image.open(io.BytesIO(bytes(data.tolist()))).convert("RGB"))
+
+    torchvision.io.decode_image = decode_image
+
+
+def serve() -> None:
+    """Be `transformers serve`."""
+    from render_agent.engines.torchvision_cure import cure_torchvision
+
+    cure_torchvision()
+    decode_with_pil()
+    from transformers.cli.transformers import main
+
+    main()
+
+
+if __name__ == "__main__":
+    serve()
