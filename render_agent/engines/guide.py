@@ -109,8 +109,9 @@ class Guides:
 class Guide:
     """Holds one reply to its schema.
 
-    The likeliest token, where `allows` it, is also the likeliest under `mask`: a greedy reply needs
-    the mask for the others only.
+    A greedy reply needs the mask only where its likeliest token is refused: one that `allows` takes
+    would stay the likeliest of all that it takes. `mask` is those, but where the schema leaves one
+    text alone: there it is the token that the tokenizer would make of it.
     """
 
     def __init__(self, guides: Guides, matcher: Any, place: Place) -> None:
