@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from render_agent.bench.script import ScriptedWalk
 from render_agent.bench.variants import Variant
@@ -12,6 +12,7 @@ from render_agent.config import RunConfig
 from render_agent.engines.choose import engine_options, make_engine
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.engines.seam import Engine, Request
+from render_agent.engines.sizing import FRACTION
 from render_agent.state import Question
 
 if TYPE_CHECKING:
@@ -49,15 +50,27 @@ class Engines:
             return ScriptedEngine(Replies(self.script), variant.batch_size)
         if variant.engine != "transformers" or self.pretrained is None:
             return make_engine(config, questions)
-        from render_agent.engines.transformers_engine import TransformersEngine
+        from render_agent.engines.opening import open_model
 
-        return TransformersEngine(
+        options = engine_options(config.engine_option)
+        # What a variant closes is its own: the model stays in `pretrained`.
+        loaded = open_model(
             config.model_name,
-            batch_size=variant.batch_size,
-            engine_options=engine_options(config.engine_option),
+            max_model_len=config.max_model_len,
+            options=options,
             pretrained=self.pretrained,
             script=self.script,
         )
+        if variant.reuse == "none":
+            from render_agent.engines.transformers_engine import TransformersEngine
+
+            return TransformersEngine(loaded, batch_size=variant.batch_size, engine_options=options)
+        from render_agent.engines.continuous_engine import ContinuousEngine
+        from render_agent.engines.device_memory import memory_of, spare
+
+        budget = spare(memory_of(loaded.model), FRACTION)
+        engine: Any = ContinuousEngine(loaded, budget=budget, most_rows=variant.batch_size)
+        return cast("Engine", engine)  # whose attributes are only read
 
 
 def load(config: RunConfig, random_weights: str | None) -> Pretrained:

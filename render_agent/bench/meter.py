@@ -32,6 +32,7 @@ class MeteredEngine:
         self.memory = memory
         self.clock = clock
         self.closed = self.closed_cpu = 0.0
+        self._calls: int | None = None
         self.peak: int | None = None
         if memory is not None:
             memory.reset_peak()
@@ -48,7 +49,7 @@ class MeteredEngine:
     @property
     def calls(self) -> int:
         """Calls of the model."""
-        return self.inside.calls
+        return self.inside.calls if self._calls is None else self._calls
 
     def generate(self, requests: Sequence[Request]) -> list[Reply]:
         """Return a reply for every request, in their order."""
@@ -76,6 +77,7 @@ class MeteredEngine:
 
     def close(self) -> None:
         """Give back what the engine inside holds; the watch ends."""
+        self._calls = self.inside.calls
         self.closed, self.closed_cpu = self.clock(), time.process_time()
         if self.memory is not None:
             self.peak = self.memory.peak()
