@@ -250,7 +250,7 @@ def small_internvl(directory: Path, seed: int = 0) -> Path:
 
 
 def small_llava_onevision(directory: Path, seed: int = 0) -> Path:
-    """Write a LLaVA-OneVision, of a family that nothing is known about; return the directory.
+    """Write a LLaVA-OneVision, whose pictures only its processor knows; return the directory.
 
     Pictures are cut into tiles of 28 × 28 pixels only where a dialogue shows a single one.
     """
@@ -299,6 +299,63 @@ def small_llava_onevision(directory: Path, seed: int = 0) -> Path:
         )
 
     return _saved(directory, processor, LlavaOnevisionForConditionalGeneration, config, seed)
+
+
+def small_gemma3(directory: Path, seed: int = 0) -> Path:
+    """Write a Gemma 3, whose layers but one see 16 tokens back at the most; return the directory.
+
+    A picture is scaled to 56 × 56 pixels and is four tokens.
+    """
+    cure_torchvision()
+    from transformers import (
+        Gemma3Config,
+        Gemma3ForConditionalGeneration,
+        Gemma3ImageProcessor,
+        Gemma3Processor,
+    )
+
+    tokens = {
+        "boi_token": "<start_of_image>",
+        "eoi_token": "<end_of_image>",
+        "image_token": "<image_soft_token>",
+    }
+    processor = Gemma3Processor(
+        Gemma3ImageProcessor(size={"height": 56, "width": 56}, **NORM),
+        small_tokenizer(extra_special_tokens=tokens),
+        chat_template=_template("<start_of_image>"),
+        image_seq_length=4,
+    )
+
+    def config(tokenizer: Any) -> Any:
+        token = tokenizer.convert_tokens_to_ids
+        return Gemma3Config(
+            text_config={
+                **TEXT,
+                "vocab_size": len(tokenizer),
+                "head_dim": 32,
+                "query_pre_attn_scalar": 32,
+                "sliding_window": 16,
+                "layer_types": ["sliding_attention"] * 3 + ["full_attention"],
+                "pad_token_id": token("<|endoftext|>"),
+                "eos_token_id": token("<|im_end|>"),
+            },
+            vision_config={
+                **VISION,
+                "num_hidden_layers": 3,
+                "num_attention_heads": 2,
+                "image_size": 56,
+                "patch_size": 14,
+                "vision_use_head": False,
+            },
+            mm_tokens_per_image=4,
+            boi_token_index=token("<start_of_image>"),
+            eoi_token_index=token("<end_of_image>"),
+            image_token_index=token("<image_soft_token>"),
+            initializer_range=0.2,
+            tie_word_embeddings=False,
+        )
+
+    return _saved(directory, processor, Gemma3ForConditionalGeneration, config, seed)
 
 
 def _template(placeholder: str) -> str:

@@ -1,20 +1,32 @@
-"""Things kept for as long as a number of bytes allows, those used longest ago given up first."""
+"""Things kept for as long as a number of bytes allows, each for those who still ask for it."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import Generic, TypeVar
 
 Value = TypeVar("Value")
 
 
+@dataclass(slots=True)
+class Kept(Generic[Value]):
+    """A value, its bytes, and who asks for it."""
+
+    value: Value
+    size: int
+    owners: set[str] = field(default_factory=set)
+
+
 class ByteCache(Generic[Value]):
     """Values by key, of at most `limit` bytes together; safe to use from several threads.
 
-    A value larger than the limit is not kept. `hits` and `misses` count what was asked for, `bytes`
-    what is kept.
+    What has an owner stays until all its owners are retired, and where there is no room a new value
+    is not kept: questions take turns, so giving up the one used longest ago would give up the one
+    that is needed next. What nobody owns makes room, that used longest ago first. `hits` and
+    `misses` count what was asked for, `bytes` what is kept.
     """
 
     def __init__(self, limit: int) -> None:
@@ -22,14 +34,14 @@ class ByteCache(Generic[Value]):
         self.bytes = 0
         self.hits = 0
         self.misses = 0
-        self._kept: OrderedDict[Hashable, tuple[Value, int]] = OrderedDict()
+        self._kept: OrderedDict[Hashable, Kept[Value]] = OrderedDict()
         self._lock = Lock()
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def get(self, key: Hashable) -> Value | None:
-        """Return what is kept under a key, now the one used last; None where nothing is."""
+    def get(self, key: Hashable, owner: str | None = None) -> Value | None:
+        """Return what is kept under a key, now for this owner too; None where nothing is."""
         with self._lock:
             found = self._kept.get(key)
             if found is None:
@@ -37,26 +49,47 @@ class ByteCache(Generic[Value]):
                 return None
             self.hits += 1
             self._kept.move_to_end(key)
-            return found[0]
+            if owner is not None:
+                found.owners.add(owner)
+            return found.value
 
-    def put(self, key: Hashable, value: Value, size: int) -> None:
-        """Keep a value of so many bytes in place of what the key had, where it fits at all."""
+    def put(self, key: Hashable, value: Value, size: int, owner: str | None = None) -> bool:
+        """Keep a value of so many bytes in place of what the key had; whether there was room for it."""
         with self._lock:
             self._drop(key)
-            if size > self.limit:
-                return
-            self._kept[key] = value, size
+            free = [name for name, kept in self._kept.items() if not kept.owners]
+            while free and self.bytes + size > self.limit:
+                self._drop(free.pop(0))
+            if self.bytes + size > self.limit:
+                return False
+            self._kept[key] = Kept(value, size, set() if owner is None else {owner})
             self.bytes += size
-            while self.bytes > self.limit:
-                self._drop(next(iter(self._kept)))
+            return True
 
-    def drop(self, which: Callable[[Hashable], bool]) -> None:
-        """Give up everything whose key is such."""
+    def own(self, key: Hashable, owner: str | None) -> bool:
+        """Let an owner share what is kept under a key; whether anything is."""
         with self._lock:
-            for key in [key for key in self._kept if which(key)]:
-                self._drop(key)
+            found = self._kept.get(key)
+            if found is not None and owner is not None:
+                found.owners.add(owner)
+            return found is not None
+
+    def retire(self, owner: str) -> None:
+        """Give up what nobody but this owner asks for."""
+        with self._lock:
+            mine = [key for key, kept in self._kept.items() if owner in kept.owners]
+            for key in mine:
+                self._kept[key].owners.discard(owner)
+                if not self._kept[key].owners:
+                    self._drop(key)
+
+    def clear(self) -> None:
+        """Give up everything."""
+        with self._lock:
+            self._kept.clear()
+            self.bytes = 0
 
     def _drop(self, key: Hashable) -> None:
         dropped = self._kept.pop(key, None)
         if dropped is not None:
-            self.bytes -= dropped[1]
+            self.bytes -= dropped.size

@@ -11,7 +11,7 @@ from PIL.Image import Image
 
 from render_agent.engines.byte_cache import ByteCache
 from render_agent.engines.families import family_of
-from render_agent.engines.pictures import Grid, PictureCost, PictureForm, QwenPictures
+from render_agent.engines.pictures import Grid, PictureCost, PictureForm
 from render_agent.engines.seam import Request
 
 if TYPE_CHECKING:
@@ -29,15 +29,16 @@ class PromptPicture:
     """One picture of a prompt.
 
     start: where its first token stands in the prompt's ids. tokens: how many it has. grid: its
-    patches, frames × rows × columns; None where the model is told of none. values: gives its
-    `pixel_values`, computed when they are asked for and kept for a while: (patches, width) for
-    Qwen-VL, (tiles, 3, height, width) for InternVL; raises what the picture causes.
+    patches, frames × rows × columns; None where the model is told of none. rows: of `pixel_values`.
+    values: gives these, computed when they are asked for and kept for a while: (patches, width)
+    for Qwen-VL, (tiles, 3, height, width) for InternVL; raises what the picture causes.
     """
 
     file: str
     start: int
     tokens: int
     grid: Grid | None
+    rows: int
     values: Callable[[], torch.Tensor] = field(repr=False, compare=False)
 
 
@@ -60,6 +61,11 @@ class PreparedPrompt:
         """How many pictures the dialogue shows."""
         return len(self.pictures) + len(self.shown)
 
+    @property
+    def pixel_rows(self) -> int:
+        """How many rows of `pixel_values` they have; one each where only the processor knows them."""
+        return len(self.pictures) + sum(picture.rows for picture in self.shown)
+
 
 class DialogueTensors:
     """Turns requests into prompts, and prompts into the tensors that the model's own processor would give.
@@ -73,9 +79,6 @@ class DialogueTensors:
         self,
         processor: Any,
         model_type: str,
-        min_pixels: int | None = None,
-        max_pixels: int | None = None,
-        *,
         options: Mapping[str, Any] | None = None,
         device: str = "cpu",
     ) -> None:
@@ -88,8 +91,7 @@ class DialogueTensors:
         self.family = family_of(model_type)
         self.device = device
         make = self.family.pictures
-        options = {"min_pixels": min_pixels, "max_pixels": max_pixels, **(options or {})}
-        self.form: PictureForm | None = make(processor, options) if make else None
+        self.form: PictureForm | None = make(processor, options or {}) if make else None
         self.kept: ByteCache[torch.Tensor] = ByteCache(PICTURE_BYTES)
         self._costs: ByteCache[PictureCost] = ByteCache(COSTS)
         # A tokenizer of the tokenizers library cannot be borrowed twice when its padding changes.
@@ -128,14 +130,20 @@ class DialogueTensors:
             self.device = device
         return self._collated(prompts) if self.form is not None else self._processed(prompts)
 
-    def values(self, form: PictureForm, key: tuple[Callable[[str], Image], str]) -> torch.Tensor:
-        """Return the pixel values of a picture, by what reads it and its file."""
+    def retire(self, question_id: str) -> None:
+        """Give up the pixel values that no other question is shown."""
+        self.kept.retire(question_id)
+
+    def values(
+        self, form: PictureForm, key: tuple[Callable[[str], Image], str], owner: str
+    ) -> torch.Tensor:
+        """Return the pixel values of a picture of a question, by what reads it and its file."""
         place: Hashable = (*key, self.device)
-        values = self.kept.get(place)
+        values = self.kept.get(place, owner)
         if values is None:
             read, file = key
             values = form.values(read(file).convert("RGB"), self.device)
-            self.kept.put(place, values, values.nbytes)
+            self.kept.put(place, values, values.nbytes, owner)
         return values
 
     def _check(self, text: str, pictures: int) -> None:
@@ -166,7 +174,7 @@ class DialogueTensors:
             if cost is None:
                 cost = form.cost(*request.picture(file).size)
                 self._costs.put(key, cost, 1)
-            yield file, cost, _Values(self, form, key)
+            yield file, cost, _Values(self, form, key, request.question_id)
 
     def _expanded(
         self,
@@ -188,7 +196,7 @@ class DialogueTensors:
                 continue
             file, cost, values = next(pictures)
             ids += before
-            shown.append(PromptPicture(file, len(ids), cost.tokens, cost.grid, values))
+            shown.append(PromptPicture(file, len(ids), cost.tokens, cost.grid, cost.rows, values))
             ids += [image] * cost.tokens + after
         return tuple(ids), tuple(shown)
 
@@ -237,11 +245,12 @@ class _Values:
     inputs: DialogueTensors
     form: PictureForm
     key: tuple[Callable[[str], Image], str]
+    owner: str
 
     def __call__(self) -> torch.Tensor:
-        return self.inputs.values(self.form, self.key)
+        return self.inputs.values(self.form, self.key, self.owner)
 
 
 def is_qwen_vl(model_type: str) -> bool:
     """Whether qwen-vl-utils prepares this model's pictures as its own processor would."""
-    return family_of(model_type).pictures is QwenPictures
+    return family_of(model_type).axes == 3

@@ -16,7 +16,7 @@ class Family:
 
     model_types: what their configurations call them. reuse: the best exact way to compute nothing
     twice over the turns of a question: `keys` keeps keys and values, `vision` what the vision tower
-    made of a picture, `recompute` nothing. pictures: makes the form that pictures take from a
+    made of a picture, `recompute` nothing. vision: whether `VisionCache` understands it. pictures: makes the form that pictures take from a
     processor and engine options; None where only the processor knows it. axes: how many positions a
     token has: three (time, height, width) are what `model.model.get_rope_index` counts, one is its
     place in the prompt. token_types: whether the model is told which tokens stand for pictures.
@@ -25,6 +25,7 @@ class Family:
     name: str
     model_types: tuple[str, ...]
     reuse: Literal["keys", "vision", "recompute"]
+    vision: bool = True
     pictures: Callable[[Any, Mapping[str, Any]], PictureForm] | None = None
     options: tuple[str, ...] = ()
     axes: Literal[1, 3] = 1
@@ -69,14 +70,16 @@ INTERNVL = Family(
     pictures=InternVLPictures,
     options=InternVLPictures.options,
 )
-OTHER = Family("other", (), reuse="recompute")
+GEMMA3 = Family("Gemma 3", ("gemma3",), reuse="vision")
+"""Keys are not kept: most layers see some thousand tokens only, and forget what lies before."""
+
+OTHER = Family("other", (), reuse="recompute", vision=False)
 """Whatever else AutoModelForImageTextToText serves.
 
-Keys are not kept: Gemma3's sliding window forgets some of them, and with LLaVA-OneVision a picture's
-tokens depend on the pictures beside it.
+Nothing is kept: with LLaVA-OneVision, for one, a picture's tokens depend on the pictures beside it.
 """
 
-FAMILIES = (QWEN3_VL, QWEN2_VL, INTERNVL)
+FAMILIES = (QWEN3_VL, QWEN2_VL, INTERNVL, GEMMA3)
 
 
 def family_of(model_type: str) -> Family:

@@ -13,12 +13,13 @@ Grid: TypeAlias = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class PictureCost:
-    """What a picture becomes in a prompt: how many tokens, and of which grid of patches.
+    """What a picture becomes: how many tokens of a prompt, how many rows of `pixel_values`.
 
     grid: frames, rows and columns of patches; None where the model is told of none.
     """
 
     tokens: int
+    rows: int
     grid: Grid | None = None
 
 
@@ -67,7 +68,7 @@ class QwenPictures:
             edge // patch
             for edge in smart_resize(height, width, factor, self.min_pixels, self.max_pixels)
         )
-        return PictureCost(rows * columns // merged**2, (1, rows, columns))
+        return PictureCost(rows * columns // merged**2, rows * columns, (1, rows, columns))
 
     def scaled(self, picture: Image) -> Image:
         """Return a picture whose sides are whole tokens, of an area within the limits."""
@@ -110,7 +111,7 @@ class InternVLPictures:
     def cost(self, width: int, height: int) -> PictureCost:
         """Return the tokens of all tiles of a picture, without the two that frame them."""
         tiles = self.processor.get_number_of_image_patches(height, width, self._limits())
-        return PictureCost(tiles * self.tile_tokens)
+        return PictureCost(tiles * self.tile_tokens, tiles)
 
     def values(self, picture: Image, device: str = "cpu") -> Any:
         """Return the tiles of a picture, (tiles, 3, height, width); the last shows it as a whole."""

@@ -242,15 +242,25 @@ def test_an_earlier_picture_is_read_once(inputs):
     assert fresh.kept.bytes == tensors[2].nbytes
 
 
-def test_what_is_kept_is_bounded(inputs):
+def test_what_is_kept_is_bounded_and_goes_with_its_question(inputs):
     fresh = DialogueTensors(inputs.processor, inputs.family.model_types[0])
-    first = fresh.prepare(dialogue("64x64-0.png", "64x64-1.png"))
-    fresh.kept.limit = 2 * first.shown[0].values().nbytes
-    for seed in range(5):
-        fresh.encode([fresh.prepare(dialogue(f"64x64-{seed}.png", "64x64-1.png"))])
-        assert fresh.kept.bytes <= fresh.kept.limit
-    assert len(fresh.kept) == 2
-    assert torch.equal(first.shown[0].values(), first.shown[0].values())
+    questions = {
+        name: fresh.prepare(dialogue("64x64-0.png", f"64x64-{seed}.png", question=name))
+        for seed, name in enumerate("abcd", 1)
+    }
+    size = questions["a"].shown[0].values().nbytes
+    fresh.kept.limit = 3 * size
+    alone = {name: fresh.encode([prompt])["pixel_values"] for name, prompt in questions.items()}
+    assert fresh.kept.bytes == 3 * size, "the picture of all, and those of the first two"
+    fresh.kept.hits = fresh.kept.misses = 0
+    for name, prompt in questions.items():
+        assert torch.equal(fresh.encode([prompt])["pixel_values"], alone[name])
+    assert (fresh.kept.hits, fresh.kept.misses) == (6, 2), "who has come later waits for room"
+    fresh.retire("a")
+    assert fresh.kept.bytes == 2 * size
+    for name in "bcd":
+        fresh.retire(name)
+    assert (fresh.kept.bytes, len(fresh.kept)) == (0, 0)
 
 
 def test_a_file_of_another_run_is_another_picture(inputs):
