@@ -101,12 +101,13 @@ def _connect(ray: Any, address: str | None, workers: int) -> None:
         ) from error
 
 
-def resources(config: RunConfig, cluster_gpus: float) -> dict[str, Any]:
-    """Return what one worker asks of the cluster; on this machine devices are named, not counted.
+def resources(config: RunConfig, cluster_gpus: float | None) -> dict[str, Any]:
+    """Return what a worker with these options asks Ray for.
 
-    cluster_gpus: how many GPUs the cluster has.
+    cluster_gpus: how many GPUs the cluster has; None on this machine, where devices are named and
+    not counted.
     """
-    if not config.ray:
+    if cluster_gpus is None:
         return {"num_cpus": 1, "num_gpus": 0}
     model = config.engine in IN_PROCESS
     on_gpu = model and (

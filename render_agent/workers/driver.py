@@ -81,7 +81,8 @@ def deal_out(
             neighbours=ceil(len(configs) / machines),
             scratch=scratch,
         )
-        driver = Driver(ray, configs, setup, states, log, observer)
+        gpus = ray.cluster_resources().get("GPU", 0) if config.ray else None
+        driver = Driver(ray, configs, setup, states, log, observer, gpus)
         try:
             driver.run()
         finally:
@@ -113,6 +114,7 @@ class Driver:
         states: Sequence[QuestionState],
         log: RunLog,
         observer: Observer,
+        gpus: float | None,
     ) -> None:
         self.ray = ray
         self.setup = ray.put(setup)
@@ -126,7 +128,7 @@ class Driver:
         scenes = [scene for scene in self.by_scene if self._work(scene)]
         self.deck = Deck(scenes, lambda scene: len(self._work(scene)))
         self.places = [Place(number, config) for number, config in enumerate(configs)]
-        self.gpus = ray.cluster_resources().get("GPU", 0)
+        self.gpus = gpus
         self.last_error = EngineError("no worker could be started")
 
     def run(self) -> None:

@@ -1,0 +1,351 @@
+"""A run dealt to Ray's workers: it gives what one process gives, whoever is killed on the way."""
+
+import json
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from made_runs import Silent, make_config, make_questions, outcome, transcripts
+from small_models import small_model
+
+from render_agent.config import RunConfig
+from render_agent.errors import EngineError, SetupError, UsageError
+from render_agent.run import go_on, start
+from render_agent.run_log.folder import RunFolder, list_runs
+from render_agent.workers import cluster as cluster_module
+from render_agent.workers.cluster import cluster, resources
+from render_agent.workers.deck import MOST_DEATHS
+
+ROOMS = {
+    "benchmark": "rooms",
+    "scene": ("room00", "room01", "room02", "room03"),
+    "type": ("object_counting", "object_rel_distance", "room_size_estimation", "route_planning"),
+    "batch_size": 4,
+}
+"""Some 30 questions about four scenes."""
+
+POLICY = """
+import os, signal
+from pathlib import Path
+from render_agent.engines.scripted import Explorer
+
+DEATHS = Path(__file__).with_suffix(".deaths")
+
+
+class Deadly(Explorer):
+    "Kills its process when it is asked about the scene for the third time, so many times."
+
+    def __init__(self, questions, seed, scene, times):
+        super().__init__(questions, seed)
+        self.scenes = {question.id: question.scene for question in questions}
+        self.scene, self.times = scene, times
+
+    def reply(self, request):
+        if self.scenes[request.question_id] == self.scene and request.turn == 2:
+            died = DEATHS.read_bytes() if DEATHS.exists() else b""
+            if len(died) < self.times:
+                DEATHS.write_bytes(died + b"x")
+                os.kill(os.getpid(), signal.SIGKILL)
+        return super().reply(request)
+
+
+def policy(questions, seed):
+    return Deadly(questions, seed, SCENE, TIMES)
+"""
+
+
+@pytest.fixture(scope="module")
+def ray():
+    """One Ray of this machine for all tests here; a run that finds one started uses it."""
+    with cluster(None, 3) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """The run folder of one process."""
+    return play(rooms(tmp_path_factory.mktemp("alone")))
+
+
+def rooms(folder, **options):
+    return make_config(folder, "rooms", **ROOMS | options)
+
+
+def play(config, observer=None):
+    run = start(config.absolute())
+    try:
+        run.go(observer or Silent())
+    finally:
+        run.close()
+    return run.path
+
+
+def proceed(path, **changes):
+    run = go_on(RunFolder(path), changes)
+    try:
+        run.go(Silent())
+    finally:
+        run.close()
+    return path
+
+
+def policy(folder, scene="room01", times=1):
+    path = folder / "deadly.py"
+    path.write_text(f"SCENE, TIMES = {scene!r}, {times}\n{POLICY}")
+    return str(path)
+
+
+def nothing_twice(path):
+    turns = Counter((line["question_id"], line["turn"]) for line in RunFolder(path).lines())
+    return max(turns.values()) == 1
+
+
+def pictures(path):
+    return {str(file.relative_to(path)): file.read_bytes() for file in path.glob("views/**/*.png")}
+
+
+def assert_equal(path, reference):
+    assert transcripts(path) == transcripts(reference)
+    assert outcome(path) == outcome(reference)
+    assert pictures(path) == pictures(reference)
+    assert not [*path.glob("views/**/.*")]
+
+
+def command(*options, **more):
+    line = [sys.executable, "-m", "render_agent", *map(str, options)]
+    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+
+
+def flags(config):
+    return [
+        "--batch",
+        *("--benchmark", "rooms", "--engine", "scripted", "--image-size", "96x72"),
+        *(part for scene in config.scene for part in ("--scene", scene)),
+        *(part for kind in config.type for part in ("--type", kind)),
+        *("--batch-size", config.batch_size, "--output", config.output),
+        *(("--model", config.model) if config.model else ()),
+    ]
+
+
+def processes(log):
+    """Return the process ids of the workers that a log names."""
+    return [
+        int(number) for number in re.findall(r"worker \d+ \(process (\d+) on \S+\) is ready", log)
+    ]
+
+
+def gone(process, seconds=20):
+    """Return whether a process ends within some seconds."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        try:
+            state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_two_workers_give_what_one_process_gives(tmp_path, ray, alone, caplog):
+    caplog.set_level(logging.INFO)
+    path = play(rooms(tmp_path, workers=2))
+    assert_equal(path, alone)
+    assert nothing_twice(path)
+    assert len(RunFolder(path).lines()) == len(RunFolder(alone).lines())
+    assert len({*processes(caplog.text)} - {os.getpid()}) == 2
+
+
+def test_a_replica_of_a_real_model_on_each_device_gives_what_one_gives(tmp_path, ray):
+    options = {
+        "scene": ("room00", "room01"),
+        "type": ("object_counting",),
+        "engine": "transformers",
+        "model": str(small_model()),
+        "dtype": "float32",
+        "device": "cpu",
+        "max_turns": 3,
+        "max_new_tokens": 12,
+        "image_size": (96, 64),
+        "no_guide": True,
+    }
+    reference = play(rooms(tmp_path, **options))
+    path = play(rooms(tmp_path / "replicas", **options, devices=("cpu", "cpu")))
+    assert_equal(path, reference)
+    replies = {turn["reply"] for turns in transcripts(path).values() for turn in turns}
+    assert len(replies) > 1
+
+
+class Killer(Silent):
+    """Kills a worker of a run whenever so many turns were taken, each time another."""
+
+    def __init__(self, log, turns):
+        self.log, self.turns, self.taken, self.killed = log, [*turns], 0, []
+
+    def took(self, state, turn):
+        self.taken += 1
+        if self.turns and self.taken >= self.turns[0]:
+            alive = [number for number in processes(self.log.text) if number not in self.killed]
+            if alive:
+                self.turns.pop(0)
+                self.killed.append(alive[0])
+                os.kill(alive[0], signal.SIGKILL)
+
+
+def test_killed_workers_cost_nothing_but_time(tmp_path, ray, alone, caplog):
+    caplog.set_level(logging.INFO)
+    killer = Killer(caplog, [1, 30, 70])
+    path = play(rooms(tmp_path, workers=2), killer)
+    assert len(killer.killed) == 3
+    assert_equal(path, alone)
+    assert nothing_twice(path)
+    assert all(gone(process) for process in killer.killed)
+
+
+def test_a_scene_that_kills_fails_alone_and_is_tried_again(tmp_path, ray, alone):
+    config = rooms(tmp_path, workers=2, model=policy(tmp_path, times=MOST_DEATHS))
+    path = play(config)
+    failed = {
+        row["question_id"]
+        for row in RunFolder(path).results()["questions"]
+        if row["status"] == "failed"
+    }
+    deadly = {question.id for question in RunFolder(path).questions() if question.scene == "room01"}
+    assert failed == deadly
+    assert nothing_twice(path)
+    errors = {line["error"] for line in RunFolder(path).lines()} - {None}
+    assert len(errors) == 1
+    assert "3 workers died with the scene room01 in hand" in errors.pop()
+    proceed(path, workers=1)
+    assert transcripts(path) == transcripts(alone)
+    assert pictures(path) == pictures(alone)
+    assert RunFolder(path).results()["counts"]["failed"] == 0
+
+
+def test_a_run_of_one_process_goes_on_with_workers(tmp_path, ray, alone):
+    path = play(rooms(tmp_path))
+    lines = (path / "turns.jsonl").read_bytes().splitlines(keepends=True)
+    (path / "turns.jsonl").write_bytes(b"".join(lines[:60]) + lines[60][:-9])
+    for number, file in enumerate(sorted(path.glob("views/**/*.png"))):
+        if number % 3:
+            file.unlink()
+    (path / "results.json").unlink()
+    assert_equal(proceed(path, workers=2), alone)
+    assert nothing_twice(path)
+
+
+def test_a_driver_killed_leaves_nothing_behind_and_its_run_goes_on_alone(tmp_path, alone):
+    config = rooms(tmp_path)
+    with command(*flags(config), "--workers", 2) as driver:
+        turns, until = 0, time.monotonic() + 60
+        while turns < 20 and driver.poll() is None and time.monotonic() < until:
+            time.sleep(0.02)
+            runs = list_runs(Path(config.output)) if Path(config.output).is_dir() else []
+            turns = len(RunFolder(runs[0]).lines()) if runs else 0
+        driver.kill()
+        driver.communicate()
+    (path,) = list_runs(Path(config.output))
+    assert not (path / "results.json").exists()
+    workers = processes((path / "run.log").read_text())
+    assert len(workers) == 2
+    assert all(gone(process) for process in workers)
+    assert_equal(proceed(path, workers=1), alone)
+    assert nothing_twice(path)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_stopped_driver_stops_its_workers(tmp_path, ray, number, code):
+    config = rooms(tmp_path, model=policy(tmp_path, times=0))
+    address = ray.get_runtime_context().gcs_address
+    with command(*flags(config), "--workers", 2, "--ray", address) as driver:
+        until = time.monotonic() + 60
+        while not [*tmp_path.glob("runs/*/turns.jsonl")] and time.monotonic() < until:
+            time.sleep(0.02)
+        driver.send_signal(number)
+        _, told = driver.communicate(timeout=60)
+    assert driver.returncode == code, told
+    assert "To go on: " in told
+    assert "Traceback" not in told
+    (path,) = list_runs(tmp_path / "runs")
+    assert not (path / "results.json").exists()
+    workers = processes((path / "run.log").read_text())
+    assert workers
+    assert all(gone(process) for process in workers)
+
+
+def test_on_a_cluster_with_nothing_but_json_on_standard_output(tmp_path, ray, alone):
+    """A worker dies on the way, of which Ray tells on standard output."""
+    config = rooms(tmp_path, model=policy(tmp_path, times=1))
+    address = ray.get_runtime_context().gcs_address
+    with command(*flags(config), "--json", "--workers", 2, "--ray", address) as driver:
+        said, told = driver.communicate(timeout=100)
+    assert driver.returncode == 0, told
+    (path,) = list_runs(tmp_path / "runs")
+    assert json.loads(said) == RunFolder(path).results()
+    assert transcripts(path) == transcripts(alone)
+    assert "died" in (path / "run.log").read_text()
+    assert "ray" not in told.lower()
+
+
+def test_workers_that_all_die_stop_the_run(tmp_path, ray):
+    broken = tmp_path / "broken.py"
+    broken.write_text("import os\ndef policy(questions, seed):\n    os._exit(1)\n")
+    with pytest.raises(EngineError, match="every worker died"):
+        play(rooms(tmp_path, workers=2, model=str(broken)))
+    (path,) = list_runs(tmp_path / "runs")
+    assert not (path / "results.json").exists()
+
+
+def test_a_wrong_set_up_is_told_as_in_one_process(tmp_path, ray):
+    broken = tmp_path / "broken.py"
+    broken.write_text("def policy(questions, seed):\n    raise ValueError('no such thing')\n")
+    with pytest.raises(SetupError) as here:
+        play(rooms(tmp_path, model=str(broken)))
+    with pytest.raises(SetupError) as there:
+        play(rooms(tmp_path / "workers", model=str(broken), workers=2))
+    assert str(there.value) == str(here.value)
+
+
+def test_what_cannot_be_is_told_before_anything_is_loaded(tmp_path, monkeypatch):
+    config = make_config(tmp_path, make_questions(tmp_path))
+    with pytest.raises(SetupError, match="no Ray cluster answers there"):
+        start(replace(config, ray="127.0.0.1:1"))
+    with pytest.raises(SetupError, match="--ray auto"):
+        start(replace(config, ray="ray://127.0.0.1:10001"))
+    monkeypatch.setattr(cluster_module, "find_spec", lambda name: None)
+    with pytest.raises(SetupError, match=r'pip install "render_agent\[ray\]"'):
+        start(replace(config, workers=2))
+    assert not (tmp_path / "runs").exists()
+
+
+def test_devices_are_workers():
+    with pytest.raises(UsageError, match="--devices names 2 devices"):
+        RunConfig(batch=True, devices=("cpu", "cpu"), workers=3)
+    assert RunConfig(batch=True).alone
+    for options in ({"devices": ("cuda:1",)}, {"workers": 2}, {"ray": "auto"}):
+        assert not RunConfig(batch=True, **options).alone
+
+
+@pytest.mark.parametrize(
+    ("options", "gpus", "asked"),
+    [
+        ({"engine": "transformers", "device": "cuda:0"}, 8, 1),
+        ({"engine": "transformers"}, 8, 1),
+        ({"engine": "transformers"}, 0, 0),
+        ({"engine": "transformers", "device": "cpu"}, 8, 0),
+        ({"engine": "vllm", "tensor_parallel": 4}, 8, 4),
+        ({"engine": "openai"}, 8, 0),
+        ({"engine": "transformers", "device": "cuda:1"}, None, 0),  # this machine: it is named
+    ],
+)
+def test_a_worker_on_a_cluster_asks_for_the_gpus_of_its_model(options, gpus, asked):
+    assert resources(RunConfig(batch=True, **options), gpus)["num_gpus"] == asked
