@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import Any
 
 from render_agent.config import AUTO, RunConfig
@@ -38,6 +39,7 @@ def describe_engine(config: RunConfig) -> dict[str, Any]:
         **describe_model(config.model_name, config.revision),
         "dtype": config.dtype,
         "device": config.device,
+        "guided": "no" if config.no_guide else f"llguidance {version('llguidance')}",
     }
 
 
@@ -55,18 +57,20 @@ def make_engine(config: RunConfig, questions: Sequence[Question]) -> Engine:
         from render_agent.engines import vllm_engine
 
         return vllm_engine.make(config, options)
-    from render_agent.engines.transformers_engine import TransformersEngine
+    from render_agent.engines.opening import open_model
+    from render_agent.engines.reuse import dialogue_tokens, engine_of
 
-    return TransformersEngine(
+    loaded = open_model(
         config.model_name,
         revision=config.revision,
         dtype=config.dtype,
         device=config.device,
-        batch_size=None if config.batch_size == AUTO else int(config.batch_size),
         max_model_len=config.max_model_len,
         tensor_parallel=config.tensor_parallel,
-        engine_options=options,
+        options=options,
     )
+    rows = None if config.batch_size == AUTO else int(config.batch_size)
+    return engine_of(loaded, rows, options, dialogue_tokens(loaded, config, options))
 
 
 def engine_options(pairs: Sequence[str]) -> dict[str, Any]:

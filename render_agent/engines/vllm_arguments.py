@@ -36,13 +36,15 @@ GPU_SEQUENCES, CPU_SEQUENCES = 256, 16
 ENVIRONMENT = {
     "VLLM_LOGGING_LEVEL": "ERROR",
     "VLLM_NO_USAGE_STATS": "1",
-    # A forked child would inherit the renderer's threads, and locks that nobody opens again.
+    # A forked child would inherit the renderer's threads, and locks that nobody opens again. One that
+    # shared our process would, on a CPU, bind our threads to cores and trip over llvmlite's modules.
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "1",
     "VLLM_WORKER_MULTIPROCESSING_METHOD": "spawn",
 }
 """Settings of vLLM's where the user's environment has none."""
 
-CPU_ENVIRONMENT = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_CPU_KVCACHE_SPACE": "1"}
-"""The same on a CPU, where a process more only takes cores, and memory is shared (GiB for the cache)."""
+CPU_ENVIRONMENT = {"VLLM_CPU_KVCACHE_SPACE": "1"}
+"""The same on a CPU: GiB of the machine's memory for the cache."""
 
 
 @dataclass(frozen=True, slots=True)

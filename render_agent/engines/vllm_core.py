@@ -1,4 +1,4 @@
-"""vLLM itself, in this process: prompts in, finished outputs out, every fault one of ours."""
+"""vLLM itself: prompts in, finished outputs out, every fault one of ours."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from render_agent.errors import EngineError, SetupError
 
 
 class VllmCore:
-    """One loaded model. `steps` counts its steps."""
+    """One loaded model, as a rule in a process of its own."""
 
     def __init__(
         self, found: FoundModel, options: VllmOptions, on_cpu: bool, prefix_caching: bool = True
@@ -40,7 +40,6 @@ class VllmCore:
         self.device: str = config.device_config.device_type
         self.hf_config: Any = config.model_config.hf_config
         self.published: Mapping[str, Any] = config.model_config.get_diff_sampling_param()
-        self.steps = 0
 
     def add(self, name: str, prompt: TokenPrompt, params: Any) -> None:
         """Begin a prompt. ValueError where it is longer than `max_model_len` or vLLM cannot take it."""
@@ -53,10 +52,9 @@ class VllmCore:
 
     def step(self) -> list[Any]:
         """Go one step and return the outputs that it finished. EngineError where vLLM is gone."""
-        self.steps += 1
         try:
             return [output for output in self.engine.step() if output.finished]
-        # In this process a step raises what the model raises; from another, that it died.
+        # A step raises that the model's process died or, where there is none, what the model raises.
         except Exception as error:
             raise EngineError(
                 f"vLLM answers no more ({first_line(error)}): restart, and continue the run with"

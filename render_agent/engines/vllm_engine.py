@@ -1,4 +1,4 @@
-"""A vision-language model run in this process by vLLM, many dialogues at once, each at its own pace."""
+"""A vision-language model run by vLLM on this machine, many dialogues at once, each at its own pace."""
 
 from __future__ import annotations
 
@@ -101,15 +101,11 @@ class VllmEngine:
         self.core = self._load(found, on_cpu)
         self.description = describe_found(found)
         self.batch_size = self.core.sequences
+        self.calls = 0
         self.occupancy = Occupancy()
         self._numbers = count()
         self._under_way: dict[str, tuple[Dialogue | Scoring, int]] = {}
         self._answered: list[Dialogue] = []
-
-    @property
-    def calls(self) -> int:
-        """The steps of the model so far."""
-        return self.core.steps
 
     def describe(self) -> dict[str, Any]:
         """Return what identifies the model as it runs: its weights, place, libraries, limits."""
@@ -225,6 +221,7 @@ class VllmEngine:
         """Go one step of the model and take in what it finished."""
         before = len(self._under_way)
         outputs = self.core.step()
+        self.calls += 1
         self.occupancy.note(before)
         for output in outputs:
             owner, number = self._under_way.pop(output.request_id)

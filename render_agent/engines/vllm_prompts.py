@@ -126,12 +126,11 @@ class Sampling:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 
-        from render_agent.engines.guide import BETWEEN
+        from render_agent.engines.guide import grammar_of
 
         held = None
         if guided and request.schema is not None:
-            form = {**request.schema, "x-guidance": {"whitespace_pattern": BETWEEN}}
-            held = StructuredOutputsParams(json=form)
+            held = StructuredOutputsParams(grammar=grammar_of(request.schema))
         return SamplingParams(
             temperature=request.temperature,
             top_k=self.top_k,
