@@ -249,8 +249,3 @@ class _Values:
 
     def __call__(self) -> torch.Tensor:
         return self.inputs.values(self.form, self.key, self.owner)
-
-
-def is_qwen_vl(model_type: str) -> bool:
-    """Whether qwen-vl-utils prepares this model's pictures as its own processor would."""
-    return family_of(model_type).axes == 3
