@@ -46,11 +46,12 @@ class Observer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How replies are generated."""
+    """How replies are generated. guided: held to their schema, where the engine can."""
 
     temperature: float = 0.0
     seed: int = 0
     max_new_tokens: int = 512
+    guided: bool = True
 
 
 class PhaseController:
@@ -81,7 +82,7 @@ class PhaseController:
         self.max_batched_turns = max_batched_turns
         self.finish_together = finish_together
         self.sampling = sampling
-        self.schema = reply_schema(prompt.kinds)
+        self.schema = reply_schema(prompt.kinds) if sampling.guided else None
 
     def run(self, states: Iterable[QuestionState]) -> None:
         """Take every active question to its end. EngineError or RunLogError where that is impossible.

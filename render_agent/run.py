@@ -44,7 +44,7 @@ from render_agent.workers.driver import deal_out
 MakeEngine = Callable[[RunConfig, Sequence[Question]], Engine]
 MakeLooker = Callable[[RunConfig, SceneCache, Pictures], Looking]
 
-PACKAGES = ("numpy", "numba", "scipy", "torch", "transformers", "open3d", "open3d-cpu", "trimesh", "pyrender", "pillow")  # fmt: skip
+PACKAGES = ("numpy", "numba", "scipy", "torch", "transformers", "llguidance", "open3d", "open3d-cpu", "trimesh", "pyrender", "pillow")  # fmt: skip
 """Packages whose versions a run records."""
 
 
@@ -123,7 +123,12 @@ def play(
         observer,
         max_batched_turns=min(config.max_batched_turns, config.max_turns),
         finish_together=engine.batch_size if together == AUTO else int(together),
-        sampling=Sampling(config.temperature, config.seed, config.max_new_tokens),
+        sampling=Sampling(
+            config.temperature,
+            config.seed,
+            config.max_new_tokens,
+            guided=not config.no_guide,
+        ),
     )
     controller.run(states)
 

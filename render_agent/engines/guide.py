@@ -257,8 +257,3 @@ def grammar_of(schema: Mapping[str, Any]) -> str:
 
 def _release() -> tuple[int, ...]:
     return tuple(int(number) for number in version("llguidance").split(".")[:2])
-
-
-def guide_version() -> str:
-    """Return what guides replies, as a run records it."""
-    return f"llguidance {version('llguidance')}"

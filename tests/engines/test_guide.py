@@ -10,14 +10,18 @@ import numpy as np
 import pytest
 import torch
 from conftest import test_data
+from made_runs import Silent, make_config, make_questions, play
 from small_models import published_tokenizer, small_model, small_tokenizer, speckled_file
 
 from render_agent import chat
-from render_agent.engines.guide import GuidedRows, Guides, guide_version, guides_of
+from render_agent.engines.guide import GuidedRows, Guides, guides_of
 from render_agent.engines.sampling import RowSampling, Truncation
+from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.engines.seam import Request
 from render_agent.engines.transformers_engine import TransformersEngine
 from render_agent.prompt import reply_schema
+from render_agent.run import start
+from render_agent.run_log.folder import RunFolder
 
 SCHEMA = reply_schema(("ego", "top", "around"))
 PADDED = 151_936
@@ -470,5 +474,49 @@ def test_a_reply_that_outgrows_the_guide_goes_on_without_it(small, caplog):
     guide.take(0)
 
 
-def test_what_guides_is_named_with_its_version():
-    assert re.fullmatch(r"llguidance \d+\.\d+\.\d+", guide_version())
+class Listening(ScriptedEngine):
+    """Notes which schemas it was asked to hold to."""
+
+    def answer(self, requests):
+        self.schemas = [*getattr(self, "schemas", ()), *(one.schema for one in requests)]
+        return super().answer(requests)
+
+
+@pytest.mark.parametrize("no_guide", [False, True])
+def test_no_guide_asks_for_no_schema(tmp_path, no_guide):
+    engine = Listening(Replies({}), 4)
+    play(tmp_path, make_questions(tmp_path), engine, max_turns=2, no_guide=no_guide)
+    assert len(engine.schemas) == 8
+    assert {schema is None for schema in engine.schemas} == {no_guide}
+    assert no_guide or engine.schemas[0] == SCHEMA
+
+
+def test_repairs_are_counted_with_and_without_a_guide(tmp_path, monkeypatch):
+    monkeypatch.setattr("render_agent.controller.reply_schema", lambda kinds: SHORT)
+    questions = make_questions(tmp_path)
+    options = {
+        "engine": "transformers",
+        "model": str(small_model()),
+        "device": "cpu",
+        "image_size": (64, 64),
+        "max_turns": 2,
+        "max_new_tokens": 120,
+        "temperature": 1.5,
+    }
+    repairs = {}
+    for no_guide in (False, True):
+        run = start(make_config(tmp_path, questions, **options, no_guide=no_guide))
+        repairs[no_guide] = run.go(Silent())["counts"]["repairs"]
+        run.close()
+        record = RunFolder(run.path).record
+        guided = "no" if no_guide else f"llguidance {record['versions']['llguidance']}"
+        assert record["engine"]["guided"] == guided
+        replies = [
+            line["reply"] for line in RunFolder(run.path).lines() if line["finish"] == "stop"
+        ]
+        if not no_guide:
+            assert len(replies) >= 4
+            for reply in replies:
+                jsonschema.validate(json.loads(reply), SCHEMA)
+    assert repairs[False] <= 4
+    assert repairs[True] == 8
