@@ -1,19 +1,23 @@
 # `make run` and `make test` do all the set-up themselves; see scripts/set-up.
 VENV := .venv
+VLLM_VENV := .venv-vllm
 TEST_PROCESSES ?= 2
 PIP_FILES := setup.cfg pyproject.toml constraints-cpu.txt scripts/set-up
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench setup clean
+.PHONY: help run test test-vllm lint bench setup clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: $(VENV)/ready-test ## set up, then explore the bundled rooms and answer their questions
 	$(VENV)/bin/render-agent --batch --benchmark rooms --engine scripted
 
 test: $(VENV)/ready-test ## set up, then run the tests
 	$(VENV)/bin/python -m pytest -n $(TEST_PROCESSES)
+
+test-vllm: $(VLLM_VENV)/ready ## set up .venv-vllm, then run the tests of --engine vllm
+	$(VLLM_VENV)/bin/python -m pytest tests/with_vllm
 
 lint: $(VENV)/ready-lint ## set up, then check style and types
 	$(VENV)/bin/ruff check .
@@ -25,8 +29,8 @@ bench: $(VENV)/ready-bench ## set up, then time the renderers
 
 setup: $(VENV)/ready-test ## set up only: .venv, packages, system libraries, compiled kernels
 
-clean: ## remove .venv and all caches; runs are kept
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+clean: ## remove .venv, .venv-vllm and all caches; runs are kept
+	rm -rf $(VENV) $(VLLM_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
 
 $(VENV)/ready-test: EXTRAS := test
@@ -36,4 +40,8 @@ $(VENV)/ready-bench: EXTRAS := test,bench
 # The stamp is written last: a set-up that was interrupted begins again.
 $(VENV)/ready-%: $(PIP_FILES)
 	@scripts/set-up $(EXTRAS)
+	@touch $@
+
+$(VLLM_VENV)/ready: setup.cfg pyproject.toml scripts/set-up-vllm scripts/cure_before_torchvision.py
+	@scripts/set-up-vllm
 	@touch $@

@@ -80,7 +80,9 @@ def options_of(config: RunConfig, engine_options: Mapping[str, Any]) -> VllmOpti
 
 def require_vllm() -> None:
     """SetupError where vLLM is not installed."""
-    if find_spec("vllm") is None:
+    found = find_spec("vllm")
+    # A folder of that name in the working directory is found, too, without an origin.
+    if found is None or found.origin is None:
         raise SetupError(
             "--engine vllm needs the package vllm, which is not installed: pip install"
             ' "render_agent[vllm]" on a machine with a GPU, or use --engine transformers, which'

@@ -1,0 +1,289 @@
+"""The vLLM engine with a real small Qwen3-VL; `make test-vllm` runs this in an environment that has vLLM."""
+
+import json
+from dataclasses import replace
+from importlib.util import find_spec
+
+import pytest
+from jsonschema import validate
+from made_runs import Silent, make_config, make_questions, transcripts
+from small_models import small_model, speckled_file
+
+from render_agent.chat import assistant, message, picture, text
+from render_agent.engines.loading import find_model
+from render_agent.engines.seam import Request
+from render_agent.engines.vllm_arguments import VllmOptions, prepare_environment
+from render_agent.engines.vllm_core import VllmCore
+from render_agent.engines.vllm_engine import VllmEngine
+from render_agent.engines.vllm_probe import differing
+from render_agent.prompt import reply_schema
+from render_agent.run import start
+
+pytestmark = [
+    pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not here: make test-vllm"),
+    # vLLM and what it imports warn of themselves.
+    pytest.mark.filterwarnings("default"),
+]
+
+INSTRUCTIONS = "You look at pictures of one room and say what you see in them. " * 6
+
+
+@pytest.fixture(scope="module")
+def engine():
+    # Over-long prompts are to be refused; the dialogues below have up to 1,500 tokens.
+    engine = VllmEngine(str(small_model()), options=VllmOptions(max_model_len=4096, sequences=8))
+    yield engine
+    engine.close()
+
+
+def asking(name, *files, turn=0, before=(), **options):
+    """A request whose newest message shows these pictures."""
+    messages = list(before) or [message("system", text(INSTRUCTIONS))]
+    messages.append(
+        message("user", text(f"What is this, {name}?"), *[picture(file) for file in files])
+    )
+    options = {"max_new_tokens": 16} | options
+    return Request(name, turn, messages, speckled_file, **options)
+
+
+def ragged():
+    """Requests with 0–3 pictures of several sizes."""
+    files = ["64x96-0.png", "128x64-1.png", "96x96-2.png"]
+    return [asking(f"q{count}", *files[:count]) for count in range(4)]
+
+
+def texts(replies):
+    assert [reply.error for reply in replies] == [None] * len(replies)
+    return [reply.samples for reply in replies]
+
+
+def test_a_batch_is_answered_like_singles(engine):
+    together = texts(engine.generate(ragged()))
+    engine.core.forget()
+    alone = [texts(engine.generate([request]))[0] for request in ragged()]
+    assert together == alone
+    assert len(set(together)) == len(together)
+
+
+def test_free_running_gives_the_same_replies_and_none_twice(engine):
+    expected = dict(
+        zip([r.question_id for r in ragged()], texts(engine.generate(ragged())), strict=True)
+    )
+    engine.submit(ragged())
+    found = {}
+    while len(found) < len(expected):
+        for request, reply in engine.ready(timeout=0.001):
+            assert request.question_id not in found
+            found[request.question_id] = reply.samples
+    assert found == expected
+    assert list(engine.ready()) == []
+
+
+def test_it_answers_as_transformers_does(engine):
+    from render_agent.engines.transformers_engine import TransformersEngine
+
+    other = TransformersEngine(str(small_model()), dtype="float32", device="cpu")
+    theirs = other.generate(ragged())
+    ours = engine.generate(ragged())
+    assert texts(ours) == texts(theirs)
+    assert [r.tokens.prompt for r in ours] == [r.tokens.prompt for r in theirs]
+    assert [(r.tokens.reply, r.finish) for r in ours] == [
+        (r.tokens.reply, r.finish) for r in theirs
+    ]
+
+
+def dialogue(engine, turns=5):
+    """Play a dialogue with a new picture every turn; return its requests and replies."""
+    played = []
+    before = ()
+    for turn in range(turns):
+        request = asking("room", f"96x64-{turn}.png", turn=turn, before=before, max_new_tokens=8)
+        (reply,) = engine.generate([request])
+        assert reply.error is None
+        played.append((request, reply))
+        before = [*request.messages, assistant(reply.text)]
+    return played
+
+
+def test_most_tokens_of_a_dialogue_come_from_the_cache(engine):
+    engine.core.forget()
+    played = dialogue(engine)
+    read = sum(reply.tokens.prompt for _, reply in played)
+    cached = sum(reply.tokens.cached for _, reply in played)
+    assert played[0][1].tokens.cached == 0
+    assert cached / read > 0.7
+    for request, reply in played:
+        engine.core.forget()
+        (anew,) = engine.generate([request])
+        assert anew.tokens.cached == 0
+        assert (anew.samples, anew.tokens.prompt) == (reply.samples, reply.tokens.prompt)
+
+
+def test_pictures_of_the_same_name_are_told_apart_by_their_pixels(engine):
+    request = asking("q", "64x64-1.png")
+    swapped = replace(request, picture=lambda file: speckled_file("64x64-2.png"))
+    first, second = (texts(engine.generate([one]))[0] for one in (request, swapped))
+    assert first != second
+    assert texts(engine.generate([asking("q", "64x64-2.png")]))[0] == second
+    assert texts(engine.generate([request, swapped])) == [first, second]
+
+
+def test_a_schema_holds(engine):
+    schema = {
+        "type": "object",
+        "properties": {
+            "view": {"enum": ["ego", "top"]},
+            "degrees": {"type": "integer", "minimum": -20, "maximum": 20},
+            "done": {"type": "boolean"},
+        },
+        "required": ["view", "degrees", "done"],
+        "additionalProperties": False,
+    }
+    free, held = (asking("q", "64x64-1.png", max_new_tokens=80, schema=s) for s in (None, schema))
+    samples = asking(
+        "q", "64x64-1.png", max_new_tokens=80, schema=schema, temperature=1.5, samples=4
+    )
+    first, second, third = engine.generate([free, held, samples])
+    with pytest.raises(ValueError, match=r"Expecting|Extra|Invalid"):
+        json.loads(first.text)
+    for words in (*second.samples, *third.samples):
+        validate(json.loads(words), schema)
+    assert second.finish == "stop"
+    assert len(third.samples) == 4
+
+
+def test_the_schema_of_replies_is_one_that_vllm_takes(engine):
+    request = asking("q", max_new_tokens=8, schema=reply_schema(("ego", "top", "around")))
+    (reply,) = engine.generate([request])
+    assert reply.error is None
+    assert reply.text.lstrip().startswith("{")
+
+
+def test_samples_depend_on_their_seed_alone(engine):
+    hot = [
+        asking(f"q{number}", "64x64-1.png", temperature=1.0, samples=3, seed=number)
+        for number in range(3)
+    ]
+    together = texts(engine.generate(hot))
+    assert [len(samples) for samples in together] == [3, 3, 3]
+    assert len({words for samples in together for words in samples}) == 9
+    assert [texts(engine.generate([request]))[0] for request in hot] == together
+    assert texts(engine.generate([replace(hot[0], seed=7)]))[0] != together[0]
+    greedy = replace(hot[0], temperature=0.0)
+    assert len(set(texts(engine.generate([greedy]))[0])) == 1
+
+
+def test_a_request_that_vllm_cannot_take_fails_alone(engine):
+    def broken(file):
+        raise OSError("the disk is gone")
+
+    good = asking("good", "64x64-1.png")
+    expected = texts(engine.generate([good]))
+    long = asking("long", before=[message("user", text("word " * 5000))])
+    blind = replace(asking("blind", "64x64-1.png"), picture=broken)
+    many = asking("many", *["32x32-1.png"] * 40)
+    replies = engine.generate([long, good, blind, many])
+    assert texts(replies[1:2]) == expected
+    for reply, said in zip(
+        replies[:1] + replies[2:], ("4096", "the disk is gone", "32"), strict=True
+    ):
+        assert said in reply.error
+        assert "\n" not in reply.error
+    engine.submit([long])
+    assert [reply.error is None for _, reply in engine.ready()] == [False]
+
+
+def reference_scores(request, choices):
+    """The choices' log-probabilities by transformers, each with a forward pass of its own."""
+    import torch
+    from transformers import AutoModelForImageTextToText, AutoProcessor
+
+    processor = AutoProcessor.from_pretrained(small_model())
+    model = AutoModelForImageTextToText.from_pretrained(small_model(), dtype=torch.float32).eval()
+    prompt = processor.apply_chat_template(
+        request.messages, tokenize=False, add_generation_prompt=True
+    )
+    files = [p["image"] for m in request.messages for p in m["content"] if p["type"] == "image"]
+    found = []
+    for choice in choices:
+        inputs = processor(
+            text=[prompt + choice], images=[[speckled_file(f) for f in files]], return_tensors="pt"
+        )
+        tokens = processor.tokenizer(choice)["input_ids"]
+        ids = inputs["input_ids"][0]
+        assert ids[-len(tokens) :].tolist() == tokens
+        with torch.inference_mode():
+            logits = model(**inputs).logits[0].double().log_softmax(-1)
+        places = range(len(ids) - len(tokens), len(ids))
+        found.append(sum(float(logits[place - 1, ids[place]]) for place in places))
+    return found
+
+
+def test_scores_are_summed_log_probabilities(engine):
+    choices = ["A", "B", "true", "trap", "the view is in the room", "Z"]
+    request = asking("q", "64x96-3.png", "96x64-4.png")
+    (scores, other) = engine.score([request, asking("p")], [choices, ["yes"]])
+    assert scores.error is None
+    assert scores.log_probabilities == pytest.approx(reference_scores(request, choices), abs=1e-3)
+    assert len(other.log_probabilities) == 1
+    (again,) = engine.score([request], [choices[:2]])
+    assert again.log_probabilities == pytest.approx(scores.log_probabilities[:2], abs=1e-5)
+    assert again.tokens.cached > 0.7 * again.tokens.prompt
+    long = asking("long", before=[message("user", text("word " * 5000))])
+    failed, right = engine.score([long, request], [["A"], ["A"]])
+    assert "4096" in failed.error
+    assert right.log_probabilities == pytest.approx(scores.log_probabilities[:1], abs=1e-5)
+
+
+def test_the_probe_finds_nothing_here_and_finds_a_cache_that_lies(engine, monkeypatch):
+    assert engine.core.prefix_caching
+    assert differing(engine.core, engine.prompts, engine.sampling) is None
+    # Pictures that share a name share what was computed for the first of them.
+    monkeypatch.setattr("render_agent.engines.vllm_prompts.picture_name", lambda picture: "same")
+    assert "2 of 3" in differing(engine.core, engine.prompts, engine.sampling)
+
+
+def test_without_the_prefix_cache_the_tokens_are_the_same(engine):
+    expected = texts(engine.generate(ragged()))
+    found = find_model(str(small_model()))
+    options = VllmOptions(max_model_len=4096, sequences=8)
+    cached, engine.core = (
+        engine.core,
+        VllmCore(found, options, prepare_environment("auto"), prefix_caching=False),
+    )
+    try:
+        replies = engine.generate(ragged())
+        assert texts(replies) == expected
+        assert {reply.tokens.cached for reply in replies} == {0}
+    finally:
+        engine.core.close()
+        engine.core = cached
+
+
+def test_a_whole_run_says_what_transformers_says(tmp_path):
+    questions = make_questions(tmp_path, 4)
+    options = {
+        "model": str(small_model()),
+        "dtype": "float32",
+        "device": "cpu",
+        "max_turns": 3,
+        "max_new_tokens": 12,
+        "image_size": (96, 64),
+    }
+    found = []
+    for engine, schedule in (("transformers", {}), ("vllm", {"max_batched_turns": 0})):
+        config = make_config(tmp_path, questions, **options | schedule | {"engine": engine})
+        run = start(config.absolute())
+        try:
+            results = run.go(Silent())
+        finally:
+            run.close()
+        assert results["counts"]["failed"] == 0
+        found.append((transcripts(run.path), results["questions"], results["totals"]))
+    (theirs, rows, _), (ours, our_rows, totals) = found
+    for turns in (*theirs.values(), *ours.values()):
+        for turn in turns:
+            turn["tokens"].pop("from_cache")
+    assert ours == theirs
+    assert our_rows == rows
+    assert totals["tokens"]["from_cache"] > 0.5 * totals["tokens"]["in"]
