@@ -10,6 +10,7 @@ from small_models import small_model, speckled_file
 from render_agent import chat
 from render_agent.engines.choice_scores import choice_tokens, score_choices
 from render_agent.engines.opening import open_model
+from render_agent.engines.reuse import engine_of
 from render_agent.engines.seam import Request
 from render_agent.errors import EngineError
 
@@ -195,3 +196,13 @@ def test_a_lost_device_ends_it(loaded, monkeypatch):
     rows_of(loaded, 0, monkeypatch, RuntimeError("CUDA error: device-side assert triggered"))
     with pytest.raises(EngineError, match="answers no more"):
         score(loaded, RAGGED[:1], [MANY])
+
+
+@pytest.mark.parametrize("kept", ["keys", "none"])
+def test_an_engine_scores_whether_it_keeps_keys_or_not(loaded, kept):
+    engine = engine_of(loaded, 4, {"reuse": kept}, 1000)
+    assert engine.capabilities.score
+    found = engine.score(RAGGED, [MANY] * len(RAGGED))
+    expected = score(loaded, RAGGED, [MANY] * len(RAGGED))
+    assert close(found, [scores.log_probabilities for scores in expected])
+    assert max(scores.batch_size for scores in found) == 4

@@ -14,7 +14,9 @@ from made_runs import Silent, make_config, make_questions, play
 from small_models import published_tokenizer, small_model, small_tokenizer, speckled_file
 
 from render_agent import chat
+from render_agent.engines.continuous_engine import ContinuousEngine
 from render_agent.engines.guide import GuidedRows, Guides, guides_of
+from render_agent.engines.reuse import engine_of
 from render_agent.engines.sampling import RowSampling, Truncation
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.engines.seam import Request
@@ -395,6 +397,15 @@ def test_guided_replies_are_the_same_alone_and_in_a_batch(engine, replies):
     assert [reply.samples for reply in replies] == [reply.samples for reply in alone]
     assert [reply.finish for reply in replies] == [reply.finish for reply in alone]
     assert [reply.tokens for reply in replies] == [reply.tokens for reply in alone]
+
+
+def test_guided_replies_are_the_same_where_keys_are_kept(engine, replies):
+    kept = engine_of(engine.loaded, 4, {"reuse": "keys"}, 1000)
+    assert isinstance(kept, ContinuousEngine)
+    assert kept.capabilities.schema
+    found = kept.generate(MIXED)
+    assert [reply.samples for reply in found] == [reply.samples for reply in replies]
+    assert [reply.finish for reply in found] == [reply.finish for reply in replies]
 
 
 def test_a_row_without_a_schema_is_not_held(engine, replies):
