@@ -20,7 +20,9 @@ from rich.console import Console
 
 from render_agent.capacity import disk_needed, size
 from render_agent.config import OPTIONS, RunConfig
+from render_agent.engines.choose import engine_options
 from render_agent.errors import RunLogError, UsageError
+from render_agent.estimate import estimate, figures, find_prices, sentence
 from render_agent.merging import merge
 from render_agent.progress import Display, Plain, Progress, Quiet, Terminal, duration
 from render_agent.questions.notes import question_notes
@@ -70,6 +72,8 @@ def dry_run(config: RunConfig) -> int:
     without = sum(entry.questions for entry in missing)
     needed = disk_needed(config, shown.questions, shown.bytes_a_pixel)
     drawing = shown.seconds_a_view * len(shown.questions) * config.max_turns
+    asked = estimate(config, len(shown.questions) - without, shown.messages)
+    prices = find_prices(engine_options(config.engine_option))
     if config.json:
         summary = {
             "questions": len(shown.questions),
@@ -81,6 +85,7 @@ def dry_run(config: RunConfig) -> int:
             "pictures": str(shown.folder),
             "disk_bytes": needed,
             "drawing_seconds": drawing,
+            "estimate": figures(asked, prices),
         }
         click.echo(json.dumps(summary, indent=1, ensure_ascii=False))
         return 0
@@ -100,6 +105,8 @@ def dry_run(config: RunConfig) -> int:
         f" all {config.max_turns} turns); the model's time comes on top",
         soft_wrap=True,
     )
+    if config.engine != "scripted":
+        console.print(sentence(asked, prices), soft_wrap=True)
     for message in shown.messages:
         console.rule(message["role"], align="left")
         for piece in message["content"]:

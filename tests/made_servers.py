@@ -118,7 +118,7 @@ class MadeServer:
         """Answer one request, or do what the script says instead."""
         chat = handler.path.endswith("/chat/completions")
         with self._lock:
-            self.headers.append(dict(handler.headers.items()))
+            self.headers.append({k.lower(): value for k, value in handler.headers.items()})
             if chat:
                 self.bodies.append(json.loads(body))
             fault = self.faults.pop(0) if chat and self.faults else None

@@ -1,0 +1,290 @@
+"""What is told before a run over servers begins: addresses, keys, models, options."""
+
+import json
+from pathlib import Path
+
+import pytest
+from made_runs import make_config, make_questions
+from made_servers import LOOPBACK, MadeServer, by_rule, chat_reply, free_port
+
+from render_agent.commands import _execute
+from render_agent.config import RunConfig
+from render_agent.engines.choose import describe_engine, make_engine
+from render_agent.engines.openai_options import (
+    HOSTED,
+    OpenAIOptions,
+    endpoint,
+    find_endpoints,
+    read_options,
+)
+from render_agent.engines.openai_pace import asked_wait, back_off, seconds_of, spent_wait
+from render_agent.errors import SetupError, UsageError
+from render_agent.run import start
+
+pytest.importorskip("openai", reason="the extra openai is not installed")
+
+KEY = "sk-0123456789-secret"
+DONE = json.dumps({"answer": "A", "done": True})
+
+
+def config(url=None, **more):
+    urls = {"base_url": (url,)} if url else {}
+    return RunConfig(batch=True, **{"engine": "openai", "model": "made", **urls, **more})
+
+
+@pytest.fixture
+def server():
+    with MadeServer(by_rule(lambda body: chat_reply(DONE))) as server:
+        yield server
+
+
+def test_a_run_records_what_its_servers_say_of_themselves(monkeypatch):
+    answer = by_rule(lambda body: b"")
+    model = {"id": "made", "owned_by": "vllm", "root": "org/made", "max_model_len": 4096, "x": 1}
+
+    def told(method, path, body):
+        known = {"/v1/models": {"data": [model, {"id": "other"}]}, "/version": {"version": "0.9"}}
+        found = known.get(path)
+        return (
+            answer(method, path, body) if found is None else (200, {}, json.dumps(found).encode())
+        )
+
+    with MadeServer(told) as server:
+        found = describe_engine(config(server.url))
+        assert found == {
+            "name": "openai",
+            "model": "made",
+            "servers": [
+                {
+                    "url": server.url,
+                    "owned_by": "vllm",
+                    "max_model_len": 4096,
+                    "root": "org/made",
+                    "version": "0.9",
+                }
+            ],
+        }
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url.replace("//", "//user:pass@"))
+        assert describe_engine(config()) == found
+        assert "Basic " in server.headers[-1]["authorization"]
+
+
+def test_engines_are_made_for_the_servers_there_are(server):
+    for given, size in [({}, 64), ({"batch_size": 5}, 5)]:
+        engine = make_engine(config(server.url, **given), [])
+        assert engine.batch_size == size
+        engine.close()
+    with MadeServer(by_rule(lambda body: b"")) as other:
+        engine = make_engine(config(server.url, base_url=(server.url, other.url)), [])
+        assert engine.batch_size == 128
+        engine.close()
+
+
+@pytest.mark.parametrize("verb", [describe_engine, lambda config: make_engine(config, [])])
+def test_a_server_that_is_not_there_is_one_sentence(verb):
+    url = f"http://{LOOPBACK}:{free_port()}/v1"
+    with pytest.raises(
+        SetupError, match=f"^{url} cannot be reached: connection refused; is"
+    ) as told:
+        verb(config(url))
+    assert "\n" not in str(told.value)
+
+
+def test_a_server_that_serves_other_models_says_which(server):
+    with pytest.raises(SetupError, match=r"does not serve Qwen/.*: give --model one of made$"):
+        describe_engine(config(server.url, model=None))
+
+
+@pytest.mark.parametrize(
+    ("status", "sentence"),
+    [
+        (401, "refuses a request without a key .*set RENDER_AGENT_API_KEY or OPENAI_API_KEY"),
+        (403, "refuses a request without a key"),
+        (404, "does the address end in /v1"),
+        (503, "is not ready: status 503"),
+    ],
+)
+def test_a_server_that_refuses_is_one_sentence(status, sentence, monkeypatch):
+    with MadeServer(lambda *_: (status, {}, f"no, {KEY}".encode())) as server:
+        with pytest.raises(SetupError, match=sentence):
+            describe_engine(config(server.url))
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        with pytest.raises(SetupError) as told:
+            describe_engine(config(server.url))
+        assert KEY not in str(told.value)
+        if status == 401:
+            assert "refuses the key in the environment" in str(told.value)
+
+
+@pytest.mark.parametrize("listed", [(500, {}, b"oh"), (200, {}, b"[]"), (200, {}, b'{"data": []}')])
+def test_a_server_that_lists_no_models_is_taken_at_its_word(listed):
+    with MadeServer(lambda *_: listed) as server:
+        assert describe_engine(config(server.url))["servers"] == [{"url": server.url}]
+
+
+def test_addresses_come_from_options_then_the_environment_then_the_key(monkeypatch):
+    with pytest.raises(SetupError, match="needs --base-url URL"):
+        find_endpoints([])
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    (hosted,) = find_endpoints([])
+    assert hosted.url == HOSTED
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:1/v1/")
+    assert [found.url for found in find_endpoints([])] == ["http://localhost:1/v1"]
+    given = ["http://a:8000/v1", "http://b:8000/v1", "http://a:8000/v1/"]
+    found = find_endpoints(given)
+    assert [entry.url for entry in found] == ["http://a:8000/v1", "http://b:8000/v1"]
+    assert found[0].headers == {"Authorization": f"Bearer {KEY}"}
+    monkeypatch.setenv("RENDER_AGENT_API_KEY", f" {KEY}2\n")
+    assert find_endpoints(given)[0].headers == {"Authorization": f"Bearer {KEY}2"}
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["localhost:8000/v1", "ftp://a/v1", "http:///v1", "http://a:b/v1", "http://a/v1?k=v", "a"],
+)
+def test_what_is_no_address_is_refused(url):
+    with pytest.raises(UsageError, match="--base-url"):
+        find_endpoints([url])
+
+
+def test_a_password_is_not_taken_where_it_would_be_written_down():
+    with pytest.raises(UsageError, match="OPENAI_BASE_URL") as told:
+        find_endpoints(["http://me:hidden@localhost/v1"])
+    assert "hidden" not in str(told.value)
+    assert "hidden" not in repr(endpoint("http://me:hidden@localhost/v1", None))
+
+
+@pytest.mark.parametrize("key", ["sk-\x01x", "sk-é", "two words", "sk-\nx"])
+def test_what_cannot_be_a_key_is_refused_without_being_shown(key, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    with pytest.raises(SetupError, match="OPENAI_API_KEY holds characters") as told:
+        find_endpoints(["http://localhost/v1"])
+    assert key[:3] not in str(told.value)
+
+
+def test_this_machine_is_asked_without_a_proxy():
+    loopback = ["http://localhost/v1", "http://127.0.0.1:80/v1", "http://[::1]:80/v1"]
+    assert [endpoint(url, None).loopback for url in loopback] == [True] * 3
+    assert not endpoint("http://10.0.0.1/v1", None).loopback
+    assert not endpoint("https://api.openai.com/v1", None).loopback
+
+
+def test_the_proxy_of_the_environment_is_left_out_on_this_machine(server, monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", f"http://{LOOPBACK}:{free_port()}")
+    monkeypatch.setenv("http_proxy", f"http://{LOOPBACK}:{free_port()}")
+    engine = make_engine(config(server.url), [])
+    engine.close()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"retrys": 3},
+        {"retries": -1},
+        {"retries": 2.5},
+        {"timeout": 0},
+        {"timeout": "long"},
+        {"timeout": True},
+        {"timeout": float("nan")},
+        {"max_tokens_field": "tokens"},
+        {"extra_body": "top_k=3"},
+        {"image_detail": 3},
+    ],
+    ids=str,
+)
+def test_an_option_that_makes_no_sense_is_a_usage_error(given):
+    with pytest.raises(UsageError, match=f"--engine-option {next(iter(given))}"):
+        read_options(given)
+
+
+def test_options_are_read_as_they_are_typed(server):
+    typed = (
+        "timeout=5",
+        "retries=0",
+        "extra_body={top_k: 20}",
+        "price_in=0.15",
+        "image_detail=low",
+    )
+    engine = make_engine(config(server.url, engine_option=typed), [])
+    engine.close()
+    assert engine.options == OpenAIOptions(
+        timeout=5, retries=0, extra_body={"top_k": 20}, price_in=0.15, image_detail="low"
+    )
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["dtype=float32", "device=cpu", "revision=x", "tensor_parallel=2", "max_model_len=4096"],
+)
+def test_what_the_server_decides_is_not_taken_in_silence(server, option):
+    name, _, value = option.partition("=")
+    given = {name: int(value) if value.isdigit() else value}
+    flag = "--" + name.replace("_", "-")
+    with pytest.raises(UsageError, match=f"{flag} is decided by the server"):
+        describe_engine(config(server.url, **given))
+
+
+def test_no_file_of_a_run_holds_the_key(tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    words = json.dumps({"error": {"message": f"what is {KEY}?"}})
+    script = [(500, {}, words), (400, {}, words), (429, {}, words)]
+    with MadeServer(by_rule(lambda body: chat_reply(DONE)), script) as server:
+        run = start(
+            make_config(
+                tmp_path,
+                make_questions(tmp_path, 4),
+                engine="openai",
+                model="made",
+                base_url=(server.url,),
+                engine_option=("first_wait=0.01",),
+                verbose=True,
+                max_turns=2,
+            )
+        )
+        _execute(run)
+        assert {headers["authorization"] for headers in server.headers} == {f"Bearer {KEY}"}
+    files = [file for file in Path(tmp_path).rglob("*") if file.is_file()]
+    assert {"config.json", "run.log", "turns.jsonl", "results.json"} <= {
+        file.name for file in files
+    }
+    assert not [file for file in files if KEY.encode() in file.read_bytes()]
+    assert "[key]" in (run.path / "run.log").read_text("utf-8")
+    written = capfd.readouterr()
+    assert KEY not in written.out + written.err
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("20ms", 0.02),
+        ("1s", 1),
+        ("6m0s", 360),
+        ("1h2m3.5s", 3723.5),
+        ("12.5", 12.5),
+        ("-3", 0),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0),
+        ("", None),
+        ("soon", None),
+        ("s", None),
+    ],
+)
+def test_waits_are_read_in_every_form(text, seconds):
+    assert seconds_of(text) == (seconds if seconds is None else pytest.approx(seconds))
+
+
+def test_what_a_server_asks_to_wait():
+    assert asked_wait({"retry-after": "3"}) == 3
+    assert asked_wait({"retry-after": "3", "retry-after-ms": "250"}) == 0.25
+    limits = {"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "6s"}
+    assert asked_wait(limits) == spent_wait(limits) == 6
+    assert spent_wait(limits | {"x-ratelimit-remaining-tokens": "10"}) is None
+    assert asked_wait({}) is None
+
+
+def test_back_off_doubles_up_to_its_limit_and_differs():
+    for tried in range(1, 12):
+        most = min(30.0, 0.5 * 2 ** (tried - 1))
+        waits = [back_off(tried, 0.5) for _ in range(50)]
+        assert all(most / 2 <= wait <= most for wait in waits)
+        assert len(set(waits)) > 1
+    assert back_off(10_000, 0.5) <= 30
