@@ -27,8 +27,12 @@ REACH = 10.0
 IN_PROCESS = ("transformers", "vllm")
 """Engines that hold a model, and so may need GPUs."""
 
-QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
-"""Settings of Ray: it reports nothing to its makers, and leaves CUDA_VISIBLE_DEVICES as it is."""
+QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_COLOR_PREFIX": "0",
+}
+"""Settings of Ray: it reports nothing to its makers, leaves CUDA_VISIBLE_DEVICES as it is, no colours."""
 
 
 def check_ray(config: RunConfig) -> None:
