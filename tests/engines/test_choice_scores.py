@@ -5,7 +5,14 @@ import random
 
 import pytest
 import torch
-from small_models import small_model, speckled_file
+from small_models import (
+    small_gemma3,
+    small_internvl,
+    small_llava_onevision,
+    small_model,
+    small_qwen2_5_vl,
+    speckled_file,
+)
 
 from render_agent import chat
 from render_agent.engines.choice_scores import choice_tokens, score_choices
@@ -206,3 +213,13 @@ def test_an_engine_scores_whether_it_keeps_keys_or_not(loaded, kept):
     expected = score(loaded, RAGGED, [MANY] * len(RAGGED))
     assert close(found, [scores.log_probabilities for scores in expected])
     assert max(scores.batch_size for scores in found) == 4
+
+
+@pytest.mark.parametrize(
+    "build", [small_qwen2_5_vl, small_internvl, small_llava_onevision, small_gemma3]
+)
+def test_scores_of_other_families(build):
+    other = open_model(str(small_model(build)), dtype="float32", device="cpu")
+    found = score(other, RAGGED[:6], [MANY] * 6)
+    expected = [[read_together(other, asked, choice) for choice in MANY] for asked in RAGGED[:6]]
+    assert close(found, expected)
