@@ -298,12 +298,17 @@ def merge(runs: tuple[str, ...], output: str) -> None:
 
 @cli.command()
 @AS_JSON
+@click.option(
+    "--probe",
+    is_flag=True,
+    help="Let a small model of each family answer, and --model where it is here.",
+)
 @click.pass_context
-def doctor(context: click.Context, as_json: bool) -> None:
+def doctor(context: click.Context, as_json: bool, probe: bool) -> None:
     """Say what this machine can do: renderers, engines, memory, data, and what to install."""
     from render_agent.doctor.examine import examine
 
-    context.exit(examine(context.obj, as_json=as_json))
+    context.exit(examine(context.obj, as_json=as_json, probe=probe))
 
 
 cli.add_command(make_rooms_command)

@@ -13,7 +13,7 @@ from conftest import test_data
 
 from render_agent import system_libraries
 from render_agent.config import OPTIONS
-from render_agent.doctor import data, engines, examine, machine, renderers
+from render_agent.doctor import data, engines, examine, families, machine, renderers
 from render_agent.doctor.finding import Finding
 from render_agent.doctor.probe import ask
 
@@ -140,7 +140,7 @@ def test_the_bundled_rooms_are_all_here():
 def test_no_run_is_possible_without_the_bundled_rooms(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("render_agent.questions.rooms.BUNDLED", tmp_path)
     for part in ("examine_renderers", "examine_engines"):
-        monkeypatch.setattr(examine, part, lambda *_: iter(()))
+        monkeypatch.setattr(examine, part, lambda *_, **__: iter(()))
     assert examine.examine({"output": str(tmp_path)}, as_json=False) == 1
     assert "No run is possible before this is mended: bundled rooms" in capsys.readouterr().out
 
@@ -203,3 +203,53 @@ def test_annotations_are_counted_where_the_option_points(tmp_path):
     assert found.detail.startswith("288 of 288 scenes are annotated in")
     none = only(data.examine_data(options | {"annotations": str(tmp_path)}), "annotations")
     assert not none.works
+
+
+@pytest.fixture(scope="module")
+def small():
+    import torch
+
+    from render_agent.doctor.families import FAMILIES
+
+    torch.set_num_threads(1)
+    return FAMILIES["InternVL"]("cpu")
+
+
+def test_a_family_that_answers_as_it_should_says_so(small, monkeypatch):
+    monkeypatch.setattr(families, "FAMILIES", {"InternVL": lambda device: small})
+    found = families.probe_families("cpu")["families"]["InternVL"]
+    assert found["batch"] is None
+    assert found["reuse"] is None
+    told = engines._probed("InternVL", found)
+    assert told.works
+    assert told.detail.startswith("batch = single, reuse = recompute")
+
+
+def test_a_family_whose_batches_say_something_else_is_found_out(small, monkeypatch):
+    def disturb(module, inputs, scores):
+        return scores.roll(1, -1) if scores.shape[0] > 1 else scores
+
+    hook = small.model.lm_head.register_forward_hook(disturb)
+    monkeypatch.setattr(families, "FAMILIES", {"InternVL": lambda device: small})
+    found = families.probe_families("cpu")["families"]["InternVL"]
+    hook.remove()
+    assert "differs when others are answered with it" in found["batch"]
+    assert "scores differ" in found["reuse"]
+    assert not engines._probed("InternVL", found).works
+
+
+def test_a_family_that_a_library_lacks_is_a_sentence(monkeypatch):
+    def make(device):
+        raise ImportError("no such class")
+
+    monkeypatch.setattr(families, "FAMILIES", {"New": make})
+    assert (
+        families.probe_families("cpu")["families"]["New"]["batch"] == "ImportError: no such class"
+    )
+
+
+def test_what_is_not_installed_is_named_with_its_extra():
+    found = engines._optional("workers", "no-such-package", "ray", "--workers")
+    assert not found.works
+    assert 'pip install "render_agent[ray]"' in found.remedy
+    assert engines._optional("arrays", "numpy", "", "all").works

@@ -109,10 +109,10 @@ def config_of(shape: Shape, tokenizer: Any) -> Any:
     )
 
 
-def made_tokenizer() -> Any:
+def made_tokenizer(**named: str) -> Any:
     """Return a byte-level tokenizer with Qwen's special tokens, its merges learnt from our own prompts.
 
-    The same every time. Its vocabulary is small, but it counts a dialogue about as a published one.
+    named: more special tokens, by the name that a processor knows them by. The same every time. Its vocabulary is small, but it counts a dialogue about as a published one.
     """
     from tokenizers import Tokenizer
     from tokenizers.models import BPE
@@ -131,6 +131,7 @@ def made_tokenizer() -> Any:
         vocab=learnt["vocab"],
         merges=[tuple(merge) for merge in learnt["merges"]],
         eos_token="<|im_end|>",
+        **({"extra_special_tokens": named} if named else {}),
     )
     tokenizer.add_special_tokens({"additional_special_tokens": SPECIAL_TOKENS})
     return tokenizer

@@ -5,20 +5,36 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from render_agent.config import RunConfig
+from render_agent.config import AUTO, RunConfig
 from render_agent.doctor.finding import Finding
 from render_agent.doctor.probe import Answer, ask
 
 PART = "engines"
+FAMILIES = "render_agent.doctor.families"
 LIBRARY_SECONDS, HUB_SECONDS, CONNECT_SECONDS = 120.0, 20.0, 4.0
+
+PROBE_SECONDS, LOAD_SECONDS = 300.0, 1800.0
 
 NO_MODEL = "use --engine scripted, which needs no model"
 
+OPTIONAL = (
+    ("vllm", "vllm", "vllm", "--engine vllm"),
+    ("openai", "openai", "openai", "--engine openai, for a server that --base-url names"),
+    ("guided replies", "llguidance", "", "replies are held to their schema"),
+    ("workers", "ray", "ray", "--workers and --ray"),
+)
+"""What need not be installed: its name, package, extra, and what it is for."""
 
-def examine_engines(options: Mapping[str, Any]) -> Iterator[Finding]:
-    """Give what was found of the engines. options: `model`, where `engine` is transformers."""
+
+def examine_engines(options: Mapping[str, Any], *, probe: bool = False) -> Iterator[Finding]:
+    """Give what was found of the engines.
+
+    options: `model`, where `engine` is transformers; `device` and `dtype`. probe: also let a small
+    model of every family answer, and the named model itself where it is on this machine.
+    """
     scripted = options.get("engine") == "scripted"
     name = RunConfig(batch=True, model=None if scripted else options.get("model")).model_name
     yield Finding(PART, "scripted", True, "explorer, random, or a file of replies", needed=True)
@@ -27,8 +43,16 @@ def examine_engines(options: Mapping[str, Any]) -> Iterator[Finding]:
         hub = pool.submit(ask, __name__, "reach_hub", seconds=HUB_SECONDS)
         at_hand = pool.submit(ask, __name__, "look_for_model", name, seconds=LIBRARY_SECONDS)
         yield _transformers(libraries.result())
+        yield from (_optional(*about) for about in OPTIONAL)
         yield _hub(hub.result())
-        yield _model(name, at_hand.result())
+        found = at_hand.result()
+        yield _model(name, found)
+    if probe:
+        device, dtype = options.get("device") or AUTO, options.get("dtype") or AUTO
+        yield from _families(ask(FAMILIES, "probe_families", device, seconds=PROBE_SECONDS))
+        if found.found.get("folder"):
+            tried = ask(FAMILIES, "probe_model", name, device, dtype, seconds=LOAD_SECONDS)
+            yield _probed(name, tried.found, tried.error)
 
 
 def _transformers(libraries: Answer) -> Finding:
@@ -37,6 +61,31 @@ def _transformers(libraries: Answer) -> Finding:
         return Finding(PART, "transformers", False, libraries.error, remedy)
     devices = ", ".join(libraries.found["devices"])
     return Finding(PART, "transformers", True, f"runs on {devices}; {libraries.found['versions']}")
+
+
+def _optional(name: str, package: str, extra: str, use: str) -> Finding:
+    """Return whether a package is there that an engine may need."""
+    try:
+        return Finding(PART, name, True, f"{package} {version(package)}; {use}")
+    except PackageNotFoundError:
+        remedy = f'pip install "{f"render_agent[{extra}]" if extra else package}"'
+        return Finding(PART, name, False, f"{package} is not installed; it is for {use}", remedy)
+
+
+def _families(answer: Answer) -> Iterator[Finding]:
+    if answer.error is not None:
+        yield Finding(PART, "families", False, answer.error, NO_MODEL)
+        return
+    for name, found in answer.found["families"].items():
+        yield _probed(name, found)
+
+
+def _probed(name: str, found: Mapping[str, Any], error: str | None = None) -> Finding:
+    """Return what the probe of a model says, of a family or of a named one."""
+    if error is None and found["batch"] is None:
+        reuse = "reuse = recompute" if found["reuse"] is None else f"no reuse: {found['reuse']}"
+        return Finding(PART, name, True, f"batch = single, {reuse}; {found['seconds']:.1f} s")
+    return Finding(PART, name, False, error or found["batch"], "use --batch-size 1, or " + NO_MODEL)
 
 
 def _hub(answer: Answer) -> Finding:

@@ -21,13 +21,14 @@ from render_agent.doctor.renderers import examine_renderers
 READY = "This machine is ready: render-agent --batch --benchmark rooms --engine scripted"
 
 
-def examine(options: Mapping[str, Any], *, as_json: bool) -> int:
+def examine(options: Mapping[str, Any], *, as_json: bool, probe: bool = False) -> int:
     """Print what this machine can do, and return 0 where a run over the bundled rooms is possible.
 
-    options: of a run, by name, as the command line resolved them. Returns 1 where no run is.
+    options: of a run, by name, as the command line resolved them. probe: let models answer too.
+    Returns 1 where no run is.
     """
     with Console(stderr=True).status("looking at renderers, engines and data …"):
-        findings = list(_findings(options))
+        findings = list(_findings(options, probe))
     preventing = [finding for finding in findings if finding.prevents]
     if as_json:
         found = {"ready": not preventing, "findings": [f.to_json() for f in findings]}
@@ -42,10 +43,10 @@ def examine(options: Mapping[str, Any], *, as_json: bool) -> int:
     return int(bool(preventing))
 
 
-def _findings(options: Mapping[str, Any]) -> Iterator[Finding]:
+def _findings(options: Mapping[str, Any], probe: bool) -> Iterator[Finding]:
     yield from examine_machine(Path(options.get("output") or "experiment_logs"))
     yield from examine_renderers()
-    yield from examine_engines(options)
+    yield from examine_engines(options, probe=probe)
     yield from examine_data(options)
 
 
