@@ -60,7 +60,7 @@ class OpenAIEngine:
         self.batch_size = batch_size or UNDER_WAY * len(endpoints)
         self.calls = 0
         self._pictures = PictureUrls()
-        self._encoders = ThreadPoolExecutor(2, thread_name_prefix="data-url")
+        self._encoders = ThreadPoolExecutor(4, thread_name_prefix="data-url")
         self._answers: queue.SimpleQueue[tuple[Request, Reply] | Exception] = queue.SimpleQueue()
         self._waited_for = 0
         self._gone: Exception | None = None

@@ -32,11 +32,13 @@ class PictureUrls:
         self._lock = Lock()
         self._kept: OrderedDict[str, str] = OrderedDict()
         self._users: dict[str, set[str]] = {}
+        self._shown: dict[str, set[str]] = {}
 
     def get(self, question_id: str, file: str, picture: Callable[[str], Image]) -> str:
         """Return a picture's data URL. Raises what `picture` raises."""
         with self._lock:
             self._users.setdefault(file, set()).add(question_id)
+            self._shown.setdefault(question_id, set()).add(file)
             if file in self._kept:
                 self._kept.move_to_end(file)
                 return self._kept[file]
@@ -52,9 +54,9 @@ class PictureUrls:
     def retire(self, question_id: str) -> None:
         """Drop the pictures that no other question has shown."""
         with self._lock:
-            for file, users in list(self._users.items()):
-                users.discard(question_id)
-                if not users:
+            for file in self._shown.pop(question_id, ()):
+                self._users[file].discard(question_id)
+                if not self._users[file]:
                     del self._users[file]
                     self._drop(file)
 
