@@ -6,9 +6,7 @@ import torch
 from small_models import speckled_file
 
 from render_agent import chat
-from render_agent.engines.loaded import loaded_of
-from render_agent.engines.loading import find_model
-from render_agent.engines.pretrained import load_pretrained
+from render_agent.engines.opening import open_model
 from render_agent.engines.seam import Reply, Request
 
 SIZES = ("64x64", "96x64", "50x70", "160x96")
@@ -98,8 +96,7 @@ class Dialogues:
 
 def load(folder, dtype="float32"):
     """Return a model of a directory, on the CPU."""
-    pretrained = load_pretrained(find_model(str(folder)), dtype, "cpu", {})
-    return loaded_of(pretrained, {}, {})
+    return open_model(str(folder), dtype=dtype, device="cpu")
 
 
 class ReadAnew:

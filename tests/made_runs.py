@@ -45,7 +45,10 @@ def make_config(folder: Path, questions: Path, **options) -> RunConfig:
 
 
 def transcripts(path: Path) -> dict[str, list[dict]]:
-    """Return what was said, seen and done in every question, without what may differ: time and batches."""
+    """Return what was said, seen and done in every question, without what may differ.
+
+    That is time, batches, and how much of a prompt was known already.
+    """
     kept = (
         "turn",
         "views",
@@ -61,7 +64,9 @@ def transcripts(path: Path) -> dict[str, list[dict]]:
     found: dict[str, list[dict]] = {}
     for line in RunFolder(path).lines():
         if line["error"] is None:
-            found.setdefault(line["question_id"], []).append({name: line[name] for name in kept})
+            turn = {name: line[name] for name in kept}
+            turn["tokens"] = {name: line["tokens"][name] for name in ("in", "out")}
+            found.setdefault(line["question_id"], []).append(turn)
     return found
 
 

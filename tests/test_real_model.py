@@ -17,6 +17,7 @@ MODEL_OPTIONS = {
     "device": "cpu",
     "max_turns": 3,
     "max_new_tokens": 12,
+    "no_guide": True,
     "image_size": (96, 64),
 }
 
@@ -34,9 +35,16 @@ def play(config):
         run.close()
 
 
-def test_every_schedule_and_batch_gives_the_same_transcripts(tmp_path, model):
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"no_guide": False, "max_new_tokens": 40},
+    ],
+)
+def test_every_schedule_and_batch_gives_the_same_transcripts(tmp_path, model, more):
     questions = make_questions(tmp_path, 4)
-    options = MODEL_OPTIONS | {"model": model}
+    options = MODEL_OPTIONS | {"model": model} | more
     reference, results = play(
         make_config(tmp_path, questions, **options, batch_size=1, max_batched_turns=0)
     )

@@ -18,9 +18,12 @@ from render_agent.engines.reading import alike
 from render_agent.engines.row_writer import RowWriter
 from render_agent.engines.rows import Written, distinct_samples, reply_of
 from render_agent.engines.samples import Asked, Sample, make_prompt
-from render_agent.engines.seam import Capabilities, Reply, Request
+from render_agent.engines.seam import Capabilities, Reply, Request, Scores
 
 LOG = logging.getLogger(__name__)
+
+SCORED_TOGETHER = 16
+"""Prompts whose choices are scored in one call at the most."""
 
 PREPARING_THREADS = 2
 """Threads that make prompts while the model works."""
@@ -33,6 +36,7 @@ class ContinuousEngine:
     """Writes many replies side by side with one model, keys and values kept over the turns.
 
     budget: bytes that rows may take together. most_rows: replies written side by side at the most.
+    dialogue_tokens: about how many a dialogue has in the end; no more are led side by side than fit then.
     read_tokens: prompt tokens, padding included, that one call reads. A sample that fails is its
     request's `Reply.error`. EngineError where the device is lost.
     """
@@ -40,17 +44,33 @@ class ContinuousEngine:
     name = "transformers"
 
     def __init__(
-        self, loaded: LoadedModel, *, budget: int, most_rows: int, read_tokens: int = 8192
+        self,
+        loaded: LoadedModel,
+        *,
+        budget: int,
+        most_rows: int,
+        dialogue_tokens: int = 0,
+        read_tokens: int = 8192,
     ) -> None:
         self.loaded = loaded
-        self.batch_size = most_rows
+        self.most_rows = most_rows
+        self.dialogue_tokens = dialogue_tokens
         self.read_tokens = read_tokens
-        self.capabilities = Capabilities(free_running=True, schema=loaded.guides is not None)
+        self.capabilities = Capabilities(
+            free_running=True, schema=loaded.guides is not None, score=True
+        )
         self._events: list[str] = []
         self.rows = RowWriter(loaded, budget, most_rows, self._put_down, self._events.append)
         self._line: list[Sample] = []
         self._answered: list[tuple[Request, Reply]] = []
         self._preparing = ThreadPoolExecutor(PREPARING_THREADS, thread_name_prefix="preparing")
+
+    @property
+    def batch_size(self) -> int:
+        """How many dialogues are best led side by side: as many as keep their rows to their ends."""
+        table = self.rows.table
+        row = self.dialogue_tokens * self.rows.slots.bytes_per_token
+        return max(1, min(self.most_rows, table.budget // row if row else self.most_rows))
 
     @property
     def calls(self) -> int:
@@ -100,8 +120,15 @@ class ContinuousEngine:
         answered, self._answered = self._answered, []
         yield from answered
 
+    def score(self, requests: Sequence[Request], choices: Sequence[Sequence[str]]) -> list[Scores]:
+        """Return for every request, in their order, how likely each of its choices is."""
+        from render_agent.engines.choice_scores import score_choices
+
+        return score_choices(self.loaded, requests, choices, min(self.batch_size, SCORED_TOGETHER))
+
     def retire(self, question_id: str) -> None:
-        """Give up the question's row."""
+        """Give up the question's row and its pictures."""
+        self.loaded.inputs.retire(question_id)
         if dialogue := self.rows.table.of(question_id):
             self.rows.table.evict(dialogue)
 

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 from render_agent.engines.dialogue_tensors import DialogueTensors, PreparedPrompt
 from render_agent.engines.sampling import Truncation
 from render_agent.engines.seam import Request
-from render_agent.engines.special_tokens import end_tokens, pad_token, picture_tokens
 
 if TYPE_CHECKING:
     from render_agent.engines.attempt import Fault
     from render_agent.engines.forced import Script
-    from render_agent.engines.pretrained import Pretrained
 
 
 @dataclass(eq=False)
@@ -90,31 +88,3 @@ class LoadedModel:
             f" {self.model.device}: lower --image-size or --max-turns, or use a smaller model"
             " (a lower --batch-size cannot help, it was alone)"
         )
-
-
-def loaded_of(
-    pretrained: Pretrained, options: Mapping[str, Any], description: Mapping[str, Any]
-) -> LoadedModel:
-    """Return a model that was loaded, with its tokens.
-
-    options: those of the engine; `top_k` and `top_p` stand in for the model's published ones, others
-    are those of its family. description: what identifies it.
-    """
-    model, processor = pretrained.model, pretrained.processor
-    tokenizer = processor.tokenizer
-    ends = end_tokens(model, tokenizer)
-    return LoadedModel(
-        model,
-        DialogueTensors(
-            processor, model.config.model_type, options=options, device=str(model.device)
-        ),
-        tokenizer,
-        ends,
-        pad_token(tokenizer, ends),
-        picture_tokens(model.config, tokenizer),
-        Truncation(
-            int(options.get("top_k", pretrained.top_k)),
-            float(options.get("top_p", pretrained.top_p)),
-        ),
-        description=description,
-    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from render_agent.state import Tokens
 
 if TYPE_CHECKING:
     from render_agent.engines.forced import Script
+    from render_agent.engines.vision_cache import VisionCache
 
 LOG = logging.getLogger(__name__)
 
@@ -69,13 +71,14 @@ class TransformersEngine(BatchingEngine):
         pretrained: Pretrained | None = None,
         script: Script | None = None,
         memory: DeviceMemory | None = None,
+        vision: VisionCache | None = None,
     ) -> None:
         """Load a hub name or a directory, as `open_model` does; or take a model that is loaded.
 
         batch_size: rows in one call at the most; None for what memory holds. engine_options: those of
         `open_model`; of all memory, `memory_fraction` is kept free, and `most_rows` is the most where
-        memory holds more. memory: what to go by, by default that of the model's device. SetupError
-        or UsageError where the model cannot be run.
+        memory holds more. memory: what to go by, by default that of the model's device. vision: what
+        keeps pictures over the turns. SetupError or UsageError where the model cannot be run.
         """
         options = dict(engine_options or {})
         self.loaded = (
@@ -101,6 +104,7 @@ class TransformersEngine(BatchingEngine):
             float(options.get("memory_fraction", FRACTION)),
         )
         self.probing = batch_size is None
+        self.vision = vision
         self._ready: dict[int, tuple[PreparedPrompt, int] | str] = {}
         super().__init__(batch_size=self.sizing.most_rows)
 
@@ -116,7 +120,8 @@ class TransformersEngine(BatchingEngine):
 
     def describe(self) -> dict[str, Any]:
         """Return what identifies the model as it runs: its weights, place, libraries, way of sampling."""
-        return self.loaded.describe()
+        reuse = "none" if self.vision is None else "vision"
+        return {**self.loaded.describe(), "reuse": reuse}
 
     @property
     def batch_size(self) -> int:
@@ -173,8 +178,16 @@ class TransformersEngine(BatchingEngine):
         """Give back the model's memory."""
         from render_agent.engines.memory_faults import free_memory
 
+        if self.vision is not None:
+            self.vision.close()
         self.loaded.model = None
         free_memory()
+
+    def retire(self, question_id: str) -> None:
+        """Give up the pictures that were kept for a question."""
+        self.inputs.retire(question_id)
+        if self.vision is not None:
+            self.vision.retire(question_id)
 
     def _call(self, batch: Sequence[Request]) -> list[Reply]:
         return self.answer(batch)
@@ -222,22 +235,37 @@ class TransformersEngine(BatchingEngine):
 
     def _write(self, rows: Sequence[Measured]) -> list[Fitted[Written]]:
         """Return what each row became, or why it became nothing."""
-        if self.probing and len(rows) > 1 and not self.sizing.known:
-            self._probe(rows)
+        events = self._probe(rows) if self.probing and len(rows) > 1 else []
         lengths = [row.tokens for row in rows]
-        fitted = fit_rows(lengths, lambda places: self._try([rows[p] for p in places]), self.sizing)
+        fitted = fit_rows(
+            lengths,
+            lambda places: self._try([rows[place] for place in places]),
+            self.sizing,
+            events=events,
+        )
         if rows:
             self._batch_size = self.sizing.rows_that_fit(max(lengths))
         return fitted
 
-    def _probe(self, rows: Sequence[Measured]) -> None:
-        """Let one row, then some, write a single token, to learn what the others will need."""
+    def _probe(self, rows: Sequence[Measured]) -> list[str]:
+        """Let one row, then some, write a single token, to learn what the others will need.
+
+        Return the events of it.
+        """
+        self.probing = False
         longest = sorted(rows, key=lambda row: -row.tokens)[:PROBE_ROWS]
-        for count in (1, len(longest)):
-            probed = [Measured(entry.row, entry.prompt_tokens, 1) for entry in longest[:count]]
-            if isinstance(self._try(probed), Fault):
-                self.sizing.failed(count, count * (longest[0].prompt_tokens + 1))
-        LOG.info("a batch needs %s bytes by its tokens", self.sizing.line)
+        probed = [Measured(entry.row, entry.prompt_tokens, 1) for entry in longest]
+        for most in (1, len(probed)):
+            count = min(most, self.sizing.rows_that_fit(probed[0].tokens))
+            if isinstance(outcome := self._try(probed[:count]), Fault):
+                if not outcome.out_of_memory:
+                    break
+                tokens = count * max(entry.tokens for entry in probed)
+                LOG.warning("out of memory with %d rows and %d tokens: a probe", count, tokens)
+                self.sizing.failed(count, tokens)
+                return ["out_of_memory"]
+        LOG.info("a batch needs, in bytes: %s", self.sizing.line)
+        return []
 
     def _try(self, rows: Sequence[Measured]) -> list[Written] | Fault:
         """Return what the rows became in one call of the model, or why it failed."""
@@ -268,7 +296,7 @@ class TransformersEngine(BatchingEngine):
         limits = [entry.limit for entry in rows]
         full = RowLimits(torch.tensor(limits, device=device), length)
         asked = [entry.row for entry in rows]
-        with torch.inference_mode():
+        with torch.inference_mode(), self._showing(asked):
             ids = self.model.generate(
                 **tensors,
                 do_sample=False,
@@ -289,6 +317,14 @@ class TransformersEngine(BatchingEngine):
             self._written(reply[:limit], read, seconds, questions)
             for reply, limit, read in zip(replies, limits, prompt_tokens, strict=True)
         ]
+
+    def _showing(self, rows: Sequence[Row]) -> AbstractContextManager[None]:
+        """Say whose the pictures of the next call are, where they are kept."""
+        if self.vision is None:
+            return nullcontext()
+        return self.vision.showing(
+            [(row.request.question_id, row.prompt.pixel_rows) for row in rows]
+        )
 
     def _sampling(self, rows: Sequence[Row], length: int) -> list[Any]:
         """Return the logits processor that samples, where any row is not greedy."""

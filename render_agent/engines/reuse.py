@@ -1,0 +1,70 @@
+"""How a model of transformers is run: with keys and values kept, with pictures kept, or nothing kept."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from render_agent.config import RunConfig
+from render_agent.engines.continuous_engine import ContinuousEngine
+from render_agent.engines.device_memory import DeviceMemory, memory_of, spare
+from render_agent.engines.loaded import LoadedModel
+from render_agent.engines.reuse_probe import why_not_kept
+from render_agent.engines.sizing import FRACTION
+from render_agent.engines.transformers_engine import TransformersEngine
+from render_agent.engines.transformers_options import most_rows
+
+LOG = logging.getLogger(__name__)
+
+INSTRUCTIONS, FEEDBACK, USUAL_REPLY = 1000, 80, 200
+"""About how many tokens the fixed text, what a turn is told, and a reply have."""
+
+ROWS_SHARE = 0.8
+"""Of the memory that may be taken, what rows may take; the rest is for reading prompts."""
+
+
+def engine_of(
+    loaded: LoadedModel,
+    batch_size: int | None,
+    options: Mapping[str, Any],
+    tokens: int,
+    memory: DeviceMemory | None = None,
+) -> TransformersEngine | ContinuousEngine:
+    """Return the engine that runs a model best, of those whose replies are the same.
+
+    batch_size: rows at the most; None for what memory holds. options: those of the engine; `reuse`
+    names the way, by default the best that the model's family has. tokens: about how many a dialogue
+    has in the end; so many are led side by side as have room then.
+    """
+    wanted = options.get("reuse", loaded.inputs.family.reuse)
+    memory = memory or memory_of(loaded.model)
+    if wanted == "keys":
+        if (why := why_not_kept(loaded)) is None:
+            free = spare(memory, float(options.get("memory_fraction", FRACTION)))
+            rows = batch_size or most_rows(options, loaded.model.device.type)
+            return ContinuousEngine(
+                loaded,
+                budget=round(ROWS_SHARE * free),
+                most_rows=rows,
+                dialogue_tokens=tokens,
+            )
+        LOG.warning("keys and values are not kept over the turns: %s", why)
+    vision = None
+    if wanted in ("keys", "vision") and loaded.inputs.family.vision:
+        from render_agent.engines.vision_cache import VisionCache
+
+        vision = VisionCache(loaded.model)
+    return TransformersEngine(
+        loaded, batch_size=batch_size, engine_options=options, memory=memory, vision=vision
+    )
+
+
+def dialogue_tokens(loaded: LoadedModel, config: RunConfig, options: Mapping[str, Any]) -> int:
+    """Return about how many tokens a dialogue of a run has in the end, should it take all its turns."""
+    width, height = config.image_size
+    processor = loaded.inputs.processor
+    picture = loaded.inputs.family.picture_tokens(width, height, processor, options)
+    shown = 0 if config.blind else config.max_turns + 1
+    reply = min(config.max_new_tokens, USUAL_REPLY)
+    return INSTRUCTIONS + shown * picture + config.max_turns * (reply + FEEDBACK)

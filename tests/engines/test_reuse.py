@@ -1,0 +1,125 @@
+"""The way that nothing is computed twice is chosen by family, and given up where it does not hold."""
+
+import logging
+
+import pytest
+import torch
+from made_dialogues import Dialogues, ReadAnew, load
+from small_models import (
+    small_internvl,
+    small_llava_onevision,
+    small_model,
+    small_qwen2_5_vl,
+    small_qwen3_vl,
+)
+
+from render_agent.engines import forward
+from render_agent.engines.continuous_engine import ContinuousEngine
+from render_agent.engines.device_memory import FakeMemory
+from render_agent.engines.reuse import engine_of
+from render_agent.engines.reuse_probe import why_not_kept
+from render_agent.engines.transformers_engine import TransformersEngine
+
+
+@pytest.fixture
+def loaded():
+    return load(small_model())
+
+
+@pytest.mark.parametrize("build", [small_qwen3_vl, small_qwen2_5_vl, small_internvl])
+def test_three_families_keep_keys_and_values(build, tmp_path):
+    loaded = load(build(tmp_path))
+    engine = engine_of(loaded, 8, {}, 0)
+    assert isinstance(engine, ContinuousEngine)
+    assert engine.describe()["reuse"] == "keys"
+
+
+def test_other_families_read_everything_anew(tmp_path):
+    engine = engine_of(load(small_llava_onevision(tmp_path)), 8, {}, 0)
+    assert isinstance(engine, TransformersEngine)
+    assert engine.describe()["reuse"] == "none"
+
+
+@pytest.mark.parametrize("reuse", ["keys", "vision", "none"])
+def test_every_way_gives_the_same_replies(reuse, loaded):
+    expected = Dialogues(count=4, turns=3).lead(ReadAnew(loaded)).said
+    engine = engine_of(loaded, 8, {"reuse": reuse}, 0)
+    assert engine.describe()["reuse"] == reuse
+    assert Dialogues(count=4, turns=3).lead(engine).said == expected
+
+
+def test_bfloat16_passes_the_probe():
+    assert why_not_kept(load(small_model(), "bfloat16")) is None
+
+
+def shifted(model, prompt, types, axes):
+    """Positions that are wrong behind the first picture."""
+    found = forward_positions(model, prompt, types, axes).clone()
+    if prompt.shown:
+        found[:, prompt.shown[0].start + 1 :] += 3
+    return found
+
+
+forward_positions = forward.positions
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_model_that_counts_positions_otherwise_is_found_out(dtype, monkeypatch, caplog):
+    from render_agent.engines import reuse_probe
+
+    loaded = load(small_model(), dtype)
+    monkeypatch.setattr(reuse_probe, "positions", shifted)
+    with caplog.at_level(logging.WARNING, "render_agent"):
+        engine = engine_of(loaded, 8, {}, 0)
+    assert engine.describe()["reuse"] == "vision"
+    (record,) = caplog.records
+    assert "not kept" in record.getMessage()
+    assert "differ" in record.getMessage()
+
+
+def test_what_is_kept_wrongly_is_found_out(loaded, monkeypatch):
+    from render_agent.engines.row_slots import RowSlots
+
+    put = RowSlots.put
+    monkeypatch.setattr(
+        RowSlots, "put", lambda self, row, start, new, place: put(self, row, start, new, 0)
+    )
+    assert "differ" in why_not_kept(loaded)
+
+
+def test_attention_that_takes_no_mask_is_told(loaded, monkeypatch):
+    monkeypatch.setattr(loaded.model.config, "_attn_implementation_internal", "flash_attention_2")
+    assert "flash_attention_2" in why_not_kept(loaded)
+
+
+def test_eager_attention_keeps_keys_too():
+    loaded = load(small_model())
+    loaded.model.set_attn_implementation("eager")
+    assert why_not_kept(loaded) is None
+
+
+def test_a_model_of_another_form_is_told(loaded, monkeypatch):
+    def strange(*args, **more):
+        raise TypeError("forward() got an unexpected keyword argument 'past_key_values'")
+
+    monkeypatch.setattr(loaded.model, "forward", strange)
+    assert "TypeError" in why_not_kept(loaded)
+
+
+def test_so_many_are_led_side_by_side_as_have_room_in_the_end(loaded):
+    tokens = 1000
+    engine = engine_of(loaded, None, {}, tokens, FakeMemory(1 << 40))
+    each = tokens * engine.rows.slots.bytes_per_token
+    for rows in (1, 5, 10):
+        memory = FakeMemory(round(rows * 1.05 * each / 0.8 / 0.9))
+        assert engine_of(loaded, None, {}, tokens, memory).batch_size == rows
+    assert engine_of(loaded, 3, {}, tokens, FakeMemory(1 << 40)).batch_size == 3
+    assert engine_of(loaded, 3, {}, tokens, FakeMemory(1 << 10)).batch_size == 1
+
+
+def test_the_probe_leaves_nothing_behind(loaded):
+    before = {name: value for name, value in vars(loaded.model.model).items() if name != "_modules"}
+    assert why_not_kept(loaded) is None
+    after = {name: value for name, value in vars(loaded.model.model).items() if name != "_modules"}
+    assert before.keys() == after.keys()
+    assert torch.is_grad_enabled()
