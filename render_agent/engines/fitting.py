@@ -28,6 +28,7 @@ def fit_rows(
     attempt: Callable[[Sequence[int]], Sequence[Given] | Fault],
     sizing: Sizing,
     limit: int | None = None,
+    events: Sequence[str] = (),
 ) -> list[Fitted[Given]]:
     """Return what every row became, in their order.
 
@@ -35,10 +36,11 @@ def fit_rows(
     rows of these places, at most `limit`, and returns what each became or why all failed; the memory
     is given back by then. A batch that fails is halved, until a single row is left that has failed
     twice where memory ran out: what is in the way of the first attempt may be gone in the second.
+    events: what happened before, to be told with them.
     """
     became: dict[int, Given | Fault] = {}
     told: dict[int, tuple[str, ...]] = {}
-    untold: list[str] = []
+    untold = list(events)
     waiting = deque(sizing.batches(lengths, limit))
     again: set[int] = set()
     while waiting:
@@ -71,7 +73,7 @@ def fit_rows(
             LOG.warning("out of memory with one row and %d tokens: tried once more", tokens)
         else:
             became[batch[0]] = outcome
-    if untold:
+    if untold and became:
         last = max(became, key=lambda place: isinstance(became[place], Fault))
         told[last] = (*told.get(last, ()), *untold)
     return [Fitted(became[place], told.get(place, ())) for place in range(len(lengths))]

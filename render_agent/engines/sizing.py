@@ -128,11 +128,6 @@ class Sizing:
     _seen: dict[int, deque[tuple[int, int]]] = field(default_factory=dict, init=False, repr=False)
 
     @property
-    def known(self) -> bool:
-        """Whether batches of different sizes were observed, so that there is something to go by."""
-        return len(self._seen) > 1
-
-    @property
     def line(self) -> Line | None:
         """What batches need, as far as it was observed."""
         points = [point for kept in self._seen.values() for point in kept]

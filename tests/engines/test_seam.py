@@ -53,3 +53,27 @@ def test_an_engine_that_loses_a_reply_is_found_out():
     engine.submit(requests(2))
     with pytest.raises(ValueError, match="zip"):
         list(engine.ready())
+
+
+class Sorting(Counting):
+    """Puts requests of one parity together."""
+
+    def arrange(self, requests):
+        places = range(len(requests))
+        return [list(places[1::2]), list(places[0::2])]
+
+    def choose(self, requests):
+        return list(range(len(requests)))[::2][: self.batch_size]
+
+
+def test_however_requests_are_grouped_replies_keep_their_order():
+    engine = Sorting(3)
+    asked = requests(7)
+    assert [reply.text for reply in engine.generate(asked)] == [str(number) for number in range(7)]
+    assert engine.batches == [3, 4]
+    engine.submit(asked)
+    answered = []
+    while batch := list(engine.ready()):
+        assert all(request.question_id == reply.text for request, reply in batch)
+        answered.append([reply.text for _, reply in batch])
+    assert answered == [["0", "2", "4"], ["1", "5"], ["3"], ["6"]]

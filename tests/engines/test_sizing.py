@@ -331,9 +331,7 @@ def test_growth_stays_below_where_it_failed_until_that_is_long_ago():
         if ceiling.succeeded(rows, rows * 100, free=500, total=1000):
             grown.append((number, ceiling.tokens))
     steps = [number for number, _ in grown]
-    assert all(
-        later - earlier >= GROW_AFTER for earlier, later in zip(steps, steps[1:], strict=False)
-    )
+    assert all(later - earlier >= GROW_AFTER for earlier, later in pairwise(steps))
     assert max(tokens for number, tokens in grown if number < LONG_AGO) == 950
     assert grown[-1][1] > 1000
 

@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from small_models import small_model, speckled_file
 
 from render_agent import chat
 from render_agent.engines.memory_faults import is_device_lost, is_out_of_memory
+from render_agent.engines.opening import open_model
 from render_agent.engines.seam import Request
 from render_agent.engines.transformers_engine import TransformersEngine
 from render_agent.errors import EngineError
@@ -17,9 +19,14 @@ from render_agent.errors import EngineError
 ROWS = 11
 
 
+@pytest.fixture(scope="module")
+def loaded():
+    return open_model(str(small_model()), device="cpu")
+
+
 @pytest.fixture
-def engine():
-    return TransformersEngine(str(small_model()), device="cpu", batch_size=64)
+def engine(loaded):
+    return TransformersEngine(replace(loaded), batch_size=64)
 
 
 def request(number, *, picture=speckled_file, samples=1, temperature=0.0):
@@ -53,6 +60,26 @@ def failing(engine, monkeypatch, fault):
     return sizes
 
 
+def holding(engine, monkeypatch, tokens):
+    """Let the model's memory hold so many tokens, padding and reply included; return the batches tried.
+
+    A batch is its rows, its tokens and whether it fitted.
+    """
+    tried = []
+    generate = engine.model.generate
+
+    def guarded(**tensors):
+        rows, length = tensors["input_ids"].shape
+        needed = rows * (length + tensors["max_new_tokens"])
+        tried.append((rows, needed, needed <= tokens))
+        if needed > tokens:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        return generate(**tensors)
+
+    monkeypatch.setattr(engine.model, "generate", guarded)
+    return tried
+
+
 def raising(error, when):
     def fault(rows, call):
         if when(rows, call):
@@ -61,38 +88,51 @@ def raising(error, when):
     return fault
 
 
-@pytest.mark.parametrize("fits", [1, 2, 4, 5, 10])
-def test_a_batch_that_does_not_fit_is_halved_until_it_does(engine, monkeypatch, fits):
-    expected = [reply.samples for reply in engine.generate(REQUESTS)]
-    error = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
-    sizes = failing(engine, monkeypatch, raising(error, lambda rows, _: rows > fits))
-    before = engine.calls
-    assert [reply.samples for reply in engine.generate(REQUESTS)] == expected
-    assert engine.calls - before == len(sizes)
-    failed = len([size for size in sizes if size > fits])
-    assert 1 <= failed <= 4
+def length_of(reply):
+    return reply.tokens.prompt + 6
 
-    sizes.clear()
-    assert [reply.samples for reply in engine.generate(REQUESTS)] == expected
-    assert max(sizes) <= fits, "the smaller size is remembered"
+
+@pytest.mark.parametrize("fits", [1.0, 1.5, 2, 4, 7, 10])
+def test_a_batch_that_does_not_fit_is_halved_until_it_does(engine, monkeypatch, fits):
+    undisturbed = engine.generate(REQUESTS)
+    expected = [reply.samples for reply in undisturbed]
+    memory = int(fits * max(map(length_of, undisturbed)))
+    tried = holding(engine, monkeypatch, memory)
+    before = engine.calls
+    replies = engine.generate(REQUESTS)
+    assert [reply.samples for reply in replies] == expected
+    assert engine.calls - before == len(tried)
+    failed = [rows for rows, _, fitted in tried if not fitted]
+    assert 1 <= len(failed) <= 4
+    told = [event for reply in replies for event in reply.events]
+    assert told.count("out_of_memory") == told.count("batch_halved") == len(failed)
+
+    tried.clear()
+    replies = engine.generate(REQUESTS)
+    assert [reply.samples for reply in replies] == expected
+    assert all(fitted for _, _, fitted in tried), "what did not fit is remembered"
+    assert {event for reply in replies for event in reply.events} <= {"batch_grown"}
 
 
 @pytest.mark.parametrize("place", range(7))
 def test_running_out_of_memory_at_any_call_loses_nothing(engine, monkeypatch, place):
     expected = [reply.samples for reply in engine.generate(REQUESTS)]
-    engine.ceiling = 3
+    engine.batch_size = 3
     error = RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 8 bytes")
-    failing(engine, monkeypatch, raising(error, lambda rows, call: call == place and rows > 1))
-    assert [reply.samples for reply in engine.generate(REQUESTS)] == expected
+    sizes = failing(engine, monkeypatch, raising(error, lambda _, call: call == place))
+    replies = engine.generate(REQUESTS)
+    assert [reply.samples for reply in replies] == expected
+    told = [event for reply in replies for event in reply.events]
+    assert told.count("out_of_memory") == int(place < len(sizes))
 
 
 def test_what_was_answered_before_is_not_asked_again(engine, monkeypatch):
-    engine.ceiling = 4
+    engine.batch_size = 4
     error = torch.OutOfMemoryError("out of memory")
     sizes = failing(engine, monkeypatch, raising(error, lambda _, call: call == 1))
     engine.generate([*REQUESTS, request(11)])
-    assert sizes == [4, 4, 2, 2, 2, 2]
-    assert engine.ceiling == 2
+    assert sizes[:4] == [4, 4, 2, 2]
+    assert sum(sizes) == 12 + 4
 
 
 def test_a_real_refusal_of_memory_is_recognised(engine, monkeypatch):
@@ -106,25 +146,39 @@ def test_a_real_refusal_of_memory_is_recognised(engine, monkeypatch):
 
 
 def test_a_request_that_cannot_fit_alone_says_what_to_change(engine, monkeypatch):
-    longest = max(reply.tokens.prompt for reply in engine.generate(REQUESTS))
-    expected = [reply.samples for reply in engine.generate(REQUESTS)]
-    generate = engine.model.generate
-
-    def guarded(**tensors):
-        if tensors["input_ids"].shape[1] >= longest:
-            raise torch.OutOfMemoryError("out of memory")
-        return generate(**tensors)
-
-    monkeypatch.setattr(engine.model, "generate", guarded)
+    undisturbed = engine.generate(REQUESTS)
+    expected = [reply.samples for reply in undisturbed]
+    lengths = [length_of(reply) for reply in undisturbed]
+    holding(engine, monkeypatch, max(lengths) - 1)
     replies = engine.generate(REQUESTS)
-    failed = [reply for reply in replies if reply.error]
-    assert 1 <= len(failed) < ROWS
-    for reply in failed:
+    for reply, samples, length in zip(replies, expected, lengths, strict=True):
+        if length < max(lengths):
+            assert reply.samples == samples
+            continue
+        assert reply.samples == ()
         assert "--image-size" in reply.error
         assert "--batch-size" in reply.error
-        assert reply.samples == ()
-    for reply, samples in zip(replies, expected, strict=True):
-        assert reply.error or reply.samples == samples
+        assert " 3 pictures" in reply.error
+
+
+def test_memory_that_ran_out_while_a_prompt_was_made_is_tried_again(engine, monkeypatch):
+    expected = [reply.samples for reply in engine.generate(REQUESTS)]
+    prepare = engine.inputs.prepare
+    asked = []
+
+    def refusing(one):
+        asked.append(one.question_id)
+        if asked.count(one.question_id) == 1:
+            raise MemoryError
+        return prepare(one)
+
+    monkeypatch.setattr(engine.inputs, "prepare", refusing)
+    assert [reply.samples for reply in engine.generate(REQUESTS)] == expected
+    assert len(asked) == 2 * ROWS
+
+    monkeypatch.setattr(engine.inputs, "prepare", lambda one: torch.empty(2**52))
+    (reply,) = engine.generate(REQUESTS[:1])
+    assert "could not be prepared" in reply.error
 
 
 def test_samples_are_split_over_calls_where_they_do_not_fit(engine, monkeypatch):
@@ -203,7 +257,8 @@ def test_a_row_that_the_model_refuses_fails_alone(engine, monkeypatch):
     replies = engine.generate(REQUESTS)
     assert replies[6].error.endswith("ValueError: this one I cannot read")
     assert [r.samples for r in replies[:6] + replies[7:]] == expected[:6] + expected[7:]
-    assert engine.ceiling is None
+    assert engine.sizing.ceiling.tokens is None
+    assert not any(reply.events for reply in replies)
 
 
 def test_all_requests_broken_makes_no_call_of_the_model(engine, monkeypatch):

@@ -1,0 +1,241 @@
+"""How a real (small) model's requests become batches: by length, by memory, within its limits."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from small_models import small_model, speckled_file
+
+from render_agent import chat
+from render_agent.engines.device_memory import FakeMemory, MainMemory
+from render_agent.engines.opening import open_model
+from render_agent.engines.seam import Request
+from render_agent.engines.transformers_engine import TransformersEngine
+from render_agent.errors import SetupError, UsageError
+
+NEW = 4
+
+
+@pytest.fixture(scope="module")
+def loaded():
+    return open_model(str(small_model()), device="cpu")
+
+
+def request(number, words, pictures=0):
+    files = [f"64x64-{number}{k}.png" for k in range(pictures)]
+    text = " ".join(["word"] * words)
+    message = chat.message("user", chat.text(f"{number} {text}"), *map(chat.picture, files))
+    return Request(f"q{number}", 0, [message], speckled_file, max_new_tokens=NEW)
+
+
+def watched(engine, monkeypatch):
+    """Return the list that the shape of every batch of prompts is added to."""
+    shapes = []
+    generate = engine.model.generate
+
+    def noting(**tensors):
+        shapes.append(tuple(tensors["input_ids"].shape))
+        return generate(**tensors)
+
+    monkeypatch.setattr(engine.model, "generate", noting)
+    return shapes
+
+
+MIXED = [request(number, words) for number, words in enumerate([1, 90, 2, 91, 3, 92, 4, 93])]
+
+
+def test_requests_of_similar_length_go_together(loaded, monkeypatch):
+    engine = TransformersEngine(replace(loaded), batch_size=4)
+    alone = [engine.generate([one])[0].samples for one in MIXED]
+    shapes = watched(engine, monkeypatch)
+    assert [reply.samples for reply in engine.generate(MIXED)] == alone
+    (long, short) = shapes
+    assert long[0] == short[0] == 4
+    assert long[1] > 3 * short[1]
+
+
+def test_what_is_ready_next_is_the_longest_waiting_with_its_like(loaded):
+    engine = TransformersEngine(replace(loaded), batch_size=4)
+    engine.submit(MIXED)
+    first = [asked.question_id for asked, _ in engine.ready()]
+    engine.submit([request(8, 5)])
+    second = [asked.question_id for asked, _ in engine.ready()]
+    third = [asked.question_id for asked, _ in engine.ready()]
+    assert (first, second, third) == (["q0", "q2", "q4", "q6"], ["q1", "q3", "q5", "q7"], ["q8"])
+    assert list(engine.ready()) == []
+    assert engine._ready == {}, "nothing is kept of what is answered"
+
+
+def test_samples_of_a_request_count_as_rows(loaded, monkeypatch):
+    engine = TransformersEngine(replace(loaded), batch_size=4)
+    several = replace(MIXED[0], samples=3, temperature=1.0)
+    alone = engine.generate([several])[0].samples
+    shapes = watched(engine, monkeypatch)
+    replies = engine.generate([several, MIXED[2], replace(several, question_id="other")])
+    assert max(rows for rows, _ in shapes) <= 4
+    assert replies[0].samples == alone
+    assert [len(reply.samples) for reply in replies] == [3, 1, 3]
+
+
+def test_two_probes_come_before_the_first_batch_of_unknown_size(loaded, monkeypatch):
+    engine = TransformersEngine(replace(loaded), engine_options={"most_rows": 8})
+    shapes = watched(engine, monkeypatch)
+    assert engine.batch_size == 8
+    engine.generate(MIXED)
+    assert [rows for rows, _ in shapes] == [1, 4, 8]
+    assert engine.sizing.line.per_token > 1
+    assert engine.calls == 3
+    engine.generate(MIXED)
+    assert [rows for rows, _ in shapes] == [1, 4, 8, 8]
+
+
+def test_a_single_request_needs_no_probe(loaded, monkeypatch):
+    engine = TransformersEngine(replace(loaded))
+    shapes = watched(engine, monkeypatch)
+    engine.generate(MIXED[:1])
+    assert len(shapes) == 1
+
+
+def test_a_probe_that_does_not_fit_is_told(loaded, monkeypatch):
+    memory = Filling(1_000_000)
+    engine = TransformersEngine(replace(loaded), memory=memory)
+    refused = memory.fill(engine, monkeypatch, fixed=950_000, per_token=1000)
+    replies = engine.generate(MIXED[:4])
+    told = [event for reply in replies for event in reply.events]
+    assert told.count("out_of_memory") == len(refused) > 0
+    assert refused[0] == 1, "the first probe, of one row"
+    assert [reply.error is None for reply in replies] == [True, False, True, False]
+
+
+class Filling(FakeMemory):
+    """Memory in which a batch of the model takes so many bytes a token, padding included."""
+
+    def fill(self, engine, monkeypatch, fixed, per_token):
+        """Return the list that the rows of every batch that did not fit are added to."""
+        generate, refused = engine.model.generate, []
+
+        def needing(**tensors):
+            rows, length = tensors["input_ids"].shape
+            try:
+                self.need(fixed + per_token * rows * (length + tensors["max_new_tokens"]))
+            except MemoryError:
+                refused.append(rows)
+                raise
+            return generate(**tensors)
+
+        monkeypatch.setattr(engine.model, "generate", needing)
+        return refused
+
+
+def test_batches_are_what_memory_holds_and_none_runs_out(loaded, monkeypatch):
+    memory = Filling(1_000_000, taken=300_000)
+    engine = TransformersEngine(replace(loaded), memory=memory)
+    memory.fill(engine, monkeypatch, fixed=1000, per_token=1000)
+    shapes = watched(engine, monkeypatch)
+    asked = [request(number, words) for number in range(12) for words in (5, 20)]
+    replies = engine.generate(asked)
+    assert [(reply.error, reply.events) for reply in replies] == [(None, ())] * 24
+    tokens = [rows * (length + NEW) for rows, length in shapes[2:]]
+    assert max(tokens) <= 599, "six tenths: what is free, less a tenth of all"
+    assert max(tokens) > 400
+    sizes = [rows for rows, _ in shapes[2:]]
+    assert len(set(sizes)) > 1, "fewer of the long ones"
+
+    long = max(length for _, length in shapes) + NEW
+    engine.generate([max(asked, key=lambda one: len(str(one.messages)))])
+    assert engine.batch_size == 599 // long
+    memory.taken = 800_000
+    engine.generate(asked[:1])
+    assert engine.batch_size < 10
+
+
+def test_memory_that_another_takes_away_lowers_even_a_fixed_batch_size(loaded, monkeypatch):
+    memory = Filling(10_000_000)
+    engine = TransformersEngine(replace(loaded), batch_size=8, memory=memory)
+    memory.fill(engine, monkeypatch, fixed=0, per_token=1000)
+    shapes = watched(engine, monkeypatch)
+    engine.generate(MIXED[1::2] * 2)
+    engine.generate(MIXED[::2] * 2)
+    assert [rows for rows, _ in shapes] == [8, 8]
+    memory.taken = 8_800_000
+    replies = engine.generate(MIXED[1::2] * 2)
+    assert max(rows for rows, _ in shapes[2:]) < 8
+    assert not any(reply.events for reply in replies)
+
+
+def test_what_a_real_call_takes_is_measured(loaded):
+    engine = TransformersEngine(replace(loaded), batch_size=64)
+    assert isinstance(engine.memory, MainMemory)
+    engine.generate([request(number, 200) for number in range(8)])
+    (points,) = engine.sizing._seen.values()
+    ((tokens, needed),) = points
+    assert tokens > 8 * 200
+    vocabulary, width = loaded.model.get_input_embeddings().weight.shape
+    assert needed > tokens * width * 4, "the hidden states alone take as much"
+
+
+def test_a_dialogue_beyond_the_limit_fails_alone_before_the_model_is_called(loaded, monkeypatch):
+    engine = TransformersEngine(str(small_model()), device="cpu", max_model_len=60, batch_size=8)
+    expected = [engine.generate([one])[0] for one in MIXED[::2]]
+    shapes = watched(engine, monkeypatch)
+    replies = engine.generate(MIXED)
+    assert [reply.samples for reply in replies[::2]] == [reply.samples for reply in expected]
+    assert len(shapes) == 1
+    for reply in replies[1::2]:
+        assert " 60 " in reply.error
+        assert "--max-model-len" in reply.error
+        assert "\n" not in reply.error
+
+
+def test_a_reply_ends_where_the_limit_is(loaded):
+    one = replace(MIXED[0], max_new_tokens=20)
+    whole = TransformersEngine(replace(loaded)).generate([one])[0]
+    limit = whole.tokens.prompt + 5
+    engine = TransformersEngine(replace(loaded, max_len=limit))
+    (reply,) = engine.generate([one])
+    assert reply.tokens.reply == 5
+    assert reply.finish == "length"
+    assert whole.text.startswith(reply.text)
+    exact = TransformersEngine(replace(loaded, max_len=whole.tokens.prompt))
+    assert exact.generate([one])[0].error
+
+
+def test_the_limit_is_the_models_own_where_none_is_given(loaded):
+    assert loaded.max_len == loaded.model.config.text_config.max_position_embeddings
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"quantization": "3bit"}, "4bit, 8bit"),
+        ({"reuse": "all"}, "keys, vision, none"),
+        ({"memory_fraction": 1}, "memory_fraction"),
+        ({"memory_fraction": "much"}, "memory_fraction"),
+        ({"most_rows": 0}, "most_rows"),
+        ({"most_rows": 1.5}, "most_rows"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options, told):
+    with pytest.raises(UsageError, match=told):
+        TransformersEngine(str(small_model()), device="cpu", engine_options=options)
+
+
+def test_one_model_on_several_gpus_at_once_is_refused():
+    with pytest.raises(UsageError, match=r"--engine vllm.*device_map=auto"):
+        TransformersEngine(str(small_model()), device="cpu", tensor_parallel=2)
+
+
+def test_quantised_loading_needs_its_library():
+    with pytest.raises(SetupError, match="pip install bitsandbytes"):
+        TransformersEngine(
+            str(small_model()), device="cpu", engine_options={"quantization": "4bit"}
+        )
+
+
+def test_the_options_of_placing_reach_the_model():
+    options = {"attn_implementation": "eager", "device_map": "auto", "memory_fraction": 0.5}
+    engine = TransformersEngine(str(small_model()), engine_options=options, batch_size=8)
+    assert engine.model.config._attn_implementation == "eager"
+    assert engine.model.device == torch.device("cpu")
+    assert engine.sizing.fraction == 0.5
+    assert engine.generate(MIXED[:1])[0].error is None
