@@ -6,7 +6,7 @@ import hashlib
 import logging
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
@@ -116,7 +116,9 @@ class PhaseController:
         asked: dict[str, Asked] = {}
         try:
             while line or looking or asked:
-                while line and len(looking) + len(asked) < together and len(looking) < self._ahead:
+                while (
+                    line and len(looking) + len(asked) < together and self._may_draw(looking, asked)
+                ):
                     state = line.popleft()
                     looking.append((state, self._drawing.submit(self.looker.look, state)))
                 for question in self._drawn(looking, phase, idle=not asked):
@@ -144,10 +146,15 @@ class PhaseController:
             except RenderAgentError as error:
                 logger.warning("question %s lacks a picture: %s", state.id, error)
 
-    @property
-    def _ahead(self) -> int:
-        """How many views may be drawn before they are asked about."""
-        return 2 * self.engine.batch_size
+    def _may_draw(self, looking: Sized, asked: Sized) -> bool:
+        """Whether another view may be drawn before those that wait are asked about.
+
+        What waits takes memory, in an engine that runs free as well as here.
+        """
+        waiting = len(looking)
+        if self.engine.capabilities.free_running:
+            waiting += len(asked)
+        return waiting < 2 * self.engine.batch_size
 
     def _drawn(
         self, looking: deque[tuple[QuestionState, Future[Look]]], phase: Phase, *, idle: bool

@@ -71,6 +71,20 @@ def test_an_engine_that_runs_free_gives_the_same_transcripts(tmp_path):
     assert results["counts"]["answered"] == 6
 
 
+@pytest.mark.parametrize("batched", [0, 2])
+def test_an_engine_that_runs_free_is_handed_a_bounded_number_of_views(tmp_path, batched):
+    """Prompts that wait hold their pictures: thousands at once would not fit into memory."""
+    free = FreeRunning(walking(12).policy, batch_size=2)
+    most = []
+    submit = free.submit
+    free.submit = lambda requests: (submit(requests), most.append(len(free._waiting)))
+    _, results = play(
+        tmp_path, make_questions(tmp_path, 12), free, max_turns=5, max_batched_turns=batched
+    )
+    assert results["counts"]["answered"] == 12
+    assert 2 <= max(most) <= 4
+
+
 def test_retired_questions_are_asked_no_more(tmp_path):
     questions = make_questions(tmp_path, 4)
     retired = []
