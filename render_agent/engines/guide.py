@@ -31,8 +31,11 @@ BETWEEN = r"\n {0,8}| "
 
 THINK, END_OF_THINK = "<think>", "</think>"
 
-UNICODE_ESCAPES = (1, 9)
-"""Release of llguidance from which on `\\u0041` may be allowed; vLLM 0.32 holds it to one before."""
+BOUNDED = (1, 9)
+"""Release of llguidance before which white space between tokens is endless; vLLM 0.32 wants one of those.
+
+It is then left out but behind commas and colons, and escapes such as `\\u0041` are not written.
+"""
 
 Place = Literal["start", "thinking", "reply", "free"]
 
@@ -248,9 +251,13 @@ def can_guide(tokenizer: Any, ends: Sequence[int]) -> bool:
 
 def grammar_of(schema: Mapping[str, Any]) -> str:
     """Return the Lark grammar of a reply: line breaks, then one object of the schema."""
-    spelling: dict[str, Any] = {"whitespace_pattern": BETWEEN}
-    if _release() >= UNICODE_ESCAPES:
-        spelling["json_allow_general_unicode_escapes"] = True
+    spelling: dict[str, Any] = {
+        "whitespace_pattern": BETWEEN,
+        "json_allow_general_unicode_escapes": True,
+    }
+    if _release() < BOUNDED:
+        between = {"item_separator": f",({BETWEEN})?", "key_separator": f":({BETWEEN})?"}
+        spelling = {"whitespace_flexible": False, **between}
     form = {**schema, "x-guidance": spelling}
     return f"start: /\\n{{0,2}}/ reply\nreply: %json {json.dumps(form)}\n"
 
