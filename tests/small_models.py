@@ -374,6 +374,10 @@ def _saved(
     generator_state = torch.get_rng_state()
     torch.manual_seed(seed)
     model = kind(config(tokenizer)).eval()
+    # Gemma 3's projection begins at zero: no picture would change anything.
+    for weight in model.parameters():
+        if weight.dim() > 1 and not weight.any():
+            torch.nn.init.normal_(weight, std=0.2)
     torch.set_rng_state(generator_state)
     ends = [tokenizer.convert_tokens_to_ids(word) for word in ("<|im_end|>", "<|endoftext|>")]
     published = {"do_sample": True, "temperature": 0.7, "top_p": 0.8, "top_k": 20}

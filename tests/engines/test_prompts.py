@@ -21,7 +21,7 @@ from small_models import (
 
 from render_agent import chat
 from render_agent.engines.dialogue_tensors import DialogueTensors
-from render_agent.engines.families import INTERNVL, OTHER, QWEN2_VL, QWEN3_VL, family_of
+from render_agent.engines.families import GEMMA3, INTERNVL, OTHER, QWEN2_VL, QWEN3_VL, family_of
 from render_agent.engines.seam import Request
 from render_agent.engines.torchvision_cure import cure_torchvision
 
@@ -290,4 +290,5 @@ def test_models_are_known_by_their_type():
     assert family_of("qwen3_vl") is family_of("qwen3_vl_moe") is QWEN3_VL
     assert family_of("qwen2_5_vl") is family_of("qwen2_vl") is QWEN2_VL
     assert family_of("internvl") is INTERNVL
-    assert family_of("gemma3") is family_of("llava_onevision") is OTHER
+    assert family_of("gemma3") is GEMMA3
+    assert family_of("llava_onevision") is family_of("some_other") is OTHER
