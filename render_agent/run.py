@@ -44,7 +44,7 @@ from render_agent.workers.driver import deal_out
 MakeEngine = Callable[[RunConfig, Sequence[Question]], Engine]
 MakeLooker = Callable[[RunConfig, SceneCache, Pictures], Looking]
 
-PACKAGES = ("numpy", "numba", "scipy", "torch", "transformers", "llguidance", "openai", "open3d", "open3d-cpu", "trimesh", "pyrender", "pillow")  # fmt: skip
+PACKAGES = ("numpy", "numba", "scipy", "torch", "transformers", "ray", "llguidance", "openai", "open3d", "open3d-cpu", "trimesh", "pyrender", "pillow")  # fmt: skip
 """Packages whose versions a run records."""
 
 

@@ -33,32 +33,43 @@ ROOMS = {
 """Some 30 questions about four scenes."""
 
 POLICY = """
-import os, signal
+import os, signal, time
 from pathlib import Path
 from render_agent.engines.scripted import Explorer
 
-DEATHS = Path(__file__).with_suffix(".deaths")
+FILE = Path(__file__).with_suffix(".file")
 
 
-class Deadly(Explorer):
-    "Kills its process when it is asked about the scene for the third time, so many times."
+class Eventful(Explorer):
+    "Something happens whenever it is asked for the third turn of a question about room01."
 
-    def __init__(self, questions, seed, scene, times):
+    def __init__(self, questions, seed):
         super().__init__(questions, seed)
         self.scenes = {question.id: question.scene for question in questions}
-        self.scene, self.times = scene, times
 
     def reply(self, request):
-        if self.scenes[request.question_id] == self.scene and request.turn == 2:
-            died = DEATHS.read_bytes() if DEATHS.exists() else b""
-            if len(died) < self.times:
-                DEATHS.write_bytes(died + b"x")
-                os.kill(os.getpid(), signal.SIGKILL)
+        if self.scenes[request.question_id] == "room01" and request.turn == 2:
+            happens()
         return super().reply(request)
 
 
-def policy(questions, seed):
-    return Deadly(questions, seed, SCENE, TIMES)
+policy = Eventful
+"""
+
+HANGS = """
+def happens():
+    while not FILE.exists():
+        time.sleep(0.05)
+"""
+
+
+def dies(times):
+    return f"""
+def happens():
+    died = FILE.read_bytes() if FILE.exists() else b""
+    if len(died) < {times}:
+        FILE.write_bytes(died + b"x")
+        os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
@@ -97,9 +108,9 @@ def proceed(path, **changes):
     return path
 
 
-def policy(folder, scene="room01", times=1):
-    path = folder / "deadly.py"
-    path.write_text(f"SCENE, TIMES = {scene!r}, {times}\n{POLICY}")
+def policy(folder, happens):
+    path = folder / "eventful.py"
+    path.write_text(POLICY + happens)
     return str(path)
 
 
@@ -203,16 +214,16 @@ class Killer(Silent):
 
 def test_killed_workers_cost_nothing_but_time(tmp_path, ray, alone, caplog):
     caplog.set_level(logging.INFO)
-    killer = Killer(caplog, [1, 30, 70])
+    killer = Killer(caplog, [1, 60])  # a third might be the third with the same scene
     path = play(rooms(tmp_path, workers=2), killer)
-    assert len(killer.killed) == 3
+    assert len(killer.killed) == 2
     assert_equal(path, alone)
     assert nothing_twice(path)
     assert all(gone(process) for process in killer.killed)
 
 
 def test_a_scene_that_kills_fails_alone_and_is_tried_again(tmp_path, ray, alone):
-    config = rooms(tmp_path, workers=2, model=policy(tmp_path, times=MOST_DEATHS))
+    config = rooms(tmp_path, workers=2, model=policy(tmp_path, dies(MOST_DEATHS)))
     path = play(config)
     failed = {
         row["question_id"]
@@ -244,27 +255,31 @@ def test_a_run_of_one_process_goes_on_with_workers(tmp_path, ray, alone):
 
 
 def test_a_driver_killed_leaves_nothing_behind_and_its_run_goes_on_alone(tmp_path, alone):
-    config = rooms(tmp_path)
+    config = rooms(tmp_path, model=policy(tmp_path, HANGS))
     with command(*flags(config), "--workers", 2) as driver:
-        turns, until = 0, time.monotonic() + 60
+        turns, until = 0, time.monotonic() + 90
         while turns < 20 and driver.poll() is None and time.monotonic() < until:
-            time.sleep(0.02)
-            runs = list_runs(Path(config.output)) if Path(config.output).is_dir() else []
-            turns = len(RunFolder(runs[0]).lines()) if runs else 0
+            time.sleep(0.05)
+            logs = [*tmp_path.glob("runs/*/turns.jsonl")]
+            turns = logs[0].read_bytes().count(b"\n") if logs else 0
         driver.kill()
         driver.communicate()
-    (path,) = list_runs(Path(config.output))
+    (path,) = list_runs(tmp_path / "runs")
     assert not (path / "results.json").exists()
+    assert len(RunFolder(path).lines()) >= 20
     workers = processes((path / "run.log").read_text())
     assert len(workers) == 2
     assert all(gone(process) for process in workers)
-    assert_equal(proceed(path, workers=1), alone)
+    (tmp_path / "eventful.file").touch()
+    proceed(path, workers=1)
+    assert transcripts(path) == transcripts(alone)
+    assert pictures(path) == pictures(alone)
     assert nothing_twice(path)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_stopped_driver_stops_its_workers(tmp_path, ray, number, code):
-    config = rooms(tmp_path, model=policy(tmp_path, times=0))
+    config = rooms(tmp_path, model=policy(tmp_path, HANGS))
     address = ray.get_runtime_context().gcs_address
     with command(*flags(config), "--workers", 2, "--ray", address) as driver:
         until = time.monotonic() + 60
@@ -284,7 +299,7 @@ def test_a_stopped_driver_stops_its_workers(tmp_path, ray, number, code):
 
 def test_on_a_cluster_with_nothing_but_json_on_standard_output(tmp_path, ray, alone):
     """A worker dies on the way, of which Ray tells on standard output."""
-    config = rooms(tmp_path, model=policy(tmp_path, times=1))
+    config = rooms(tmp_path, model=policy(tmp_path, dies(1)))
     address = ray.get_runtime_context().gcs_address
     with command(*flags(config), "--json", "--workers", 2, "--ray", address) as driver:
         said, told = driver.communicate(timeout=100)
