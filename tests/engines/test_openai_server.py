@@ -18,7 +18,7 @@ pytest.importorskip("openai", reason="the extra openai is not installed")
 pytest.importorskip("fastapi", reason="transformers serve needs fastapi")
 pytest.importorskip("uvicorn", reason="transformers serve needs uvicorn")
 
-COUNT, TURNS = 6, 3
+COUNT, TURNS = 6, 2
 QUICK = ("retries=8", "first_wait=0.02", "timeout=20")
 
 
@@ -121,7 +121,11 @@ def test_a_run_through_faults_says_the_same(server, undisturbed, tmp_path, caplo
 def test_a_stalled_reply_is_asked_for_again(server, undisturbed, tmp_path):
     with MadeServer(forward_to(server.url), [None, None, "stall"]) as proxy:
         path, _ = run_over(
-            tmp_path, server, proxy.url, engine_option=("timeout=5", "first_wait=0.02")
+            tmp_path,
+            server,
+            proxy.url,
+            engine_option=("timeout=5", "first_wait=0.02"),
+            batch_size=1,
         )
     assert proxy.done == ["stall"]
     assert transcripts(path) == undisturbed
