@@ -131,8 +131,9 @@ class DialogueTensors:
         return self._collated(prompts) if self.form is not None else self._processed(prompts)
 
     def retire(self, question_id: str) -> None:
-        """Give up the pixel values that no other question is shown."""
+        """Forget the pictures that no other question is shown."""
         self.kept.retire(question_id)
+        self._costs.retire(question_id)
 
     def values(
         self, form: PictureForm, key: tuple[Callable[[str], Image], str], owner: str
@@ -170,10 +171,10 @@ class DialogueTensors:
         """
         for file in files:
             key = (request.picture, file)
-            cost = self._costs.get(key)
+            cost = self._costs.get(key, request.question_id)
             if cost is None:
                 cost = form.cost(*request.picture(file).size)
-                self._costs.put(key, cost, 1)
+                self._costs.put(key, cost, 1, request.question_id)
             yield file, cost, _Values(self, form, key, request.question_id)
 
     def _expanded(
