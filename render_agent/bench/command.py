@@ -74,7 +74,7 @@ def _list(flag: str, default: str, text: str) -> Callable[[F], F]:
 @_list("--schedules", "sequential,two-phase,lockstep,refill", "Which schedules.")
 @_list("--engines", "transformers", "Which engines; scripted needs no time and no model.")
 @_list("--reuse", "none,keys", "With what kept over the turns of a question (transformers).")
-@_list("--batch-sizes", "16,64", "Of lockstep and refill; sequential has 1, two-phase 16.")
+@_list("--batch-sizes", "16,64", "Of lockstep and refill, or auto; sequential has 1, two-phase 16.")
 @_list("--renderers", "rasteriser", "Which renderers.")
 @click.option(
     "--random-weights",
@@ -132,7 +132,7 @@ def compare(config: RunConfig, given: dict[str, Any], told: Any) -> dict[str, An
         given["engines"],
         given["schedules"],
         given["reuse"],
-        [_number(size) for size in given["batch_sizes"]],
+        [_size(size) for size in given["batch_sizes"]],
         given["renderers"],
     )
     if given["threads"] is not None:
@@ -147,7 +147,7 @@ def compare(config: RunConfig, given: dict[str, Any], told: Any) -> dict[str, An
     return {
         **circumstances(
             shlex.join(["render-agent", *sys.argv[1:]]),
-            _about(pretrained, random_weights or config.model_name),
+            about(pretrained, random_weights or config.model_name),
             workload=_workload(len(questions), config, given, lengths),
         ),
         "rounds": given["rounds"],
@@ -198,7 +198,9 @@ def _is_given(context: click.Context, name: str) -> bool:
     return context.get_parameter_source(name) is not ParameterSource.DEFAULT
 
 
-def _number(text: str) -> int:
+def _size(text: str) -> int | str:
+    if text == "auto":
+        return text
     if not (text.isdecimal() and int(text)):
         raise UsageError(f"--batch-sizes: {text!r} is no number of requests")
     return int(text)
@@ -210,7 +212,8 @@ def _hold_threads(number: int) -> None:
     torch.set_num_threads(number)
 
 
-def _about(pretrained: Any, name: str) -> dict[str, Any]:
+def about(pretrained: Any, name: str) -> dict[str, Any]:
+    """Return what is said of a model beside figures: its size, number format and place."""
     if pretrained is None:
         return {"name": name}
     model = pretrained.model

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from render_agent.bench.script import ScriptedWalk
 from render_agent.bench.variants import Variant
-from render_agent.config import RunConfig
+from render_agent.config import AUTO, RunConfig
 from render_agent.engines.choose import engine_options, make_engine
-from render_agent.engines.scripted import ScriptedEngine
+from render_agent.engines.scripted import BATCH_SIZE, ScriptedEngine
 from render_agent.engines.seam import Engine, Request
-from render_agent.engines.sizing import FRACTION
 from render_agent.state import Question
 
 if TYPE_CHECKING:
@@ -47,12 +46,14 @@ class Engines:
     def make(self, variant: Variant, config: RunConfig, questions: Sequence[Question]) -> Engine:
         """Return the engine of a variant. SetupError where it cannot be made."""
         if variant.engine == "scripted" and self.script is not None:
-            return ScriptedEngine(Replies(self.script), variant.batch_size)
+            size = BATCH_SIZE if variant.batch_size == AUTO else int(variant.batch_size)
+            return ScriptedEngine(Replies(self.script), size)
         if variant.engine != "transformers" or self.pretrained is None:
             return make_engine(config, questions)
         from render_agent.engines.opening import open_model
+        from render_agent.engines.reuse import dialogue_tokens, engine_of
 
-        options = engine_options(config.engine_option)
+        options = {**engine_options(config.engine_option), "reuse": variant.reuse}
         # What a variant closes is its own: the model stays in `pretrained`.
         loaded = open_model(
             config.model_name,
@@ -61,16 +62,8 @@ class Engines:
             pretrained=self.pretrained,
             script=self.script,
         )
-        if variant.reuse == "none":
-            from render_agent.engines.transformers_engine import TransformersEngine
-
-            return TransformersEngine(loaded, batch_size=variant.batch_size, engine_options=options)
-        from render_agent.engines.continuous_engine import ContinuousEngine
-        from render_agent.engines.device_memory import memory_of, spare
-
-        budget = spare(memory_of(loaded.model), FRACTION)
-        engine: Any = ContinuousEngine(loaded, budget=budget, most_rows=variant.batch_size)
-        return cast("Engine", engine)  # whose attributes are only read
+        rows = None if variant.batch_size == AUTO else int(variant.batch_size)
+        return engine_of(loaded, rows, options, dialogue_tokens(loaded, config, options))
 
 
 def load(config: RunConfig, random_weights: str | None) -> Pretrained:

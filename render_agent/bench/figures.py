@@ -43,7 +43,8 @@ class Trial:
     """One run of one variant.
 
     processor: seconds that the process computed, all its threads together: what a busy machine does
-    not change.     running: mean requests under way over the limit. waiting: seconds in which nothing was asked of
+    not change.     limit: requests under way at the
+    most. running: mean requests under way over the limit. waiting: seconds in which nothing was asked of
     the engine while a view was being drawn. memory: bytes at the most, None where it cannot be told.
     """
 
@@ -51,6 +52,7 @@ class Trial:
     seconds: float
     processor: float
     calls: int
+    limit: int
     running: float
     waiting: float
     drawing: float
@@ -107,6 +109,7 @@ def summary(
         "schedule": variant.schedule,
         "reuse": variant.reuse,
         "batch_size": variant.batch_size,
+        "limit": trials[0].limit,
         "renderer": variant.renderer,
         "seconds": round(seconds, 3),
         "all_seconds": [round(trial.seconds, 3) for trial in trials],

@@ -105,6 +105,7 @@ class Watch:
             seconds=ended - self.began,
             processor=engine.closed_cpu - self.began_cpu,
             calls=engine.calls,
+            limit=engine.limit,
             running=engine.running(),
             waiting=overlap(engine.gaps(self.began, ended), drawing),
             drawing=sum(end - start for start, end in drawing),

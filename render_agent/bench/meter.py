@@ -39,6 +39,7 @@ class MeteredEngine:
         self.name = inside.name
         self.capabilities = inside.capabilities
         self.under_way = 0
+        self._limit = inside.batch_size
         self.busy: list[tuple[Span, int]] = []
 
     @property
@@ -65,6 +66,7 @@ class MeteredEngine:
 
     def ready(self, timeout: float | None = None) -> Iterator[tuple[Request, Reply]]:
         """Give what the engine inside gives."""
+        self._limit = max(self._limit, self.batch_size)
         began, running = self.clock(), min(self.under_way, self.batch_size)
         answered = list(self.inside.ready(timeout))
         self.busy.append(((began, self.clock()), running))
@@ -89,14 +91,19 @@ class MeteredEngine:
         found: dict[str, Any] = describe()
         return found
 
+    @property
+    def limit(self) -> int:
+        """The most that `batch_size` was, which an engine may lower as it goes."""
+        return self._limit
+
     def running(self) -> float:
-        """Return the mean number of requests under way over the limit, from the first to the last reply."""
+        """Return the mean number of requests under way over `limit`, from the first to the last reply."""
         if not self.busy:
             return 0.0
         (first, _), _ = self.busy[0]
         (_, last), _ = self.busy[-1]
         work = sum((end - start) * count for (start, end), count in self.busy)
-        return work / max(last - first, 1e-9) / self.batch_size
+        return work / max(last - first, 1e-9) / max(self.limit, 1)
 
     def gaps(self, began: float, ended: float) -> list[Span]:
         """Return when the engine was asked for nothing, between two moments."""

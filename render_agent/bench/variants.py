@@ -21,6 +21,7 @@ SCHEDULES = {
 
 REUSES = {
     "none": "every turn reads its whole dialogue again",
+    "vision": "what the vision tower made of a picture is kept",
     "keys": "keys and values are kept from turn to turn",
 }
 """What the transformers engine may keep over the turns of a question."""
@@ -33,12 +34,12 @@ ENGINES = ("transformers", "vllm", "openai", "scripted")
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One way of taking the same questions to their end."""
+    """One way of taking the same questions to their end. batch_size: a number, or auto."""
 
     engine: str
     schedule: str
     reuse: str
-    batch_size: int
+    batch_size: int | str
     renderer: str
 
     @property
@@ -63,7 +64,7 @@ def variants(
     engines: Sequence[str],
     schedules: Sequence[str],
     reuses: Sequence[str],
-    batch_sizes: Sequence[int],
+    batch_sizes: Sequence[int | str],
     renderers: Sequence[str],
 ) -> list[Variant]:
     """Return every combination once: sequential and two-phase have batch sizes of their own.
@@ -73,7 +74,7 @@ def variants(
     for given, known in ((engines, ENGINES), (schedules, SCHEDULES), (reuses, REUSES)):
         if wrong := [name for name in given if name not in known]:
             raise UsageError(f"{wrong[0]!r} does not exist: choose from {', '.join(known)}")
-    fixed = {"sequential": [1], "two-phase": [BASELINE_BATCH]}
+    fixed: dict[str, list[int | str]] = {"sequential": [1], "two-phase": [BASELINE_BATCH]}
     return [
         Variant(engine, schedule, reuse, size, renderer)
         for renderer in dict.fromkeys(renderers)
