@@ -115,14 +115,27 @@ def connection_fault(error: Exception) -> Fault:
     import openai
 
     cause = error.__cause__
-    name = type(cause).__name__ if cause is not None else type(error).__name__
-    if name.startswith("Connect"):
-        late = "it did not answer in time" if name == "ConnectTimeout" else "connection refused"
-        reason = str(cause) if cause is not None and "refused" not in str(cause).lower() else ""
-        return Fault(Kind.UNREACHABLE, f"{late} ({reason})" if reason else late)
+    name = type(cause or error).__name__
+    if name == "ConnectTimeout":
+        return Fault(Kind.UNREACHABLE, "it did not answer in time")
+    if name == "ConnectError":
+        return Fault(Kind.UNREACHABLE, _why_unreached(cause))
     if isinstance(error, openai.APITimeoutError):
         return Fault(Kind.SLOW, "no reply in time")
     return Fault(Kind.CLOSED, f"the connection broke off ({name})")
+
+
+def _why_unreached(error: BaseException | None) -> str:
+    """Return why a connection could not be made: what the system said, under the libraries' own words."""
+    reason = "connection failed"
+    while error is not None:
+        if isinstance(error, ConnectionRefusedError):
+            return "connection refused"
+        if isinstance(error, OSError) and error.strerror:
+            reason = error.strerror
+        inner = error.exceptions[0] if isinstance(error, BaseExceptionGroup) else None
+        error = inner or error.__cause__ or error.__context__
+    return reason
 
 
 def status_fault(

@@ -90,6 +90,14 @@ def test_a_server_that_is_not_there_is_one_sentence(verb):
     assert "\n" not in str(told.value)
 
 
+def test_a_server_whose_name_is_not_known_is_one_sentence():
+    with pytest.raises(
+        SetupError, match=r"cannot be reached: .*(name|known|resol).*; is the"
+    ) as told:
+        describe_engine(config("http://no-such-host.invalid/v1"))
+    assert "refused" not in str(told.value)
+
+
 def test_a_server_that_serves_other_models_says_which(server):
     with pytest.raises(SetupError, match=r"does not serve Qwen/.*: give --model one of made$"):
         describe_engine(config(server.url, model=None))
