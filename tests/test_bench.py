@@ -62,6 +62,13 @@ def test_variants_have_the_baselines_once():
     two_phase = ways[1].options(max_turns=9)
     assert two_phase["max_batched_turns"] == 4
     assert two_phase["finish_together"] == 1
+    picked = variants(["transformers", "scripted"], ["sequential/none", "refill"], ["keys"], [8], ["rasteriser"])  # fmt: skip
+    assert [(way.engine, way.schedule, way.reuse) for way in picked] == [
+        ("transformers", "sequential", "none"),
+        ("transformers", "refill", "keys"),
+        ("scripted", "sequential", "own"),
+        ("scripted", "refill", "own"),
+    ]
     with pytest.raises(UsageError, match="'zigzag' does not exist"):
         variants(["transformers"], ["zigzag"], ["none"], [8], ["rasteriser"])
 

@@ -71,7 +71,11 @@ def _list(flag: str, default: str, text: str) -> Callable[[F], F]:
     metavar="N",
     help="Median of a reply's tokens; they are distributed log-normally.",
 )
-@_list("--schedules", "sequential,two-phase,lockstep,refill", "Which schedules.")
+@_list(
+    "--schedules",
+    "sequential,two-phase,lockstep,refill",
+    "Which schedules; NAME/REUSE for one way of reuse only.",
+)
 @_list("--engines", "transformers", "Which engines; scripted needs no time and no model.")
 @_list("--reuse", "none,keys", "With what kept over the turns of a question (transformers).")
 @_list("--batch-sizes", "16,64", "Of lockstep and refill, or auto; sequential has 1, two-phase 16.")

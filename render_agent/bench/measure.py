@@ -53,7 +53,8 @@ class Bench:
         for number in range(rounds):
             for variant in variants:
                 self.told(f"round {number + 1} of {rounds}: {variant.name}")
-                trials.append(self.measure(variant, self.config))
+                trials.append(trial := self.measure(variant, self.config))
+                self.told(f"  {trial.seconds:.1f} s, {trial.processor:.1f} of the processor")
         bases = baselines_of(trials)
         of_each = [[trial for trial in trials if trial.variant == v] for v in variants]
         return [summary(found, bases, trials[0].work) for found in of_each]

@@ -9,7 +9,7 @@ from typing import Any
 from render_agent.bench.report import label
 from render_agent.errors import SetupError
 
-COLOURS = {"none": "#9aa5b1", "keys": "#1f77b4", "own": "#2ca02c"}
+COLOURS = {"none": "#9aa5b1", "vision": "#d99a2b", "keys": "#1f77b4", "own": "#2ca02c"}
 
 
 def plot(rows: Sequence[Mapping[str, Any]], title: str, file: Path) -> None:

@@ -69,17 +69,21 @@ def variants(
 ) -> list[Variant]:
     """Return every combination once: sequential and two-phase have batch sizes of their own.
 
-    UsageError where an engine, a schedule or a way of reuse does not exist.
+    schedules: names, or NAME/REUSE for one way of reuse only. UsageError where an engine, a schedule or a way of reuse does not exist.
     """
-    for given, known in ((engines, ENGINES), (schedules, SCHEDULES), (reuses, REUSES)):
+    pairs = [schedule.partition("/")[::2] for schedule in dict.fromkeys(schedules)]
+    names, only = [name for name, _ in pairs], [reuse for _, reuse in pairs if reuse]
+    for given, known in ((engines, ENGINES), (names, SCHEDULES), ([*reuses, *only], REUSES)):
         if wrong := [name for name in given if name not in known]:
             raise UsageError(f"{wrong[0]!r} does not exist: choose from {', '.join(known)}")
     fixed: dict[str, list[int | str]] = {"sequential": [1], "two-phase": [BASELINE_BATCH]}
-    return [
+    every = [
         Variant(engine, schedule, reuse, size, renderer)
-        for renderer in dict.fromkeys(renderers)
-        for engine in dict.fromkeys(engines)
-        for reuse in (dict.fromkeys(reuses) if engine == "transformers" else (OWN,))
-        for schedule in dict.fromkeys(schedules)
-        for size in fixed.get(schedule, dict.fromkeys(batch_sizes))
+        for renderer in renderers
+        for engine in engines
+        for reuse in ([*only, *reuses] if engine == "transformers" else [OWN])
+        for schedule, wanted in pairs
+        if reuse in ([wanted] if wanted else reuses) or reuse == OWN
+        for size in fixed.get(schedule, batch_sizes)
     ]
+    return list(dict.fromkeys(every))
