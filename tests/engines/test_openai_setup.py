@@ -1,6 +1,7 @@
 """What is told before a run over servers begins: addresses, keys, models, options."""
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
@@ -90,12 +91,13 @@ def test_a_server_that_is_not_there_is_one_sentence(verb):
     assert "\n" not in str(told.value)
 
 
-def test_a_server_whose_name_is_not_known_is_one_sentence():
-    with pytest.raises(
-        SetupError, match=r"cannot be reached: .*(name|known|resol).*; is the"
-    ) as told:
+def test_a_server_whose_name_is_not_known_is_one_sentence(monkeypatch):
+    def unknown(*_, **__):
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    with pytest.raises(SetupError, match="cannot be reached: Name or service not known; is the"):
         describe_engine(config("http://no-such-host.invalid/v1"))
-    assert "refused" not in str(told.value)
 
 
 def test_a_server_that_serves_other_models_says_which(server):
