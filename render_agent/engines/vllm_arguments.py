@@ -154,10 +154,20 @@ def engine_arguments(
         # The CPU's own block of 128 tokens leaves up to 127 of every prompt uncached.
         arguments |= {"block_size": 32, "enforce_eager": True}
     arguments |= _given(options.options)
+    arguments["structured_outputs_config"] = _structured_outputs(
+        arguments["structured_outputs_config"]
+    )
     pixels = {n: options.options[n] for n in ("min_pixels", "max_pixels") if n in options.options}
     if pixels:
         arguments["mm_processor_kwargs"] = arguments.get("mm_processor_kwargs", {}) | pixels
     return arguments
+
+
+def _structured_outputs(given: Mapping[str, Any]) -> Any:
+    """Return vLLM's own object, which alone takes a `reasoning_parser` from another argument."""
+    from vllm.config import StructuredOutputsConfig
+
+    return StructuredOutputsConfig(**given)
 
 
 def _given(options: Mapping[str, Any]) -> dict[str, Any]:

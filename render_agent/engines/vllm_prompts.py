@@ -39,7 +39,7 @@ class TokenPrompt:
 class Prompts:
     """Makes prompts; a picture is named once a question, by its pixels.
 
-    options: those of the model's family for its pictures, such as `max_pixels`.
+    options: the engine options; those of the model's family are for its pictures.
     """
 
     def __init__(self, processor: Any, model_type: str, options: Mapping[str, Any]) -> None:
@@ -48,6 +48,8 @@ class Prompts:
         make = family_of(model_type).pictures
         # Scaled as --engine transformers scales them; what other families do is vLLM's own.
         self._form = QwenPictures(processor, options) if make is QwenPictures else None
+        # With a parser vLLM itself lets a model think before it holds the reply to a schema.
+        self._thinks_apart = bool(options.get("reasoning_parser"))
         self._names: dict[str, dict[tuple[Callable[[str], Image], str], str]] = {}
 
     def of(self, request: Request) -> TokenPrompt:
@@ -72,8 +74,8 @@ class Prompts:
             ids=self.tokenizer(text)["input_ids"],
             pictures=shown,
             names=[names[request.picture, file] for file in files],
-            # What a model thinks first would be held to the schema, too.
-            guided=request.schema is not None and not text.rstrip().endswith("<think>"),
+            guided=request.schema is not None
+            and (self._thinks_apart or not text.rstrip().endswith("<think>")),
         )
 
     def _shown(self, request: Request, file: str) -> Image:
