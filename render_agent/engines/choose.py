@@ -70,7 +70,8 @@ def make_engine(config: RunConfig, questions: Sequence[Question]) -> Engine:
         options=options,
     )
     rows = None if config.batch_size == AUTO else int(config.batch_size)
-    return engine_of(loaded, rows, options, dialogue_tokens(loaded, config, options))
+    tokens = dialogue_tokens(loaded, config, options)
+    return engine_of(loaded, rows, options, tokens, picture_size=config.image_size)
 
 
 def engine_options(pairs: Sequence[str]) -> dict[str, Any]:

@@ -8,8 +8,9 @@ from typing import Any
 
 from render_agent.config import RunConfig
 from render_agent.engines.continuous_engine import ContinuousEngine
-from render_agent.engines.device_memory import DeviceMemory, memory_of, spare
+from render_agent.engines.device_memory import DeviceMemory, memory_of
 from render_agent.engines.loaded import LoadedModel
+from render_agent.engines.reading_cost import divide
 from render_agent.engines.reuse_probe import why_not_kept
 from render_agent.engines.sizing import FRACTION
 from render_agent.engines.transformers_engine import TransformersEngine
@@ -20,8 +21,8 @@ LOG = logging.getLogger(__name__)
 INSTRUCTIONS, FEEDBACK, USUAL_REPLY = 1000, 80, 200
 """About how many tokens the fixed text, what a turn is told, and a reply have."""
 
-ROWS_SHARE = 0.8
-"""Of the memory that may be taken, what rows may take; the rest is for reading prompts."""
+ROWS_ON_A_CPU = 64
+"""Rows on a CPU, which gains nothing from more; on other devices as many as a batch may have."""
 
 
 def engine_of(
@@ -30,24 +31,27 @@ def engine_of(
     options: Mapping[str, Any],
     tokens: int,
     memory: DeviceMemory | None = None,
+    picture_size: tuple[int, int] = (640, 480),
 ) -> TransformersEngine | ContinuousEngine:
     """Return the engine that runs a model best, of those whose replies are the same.
 
     batch_size: rows at the most; None for what memory holds. options: those of the engine; `reuse`
     names the way, by default the best that the model's family has. tokens: about how many a dialogue
-    has in the end; so many are led side by side as have room then.
+    has in the end; so many are led side by side as have room then. picture_size: width and height of
+    its pictures.
     """
     wanted = options.get("reuse", loaded.inputs.family.reuse)
     memory = memory or memory_of(loaded.model)
     if wanted == "keys":
         if (why := why_not_kept(loaded)) is None:
-            free = spare(memory, float(options.get("memory_fraction", FRACTION)))
-            rows = batch_size or most_rows(options, loaded.model.device.type)
+            fraction = float(options.get("memory_fraction", FRACTION))
+            division = divide(loaded, memory, fraction, picture_size)
             return ContinuousEngine(
                 loaded,
-                budget=round(ROWS_SHARE * free),
-                most_rows=rows,
+                budget=division.rows,
+                most_rows=batch_size or _most_rows(loaded, options),
                 dialogue_tokens=tokens,
+                read_tokens=division.read_tokens,
             )
         LOG.warning("keys and values are not kept over the turns: %s", why)
     vision = None
@@ -58,6 +62,13 @@ def engine_of(
     return TransformersEngine(
         loaded, batch_size=batch_size, engine_options=options, memory=memory, vision=vision
     )
+
+
+def _most_rows(loaded: LoadedModel, options: Mapping[str, Any]) -> int:
+    device = loaded.model.device.type
+    if device == "cpu" and "most_rows" not in options:
+        return ROWS_ON_A_CPU
+    return most_rows(options, device)
 
 
 def dialogue_tokens(loaded: LoadedModel, config: RunConfig, options: Mapping[str, Any]) -> int:

@@ -16,6 +16,7 @@ from small_models import (
 from render_agent.engines import forward
 from render_agent.engines.continuous_engine import ContinuousEngine
 from render_agent.engines.device_memory import FakeMemory
+from render_agent.engines.reading_cost import divide
 from render_agent.engines.reuse import engine_of
 from render_agent.engines.reuse_probe import why_not_kept
 from render_agent.engines.transformers_engine import TransformersEngine
@@ -111,10 +112,54 @@ def test_so_many_are_led_side_by_side_as_have_room_in_the_end(loaded):
     engine = engine_of(loaded, None, {}, tokens, FakeMemory(1 << 40))
     each = tokens * engine.rows.slots.bytes_per_token
     for rows in (1, 5, 10):
-        memory = FakeMemory(round(rows * 1.05 * each / 0.8 / 0.9))
+        memory = FakeMemory(round((rows + 0.5) * each / 0.9))
         assert engine_of(loaded, None, {}, tokens, memory).batch_size == rows
     assert engine_of(loaded, 3, {}, tokens, FakeMemory(1 << 40)).batch_size == 3
     assert engine_of(loaded, 3, {}, tokens, FakeMemory(1 << 10)).batch_size == 1
+
+
+class Costly(FakeMemory):
+    """Memory of which every call of a model takes so many bytes a token."""
+
+    def __init__(self, size, model, per_token, monkeypatch):
+        super().__init__(size)
+        forward = model.forward
+
+        def counted(*args, **more):
+            self.need(more["input_ids"].numel() * per_token)
+            return forward(*args, **more)
+
+        monkeypatch.setattr(model, "forward", counted)
+
+
+def test_memory_is_divided_by_what_reading_takes(loaded, monkeypatch):
+    memory = Costly(100_000_000, loaded.model, 50_000, monkeypatch)
+    division = divide(loaded, memory, 0.1, (64, 64))
+    assert division.read_tokens == pytest.approx(0.25 * 90_000_000 / 50_000, abs=2)
+    assert division.rows == pytest.approx(0.75 * 90_000_000, abs=100_000)
+
+
+def test_no_more_is_read_at_once_than_is_worth_it(loaded, monkeypatch):
+    memory = Costly(10**12, loaded.model, 50_000, monkeypatch)
+    division = divide(loaded, memory, 0.1, (64, 64))
+    assert division.read_tokens == 8192
+    assert division.rows == pytest.approx(0.9e12 - 8192 * 50_000, rel=1e-6)
+
+
+def test_where_not_even_the_probes_fit_prompts_are_read_one_by_one(loaded, monkeypatch):
+    memory = Costly(1000, loaded.model, 50_000, monkeypatch)
+    assert divide(loaded, memory, 0.1, (64, 64)).read_tokens == 1
+
+
+def test_a_run_keeps_to_its_share_while_reading(loaded, monkeypatch):
+    """Whatever is read, with its padding, stays within what the probes left for it."""
+    per_token, size = 100_000, 400_000_000
+    memory = Costly(size, loaded.model, per_token, monkeypatch)
+    engine = engine_of(loaded, None, {}, 0, memory, (64, 64))
+    memory.reset_peak()
+    Dialogues(count=8, turns=2).lead(engine)
+    assert memory.peak() <= 0.25 * 0.9 * size
+    assert memory.peak() > 0.05 * size
 
 
 def test_the_probe_leaves_nothing_behind(loaded):
