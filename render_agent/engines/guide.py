@@ -197,7 +197,7 @@ class GuidedRows:
         self.prompt_length = prompt_length
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Return the scores (rows, vocabulary) with -inf where a token may not come next."""
+        """Return the scores (rows, vocabulary), now with -inf where a token may not come next."""
         if input_ids.shape[1] > self.prompt_length:
             for guide, token in zip(self.guides, input_ids[:, -1].tolist(), strict=True):
                 if guide is not None:
@@ -212,13 +212,12 @@ class GuidedRows:
         ]
         if not held:
             return scores
-        rows = [row for row, _ in held]
-        allowed = torch.stack([mask for _, mask in held]).to(scores.device)
-        return scores.index_copy(
-            0,
-            torch.tensor(rows, device=scores.device),
-            scores[rows].masked_fill(~allowed, -torch.inf),
-        )
+        forbidden = ~torch.stack([mask for _, mask in held]).to(scores.device)
+        if len(held) == len(self.guides):
+            return scores.masked_fill_(forbidden, -torch.inf)
+        rows = torch.tensor([row for row, _ in held], device=scores.device)
+        scores[rows] = scores[rows].masked_fill_(forbidden, -torch.inf)
+        return scores
 
 
 def guided_rows(guides: Guides | None, rows: Sequence[Row], length: int) -> list[GuidedRows]:
