@@ -5,16 +5,19 @@ TEST_PROCESSES ?= 2
 PIP_FILES := setup.cfg pyproject.toml constraints-cpu.txt scripts/set-up
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-vllm lint bench setup clean
+.PHONY: help run test test-oldest test-vllm lint bench setup clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: $(VENV)/ready-test ## set up, then explore the bundled rooms and answer their questions
 	$(VENV)/bin/render-agent --batch --benchmark rooms --engine scripted
 
 test: $(VENV)/ready-test ## set up, then run the tests
 	$(VENV)/bin/python -m pytest -n $(TEST_PROCESSES)
+
+test-oldest: $(VENV)/ready-test ## set up, then run the engine's tests with the oldest transformers that is supported
+	@scripts/test-oldest
 
 test-vllm: $(VLLM_VENV)/ready ## set up .venv-vllm, then run the tests of --engine vllm
 	$(VLLM_VENV)/bin/python -m pytest tests/with_vllm
@@ -29,8 +32,8 @@ bench: $(VENV)/ready-bench ## set up, then time the renderers
 
 setup: $(VENV)/ready-test ## set up only: .venv, packages, system libraries, compiled kernels
 
-clean: ## remove .venv, .venv-vllm and all caches; runs are kept
-	rm -rf $(VENV) $(VLLM_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+clean: ## remove all environments and caches; runs are kept
+	rm -rf $(VENV) $(VENV)-oldest $(VLLM_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
 
 $(VENV)/ready-test: EXTRAS := test
