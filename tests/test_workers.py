@@ -90,10 +90,10 @@ def rooms(folder, **options):
     return make_config(folder, "rooms", **ROOMS | options)
 
 
-def play(config, observer=None):
+def play(config, observer=None, **more):
     run = start(config.absolute())
     try:
-        run.go(observer or Silent())
+        run.go(observer or Silent(), **more)
     finally:
         run.close()
     return run.path
@@ -215,7 +215,7 @@ class Killer(Silent):
 def test_killed_workers_cost_nothing_but_time(tmp_path, ray, alone, caplog):
     caplog.set_level(logging.INFO)
     killer = Killer(caplog, [1, 60])  # a third might be the third with the same scene
-    path = play(rooms(tmp_path, workers=2), killer)
+    path = play(rooms(tmp_path, workers=2, batch_size=20), killer)  # two scenes in a hand
     assert len(killer.killed) == 2
     assert_equal(path, alone)
     assert nothing_twice(path)
@@ -223,7 +223,7 @@ def test_killed_workers_cost_nothing_but_time(tmp_path, ray, alone, caplog):
 
 
 def test_a_scene_that_kills_fails_alone_and_is_tried_again(tmp_path, ray, alone):
-    config = rooms(tmp_path, workers=2, model=policy(tmp_path, dies(MOST_DEATHS)))
+    config = rooms(tmp_path, workers=2, batch_size=20, model=policy(tmp_path, dies(MOST_DEATHS)))
     path = play(config)
     failed = {
         row["question_id"]
@@ -281,7 +281,7 @@ def test_a_driver_killed_leaves_nothing_behind_and_its_run_goes_on_alone(tmp_pat
 def test_a_stopped_driver_stops_its_workers(tmp_path, ray, number, code):
     config = rooms(tmp_path, model=policy(tmp_path, HANGS))
     address = ray.get_runtime_context().gcs_address
-    with command(*flags(config), "--workers", 2, "--ray", address) as driver:
+    with command(*flags(config), "--ray", address) as driver:
         until = time.monotonic() + 60
         while not [*tmp_path.glob("runs/*/turns.jsonl")] and time.monotonic() < until:
             time.sleep(0.02)
@@ -315,9 +315,39 @@ def test_workers_that_all_die_stop_the_run(tmp_path, ray):
     broken = tmp_path / "broken.py"
     broken.write_text("import os\ndef policy(questions, seed):\n    os._exit(1)\n")
     with pytest.raises(EngineError, match="every worker died"):
-        play(rooms(tmp_path, workers=2, model=str(broken)))
+        play(rooms(tmp_path, model=str(broken), ray=ray.get_runtime_context().gcs_address))
     (path,) = list_runs(tmp_path / "runs")
     assert not (path / "results.json").exists()
+
+
+def test_an_engine_that_is_gone_closes_its_worker_only(tmp_path, ray, alone):
+    marks = [tmp_path / "first", tmp_path / "second"]
+
+    def make_breaking(config, questions):
+        from render_agent.engines.choose import make_engine
+
+        engine = make_engine(config, questions)
+        answer = engine.answer
+
+        def gone(requests):
+            mark = next((mark for mark in marks if not mark.exists()), None)
+            if engine.calls > 3 and mark is not None:
+                mark.touch()
+                raise EngineError("the GPU has fallen off the bus")
+            return answer(requests)
+
+        engine.answer = gone
+        return engine
+
+    marks[1].touch()
+    path = play(rooms(tmp_path, workers=2), make_engine=make_breaking)
+    assert marks[0].exists()
+    assert_equal(path, alone)
+    for mark in marks:
+        mark.unlink()
+    address = ray.get_runtime_context().gcs_address
+    with pytest.raises(EngineError, match="the GPU has fallen off the bus"):
+        play(rooms(tmp_path / "only", ray=address), make_engine=make_breaking)
 
 
 def test_a_wrong_set_up_is_told_as_in_one_process(tmp_path, ray):
@@ -326,7 +356,9 @@ def test_a_wrong_set_up_is_told_as_in_one_process(tmp_path, ray):
     with pytest.raises(SetupError) as here:
         play(rooms(tmp_path, model=str(broken)))
     with pytest.raises(SetupError) as there:
-        play(rooms(tmp_path / "workers", model=str(broken), workers=2))
+        play(
+            rooms(tmp_path / "there", model=str(broken), ray=ray.get_runtime_context().gcs_address)
+        )
     assert str(there.value) == str(here.value)
 
 
@@ -364,3 +396,18 @@ def test_devices_are_workers():
 )
 def test_a_worker_on_a_cluster_asks_for_the_gpus_of_its_model(options, gpus, asked):
     assert resources(RunConfig(batch=True, **options), gpus)["num_gpus"] == asked
+
+
+def test_workers_and_devices_given_to_go_on_replace_each_other(tmp_path):
+    questions = make_questions(tmp_path)
+    run = start(make_config(tmp_path, questions, devices=("cpu", "cpu")))
+    run.close()
+    for given, workers, devices in (
+        ({"workers": 1}, 1, ()),
+        ({"workers": 3}, 3, ()),
+        ({"devices": ("cpu",)}, 1, ("cpu",)),
+        ({}, 1, ("cpu", "cpu")),
+    ):
+        again = go_on(RunFolder(run.path), given)
+        again.close()
+        assert (again.config.workers, again.config.devices) == (workers, devices)
