@@ -15,6 +15,14 @@ FRACTION = 0.1
 REACH = 16
 """How many times the tokens of the largest batch so far may be dared next, whatever the fit says."""
 
+UNTRUSTED = 2
+"""How many times what the fit says may be needed beyond the largest batch so far: masks, and torn
+memory, grow faster than tokens do."""
+
+STEP = 1.25
+"""By how much the largest batch so far may be surpassed where the fit says that it is only just
+enough, so that batches come to fill the memory all the same."""
+
 GROW_AFTER = 8
 """Batches that the ceiling held back, and that went well, after which it is raised."""
 
@@ -143,7 +151,9 @@ class Sizing:
         """Return the tokens that a batch may have now; None where nothing speaks against any number."""
         limits = [] if self.ceiling.tokens is None else [self.ceiling.tokens]
         if (line := self.line) is not None:
-            limits += [line.tokens(spare(self.memory, self.fraction)), REACH * self.largest]
+            bytes_left = spare(self.memory, self.fraction)
+            careful = max(line.tokens(bytes_left / UNTRUSTED), int(STEP * self.largest))
+            limits += [line.tokens(bytes_left), careful, REACH * self.largest]
         return min(limits) if limits else None
 
     def rows_that_fit(self, tokens: int) -> int:

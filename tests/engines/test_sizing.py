@@ -138,6 +138,10 @@ def test_the_budget_is_what_memory_holds_less_what_is_kept_free():
     assert sizing.rows_that_fit(10**9) == 64
     sizing.observe(100, 1000 + 10 * 100)
     sizing.observe(1000, 1000 + 10 * 1000)
+    assert sizing.budget() == 3400, "half, as far beyond what was seen"
+    sizing.observe(4000, 1000 + 10 * 4000)
+    assert sizing.budget() == 5000, "a quarter beyond what was seen"
+    sizing.observe(6000, 1000 + 10 * 6000)
     assert sizing.budget() == 6900
     assert [sizing.rows_that_fit(tokens) for tokens in (10, 690, 700, 10_000)] == [64, 10, 9, 1]
     memory.taken = 60_000
@@ -151,7 +155,7 @@ def test_later_turns_get_smaller_batches_by_themselves():
     memory = FakeMemory(100_000)
     sizing = Sizing(memory, 64)
     sizing.observe(100, 2000)
-    sizing.observe(1000, 11_000)
+    sizing.observe(8000, 81_000)
     turns = [[200 * turn] * 40 for turn in range(1, 9)]
     sizes = [max(len(batch) for batch in sizing.batches(turn)) for turn in turns]
     assert sizes == sorted(sizes, reverse=True)

@@ -134,7 +134,9 @@ def test_batches_are_what_memory_holds_and_none_runs_out(loaded, monkeypatch):
     shapes = watched(engine, monkeypatch)
     asked = [request(number, words) for number in range(12) for words in (5, 20)]
     replies = engine.generate(asked)
-    assert [(reply.error, reply.events) for reply in replies] == [(None, ())] * 24
+    for _ in range(3):
+        replies += engine.generate(asked)
+    assert {(reply.error, reply.events) for reply in replies} == {(None, ())}
     tokens = [rows * (length + NEW) for rows, length in shapes[2:]]
     assert max(tokens) <= 599, "six tenths: what is free, less a tenth of all"
     assert max(tokens) > 400
@@ -170,7 +172,7 @@ def test_what_a_real_call_takes_is_measured(loaded):
     (points,) = engine.sizing._seen.values()
     ((tokens, needed),) = points
     assert tokens > 8 * 200
-    vocabulary, width = loaded.model.get_input_embeddings().weight.shape
+    width = loaded.model.get_input_embeddings().weight.shape[1]
     assert needed > tokens * width * 4, "the hidden states alone take as much"
 
 

@@ -1,0 +1,142 @@
+"""What memory there is, what is free, and what was the most in use, as the system itself says it."""
+
+import gc
+import os
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from render_agent.engines.device_memory import (
+    CudaMemory,
+    FakeMemory,
+    MainMemory,
+    SampledPeak,
+    control_group,
+    memory_of,
+    spare,
+)
+
+MEGABYTE = 2**20
+
+
+def test_main_memory_is_what_the_system_has():
+    memory = MainMemory()
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert 0 < memory.free() <= memory.total() <= physical
+    assert 10 * MEGABYTE < memory.used() < memory.total()
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_the_peak_is_what_was_in_use_for_a_moment(sampled, tmp_path):
+    memory = MainMemory()
+    if sampled:
+        memory._clear = tmp_path / "no/such/file"
+    for megabytes in (200, 20, 100):
+        memory.reset_peak()
+        before = memory.used()
+        block = np.ones(megabytes * MEGABYTE, np.uint8)
+        until = time.monotonic() + 10
+        while sampled and memory._sampled.most < before + block.nbytes * 0.9:
+            assert time.monotonic() < until
+        del block
+        needed = memory.peak() - before
+        assert 0.9 * megabytes < needed / MEGABYTE < megabytes + 40, "of this call alone"
+
+
+def test_what_the_c_library_kept_is_no_part_of_the_next_call():
+    memory = MainMemory()
+    small = [torch.ones(25_000) for _ in range(2000)]
+    del small
+    gc.collect()
+    memory.reset_peak()
+    before = memory.used()
+    again = [torch.ones(25_000) for _ in range(2000)]
+    needed = memory.peak() - before
+    del again
+    assert needed > 0.9 * 2000 * 100_000
+
+
+def test_a_sampled_peak_sees_what_rises_and_falls():
+    level = 5
+    peak = SampledPeak(lambda: level)
+    level = 50
+    while peak.most < 50:
+        pass
+    level = 7
+    assert peak.stop() == 50
+
+
+def write(folder, **files):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name.replace("__", ".")).write_text(text)
+
+
+def test_the_limit_of_a_control_group_of_either_version(tmp_path):
+    write(tmp_path / "proc/self", cgroup="0::/job/step\n")
+    group = tmp_path / "sys/fs/cgroup"
+    write(group / "job/step", memory__max="max\n", memory__current="1\n", memory__stat="anon 1\n")
+    assert control_group(tmp_path) is None
+    write(
+        group / "job",
+        memory__max="1000\n",
+        memory__current="700\n",
+        memory__stat="anon 500\ninactive_file 200\n",
+    )
+    found = control_group(tmp_path)
+    assert (found.limit(), found.free()) == (1000, 500)
+    assert (MainMemory(tmp_path).total(), MainMemory(tmp_path).free()) == (1000, 500)
+
+    write(tmp_path / "proc/self", cgroup="3:cpu:/x\n4:memory:/of/the/host\n0::/\n")
+    write(
+        group / "memory",
+        memory__limit_in_bytes="800\n",
+        memory__usage_in_bytes="900\n",
+        memory__stat="total_inactive_file 300\n",
+    )
+    found = control_group(tmp_path)
+    assert (found.limit(), found.free()) == (800, 200)
+    write(group / "memory", memory__limit_in_bytes="9223372036854771712\n")
+    assert control_group(tmp_path) is None
+
+
+def test_what_may_be_taken_leaves_a_fraction_free():
+    assert spare(FakeMemory(1000, taken=300), 0.1) == 600
+    assert spare(FakeMemory(1000, taken=950), 0.1) == 0
+
+
+def test_fake_memory_refuses_what_is_not_there():
+    memory = FakeMemory(1000, taken=300)
+    memory.reset_peak()
+    memory.need(700)
+    assert memory.peak() == 1000
+    memory.reset_peak()
+    memory.need(1)
+    assert memory.peak() == 301
+    with pytest.raises(MemoryError):
+        memory.need(701)
+
+
+def test_a_model_is_asked_where_it_lies():
+    model = torch.nn.Linear(2, 2)
+    assert isinstance(memory_of(model), MainMemory)
+    assert isinstance(memory_of(model.to("meta")), MainMemory)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no NVIDIA GPU")
+def test_the_memory_of_a_gpu():
+    model = torch.nn.Linear(2, 2).cuda()
+    memory = memory_of(model)
+    assert isinstance(memory, CudaMemory)
+    memory.reset_peak()
+    before, free = memory.used(), memory.free()
+    block = torch.ones(100 * MEGABYTE, dtype=torch.uint8, device="cuda")
+    assert memory.used() - before == 100 * MEGABYTE
+    del block
+    assert memory.peak() - before == 100 * MEGABYTE
+    assert memory.used() == before
+    assert abs(memory.free() - free) < 10 * MEGABYTE, "what the allocator keeps can be had again"
+    assert free < memory.total()
