@@ -39,7 +39,7 @@ from render_agent.scene.alignment import alignment_file
 from render_agent.scene.cache import SceneCache
 from render_agent.state import Question, QuestionState
 from render_agent.workers.cluster import check_ray
-from render_agent.workers.driver import deal_out
+from render_agent.workers.deal_out import deal_out
 
 MakeEngine = Callable[[RunConfig, Sequence[Question]], Engine]
 MakeLooker = Callable[[RunConfig, SceneCache, Pictures], Looking]

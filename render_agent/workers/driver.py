@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import logging
-import secrets
-import shutil
-import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from math import ceil
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 from render_agent.config import RunConfig
@@ -18,10 +13,10 @@ from render_agent.errors import EngineError
 from render_agent.run_log.files import write_whole
 from render_agent.run_log.folder import RunLog
 from render_agent.state import Phase, QuestionState
-from render_agent.workers.cluster import cluster, resources
+from render_agent.workers.cluster import resources
 from render_agent.workers.deck import MOST_DEATHS, MOST_IN_A_ROW, Deck
 from render_agent.workers.messages import Drawn, Failed, Hand, Message, Noted, Ready, Stopped, Took
-from render_agent.workers.worker import MakeEngine, Play, Setup, Worker
+from render_agent.workers.worker import Setup, Worker
 
 logger = logging.getLogger(__name__)
 
@@ -53,54 +48,6 @@ class Place:
     def ready(self) -> bool:
         """Whether its worker has an engine and nothing to do."""
         return self.worker is not None and self.stream is None and self.batch_size > 0
-
-
-def deal_out(
-    config: RunConfig,
-    states: Sequence[QuestionState],
-    log: RunLog,
-    observer: Observer,
-    make_engine: MakeEngine,
-    play: Play,
-) -> None:
-    """Take every active question to its end in the workers that the options ask for.
-
-    make_engine, play: are called in the workers. SetupError where no worker can be set up,
-    EngineError where none is left, RunLogError where the log cannot be written.
-    """
-    configs = worker_configs(config)
-    scenes = {state.question.scene for state in states if state.active}
-    configs = configs[: max(1, len(scenes))]
-    scratch = Path(tempfile.gettempdir(), f"render-agent-{secrets.token_hex(6)}")
-    with cluster(config.ray, len(configs)) as ray:
-        machines = sum(node["Alive"] for node in ray.nodes())
-        setup = Setup(
-            [state.question for state in states],
-            make_engine,
-            play,
-            neighbours=ceil(len(configs) / machines),
-            scratch=scratch,
-        )
-        gpus = ray.cluster_resources().get("GPU", 0) if config.ray else None
-        driver = Driver(ray, configs, setup, states, log, observer, gpus)
-        try:
-            driver.run()
-        finally:
-            driver.close()
-            shutil.rmtree(scratch, ignore_errors=True)
-
-
-def worker_configs(config: RunConfig) -> list[RunConfig]:
-    """Return the options of each worker: those of the run, with its device where devices are named."""
-    alone = replace(config, workers=1, devices=(), ray=None)
-    if config.devices:
-        # On a cluster a worker sees its own GPUs only, and counts them from 0.
-        named = [
-            "cuda:0" if config.ray and device.startswith("cuda") else device
-            for device in config.devices
-        ]
-        return [replace(alone, device=device) for device in named]
-    return [alone] * config.workers
 
 
 class Driver:
