@@ -49,10 +49,10 @@ class Guides:
     def __init__(self, tokenizer: Any, vocabulary: int, ends: Sequence[int]) -> None:
         """vocabulary: width of the model's scores, which may be wider than the tokenizer is long.
 
-        ends: the tokens that end a reply. `texts` are the tokens of `vocabulary` that stand for text,
-        `thoughts` those that may stand in a think block. ValueError where there are none, because a reply that is
-        held to one object could not end; ValueError for a tokenizer that is not of the library
-        tokenizers.
+        ends: the tokens that end a reply. `texts` are the tokens that stand for text, `thoughts`
+        those that may stand in a think block, (vocabulary,) of bool. ValueError where there are no
+        ends, because a reply that is held to one object could not end, and for a tokenizer that is
+        not of the library tokenizers.
         """
         if not can_guide(tokenizer, ends):
             raise ValueError(
@@ -61,14 +61,15 @@ class Guides:
         self.tokenizer = tokenizer
         self.vocabulary = vocabulary
         self.ends = frozenset(ends)
-        added: dict[str, int] = tokenizer.get_added_vocab()
+        every: dict[str, int] = tokenizer.get_added_vocab()
+        added = {text: number for text, number in every.items() if number < vocabulary}
         self.think, self.end_of_think = added.get(THINK), added.get(END_OF_THINK)
         self.refused = (
             frozenset(number for text, number in added.items() if MARKER.fullmatch(text))
             - self.ends
         )
         self.texts = torch.ones(vocabulary, dtype=torch.bool)
-        self.texts[[token for token in self.refused if token < vocabulary]] = False
+        self.texts[list(self.refused)] = False
         self.thoughts = self.texts.clone()
         self.thoughts[len(tokenizer) :] = False
         self.thoughts[[token for token in self.ends if token < vocabulary]] = False

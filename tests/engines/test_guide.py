@@ -312,6 +312,14 @@ def test_a_tokenizer_without_think_tokens_has_no_thoughts(small):
     assert allowed == {"{", "\n"}
 
 
+def test_scores_may_be_narrower_than_the_tokenizer_is_long(small):
+    narrow = Guides(small.tokenizer, 310, ends_of(small.tokenizer))
+    _, guide = taken(narrow, REPLY[:14])
+    assert guide.mask().shape == (310,)
+    assert guide.mask()[:301].equal(taken(small, REPLY[:14])[1].mask()[:301])
+    assert not guide.allows(311)
+
+
 def told(guides, text, noise, width):
     """Scores (steps, vocabulary) of a model that is set on writing a text and its end."""
     ids = [*guides.tokenizer.encode(text), guides.tokenizer.convert_tokens_to_ids("<|im_end|>")]
