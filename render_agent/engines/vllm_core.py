@@ -65,6 +65,7 @@ class VllmCore:
         """Drop what was kept of earlier prompts and pictures; nothing may be under way."""
         self.engine.reset_prefix_cache()
         self.engine.reset_mm_cache()
+        self.engine.reset_encoder_cache()
 
     def close(self) -> None:
         """Give back memory and processes."""
