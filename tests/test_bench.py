@@ -138,7 +138,7 @@ def test_running_requests_are_weighted_by_time():
     assert engine.gaps(0.0, 5.0) == [(2.0, 3.0), (4.0, 5.0)]
 
 
-def compared(ways, config, pretrained=None, own_replies=False, lengths=Lengths((2, 4), 12)):  # noqa: B008
+def compared(ways, config, pretrained=None, own_replies=False, lengths=Lengths((2, 3), 6)):  # noqa: B008
     """Return the figures of some variants over few questions."""
     from render_agent.bench.engines import tokenizing
 
@@ -148,7 +148,7 @@ def compared(ways, config, pretrained=None, own_replies=False, lengths=Lengths((
 
 
 def make_config(**options):
-    given = {"batch": True, "benchmark": "rooms", "shuffle": True, "limit": 3, "max_turns": 4}
+    given = {"batch": True, "benchmark": "rooms", "scene": ("room00",), "limit": 3, "max_turns": 3}
     return RunConfig(**given | {"image_size": (64, 48), "no_guide": True} | options)
 
 
@@ -182,7 +182,7 @@ def test_every_schedule_says_the_same_in_the_models_own_words(small):
         Variant("transformers", name, "none", size, "rasteriser")
         for name, size in (("sequential", 1), ("lockstep", 3))
     ]
-    rows = compared(ways, make_config(max_turns=2, max_new_tokens=10), small, own_replies=True)
+    rows = compared(ways, make_config(max_turns=2, max_new_tokens=6), small, own_replies=True)
     assert [row["questions_that_differ"] for row in rows] == [0, 0]
     assert rows[0]["turns"] == 6
     assert rows[0]["tokens_written"] > 0
@@ -227,7 +227,17 @@ def test_the_command_writes_json_a_page_and_a_plot(tmp_path):
     done = CliRunner().invoke(
         cli,
         [
-            *("--image-size", "64x48", "bench", "--engines", "scripted", "--questions", "3"),
+            *(
+                "--image-size",
+                "64x48",
+                "--scene",
+                "room00",
+                "bench",
+                "--engines",
+                "scripted",
+                "--questions",
+                "3",
+            ),
             *("--schedules", "sequential,refill", "--batch-sizes", "2", "--json"),
             *("--output", str(tmp_path)),
         ],
