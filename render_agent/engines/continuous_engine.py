@@ -14,7 +14,6 @@ from typing import Any
 
 from render_agent.engines.loaded import LoadedModel
 from render_agent.engines.pretrained import first_line
-from render_agent.engines.reading import alike
 from render_agent.engines.row_writer import RowWriter
 from render_agent.engines.rows import Written, distinct_samples, reply_of
 from render_agent.engines.samples import Asked, Sample, make_prompt
@@ -55,12 +54,13 @@ class ContinuousEngine:
         self.loaded = loaded
         self.most_rows = most_rows
         self.dialogue_tokens = dialogue_tokens
-        self.read_tokens = read_tokens
         self.capabilities = Capabilities(
             free_running=True, schema=loaded.guides is not None, score=True
         )
         self._events: list[str] = []
-        self.rows = RowWriter(loaded, budget, most_rows, self._put_down, self._events.append)
+        self.rows = RowWriter(
+            loaded, budget, most_rows, read_tokens, self._put_down, self._events.append
+        )
         self._line: list[Sample] = []
         self._answered: list[tuple[Request, Reply]] = []
         self._preparing = ThreadPoolExecutor(PREPARING_THREADS, thread_name_prefix="preparing")
@@ -163,8 +163,7 @@ class ContinuousEngine:
             self._line.remove(sample)
             if found:
                 placed.append(sample)
-        for group in alike(placed, lambda sample: sample.unread, self.read_tokens):
-            self.rows.read(group)
+        self.rows.read(placed)
 
     def _is_able(self, sample: Sample) -> bool:
         """Whether a sample can be given a row: later ones copy what was read for the first."""

@@ -57,7 +57,10 @@ def open_model(
     return LoadedModel(
         model=pretrained.model,
         inputs=DialogueTensors(
-            pretrained.processor, str(description["model_type"]), options=options
+            pretrained.processor,
+            str(description["model_type"]),
+            options=options,
+            device=str(pretrained.model.device),
         ),
         tokenizer=tokenizer,
         ends=ends,

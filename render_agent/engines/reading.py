@@ -33,7 +33,7 @@ def alike(
     return groups
 
 
-class Ceiling:
+class StepCeiling:
     """How many rows are written together: halved by a fault, grown back slowly."""
 
     def __init__(self) -> None:

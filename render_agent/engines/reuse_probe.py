@@ -41,6 +41,8 @@ def why_not_kept(loaded: LoadedModel) -> str | None:
     # raise anything, and is then run without them.
     except (TypeError, ValueError, AttributeError, RuntimeError, IndexError, KeyError) as error:
         return f"the model takes no rows of our own ({type(error).__name__}: {error})"
+    finally:
+        loaded.inputs.retire("probe")
     if worst <= TOLERANCE.get(loaded.model.dtype, COARSE):
         return None
     return f"scores differ by {worst:.2g} of their range from those of reading everything anew"

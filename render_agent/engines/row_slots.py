@@ -24,7 +24,8 @@ class LayerRows:
 class RowSlots:
     """The rows of a model's layers, of one capacity; row i holds `lengths[i]` tokens from its start.
 
-    What lies beyond a row's length is garbage that masks keep out. Rows are moved by `swap`, so that
+    `most_bytes` is the most that they took so far. What lies beyond a row's length is garbage that
+    masks keep out. Rows are moved by `swap`, so that
     those that are written to stand first and are seen without being copied.
     """
 
@@ -34,6 +35,7 @@ class RowSlots:
         self.rows = 0
         self.capacity = 0
         self.bytes_per_token = 0
+        self.most_bytes = 0
 
     @property
     def bytes(self) -> int:
@@ -87,6 +89,7 @@ class RowSlots:
                     new[:kept, :, :used] = old[:kept, :, :used]
                     setattr(layer, name, new)
             self.rows, self.capacity = rows, tokens
+            self.most_bytes = max(self.most_bytes, self.bytes)
 
     def swap(self, a: int, b: int) -> None:
         """Let two rows change places."""

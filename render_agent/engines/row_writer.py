@@ -11,11 +11,12 @@ from render_agent.engines.attempt import Fault, attempt
 from render_agent.engines.dialogue_tensors import PreparedPrompt
 from render_agent.engines.forward import Unread, positions, read, write
 from render_agent.engines.loaded import LoadedModel
-from render_agent.engines.reading import Ceiling
+from render_agent.engines.reading import StepCeiling, alike
 from render_agent.engines.row_slots import RowSlots
 from render_agent.engines.row_table import Dialogue, RowTable
 from render_agent.engines.rows import Written
 from render_agent.engines.samples import Sample
+from render_agent.engines.sizing import Ceiling
 from render_agent.engines.writing import Writing, choose
 from render_agent.state import Tokens
 
@@ -25,8 +26,9 @@ LOG = logging.getLogger(__name__)
 class RowWriter:
     """The rows of one model. `put_down` is told what each sample became, `note` what went wrong.
 
-    budget: bytes that rows may take together. most_rows: rows at the most. `calls` counts the calls
-    of the model. EngineError where the device is lost.
+    budget: bytes that rows may take together. most_rows: rows at the most. read_tokens: prompt
+    tokens, padding included, that one call reads. `calls` counts the calls of the model. EngineError
+    where the device is lost.
     """
 
     def __init__(
@@ -34,13 +36,16 @@ class RowWriter:
         loaded: LoadedModel,
         budget: int,
         most_rows: int,
+        read_tokens: int,
         put_down: Callable[[Sample, Written | str], None],
         note: Callable[[str], None],
     ) -> None:
         self.loaded = loaded
         self.slots = RowSlots()
         self.table = RowTable(self.slots, budget, most_rows)
-        self.ceiling = Ceiling()
+        self.ceiling = StepCeiling()
+        self.read_tokens = read_tokens
+        self.read_ceiling = Ceiling()
         self.calls = 0
         self._put_down = put_down
         self._note = note
@@ -79,23 +84,36 @@ class RowWriter:
         sample.since = time.perf_counter()
         return True
 
-    def read(self, group: Sequence[Sample]) -> None:
-        """Read the prompts of some samples in one call, and begin their replies."""
+    def read(self, samples: Sequence[Sample]) -> None:
+        """Read the prompts of samples that have rows, those of similar length together, and begin their replies."""
+        known = self.read_ceiling.tokens
+        most = self.read_tokens if known is None else min(known, self.read_tokens)
+        for group in alike(samples, lambda sample: sample.unread, most):
+            self._read_group(group)
+
+    def _read_group(self, group: Sequence[Sample]) -> None:
+        """Read some prompts in one call; what does not fit is halved."""
         self.calls += 1
+        tokens = len(group) * max(sample.unread for sample in group)
         outcome = attempt(lambda: self._read(group), self._device)
         if not isinstance(outcome, Fault):
+            if self.read_ceiling.succeeded(len(group), tokens, 0, 0):
+                self._note("batch_grown")
             self._begin(group, *outcome)
             return
         self._tell(outcome, len(group))
         if len(group) > 1:
+            if outcome.out_of_memory:
+                self.read_ceiling.failed(len(group), tokens, 0)
+                self._note("batch_halved")
             half = (len(group) + 1) // 2
-            self.read(group[:half])
-            self.read(group[half:])
+            self._read_group(group[:half])
+            self._read_group(group[half:])
             return
         (sample,) = group
         if outcome.out_of_memory and self.table.spare:
             self.table.evict_idle()
-            self.read(group)
+            self._read_group(group)
             return
         assert sample.dialogue is not None
         self.table.evict(sample.dialogue)
@@ -129,6 +147,11 @@ class RowWriter:
 
     def close(self) -> None:
         """Give back the memory of the rows."""
+        LOG.info(
+            "rows took %d bytes at the most; %d were given up for others",
+            self.slots.most_bytes,
+            self.table.evicted,
+        )
         self.slots = RowSlots()
         self.table = RowTable(self.slots, 0, 0)
 
