@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from render_agent.engines.attempt import Fault, attempt
 from render_agent.engines.device_memory import DeviceMemory, memory_of
 from render_agent.engines.dialogue_tensors import DialogueTensors, PreparedPrompt
 from render_agent.engines.fitting import Fitted, fit_rows
+from render_agent.engines.generating import generate_rows
 from render_agent.engines.loaded import LoadedModel
 from render_agent.engines.opening import open_model
 from render_agent.engines.pretrained import Pretrained, first_line
@@ -20,7 +20,6 @@ from render_agent.engines.rows import Row, Written, distinct_samples, reply_of
 from render_agent.engines.seam import BatchingEngine, Capabilities, Reply, Request, Scores
 from render_agent.engines.sizing import FRACTION, Sizing
 from render_agent.engines.transformers_options import most_rows
-from render_agent.state import Tokens
 
 if TYPE_CHECKING:
     from render_agent.engines.forced import Script
@@ -276,47 +275,12 @@ class TransformersEngine(BatchingEngine):
         """Return what each row became, and note what memory that took."""
         self.memory.reset_peak()
         before = self.memory.used()
-        written = self._generate(rows)
+        asked = [entry.row for entry in rows]
+        with self._showing(asked):
+            written = generate_rows(self.loaded, asked, [entry.limit for entry in rows])
         longest = max(row.prompt_tokens for row in rows) + max(w.tokens.reply for w in written)
         self.sizing.observe(len(rows) * longest, self.memory.peak() - before)
         return written
-
-    def _generate(self, rows: Sequence[Measured]) -> list[Written]:
-        """Return what each row became in one `generate` call. Raises whatever that causes."""
-        import torch
-
-        from render_agent.engines.guide import guided_rows
-        from render_agent.engines.sampling import RowLimits
-
-        began = time.perf_counter()
-        device = self.model.device
-        tensors = self.inputs.encode([entry.row.prompt for entry in rows], str(device))
-        tensors = tensors.to(device=device, dtype=self.model.dtype)
-        length = tensors["input_ids"].shape[1]
-        limits = [entry.limit for entry in rows]
-        full = RowLimits(torch.tensor(limits, device=device), length)
-        asked = [entry.row for entry in rows]
-        with torch.inference_mode(), self._showing(asked):
-            ids = self.model.generate(
-                **tensors,
-                do_sample=False,
-                max_new_tokens=max(limits),
-                eos_token_id=self.loaded.ends or None,
-                pad_token_id=self.loaded.pad,
-                suppress_tokens=self.loaded.suppressed or None,
-                stopping_criteria=[full],
-                logits_processor=guided_rows(self.loaded.guides, asked, length)
-                + self._sampling(asked, length)
-                + self._forced(asked, length),
-            )
-        replies = ids[:, length:].tolist()
-        prompt_tokens = tensors["attention_mask"].sum(1).tolist()
-        seconds = time.perf_counter() - began
-        questions = len({id(row.request) for row in asked})
-        return [
-            self._written(reply[:limit], read, seconds, questions)
-            for reply, limit, read in zip(replies, limits, prompt_tokens, strict=True)
-        ]
 
     def _showing(self, rows: Sequence[Row]) -> AbstractContextManager[None]:
         """Say whose the pictures of the next call are, where they are kept."""
@@ -325,32 +289,3 @@ class TransformersEngine(BatchingEngine):
         return self.vision.showing(
             [(row.request.question_id, row.prompt.pixel_rows) for row in rows]
         )
-
-    def _sampling(self, rows: Sequence[Row], length: int) -> list[Any]:
-        """Return the logits processor that samples, where any row is not greedy."""
-        import torch
-
-        from render_agent.engines.sampling import RowSampling, draws_of_rows
-
-        temperatures = [row.request.temperature for row in rows]
-        if not any(temperatures):
-            return []
-        device = self.model.device
-        draws = draws_of_rows([(row.request, row.sample) for row in rows]).to(device)
-        heats = torch.tensor(temperatures, device=device)
-        return [RowSampling(draws, heats, length, self.loaded.truncation)]
-
-    def _forced(self, rows: Sequence[Row], length: int) -> list[Any]:
-        """Return the logits processor that writes what the script says, where there is one."""
-        if self.loaded.script is None:
-            return []
-        from render_agent.engines.forced import ForcedRows
-
-        return [ForcedRows([self.loaded.forced(row.request) or [] for row in rows], length)]
-
-    def _written(self, ids: list[int], read: int, seconds: float, batch_size: int) -> Written:
-        ends = self.loaded.ends
-        ended = next((place for place, token in enumerate(ids) if token in ends), None)
-        kept = ids if ended is None else ids[:ended]
-        counted = Tokens(prompt=read, reply=len(kept) + (ended is not None))
-        return Written(self.loaded.text(kept), counted, seconds, batch_size, ended is None)
