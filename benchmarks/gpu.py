@@ -3,9 +3,10 @@
     python benchmarks/gpu.py --output results --minutes 9.5
 
 Models have published shapes and random weights, made on the GPU. What needs one question after the
-other is measured over a few questions, as its time is proportional to their number; ratios are those
-of questions an hour. Steps are done in order of importance until the time is up; what was left out
-is said. Writes gpu.json and gpu.md after every step.
+other is measured over a few questions (a multiple of 16, which is two-phase's batch), as its time is
+proportional to what they write; ratios are those of tokens written a second. Steps are done in order
+of importance until the time is up; what was left out is said. Writes gpu.json and gpu.md after every
+variant.
 """
 
 from __future__ import annotations
@@ -181,15 +182,20 @@ class Measurement:
         return "\n".join([*lines, "", *(f"left out: {name}" for name in self.left_out), ""])
 
     def times(self, row: dict[str, Any], schedule: str) -> str:
-        """Return how many times more questions an hour a row has than a schedule without reuse."""
+        """Return how many times faster a row writes than a schedule without reuse."""
         same = [
-            other["questions_an_hour"]
+            other
             for other in self.done
             if (other["model"], other["schedule"], other["reuse"])
             == (row["model"], schedule, "none")
             and ("own words" in other["step"]) == ("own words" in row["step"])
         ]
-        return f"{row['questions_an_hour'] / same[0]:.1f}" if same else "–"
+        return f"{rate(row) / rate(same[0]):.1f}" if same else "–"
+
+
+def rate(row: dict[str, Any]) -> float:
+    """Return the tokens written a second: questions differ in their turns, and few have another mean."""
+    return float(row["tokens_written"] / row["seconds"])
 
 
 @click.command()
@@ -198,7 +204,7 @@ class Measurement:
 @click.option("--device", default="cuda", show_default=True)
 @click.option("--dtype", default="auto", show_default=True)
 @click.option("--model", help="One shape instead of all.")
-@click.option("--few", default=8, show_default=True, help="Questions one after the other.")
+@click.option("--few", default=16, show_default=True, help="Questions one after the other.")
 @click.option("--many", default=128, show_default=True, help="Questions side by side.")
 @click.option("--sizes", default="64,128,auto", show_default=True, help="Batch sizes.")
 @click.option("--reply-tokens", default=60.0, show_default=True)
