@@ -275,7 +275,7 @@ def table(record: dict[str, Any]) -> str:
         "# vLLM beside plain transformers",
         "",
         f"{record['questions']} questions about the bundled rooms, {record['max_turns']} turns each, at most"
-        f" 32 tokens a reply, greedy, float32, views of 160x128, {record['model']}."
+        f" 32 tokens a reply, greedy, float32, views of 160x128, {record['threads']} thread(s), {record['model']}."
         f" {machine['cores']} cores, {machine['system']}, Python {machine['python']},"
         f" {', '.join(f'{name} {number}' for name, number in record['versions'].items())};"
         f" {record['date']}. Seconds are those of the run without loading the model; other programs"
@@ -322,6 +322,7 @@ def table(record: dict[str, Any]) -> str:
 @click.option("--output", default="benchmarks/results/vllm", show_default=True)
 @click.option("--limit", default=64, show_default=True, help="Questions.")
 @click.option("--turns", default=6, show_default=True, help="Turns a question.")
+@click.option("--threads", default=1, show_default=True, help="Of a model's arithmetic.")
 @click.option("--model", default=None, help="A directory; by default one with random weights.")
 @click.option("--one", default=None, hidden=True)
 @click.option("--folder", default=None, hidden=True)
@@ -330,6 +331,7 @@ def main(
     output: str,
     limit: int,
     turns: int,
+    threads: int,
     model: str | None,
     one: str | None,
     folder: str | None,
@@ -352,6 +354,8 @@ def main(
         for number, name in enumerate(WAYS):
             place = Path(scratch, str(number))
             place.mkdir()
+            # As many threads for all: vLLM leaves one of two cores to others by itself.
+            os.environ["OMP_NUM_THREADS"] = str(threads)
             command = [sys.executable, __file__, "--one", name, "--folder", str(place)]
             command += ["--model", model, "--limit", str(limit), "--turns", str(turns)]
             load = os.getloadavg()[0]
@@ -375,6 +379,7 @@ def main(
     record = {
         "questions": limit,
         "max_turns": turns,
+        "threads": threads,
         "model": named,
         "versions": versions(),
         "machine": {

@@ -42,13 +42,21 @@ class VllmCore:
         self.published: Mapping[str, Any] = config.model_config.get_diff_sampling_param()
 
     def add(self, name: str, prompt: TokenPrompt, params: Any) -> None:
-        """Begin a prompt. ValueError where it is longer than `max_model_len` or vLLM cannot take it."""
+        """Begin a prompt. ValueError where it is longer than `max_model_len` or vLLM cannot take it.
+
+        EngineError where vLLM is gone.
+        """
+        from vllm.v1.engine.exceptions import EngineDeadError
+
         given: dict[str, Any] = {"prompt_token_ids": list(prompt.ids)}
         if prompt.pictures:
             given["multi_modal_data"] = {"image": list(prompt.pictures)}
             given["multi_modal_uuids"] = {"image": list(prompt.names)}
         rendered = self.engine.renderer.render_cmpl([given])[0]
-        self.engine.add_request(name, rendered, params)
+        try:
+            self.engine.add_request(name, rendered, params)
+        except EngineDeadError as error:
+            raise _gone(error) from error
 
     def step(self) -> list[Any]:
         """Go one step and return the outputs that it finished. EngineError where vLLM is gone."""
@@ -56,10 +64,7 @@ class VllmCore:
             return [output for output in self.engine.step() if output.finished]
         # A step raises that the model's process died or, where there is none, what the model raises.
         except Exception as error:
-            raise EngineError(
-                f"vLLM answers no more ({first_line(error)}): restart, and continue the run with"
-                " --continue recent"
-            ) from error
+            raise _gone(error) from error
 
     def forget(self) -> None:
         """Drop what was kept of earlier prompts and pictures; nothing may be under way."""
@@ -76,6 +81,13 @@ class VllmCore:
             engine.engine_core.shutdown()
             del engine
             cleanup_dist_env_and_memory()
+
+
+def _gone(error: Exception) -> EngineError:
+    return EngineError(
+        f"vLLM answers no more ({first_line(error)}): restart, and continue the run with"
+        " --continue recent"
+    )
 
 
 def _reason(error: Exception) -> str:

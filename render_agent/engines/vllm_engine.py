@@ -29,6 +29,7 @@ from render_agent.engines.vllm_core import VllmCore
 from render_agent.engines.vllm_probe import differing
 from render_agent.engines.vllm_prompts import Prompts, Sampling, scoring_params
 from render_agent.engines.vllm_scores import Scoring, questions_of
+from render_agent.errors import EngineError
 from render_agent.state import Tokens
 
 LOG = logging.getLogger(__name__)
@@ -195,6 +196,8 @@ class VllmEngine:
                 name = str(next(self._numbers))
                 self.core.add(name, prompt, self.sampling.params(request, sample, prompt.guided))
                 self._under_way[name] = dialogue, sample
+        except EngineError:
+            raise
         except Exception as error:
             LOG.warning("%s: vLLM did not take the prompt", request.question_id, exc_info=True)
             self._end(dialogue, Reply(error=f"vLLM did not take the prompt: {first_line(error)}"))
@@ -211,6 +214,8 @@ class VllmEngine:
                 self.core.add(name, prompt.extended(path), scoring_params(ids))
                 self._under_way[name] = scoring, number
             scoring.asked = asked
+        except EngineError:
+            raise
         # As in `_begin`.
         except Exception as error:
             LOG.warning("%s: vLLM did not take the prompt", request.question_id, exc_info=True)

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from importlib.util import find_spec
 
+import psutil
 import pytest
 from jsonschema import validate
 from made_runs import Silent, make_config, make_questions, transcripts
@@ -16,6 +17,7 @@ from render_agent.engines.vllm_arguments import VllmOptions, prepare_environment
 from render_agent.engines.vllm_core import VllmCore
 from render_agent.engines.vllm_engine import VllmEngine
 from render_agent.engines.vllm_probe import differing
+from render_agent.errors import EngineError
 from render_agent.prompt import reply_schema
 from render_agent.run import start
 
@@ -240,11 +242,12 @@ def test_the_probe_finds_nothing_here_and_finds_a_cache_that_lies(engine, monkey
     assert differing(engine.core, engine.prompts, engine.sampling) is None
     # Pictures that share a name share what was computed for the first of them.
     monkeypatch.setattr("render_agent.engines.vllm_prompts.picture_name", lambda picture: "same")
-    assert "2 of 3" in differing(engine.core, engine.prompts, engine.sampling)
+    assert "1 of 3 prompts" in differing(engine.core, engine.prompts, engine.sampling)
 
 
-def test_without_the_prefix_cache_the_tokens_are_the_same(engine):
+def test_without_the_prefix_cache_the_tokens_are_the_same_until_its_process_dies(engine):
     expected = texts(engine.generate(ragged()))
+    before = set(psutil.Process().children())
     found = find_model(str(small_model()))
     options = VllmOptions(max_model_len=4096, sequences=8)
     cached, engine.core = (
@@ -255,9 +258,16 @@ def test_without_the_prefix_cache_the_tokens_are_the_same(engine):
         replies = engine.generate(ragged())
         assert texts(replies) == expected
         assert {reply.tokens.cached for reply in replies} == {0}
+        for process in set(psutil.Process().children()) - before:
+            if "EngineCore" in " ".join(process.cmdline()):
+                process.kill()
+                process.wait(10)
+        with pytest.raises(EngineError, match=r"answers no more .* --continue recent"):
+            engine.generate(ragged()[:1])
     finally:
         engine.core.close()
         engine.core = cached
+        engine._under_way.clear()
 
 
 def test_a_whole_run_says_what_transformers_says(tmp_path):
