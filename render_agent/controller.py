@@ -198,7 +198,7 @@ class PhaseController:
         """Carry out what one reply asks for, and write the turn down."""
         state, look = asked.state, asked.look
         if reply.error is not None:
-            self._fail(state, phase, RenderAgentError(reply.error))
+            self._fail(state, phase, RenderAgentError(reply.error), reply.events)
             return
         for picture in look.written:
             picture.result()
@@ -228,12 +228,14 @@ class PhaseController:
         if not state.active:
             self.engine.retire(state.id)
 
-    def _fail(self, state: QuestionState, phase: Phase, error: Exception) -> None:
+    def _fail(
+        self, state: QuestionState, phase: Phase, error: Exception, events: Sequence[str] = ()
+    ) -> None:
         """Write down the error that stopped one question; the others go on."""
         sentence = str(error) if isinstance(error, RenderAgentError) else repr(error)
         logger.error("question %s failed: %s", state.id, sentence, exc_info=error)
-        self.log.append_error(state.id, len(state.turns), phase, sentence)
-        state.fail(sentence)
+        self.log.append_error(state.id, len(state.turns), phase, sentence, events)
+        state.fail(sentence, events)
         self.engine.retire(state.id)
         self.observer.failed(state)
 

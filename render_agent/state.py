@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -124,7 +125,8 @@ class QuestionState:
     """One question under way: it owns its scene, its camera and its dialogue.
 
     Changed by `take`, `fail` and `retry` alone; all else is derived. `max_turns` bounds the dialogue.
-    blind: whether it is shown nothing, so that it needs no scan.
+    blind: whether it is shown nothing, so that it needs no scan. lost_events: the engine's events on the
+    way to replies that never came.
     """
 
     question: Question
@@ -133,6 +135,7 @@ class QuestionState:
     blind: bool = field(default=False, kw_only=True)
     turns: list[Turn] = field(default_factory=list)
     error: str | None = None
+    lost_events: tuple[str, ...] = ()
 
     def take(self, turn: Turn) -> None:
         """Append the next turn. ValueError where it is not the next one or the question is retired."""
@@ -143,9 +146,10 @@ class QuestionState:
             )
         self.turns.append(turn)
 
-    def fail(self, error: str) -> None:
-        """Retire the question with the error that stopped it."""
+    def fail(self, error: str, events: Sequence[str] = ()) -> None:
+        """Retire the question with the error that stopped it, and the engine's events before it."""
         self.error = error
+        self.lost_events += tuple(events)
 
     def retry(self) -> None:
         """Go on after an error, from the last good turn."""

@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 from made_runs import STEP, Silent, make_config, make_questions, outcome, play, transcripts, walking
@@ -88,6 +89,28 @@ def test_an_engine_that_runs_free_is_handed_a_bounded_number_of_views(tmp_path):
     )
     assert results["counts"]["answered"] == 12
     assert 2 < max(most) <= 4
+
+
+class Mended(ScriptedEngine):
+    """Tells of two retries before every reply, and of one fault before question 1 fails in turn 1."""
+
+    def _one(self, request, batch_size):
+        if (request.question_id, request.turn) == ("1", 1):
+            return Reply(error="too much", events=("out_of_memory",))
+        return replace(super()._one(request, batch_size), events=("retried", "retried"))
+
+
+def test_every_event_of_the_engine_is_in_the_log_and_in_the_totals(tmp_path):
+    path, results = play(tmp_path, make_questions(tmp_path, 2), Mended(walking(2).policy, 2))
+    turns = sum(len(told) for told in transcripts(path).values())
+    assert results["totals"]["events"] == {"out_of_memory": 1, "retried": 2 * turns}
+    (failed,) = [line for line in RunFolder(path).lines() if line["error"]]
+    assert failed["events"] == ["out_of_memory"]
+    run = go_on(RunFolder(path), {})
+    again = run.go(Silent(), lambda config, asked: walking(2))
+    run.close()
+    assert again["counts"]["failed"] == 0
+    assert again["totals"]["events"] == results["totals"]["events"], "what was told stays told"
 
 
 def test_retired_questions_are_asked_no_more(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from io import FileIO
 from pathlib import Path
@@ -135,9 +135,11 @@ class RunLog:
         """Append one turn; it exists from now on."""
         self._append(turn_to_json(question_id, turn))
 
-    def append_error(self, question_id: str, turn: int, phase: Phase, error: str) -> None:
-        """Append the error that stopped a question."""
-        self._append(error_to_json(question_id, turn, phase, error))
+    def append_error(
+        self, question_id: str, turn: int, phase: Phase, error: str, events: Sequence[str] = ()
+    ) -> None:
+        """Append the error that stopped a question, and the engine's events before it."""
+        self._append(error_to_json(question_id, turn, phase, error, events))
 
     def sync(self) -> None:
         """Wait until what was appended also survives the machine's death."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,9 @@ def turn_to_json(question_id: str, turn: Turn) -> dict[str, Any]:
     }
 
 
-def error_to_json(question_id: str, turn: int, phase: Phase, error: str) -> dict[str, Any]:
+def error_to_json(
+    question_id: str, turn: int, phase: Phase, error: str, events: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return the line of an error; the question is asked again from `turn` when the run goes on."""
     nothing = dict.fromkeys(
         (
@@ -62,7 +64,7 @@ def error_to_json(question_id: str, turn: int, phase: Phase, error: str) -> dict
         "phase": phase,
         "views": [],
         "messages": [],
-        "events": [],
+        "events": list(events),
         **nothing,
         "error": error,
     }
@@ -101,7 +103,7 @@ def replay(lines: Iterable[Mapping[str, Any]], states: Mapping[str, QuestionStat
                 state.retry()
                 state.take(turn_from_json(line))
             else:
-                state.fail(line["error"])
+                state.fail(line["error"], line.get("events", ()))
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"line {number} does not fit: {error!r}") from error
 

@@ -108,11 +108,13 @@ def totals(states: Sequence[QuestionState]) -> dict[str, Any]:
     counts its share of the call.
     """
     turns = [turn for state in states for turn in state.turns]
+    events = Counter(event for turn in turns for event in turn.events)
+    events.update(event for state in states for event in state.lost_events)
     return {
         "turns": len(turns),
         "calls": round(sum(1 / turn.batch_size for turn in turns)),
         "renders": len({view.file for turn in turns for view in turn.views}),
-        "events": dict(sorted(Counter(event for turn in turns for event in turn.events).items())),
+        "events": dict(sorted(events.items())),
         "tokens": {
             "in": sum(turn.tokens.prompt for turn in turns),
             "out": sum(turn.tokens.reply for turn in turns),

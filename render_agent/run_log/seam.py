@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from render_agent.run_log.pictures import Pictures
@@ -17,8 +18,10 @@ class TurnLog(Protocol):
         """Append one turn; it exists from now on."""
         ...
 
-    def append_error(self, question_id: str, turn: int, phase: Phase, error: str) -> None:
-        """Append the error that stopped a question."""
+    def append_error(
+        self, question_id: str, turn: int, phase: Phase, error: str, events: Sequence[str] = ()
+    ) -> None:
+        """Append the error that stopped a question, and the engine's events before it."""
         ...
 
     def sync(self) -> None:

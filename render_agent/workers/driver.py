@@ -166,8 +166,8 @@ class Driver:
                 state.take(turn)
                 place.deaths = 0
                 self.observer.took(state, turn)
-            case Failed(question_id, turn, phase, error):
-                self._fail(self.states[question_id], turn, phase, error)
+            case Failed(question_id, turn, phase, error, events):
+                self._fail(self.states[question_id], turn, phase, error, events)
             case Noted(record):
                 logging.getLogger(record.name).handle(record)
             case Ready(batch_size, process, machine):
@@ -223,9 +223,16 @@ class Driver:
     def _done(self, scenes: Sequence[str]) -> None:
         self.lacking -= {state.id for scene in scenes for state in self.by_scene[scene]}
 
-    def _fail(self, state: QuestionState, turn: int, phase: Phase, error: str) -> None:
-        self.log.append_error(state.id, turn, phase, error)
-        state.fail(error)
+    def _fail(
+        self,
+        state: QuestionState,
+        turn: int,
+        phase: Phase,
+        error: str,
+        events: Sequence[str] = (),
+    ) -> None:
+        self.log.append_error(state.id, turn, phase, error, events)
+        state.fail(error, events)
         self.observer.failed(state)
 
     def _phase(self, state: QuestionState) -> Phase:

@@ -54,6 +54,7 @@ class Failed:
     turn: int
     phase: Phase
     error: str
+    events: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

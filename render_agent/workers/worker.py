@@ -167,9 +167,11 @@ class ToldLog:
         """Tell one turn."""
         self._send(Took(question_id, turn))
 
-    def append_error(self, question_id: str, turn: int, phase: Phase, error: str) -> None:
-        """Tell the error that stopped a question."""
-        self._send(Failed(question_id, turn, phase, error))
+    def append_error(
+        self, question_id: str, turn: int, phase: Phase, error: str, events: Sequence[str] = ()
+    ) -> None:
+        """Tell the error that stopped a question, and the engine's events before it."""
+        self._send(Failed(question_id, turn, phase, error, tuple(events)))
 
     def sync(self) -> None:
         """The driver does it."""
