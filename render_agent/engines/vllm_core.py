@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 from render_agent.engines.loading import FoundModel
@@ -11,9 +13,12 @@ from render_agent.engines.vllm_arguments import VllmOptions, engine_arguments
 from render_agent.engines.vllm_prompts import TokenPrompt
 from render_agent.errors import EngineError, SetupError
 
+LOOK_AGAIN = 1.0
+"""Seconds between two looks at whether the model's process lives."""
+
 
 class VllmCore:
-    """One loaded model, as a rule in a process of its own."""
+    """One loaded model, as a rule in a process of its own. `steps` counts those that gave something."""
 
     def __init__(
         self, found: FoundModel, options: VllmOptions, on_cpu: bool, prefix_caching: bool = True
@@ -32,6 +37,7 @@ class VllmCore:
                 " --engine-option gpu_memory_utilization=0.9, choose another --dtype, or use"
                 " --engine transformers"
             ) from error
+        self.steps = 0
         config = self.engine.vllm_config
         self.sequences: int = config.scheduler_config.max_num_seqs
         self.prefix_caching = bool(config.cache_config.enable_prefix_caching)
@@ -58,13 +64,38 @@ class VllmCore:
         except EngineDeadError as error:
             raise _gone(error) from error
 
-    def step(self) -> list[Any]:
-        """Go one step and return the outputs that it finished. EngineError where vLLM is gone."""
-        try:
-            return [output for output in self.engine.step() if output.finished]
+    def step(self, timeout: float | None = None) -> list[Any]:
+        """Go one step and return the outputs that it finished; none where it takes longer than seconds.
+
+        EngineError where vLLM is gone.
+        """
         # A step raises that the model's process died or, where there is none, what the model raises.
+        try:
+            if not self._waited(timeout):
+                return []
+            self.steps += 1
+            return [output for output in self.engine.step() if output.finished]
         except Exception as error:
             raise _gone(error) from error
+
+    def _waited(self, timeout: float | None) -> bool:
+        """Whether the model's process has something to give, waited for.
+
+        vLLM itself waits without end for a process that dies meanwhile. Raises where it has.
+        """
+        client = self.engine.engine_core
+        given = getattr(client, "outputs_queue", None)
+        if given is None:  # the model runs in this process
+            return True
+        until = inf if timeout is None else time.perf_counter() + timeout
+        while True:
+            left = max(0.0, min(LOOK_AGAIN, until - time.perf_counter()))
+            with given.not_empty:
+                if given.not_empty.wait_for(lambda: given.queue, left):
+                    return True
+            client.ensure_alive()
+            if time.perf_counter() >= until:
+                return False
 
     def forget(self) -> None:
         """Drop what was kept of earlier prompts and pictures; nothing may be under way."""

@@ -137,10 +137,13 @@ class VllmEngine:
     def ready(self, timeout: float | None = None) -> Iterator[tuple[Request, Reply]]:
         """Step until at least one request is answered or the time is over, and give what is."""
         began = time.perf_counter()
+        left = timeout
         while not self._answered and self._under_way:
-            self._step()
-            if timeout is not None and time.perf_counter() - began >= timeout:
-                break
+            self._step(left)
+            if timeout is not None:
+                left = began + timeout - time.perf_counter()
+                if left <= 0:
+                    break
         answered, self._answered = self._answered, []
         for dialogue in answered:
             if dialogue.reply is not None:
@@ -222,11 +225,11 @@ class VllmEngine:
             scoring.error = f"vLLM did not take the prompt: {first_line(error)}"
         return scoring
 
-    def _step(self) -> None:
+    def _step(self, timeout: float | None = None) -> None:
         """Go one step of the model and take in what it finished."""
         before = len(self._under_way)
-        outputs = self.core.step()
-        self.calls += 1
+        outputs = self.core.step(timeout)
+        self.calls = self.core.steps
         self.occupancy.note(before)
         for output in outputs:
             owner, number = self._under_way.pop(output.request_id)
