@@ -102,7 +102,7 @@ class VllmEngine:
         self.core = self._load(found, on_cpu)
         self.description = describe_found(found)
         self.batch_size = self.core.sequences
-        self.calls = 0
+        self.calls = self.core.steps = 0
         self.occupancy = Occupancy()
         self._numbers = count()
         self._under_way: dict[str, tuple[Dialogue | Scoring, int]] = {}
