@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from render_agent.engines.decode_attention import one_token_a_row
 from render_agent.engines.dialogue_tensors import PreparedPrompt
 from render_agent.engines.row_slots import DecodeCache, LayerRows, PrefillCache, RowSlots
 
@@ -111,16 +112,18 @@ def write(
     device, count = model.device, len(last)
     lengths = torch.tensor(slots.lengths[:count])
     mask = torch.arange(int(lengths.max()) + 1) <= lengths[:, None]
-    output = model(
-        input_ids=torch.tensor(last, device=device)[:, None],
-        attention_mask=_attention_mask(model, mask[:, None, None]),
-        position_ids=_position_ids(torch.tensor(places)[None, :, None].expand(axes, -1, -1)).to(
-            device
-        ),
-        past_key_values=DecodeCache(slots, count),
-        use_cache=True,
-        logits_to_keep=1,
-    )
+    masked = _attention_mask(model, mask[:, None, None])
+    with one_token_a_row(model):
+        output = model(
+            input_ids=torch.tensor(last, device=device)[:, None],
+            attention_mask=masked,
+            position_ids=_position_ids(torch.tensor(places)[None, :, None].expand(axes, -1, -1)).to(
+                device
+            ),
+            past_key_values=DecodeCache(slots, count),
+            use_cache=True,
+            logits_to_keep=1,
+        )
     logits: torch.Tensor = output.logits[:, -1].float()
     return logits
 
