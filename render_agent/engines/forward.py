@@ -75,8 +75,8 @@ def read(
     device = model.device
     starts = [entry.start for entry in group]
     newest = max(entry.tokens for entry in group)
-    past = slots.gathered([entry.row for entry in group], starts) if max(starts) else []
     before = max(starts)
+    past = slots.gathered([entry.row for entry in group], before, newest) if before else []
     ids = torch.full((len(group), newest), pad)
     places = torch.zeros(group[0].positions.shape[0], len(group), newest, dtype=torch.long)
     mask = torch.zeros(len(group), newest, before + newest, dtype=torch.bool)
@@ -88,7 +88,7 @@ def read(
         mask[row, :, : entry.start] = True
         mask[row, :, before:] = causal
         mask[row, padding:, before : before + padding] = False
-    cache = PrefillCache(past)
+    cache = PrefillCache(past, before)
     output = model(
         input_ids=ids.to(device),
         attention_mask=_attention_mask(model, mask[:, None]),

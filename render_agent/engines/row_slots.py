@@ -136,14 +136,21 @@ class RowSlots:
                 layer.keys[row, :, start : start + tokens] = new.keys[place, :, -tokens:]
                 layer.values[row, :, start : start + tokens] = new.values[place, :, -tokens:]
 
-    def gathered(self, rows: Sequence[int], lengths: Sequence[int]) -> list[LayerRows]:
-        """Return copies of the first tokens of some rows, (rows, heads, longest, width) a layer."""
-        longest = max(lengths)
-        place = list(rows)
-        return [
-            LayerRows(layer.keys[place, :, :longest], layer.values[place, :, :longest])
-            for layer in self.layers
-        ]
+    def gathered(self, rows: Sequence[int], length: int, room: int) -> list[LayerRows]:
+        """Return copies of the first tokens of some rows, with room for so many more behind them.
+
+        (rows, heads, length + room, width) a layer.
+        """
+        copies = []
+        for layer in self.layers:
+            parts = []
+            for part in (layer.keys, layer.values):
+                copy = part.new_empty((len(rows), part.shape[1], length + room, part.shape[3]))
+                for place, row in enumerate(rows):
+                    copy[place, :, :length] = part[row, :, :length]
+                parts.append(copy)
+            copies.append(LayerRows(*parts))
+        return copies
 
 
 class _Layer(CacheLayerMixin):  # type: ignore[misc]  # the library gives no types
@@ -179,22 +186,21 @@ class _Layer(CacheLayerMixin):  # type: ignore[misc]  # the library gives no typ
 class _PrefillLayer(_Layer):
     """Puts new keys and values behind those of earlier turns, and keeps the new ones."""
 
-    def __init__(self, past: LayerRows | None) -> None:
-        super().__init__(0 if past is None else past.keys.shape[2])
+    def __init__(self, past: LayerRows | None, tokens: int) -> None:
+        super().__init__(tokens)
         self.past = past
         self.written: LayerRows | None = None
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **more: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return all keys and values."""
+        """Return all keys and values; the new ones are written into the room behind the others."""
         self.written = LayerRows(key_states, value_states)
         if self.past is None:
             return key_states, value_states
-        return (
-            torch.cat([self.past.keys, key_states], dim=2),
-            torch.cat([self.past.values, value_states], dim=2),
-        )
+        self.past.keys[:, :, self.tokens :] = key_states
+        self.past.values[:, :, self.tokens :] = value_states
+        return self.past.keys, self.past.values
 
 
 class _DecodeLayer(_Layer):
@@ -218,14 +224,15 @@ class _DecodeLayer(_Layer):
 
 
 class PrefillCache(Cache):  # type: ignore[misc]
-    """The cache of one call that reads new tokens behind `past`, (rows, heads, tokens, width) a layer.
+    """The cache of one call that reads new tokens behind those of earlier turns.
 
-    Where `past` is empty, layers come into being as the model asks for them.
+    past: copies with room for the new ones, (rows, heads, tokens + new ones, width) a layer. Where
+    there are none, layers come into being as the model asks for them.
     """
 
-    def __init__(self, past: Sequence[LayerRows]) -> None:
+    def __init__(self, past: Sequence[LayerRows], tokens: int) -> None:
         if past:
-            super().__init__(layers=[_PrefillLayer(layer) for layer in past])
+            super().__init__(layers=[_PrefillLayer(layer, tokens) for layer in past])
         else:
             super().__init__(layer_class_to_replicate=_FirstLayer)
 
@@ -239,7 +246,7 @@ class _FirstLayer(_PrefillLayer):
     """A layer with nothing before it."""
 
     def __init__(self) -> None:
-        super().__init__(None)
+        super().__init__(None, 0)
 
 
 class DecodeCache(Cache):  # type: ignore[misc]

@@ -87,7 +87,7 @@ class RowTable:
         """
         if not self.room(tokens, more=1):
             return None
-        self.slots.reserve(len(self.dialogues) + 1, tokens)
+        self.reserve(len(self.dialogues) + 1, tokens)
         dialogue = Dialogue(question_id, len(self.dialogues), [])
         self.dialogues.append(dialogue)
         return dialogue
@@ -110,6 +110,18 @@ class RowTable:
                 return False
             self.evict(max(self.spare, key=lambda dialogue: dialogue.used))
             self.evicted += 1
+
+    def reserve(self, rows: int, tokens: int) -> None:
+        """Make room for so many rows of so many tokens, and more where it may be had, to grow seldom.
+
+        Raises what the allocator raises.
+        """
+        slots = self.slots
+        more_rows = min(self.most_rows, 2 * slots.rows) if rows > slots.rows else rows
+        more_tokens = slots.capacity * 5 // 4 if tokens > slots.capacity else tokens
+        generous = max(rows, more_rows), max(tokens, more_tokens)
+        fits = slots.bytes_for(*generous) <= self.budget
+        slots.reserve(*(generous if fits else (rows, tokens)))
 
     def evict(self, dialogue: Dialogue) -> None:
         """Give a row up."""

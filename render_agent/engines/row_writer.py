@@ -169,7 +169,7 @@ class RowWriter:
             return self.table.take(question, tokens)
         if not self.table.room(tokens):
             return None
-        self.slots.reserve(len(self.table.dialogues), tokens)
+        self.table.reserve(len(self.table.dialogues), tokens)
         return mine
 
     def _make_do(self, sample: Sample, fault: Fault) -> bool | None:
