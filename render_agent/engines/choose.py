@@ -17,7 +17,7 @@ from render_agent.state import Question
 def describe_engine(config: RunConfig) -> dict[str, Any]:
     """Return what a run records of its engine, read without loading any weights.
 
-    SetupError where its model is not at hand.
+    SetupError where its model is not at hand, UsageError for an option that it does not have.
     """
     if config.engine == "scripted":
         policy_maker(config.model_name)
@@ -32,11 +32,16 @@ def describe_engine(config: RunConfig) -> dict[str, Any]:
 
         return vllm_engine.describe(config, engine_options(config.engine_option))
     from render_agent.engines.loading import describe_model
+    from render_agent.engines.transformers_options import check_options, refuse_tensor_parallel
 
+    # What cannot run is refused before there is a run folder.
+    refuse_tensor_parallel(config.tensor_parallel)
+    described = describe_model(config.model_name, config.revision)
+    check_options(engine_options(config.engine_option), str(described["model_type"]))
     return {
         "name": config.engine,
         "model": config.model_name,
-        **describe_model(config.model_name, config.revision),
+        **described,
         "dtype": config.dtype,
         "device": config.device,
         "guided": "no" if config.no_guide else f"llguidance {version('llguidance')}",

@@ -8,11 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from made_runs import make_config, make_questions
 from small_models import rewrite_json, small_model
 
 from render_agent.engines.loading import describe_model, find_model, takes_pictures
 from render_agent.engines.transformers_engine import TransformersEngine
 from render_agent.errors import SetupError, UsageError
+from render_agent.run import start
 
 
 @pytest.fixture
@@ -217,3 +219,20 @@ def test_finding_a_model_imports_neither_torch_nor_transformers():
 )
 def test_what_takes_pictures(config, expected):
     assert takes_pictures(config) is expected
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ({"tensor_parallel": 2}, "--engine vllm"),
+        ({"engine_option": ("speed=9",)}, "speed does not exist"),
+        ({"engine_option": ("reuse=all",)}, "keys, vision, none"),
+        ({"engine_option": ("max_patches=2",)}, "InternVL"),
+    ],
+)
+def test_what_cannot_run_is_refused_before_there_is_a_run_folder(tmp_path, more, sentence):
+    questions = make_questions(tmp_path, 1)
+    options = {"engine": "transformers", "model": str(small_model()), **more}
+    with pytest.raises((UsageError, SetupError), match=sentence):
+        start(make_config(tmp_path, questions, **options))
+    assert not (tmp_path / "runs").exists()
