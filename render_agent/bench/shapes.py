@@ -56,6 +56,10 @@ def _vision(
 SMALL = "small"
 """A model of half a million weights, for machines without a GPU."""
 
+MEDIUM = "medium"
+"""A model of 16 million weights, which outweigh what a dialogue keeps: 32 thousand tokens' keys and values
+take as much as they (119 thousand tokens' for the 8B, 1 thousand for `small`)."""
+
 SHAPES: dict[str, Shape] = {
     SMALL: Shape(
         text={
@@ -79,6 +83,30 @@ SHAPES: dict[str, Shape] = {
         tied=False,
         mrope_section=(8, 4, 4),
         initializer_range=0.2,
+        shortest_edge=32 * 32,
+    ),
+    MEDIUM: Shape(
+        text={
+            "hidden_size": 512,
+            "intermediate_size": 2048,
+            "num_hidden_layers": 4,
+            "num_attention_heads": 8,
+            "num_key_value_heads": 1,
+            "head_dim": 64,
+            "max_position_embeddings": 32768,
+        },
+        vision={
+            "depth": 3,
+            "hidden_size": 64,
+            "intermediate_size": 128,
+            "num_heads": 4,
+            "num_position_embeddings": 256,
+            "out_hidden_size": 512,
+            "deepstack_visual_indexes": [0, 1, 2],
+        },
+        tied=False,
+        mrope_section=(12, 10, 10),
+        initializer_range=0.05,
         shortest_edge=32 * 32,
     ),
     "Qwen/Qwen3-VL-2B-Instruct": Shape(
