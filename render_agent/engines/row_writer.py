@@ -74,7 +74,7 @@ class RowWriter:
         if mine is not None and not isinstance(made, Dialogue):
             mine.held = False
         if isinstance(made, Fault):
-            return self._make_do(sample, made)
+            return self._make_do(sample, mine, made)
         if made is None:
             return None
         if mine is None:
@@ -172,10 +172,10 @@ class RowWriter:
         self.table.reserve(len(self.table.dialogues), tokens)
         return mine
 
-    def _make_do(self, sample: Sample, fault: Fault) -> bool | None:
+    def _make_do(self, sample: Sample, mine: Dialogue | None, fault: Fault) -> bool | None:
         """Go on where a row could not be made: with fewer rows once others have ended, or fail alone."""
         self._tell(fault, 1)
-        if self.table.active or self.table.spare:
+        if any(dialogue is not mine for dialogue in self.table.dialogues):
             self.table.budget = max(1, min(self.table.budget, self.slots.bytes))
             self.table.evict_idle()
             return None
