@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any
 
+from render_agent.engines.end_together import EndTogether
 from render_agent.engines.loading import FoundModel
 from render_agent.engines.pretrained import first_line
 from render_agent.engines.vllm_arguments import VllmOptions, engine_arguments
@@ -28,15 +29,19 @@ class VllmCore:
         from vllm.v1.engine.llm_engine import LLMEngine
 
         arguments = engine_arguments(str(found.folder), options, on_cpu, prefix_caching)
+        # Left alone, vLLM's processes outlive a killed one for minutes, with their memory.
+        self._processes = EndTogether()
         try:
             self.engine: Any = LLMEngine.from_engine_args(EngineArgs(**arguments))
         # Whatever the model's code, the driver or a started process raises means the same here.
         except Exception as error:
+            self._processes.close()
             raise SetupError(
                 f"vLLM cannot run {found.name} ({_reason(error)}): lower --max-model-len or"
                 " --engine-option gpu_memory_utilization=0.9, choose another --dtype, or use"
                 " --engine transformers"
             ) from error
+        self._processes.settled()
         self.steps = 0
         config = self.engine.vllm_config
         self.sequences: int = config.scheduler_config.max_num_seqs
@@ -112,6 +117,7 @@ class VllmCore:
             engine.engine_core.shutdown()
             del engine
             cleanup_dist_env_and_memory()
+            self._processes.close()
 
 
 def _gone(error: Exception) -> EngineError:
