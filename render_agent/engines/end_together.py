@@ -103,7 +103,7 @@ def end(processes: Iterable[psutil.Process]) -> None:
 def alive(process: psutil.Process) -> bool:
     """Whether a process, and not another of its number, runs; one that only waits to be collected does not."""
     try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
 

@@ -41,8 +41,9 @@ if not forked:
     time.sleep(60)
 if sys.argv[1] != "settled later":
     together.settled()
-time.sleep(1)  # longer than from look to look
+time.sleep(0.7)  # longer than from look to look
 after = started({SLEEP!r})
+time.sleep(0.7)
 print(together._watcher.pid, before.pid, after.pid, stubborn.pid, within, forked, flush=True)
 sys.stdin.readline()
 if sys.argv[1] == "close":
