@@ -8,6 +8,9 @@ from hypothesis import settings
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
+# So small models gain nothing from more threads, and those of two test processes wait for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # The same examples on every machine and run; `--hypothesis-profile=search` looks for new ones.
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("search", deadline=None, max_examples=2000)
