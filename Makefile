@@ -14,7 +14,7 @@ run: $(VENV)/ready-test ## set up, then explore the bundled rooms and answer the
 	$(VENV)/bin/render-agent --batch --benchmark rooms --engine scripted
 
 test: $(VENV)/ready-test ## set up, then run the tests
-	$(VENV)/bin/python -m pytest -n $(TEST_PROCESSES) --dist loadfile
+	$(VENV)/bin/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 
 test-oldest: $(VENV)/ready-test ## set up, then run the engine's tests with the oldest transformers that is supported
 	@scripts/test-oldest

@@ -17,6 +17,15 @@ settings.register_profile("search", deadline=None, max_examples=2000)
 settings.load_profile("same")
 
 
+LONG = ("test_workers.py", "test_openai_server.py", "test_killed_runs.py", "test_end_to_end.py")
+"""Files that take longest, so that they come first: the other process still has work meanwhile."""
+
+
+def pytest_collection_modifyitems(items):
+    """Put the long files first."""
+    items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
+
+
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch):
     """No setting of the person who runs the tests reaches them."""
