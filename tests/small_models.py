@@ -7,6 +7,7 @@ size repeats one token whatever it is shown.
 from __future__ import annotations
 
 import atexit
+import gc
 import json
 import shutil
 import tempfile
@@ -423,14 +424,18 @@ def small_model(build: Callable[[Path], Path] = small_qwen3_vl) -> Path:
     """Return the directory of a small model that is built once and goes when the tests end.
 
     torch is held to one thread: so small a model gains nothing from more, and on a busy machine they
-    wait for each other.
+    wait for each other. What is there by now is left out of collections: memory that is given back
+    again and again costs a collection each time, and the libraries' million objects stay anyway.
     """
     import torch
 
     torch.set_num_threads(1)
     directory = Path(tempfile.mkdtemp(prefix="small-model-"))
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    return build(directory)
+    build(directory)
+    gc.collect()
+    gc.freeze()
+    return directory
 
 
 def speckled(width: int, height: int, seed: int = 0) -> Image.Image:
