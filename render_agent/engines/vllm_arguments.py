@@ -39,7 +39,7 @@ ENVIRONMENT = {
     # A forked child would inherit the renderer's threads, and locks that nobody opens again. One that
     # shared our process would, on a CPU, bind our threads to cores and trip over llvmlite's modules.
     "VLLM_ENABLE_V1_MULTIPROCESSING": "1",
-    "VLLM_WORKER_MULTIPROCESSING_METHOD": "spawn",
+    "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
 }
 """Settings of vLLM's where the user's environment has none."""
 
