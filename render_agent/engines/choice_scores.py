@@ -18,6 +18,7 @@ import torch
 
 from render_agent.engines.attempt import Fault, attempt
 from render_agent.engines.dialogue_tensors import PreparedPrompt
+from render_agent.engines.forward import as_taken
 from render_agent.engines.loaded import LoadedModel
 from render_agent.engines.pretrained import first_line
 from render_agent.engines.seam import Request, Scores
@@ -154,7 +155,7 @@ def _read(loaded: LoadedModel, prompts: Sequence[PreparedPrompt]) -> Prefilled:
     tensors = tensors.to(device=model.device, dtype=model.dtype)
     mask = tensors["attention_mask"]
     places = _positions(model, tensors)
-    output = model(**tensors, position_ids=_as_taken(places), use_cache=True, logits_to_keep=1)
+    output = model(**tensors, position_ids=as_taken(places), use_cache=True, logits_to_keep=1)
     return Prefilled(
         first=output.logits[:, -1].float().log_softmax(-1),
         cache=output.past_key_values,
@@ -184,7 +185,7 @@ def _rests(
         attention_mask=torch.cat(
             [prefilled.mask[prompts], (targets >= 0).to(prefilled.mask.dtype)], 1
         ),
-        position_ids=_as_taken(prefilled.next[:, prompts, None] + steps),
+        position_ids=as_taken(prefilled.next[:, prompts, None] + steps),
         past_key_values=_selected(prefilled.cache, prompts),
         use_cache=True,
     )
@@ -207,11 +208,6 @@ def _positions(model: Any, tensors: Any) -> torch.Tensor:
     )
     # Padding has the position 1, which is never the highest of a prompt.
     return torch.as_tensor(found)
-
-
-def _as_taken(places: torch.Tensor) -> torch.Tensor:
-    """Return positions as the model takes them: without the axis where it is one."""
-    return places[0] if places.shape[0] == 1 else places
 
 
 def _selected(cache: Any, rows: torch.Tensor) -> Any:

@@ -10,6 +10,7 @@ import torch
 
 from render_agent.engines.decode_attention import one_token_a_row
 from render_agent.engines.dialogue_tensors import PreparedPrompt
+from render_agent.engines.loaded import LoadedModel
 from render_agent.engines.row_slots import DecodeCache, LayerRows, PrefillCache, RowSlots
 
 
@@ -42,6 +43,24 @@ class Unread:
     def offset(self) -> int:
         """What to add to a place behind the prompt to get its position."""
         return int(self.positions.max()) + 1 - len(self.ids)
+
+
+def unread(
+    loaded: LoadedModel,
+    prompt: PreparedPrompt,
+    row: int = 0,
+    start: int = 0,
+    values: Sequence[torch.Tensor] | None = None,
+) -> Unread:
+    """Return a prompt of which a row holds the first `start` tokens, ready to be read.
+
+    values: the pixel values of its pictures from there on, where they are at hand.
+    """
+    inputs = loaded.inputs
+    places = positions(loaded.model, prompt, inputs.token_types(prompt), inputs.family.axes)
+    if values is None:
+        values = [picture.values() for picture in prompt.shown if picture.start >= start]
+    return Unread(prompt, row, start, places, values)
 
 
 def positions(model: Any, prompt: PreparedPrompt, types: Sequence[int], axes: int) -> torch.Tensor:
@@ -92,7 +111,7 @@ def read(
     output = model(
         input_ids=ids.to(device),
         attention_mask=_attention_mask(model, mask[:, None]),
-        position_ids=_position_ids(places).to(device),
+        position_ids=as_taken(places).to(device),
         past_key_values=cache,
         use_cache=True,
         logits_to_keep=1,
@@ -117,7 +136,7 @@ def write(
         output = model(
             input_ids=torch.tensor(last, device=device)[:, None],
             attention_mask=masked,
-            position_ids=_position_ids(torch.tensor(places)[None, :, None].expand(axes, -1, -1)).to(
+            position_ids=as_taken(torch.tensor(places)[None, :, None].expand(axes, -1, -1)).to(
                 device
             ),
             past_key_values=DecodeCache(slots, count),
@@ -128,8 +147,8 @@ def write(
     return logits
 
 
-def _position_ids(places: torch.Tensor) -> torch.Tensor:
-    """Return positions (axes, rows, tokens) as the model takes them: without the axis where it is one."""
+def as_taken(places: torch.Tensor) -> torch.Tensor:
+    """Return positions (axes, rows, tokens) as a model takes them: without the axis where it is one."""
     return places[0] if places.shape[0] == 1 else places
 
 

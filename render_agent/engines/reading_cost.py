@@ -12,7 +12,7 @@ from PIL import Image
 from render_agent import chat
 from render_agent.engines.attempt import Fault, attempt
 from render_agent.engines.device_memory import DeviceMemory, spare
-from render_agent.engines.forward import Unread, positions, read
+from render_agent.engines.forward import read, unread
 from render_agent.engines.loaded import LoadedModel
 from render_agent.engines.row_slots import RowSlots
 from render_agent.engines.seam import Request
@@ -82,11 +82,8 @@ def _read(loaded: LoadedModel, pictures: int, size: tuple[int, int]) -> int:
     messages = [chat.message("user", chat.text("Look."), *shown)]
     request = Request("probe", 0, messages, lambda file: Image.new("RGB", size))
     prompt = loaded.inputs.prepare(request)
-    types = loaded.inputs.token_types(prompt)
-    places = positions(loaded.model, prompt, types, loaded.inputs.family.axes)
-    values = [picture.values() for picture in prompt.shown]
+    entry = unread(loaded, prompt)
     with torch.inference_mode():
-        unread = Unread(prompt, 0, 0, places, values)
-        read(loaded.model, RowSlots(), [unread], loaded.pad)
+        read(loaded.model, RowSlots(), [entry], loaded.pad)
     loaded.inputs.retire("probe")
-    return len(unread.ids)
+    return len(entry.ids)

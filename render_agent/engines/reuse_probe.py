@@ -11,7 +11,7 @@ from PIL import Image
 
 from render_agent import chat
 from render_agent.engines.dialogue_tensors import PreparedPrompt
-from render_agent.engines.forward import Unread, positions, read, write
+from render_agent.engines.forward import read, unread, write
 from render_agent.engines.loaded import LoadedModel
 from render_agent.engines.row_slots import RowSlots
 from render_agent.engines.seam import Request
@@ -56,18 +56,21 @@ def _difference(loaded: LoadedModel) -> float:
     with torch.inference_mode():
         for turn in range(2):
             prompts = [_prompt(loaded, dialogue[turn]) for dialogue in (first, second)]
-            unread = [_unread(loaded, slots, row, prompt) for row, prompt in enumerate(prompts)]
-            scores, written = read(loaded.model, slots, unread, loaded.pad)
+            starts = slots.lengths or [0, 0]
+            entries = [
+                unread(loaded, prompt, row, starts[row]) for row, prompt in enumerate(prompts)
+            ]
+            scores, written = read(loaded.model, slots, entries, loaded.pad)
             if not slots.layers:
                 slots.learn(written)
-            slots.reserve(2, max(len(entry.ids) for entry in unread) + 1)
-            for place, entry in enumerate(unread):
+            slots.reserve(2, max(len(entry.ids) for entry in entries) + 1)
+            for place, entry in enumerate(entries):
                 slots.lengths[place] = len(entry.ids)
                 slots.put(place, entry.start, written, place)
             anew = torch.cat([_anew(loaded, prompt) for prompt in prompts])
             worst = max(worst, _apart(scores, anew))
         token = int(anew[0].argmax())
-        places = [len(entry.ids) + entry.offset for entry in unread]
+        places = [len(entry.ids) + entry.offset for entry in entries]
         scores = write(loaded.model, slots, [token] * 2, places, loaded.inputs.family.axes)
         longer = [dataclasses.replace(p, ids=(*(p.ids or ()), token)) for p in prompts]
         return max(worst, _apart(scores, torch.cat([_anew(loaded, prompt) for prompt in longer])))
@@ -93,15 +96,6 @@ def _picture(file: str) -> Image.Image:
     slope = Image.linear_gradient("L")
     bands = [slope, slope.rotate(90), slope.rotate(180)]
     return Image.merge("RGB", bands).resize(SIZES[file])
-
-
-def _unread(loaded: LoadedModel, slots: RowSlots, row: int, prompt: PreparedPrompt) -> Unread:
-    """Return a prompt of which the row's tokens are known already."""
-    start = slots.lengths[row] if slots.lengths else 0
-    types = loaded.inputs.token_types(prompt)
-    places = positions(loaded.model, prompt, types, loaded.inputs.family.axes)
-    values = [picture.values() for picture in prompt.shown if picture.start >= start]
-    return Unread(prompt, row, start, places, values)
 
 
 def _anew(loaded: LoadedModel, prompt: PreparedPrompt) -> Any:

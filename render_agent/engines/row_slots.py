@@ -25,8 +25,8 @@ class RowSlots:
     """The rows of a model's layers, of one capacity; row i holds `lengths[i]` tokens from its start.
 
     `most_bytes` is the most that they took so far. What lies beyond a row's length is garbage that
-    masks keep out. Rows are moved by `swap`, so that
-    those that are written to stand first and are seen without being copied.
+    masks keep out. Rows are moved by `swap`, so that those that are written to stand first and are
+    seen without being copied.
     """
 
     def __init__(self) -> None:

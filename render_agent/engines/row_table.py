@@ -18,7 +18,8 @@ class Dialogue:
     """What is known of one row: whose it is, and the tokens that its keys and values stand for.
 
     prompt: the last that was read. ids: its tokens and those written since. writing: its reply
-    under way. held: whether it must not be given up just now.
+    under way. held: whether it must not be given up just now. room: how many tokens it must have room
+    for while it is held or written. used: when it was last written, counted up.
     """
 
     question_id: str

@@ -9,7 +9,7 @@ from typing import Any
 
 from render_agent.engines.attempt import Fault, attempt
 from render_agent.engines.dialogue_tensors import PreparedPrompt
-from render_agent.engines.forward import Unread, positions, read, write
+from render_agent.engines.forward import Unread, read, unread, write
 from render_agent.engines.loaded import LoadedModel
 from render_agent.engines.reading import StepCeiling, alike
 from render_agent.engines.row_slots import RowSlots
@@ -55,11 +55,9 @@ class RowWriter:
         """Read one token, to see what a token's keys and values take."""
         import torch
 
-        first = PreparedPrompt("", ids=(self.loaded.pad,))
+        first = unread(self.loaded, PreparedPrompt("", ids=(self.loaded.pad,)))
         with torch.inference_mode():
-            axes = self.loaded.inputs.family.axes
-            unread = Unread(first, 0, 0, torch.zeros(axes, 1, dtype=torch.long))
-            self.slots.learn(read(self.loaded.model, self.slots, [unread], self.loaded.pad)[1])
+            self.slots.learn(read(self.loaded.model, self.slots, [first], self.loaded.pad)[1])
 
     def place(self, sample: Sample) -> bool | None:
         """Find a row for a sample: True where it has one, None where it must wait, False where it failed."""
@@ -187,21 +185,17 @@ class RowWriter:
         import torch
 
         with torch.inference_mode():
-            unread = [self._unread(sample) for sample in group]
-            logits, written = read(self.loaded.model, self.slots, unread, self.loaded.pad)
-            for place, entry in enumerate(unread):
+            entries = [self._unread(sample) for sample in group]
+            logits, written = read(self.loaded.model, self.slots, entries, self.loaded.pad)
+            for place, entry in enumerate(entries):
                 self.slots.lengths[entry.row] = len(entry.ids)
                 self.slots.put(entry.row, entry.start, written, place)
-            return logits, [entry.offset for entry in unread]
+            return logits, [entry.offset for entry in entries]
 
     def _unread(self, sample: Sample) -> Unread:
         assert sample.dialogue is not None
-        prompt, inputs = sample.asked.prompt, self.loaded.inputs
-        places = positions(
-            self.loaded.model, prompt, inputs.token_types(prompt), inputs.family.axes
-        )
         values = sample.asked.values(sample.start)
-        return Unread(prompt, sample.dialogue.row, sample.start, places, values)
+        return unread(self.loaded, sample.asked.prompt, sample.dialogue.row, sample.start, values)
 
     def _begin(self, group: Sequence[Sample], logits: Any, offsets: Sequence[int]) -> None:
         """Choose the first token of every reply, and let the rows be written."""

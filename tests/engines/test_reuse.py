@@ -66,10 +66,8 @@ forward_positions = forward.positions
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_a_model_that_counts_positions_otherwise_is_found_out(dtype, monkeypatch, caplog):
-    from render_agent.engines import reuse_probe
-
     loaded = load(small_model(), dtype)
-    monkeypatch.setattr(reuse_probe, "positions", shifted)
+    monkeypatch.setattr(forward, "positions", shifted)
     with caplog.at_level(logging.WARNING, "render_agent"):
         engine = engine_of(loaded, 8, {}, 0)
     assert engine.describe()["reuse"] == "vision"
