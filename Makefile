@@ -13,7 +13,7 @@ help: ## show this list
 run: $(VENV)/ready-test ## set up, then explore the bundled rooms and answer their questions
 	$(VENV)/bin/render-agent --batch --benchmark rooms --engine scripted
 
-test: $(VENV)/ready-test ## set up, then run the tests
+test: $(VENV)/ready-test $(VENV)/browser ## set up, then run the tests
 	$(VENV)/bin/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 
 test-oldest: $(VENV)/ready-test ## set up, then run the engine's tests with the oldest transformers that is supported
@@ -43,6 +43,11 @@ $(VENV)/ready-bench: EXTRAS := test,bench
 # The stamp is written last: a set-up that was interrupted begins again.
 $(VENV)/ready-%: $(PIP_FILES)
 	@scripts/set-up $(EXTRAS)
+	@touch $@
+
+# The tests of pages need a browser; nothing else does.
+$(VENV)/browser: $(VENV)/ready-test scripts/set-up-browser
+	@scripts/set-up-browser
 	@touch $@
 
 $(VLLM_VENV)/ready: setup.cfg pyproject.toml scripts/set-up-vllm scripts/cure_before_torchvision.py

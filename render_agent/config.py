@@ -127,14 +127,14 @@ class RunConfig:
         "transformers",
         "engine",
         "What answers: a model in this process, by transformers or vLLM; an OpenAI-compatible server;"
-        " or replies by rule.",
-        choices=("transformers", "vllm", "openai", "scripted"),
+        " replies by rule; or a person, in the browser.",
+        choices=("transformers", "vllm", "openai", "scripted", "human"),
     )
     model: str | None = setting(
         None,
         "engine",
         "A hub name or a directory (default Qwen/Qwen3-VL-8B-Instruct); with --engine scripted:"
-        " explorer (default), random, frequency, oracle, or a file of replies.",
+        " explorer (default), random, frequency, oracle, witness, or a file of replies.",
         metavar="NAME",
     )
     base_url: tuple[str, ...] = setting(
@@ -223,8 +223,17 @@ class RunConfig:
     views: str = setting(
         "free",
         "dialogue",
-        "Who chooses the views: free, the model; none, it is shown nothing and needs no scans.",
-        choices=("free", "none"),
+        "Who chooses the views: free, the model; else all are shown at once: the first one (start), four"
+        " around it, the map (top), a random walk, a tour of the room, those that show what the question"
+        " names (oracle); or none, and it needs no scans.",
+        choices=("free", "none", "start", "four", "top", "random-walk", "tour", "oracle"),
+    )
+    pictures: str = setting(
+        "real",
+        "dialogue",
+        "What the views show: the scene; black; noise; another question's scene (shuffled); the scene"
+        " mirrored, left for right.",
+        choices=("real", "black", "noise", "shuffled", "mirrored"),
     )
     start: str = setting(
         "best",
@@ -241,6 +250,9 @@ class RunConfig:
     temperature: float = setting(0.0, "dialogue", "0 is greedy.", minimum=0)
     seed: int = setting(0, "dialogue", "All randomness comes from it and the question's id.")
     max_new_tokens: int = setting(512, "dialogue", "Tokens of one reply at the most.", minimum=1)
+    port: int = setting(
+        0, "place", "Port of the page of --engine human; 0 is any that is free.", minimum=0
+    )
     output: str = setting("experiment_logs", "place", "Where run folders lie.", metavar="DIR")
     json: bool = setting(
         False, "display", "Print the results as JSON on standard output.", flag=True
@@ -266,8 +278,8 @@ class RunConfig:
     @property
     def model_name(self) -> str:
         """The model, or the default of the engine."""
-        default = "explorer" if self.engine == "scripted" else "Qwen/Qwen3-VL-8B-Instruct"
-        return self.model or default
+        defaults = {"scripted": "explorer", "human": "person"}
+        return self.model or defaults.get(self.engine, "Qwen/Qwen3-VL-8B-Instruct")
 
     def absolute(self) -> RunConfig:
         """Return the same options with every path made absolute, so that they hold from any folder."""
@@ -277,6 +289,11 @@ class RunConfig:
     def blind(self) -> bool:
         """Whether nothing is shown."""
         return self.views == "none"
+
+    @property
+    def passive(self) -> bool:
+        """Whether views are shown that the model did not choose."""
+        return self.views not in ("free", "none")
 
     @property
     def alone(self) -> bool:

@@ -186,6 +186,7 @@ class PhaseController:
             turn=turn,
             messages=[*state.dialogue, *messages],
             picture=self.log.pictures.get,
+            views=(*state.views, *look.views),
             last=turn + 1 == state.max_turns,
             temperature=self.sampling.temperature,
             seed=turn_seed(self.sampling.seed, state.id, turn),

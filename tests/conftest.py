@@ -1,6 +1,7 @@
 """What every test needs: a clean environment, and the real data where they lie."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,41 @@ def test_data(*parts: str) -> Path:
 
 
 test_data.__test__ = False
+
+
+BROWSER_FLAGS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
+    " --disable-component-update --disable-sync"
+).split()
+"""What keeps Chromium from asking the network, and lets root start it."""
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium without a window, or the reason why there is none."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    program = next((found for name in names if (found := shutil.which(name))), None)
+    if program is None:
+        pytest.skip("there is no Chromium here: see scripts/set-up-browser")
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as started:
+        chromium = started.chromium.launch(executable_path=program, args=BROWSER_FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def page(browser):
+    """A page of 1400 by 900 pixels; the test fails where it logs an error or lacks a file."""
+    context = browser.new_context(viewport={"width": 1400, "height": 900})
+    opened = context.new_page()
+    wrong: list[str] = []
+    opened.on("pageerror", lambda error: wrong.append(f"script: {error}"))
+    opened.on(
+        "console",
+        lambda told: wrong.append(f"console: {told.text}") if told.type == "error" else None,
+    )
+    opened.on("requestfailed", lambda request: wrong.append(f"not there: {request.url}"))
+    yield opened
+    context.close()
+    assert not wrong

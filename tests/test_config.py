@@ -16,6 +16,7 @@ CONTRACT = {
     "max_batched_turns",
     "output",
     "json",
+    "port",
     "quiet",
     "ray",
     "verbose",

@@ -16,21 +16,28 @@ PACKAGE = TREE / "render_agent"
 
 LAYERS = [
     "errors numerals chat paths system_libraries",
+    "web",
     "answer score config camera scene.model annotations",
     "action config_file",
     "state",
     "scene questions prompt chance capacity estimate",
     "rooms",
-    "oracle",
-    "render engines",
+    "facts named",
+    "oracle stress",
+    "render",
+    "view_policies",
+    "engines",
     "run_log predictions",
     "look moves comparison merging",
     "respond",
     "controller progress tables",
     "workers",
     "run spread",
-    "bench",
+    "diagnosis",
+    "report export",
+    "bench api",
     "commands scoring doctor",
+    "sweep",
     "cli",
     "__main__",
 ]
@@ -39,16 +46,20 @@ LAYERS = [
 DOORS = {
     "OpenGL": "render",
     "llguidance": "engines",
-    "matplotlib": "bench",
+    "inspect_ai": "export",
+    "jinja2": "web",
+    "matplotlib": "bench report sweep",
     "moderngl": "render",
     "numba": "render",
     "open3d": "scene render",
     "openai": "engines",
+    "pandas": "api export",
     "plyfile": "scene rooms",
-    "pyarrow": "questions",
+    "pyarrow": "questions export",
     "pyrender": "render",
     "qwen_vl_utils": "engines",
     "ray": "workers",
+    "rerun": "export",
     "scipy": "scene render rooms",
     "torch": "engines doctor.engines doctor.families bench",
     "torchvision": "engines doctor.engines doctor.families bench",
@@ -242,5 +253,5 @@ def test_names_of_test_files_are_unique():
 
 
 def test_every_door_leads_to_a_known_library():
-    optional = {"matplotlib", "moderngl", "openai", "pyarrow", "ray", "vllm"}
+    optional = {"inspect_ai", "moderngl", "openai", "pyarrow", "ray", "rerun", "vllm"}
     assert not [name for name in DOORS if name not in optional and find_spec(name) is None]

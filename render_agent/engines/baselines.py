@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from render_agent.chance import frequent_answers
 from render_agent.engines.seam import Request
-from render_agent.oracle import known_facts, true_answer
+from render_agent.facts import known_facts
+from render_agent.oracle import true_answer
 from render_agent.state import Question
 
 FITTED = "fitted on the truths of the very questions it answers, as the paper's row is"

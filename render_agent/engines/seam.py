@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 from PIL.Image import Image
 
 from render_agent.chat import Message
-from render_agent.state import Tokens
+from render_agent.state import Tokens, View
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +19,16 @@ class Request:
 
     messages: the whole dialogue; those of one question only ever grow, so an engine may keep what
     it computed for the earlier ones until `retire`. picture: gives the RGB picture of an image
-    entry's file. last: whether no turn follows. schema: the JSON schema of the reply, None where anything goes.
+    entry's file. views: those of the whole dialogue with the cameras they were taken with, for whoever
+    answers without reading pictures; no model is given them. last: whether no turn follows. schema: the
+    JSON schema of the reply, None where anything goes.
     """
 
     question_id: str
     turn: int
     messages: Sequence[Message]
     picture: Callable[[str], Image]
+    views: Sequence[View] = ()
     last: bool = False
     samples: int = 1
     temperature: float = 0.0

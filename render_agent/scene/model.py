@@ -19,7 +19,8 @@ class Scene:
     floor, ceiling: heights in metres (a scan without a ceiling has the top of its points).
     bounds: (2, 3) float64, lowest and highest corner of the room in metres, without outliers.
     source: the file it was read from, or None for a scene made in memory. origin: metres, what was
-    taken off the file's coordinates (z up) because they lay too far from zero for float32.
+    taken off the file's coordinates (z up) because they lay too far from zero for float32. mirrored_at:
+    metres, the x that it was mirrored at (left for right) after all that, None where it was not.
     """
 
     id: str
@@ -31,6 +32,7 @@ class Scene:
     bounds: NDArray[np.float64]
     source: Path | None = None
     origin: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    mirrored_at: float | None = None
 
     @property
     def is_cloud(self) -> bool:

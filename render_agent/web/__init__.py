@@ -1,0 +1,1 @@
+"""What all pages share: templates, style, scripts, and the server that shows them on this machine."""
