@@ -28,7 +28,7 @@ LAYERS = [
     "view_policies",
     "engines",
     "run_log predictions",
-    "look moves comparison merging",
+    "look moves comparison merging siblings",
     "respond",
     "controller progress tables",
     "workers",
