@@ -5,26 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from math import isfinite
-from typing import Any, Literal
+from typing import Any
 
 from render_agent.errors import UsageError
 from render_agent.paths import absolute_paths
-
-Group = Literal["questions", "engine", "dialogue", "speed", "place", "display"]
+from render_agent.setting import setting
+from render_agent.view_budget import opening_kinds
 
 AUTO = "auto"
-
-
-def setting(default: Any, group: Group, text: str, **more: Any) -> Any:
-    """Declare one option of a run.
-
-    text: its sentence in `--help`. more: `metavar`, `choices`, `flag`, `minimum`, `separator` of
-    the parts that are written as one word, and `free` for an option that may change when a run is
-    continued although its group may not.
-    """
-    return field(default=default, metadata={"group": group, "text": text, **more})
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +264,7 @@ class RunConfig:
                 f"--devices names {len(self.devices)} devices, a worker each: leave --workers"
                 f" {self.workers} out"
             )
+        opening_kinds(self.views, self.kinds)  # refuses what cannot be shown
 
     @property
     def model_name(self) -> str:

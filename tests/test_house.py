@@ -15,13 +15,13 @@ TREE = Path(__file__).parents[1]
 PACKAGE = TREE / "render_agent"
 
 LAYERS = [
-    "errors numerals chat paths system_libraries",
-    "web",
+    "errors numerals chat paths setting system_libraries",
+    "web view_budget",
     "answer score config camera scene.model annotations",
     "action config_file",
-    "state",
+    "state run_options",
     "scene questions prompt chance capacity estimate",
-    "rooms",
+    "rooms moves",
     "facts named",
     "oracle stress",
     "render",

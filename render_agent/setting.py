@@ -1,0 +1,18 @@
+"""How an option of a run is declared."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Any, Literal
+
+Group = Literal["questions", "engine", "dialogue", "speed", "place", "display"]
+
+
+def setting(default: Any, group: Group, text: str, **more: Any) -> Any:
+    """Declare one option of a run.
+
+    text: its sentence in `--help`. more: `metavar`, `choices`, `flag`, `minimum`, `separator` of
+    the parts that are written as one word, and `free` for an option that may change when a run is
+    continued although its group may not.
+    """
+    return field(default=default, metadata={"group": group, "text": text, **more})
