@@ -135,6 +135,16 @@ class Camera:
         pitch = math.degrees(math.atan2(z, level)) if level > 1e-6 or z else self.pitch
         return replace(self, yaw=wrapped(yaw), pitch=min(max(pitch, -MAX_PITCH), MAX_PITCH))
 
+    def mirrored(self, at: float | None) -> Camera:
+        """Return its mirror image about the plane x = `at`, metres; itself where that is None.
+
+        It sees in the mirror image of a scene what this one sees in the scene, left for right.
+        """
+        if at is None:
+            return self
+        x, y, z = self.position
+        return replace(self, position=(2 * at - x, y, z), yaw=wrapped(180.0 - self.yaw))
+
     def to_json(self) -> dict[str, Any]:
         """Return the camera as the run log writes it."""
         return {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -59,17 +60,20 @@ def start_camera(
     """Return the first camera of every question about `scene`.
 
     where: as `parse_start` gives or reads it; a pose that is not free is moved to the nearest that
-    is. vertical_fov: degrees. UsageError for another text, RenderError where the views that are to
-    be compared cannot be drawn.
+    is. vertical_fov: degrees. In a mirrored scene it is the mirror image of the camera that the scene
+    as it was would have. UsageError for another text, RenderError where the views that are to be
+    compared cannot be drawn.
     """
     asked = parse_start(where) if isinstance(where, str) else where
     if not isinstance(asked, str):
-        return _posed(space, *asked, vertical_fov)
+        position, yaw = asked
+        pose = Camera(position, wrapped(yaw), 0.0, vertical_fov)
+        return _free(space, pose.mirrored(scene.mirrored_at))
     x, y, z = (float(value) for value in space.start_position(EYE_HEIGHT))
-    middle = Camera((x, y, z), 0.0, 0.0, vertical_fov)
+    first = Camera((x, y, z), 0.0, 0.0, vertical_fov)
+    views = [replace(first, yaw=_yaw(yaw, scene)) for yaw in CANDIDATES]
     if asked == "middle":
-        return middle
-    views = [middle.turned(yaw) for yaw in CANDIDATES]
+        return views[0]
     return max(views, key=lambda view: seen_patches(scene, renderer, view))
 
 
@@ -78,7 +82,10 @@ def seen_patches(scene: Scene, renderer: Renderer, camera: Camera) -> int:
     width, height = LOOK
     depth = renderer.draw(scene, camera, width, height).depth
     # Rounding, not cutting off, keeps walls and floors at whole decimetres clear of the cubes' sides.
-    patches = np.rint(surface(depth, camera) / PATCH).astype(np.int64)
+    points = surface(depth, camera)
+    if scene.mirrored_at is not None:  # the cubes are those of the scene as it was
+        points = points * (-1.0, 1.0, 1.0) + (2 * scene.mirrored_at, 0.0, 0.0)
+    patches = np.rint(points / PATCH).astype(np.int64)
     return len(np.unique(patches, axis=0))
 
 
@@ -98,15 +105,21 @@ def surface(depth: NDArray[np.float32], camera: Camera) -> NDArray[np.float64]:
     return points
 
 
-def _posed(space: FreeSpace, position: Vector, yaw: float, vertical_fov: float) -> Camera:
-    x, y, z = (float(value) for value in space.nearest_free(position))
-    moved = math.dist((x, y, z), position)
+def _yaw(yaw: float, scene: Scene) -> float:
+    """Return the yaw, degrees, that stands in a scene for `yaw` in it before it was mirrored."""
+    return wrapped(yaw if scene.mirrored_at is None else 180.0 - yaw)
+
+
+def _free(space: FreeSpace, pose: Camera) -> Camera:
+    """Return the camera at the nearest free place, with a warning where that is another one."""
+    x, y, z = (float(value) for value in space.nearest_free(pose.position))
+    moved = math.dist((x, y, z), pose.position)
     if moved > 1e-6:
         log.warning(
             "the start (%.2f, %.2f, %.2f) is not free: the camera begins %.2f m away at"
             " (%.2f, %.2f, %.2f)",
-            *position,
+            *pose.position,
             moved,
             *(x, y, z),
         )
-    return Camera((x, y, z), wrapped(yaw), 0.0, vertical_fov)
+    return pose.at((x, y, z))

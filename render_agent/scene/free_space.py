@@ -44,7 +44,8 @@ class FreeSpace:
     """The free space of a scene, safe to share between threads; `of` builds it.
 
     tree: samples of the surface, metres, world frame. bounds: (2, 3) metres, the box in which a
-    camera stays. floor, ceiling, top: heights in metres, `top` that of the scan.
+    camera stays. floor, ceiling, top: heights in metres, `top` that of the scan. mirrored_at: as the
+    scene has it; places that are looked for are the mirror images of those in the scene as it was.
     """
 
     tree: cKDTree
@@ -52,6 +53,7 @@ class FreeSpace:
     floor: float
     ceiling: float
     top: float
+    mirrored_at: float | None = None
 
     @classmethod
     def of(cls, scene: Scene) -> FreeSpace:
@@ -66,7 +68,8 @@ class FreeSpace:
         )
         if bounds[0, 2] > bounds[1, 2]:
             bounds[:, 2] = bounds[:, 2].mean()
-        return cls(tree, bounds, scene.floor, scene.ceiling, float(scene.bounds[1, 2]))
+        top = float(scene.bounds[1, 2])
+        return cls(tree, bounds, scene.floor, scene.ceiling, top, scene.mirrored_at)
 
     @property
     def bytes(self) -> int:
@@ -120,22 +123,32 @@ class FreeSpace:
         inside = (place >= self.bounds[0]).all() and (place <= self.bounds[1]).all()
         if inside and self.clearance(place) >= radius:
             return place
-        found = free_place(self._clearances, self.bounds, place, radius)
-        return self.start_position() if found is None else found
+        found = free_place(self._as_it_was, self.bounds, self._mirrored(place), radius)
+        return self.start_position() if found is None else self._mirrored(found)
 
     def start_position(self, height: float = 1.6) -> FloatArray:
         """Return a free place, (3,) metres, `height` metres above the floor near the room's middle.
 
         Of the places over scanned floor, the middle of the largest area that hangs together.
         """
-        return standing_place(
-            np.asarray(self.tree.data), self._clearances, self.bounds, self.floor, height
-        )
+        samples = self._mirrored(np.asarray(self.tree.data))
+        place = standing_place(samples, self._as_it_was, self.bounds, self.floor, height)
+        return self._mirrored(place)
 
     def _clearances(self, places: FloatArray, farthest: float = np.inf) -> FloatArray:
         """Return the distances, (n,) metres, to the nearest surface; inf beyond `farthest`."""
         distances: FloatArray = self.tree.query(places, distance_upper_bound=farthest)[0]
         return distances
+
+    def _mirrored(self, places: FloatArray) -> FloatArray:
+        """Return places, (…, 3) metres, in the scene as it was, or back; the same where it still is."""
+        if self.mirrored_at is None:
+            return places
+        return places * (-1.0, 1.0, 1.0) + (2 * self.mirrored_at, 0.0, 0.0)
+
+    def _as_it_was(self, places: FloatArray, farthest: float = np.inf) -> FloatArray:
+        """Return the distances, (n,) metres, from places of the scene before it was mirrored."""
+        return self._clearances(self._mirrored(places), farthest)
 
     def _share_within_bounds(self, start: FloatArray, offset: FloatArray) -> tuple[float, int]:
         """Return the share of `offset` that stays within the bounds, and the axis that limits it."""
