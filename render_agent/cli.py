@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import sys
-from dataclasses import Field
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -13,119 +12,18 @@ import click
 from click.core import ParameterSource
 
 from render_agent.bench.command import bench_command
-from render_agent.config import AUTO, OPTIONS, RunConfig
+from render_agent.config import OPTIONS, RunConfig
 from render_agent.config_file import options_of_file
 from render_agent.errors import RenderAgentError, UsageError
+from render_agent.report.command import report_command
 from render_agent.rooms.command import make_rooms_command
+from render_agent.run_options import run_option
 
 INTERRUPTED, TERMINATED = 130, 143
 
 
 class Terminated(BaseException):
     """SIGTERM arrived, as a cluster's time limit sends it."""
-
-
-class Size(click.ParamType[tuple[int, int]]):
-    """A picture's size, written 640x480."""
-
-    name = "WxH"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, int]:
-        """Return (width, height)."""
-        if isinstance(value, tuple):
-            return value
-        width, _, height = str(value).lower().partition("x")
-        if not (width.isdecimal() and height.isdecimal()):
-            self.fail(f"{value!r} is no size: write it as 640x480")
-        if not all(32 <= int(side) <= 4096 for side in (width, height)):
-            self.fail("both sides must be 32 to 4096 pixels")
-        return int(width), int(height)
-
-
-class Kinds(click.ParamType[tuple[str, ...]]):
-    """Kinds of view, written ego,top,around."""
-
-    name = "LIST"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
-        """Return the kinds in the order given."""
-        from render_agent.action import KINDS
-
-        if isinstance(value, tuple):
-            return value
-        kinds = tuple(dict.fromkeys(kind.strip() for kind in value.split(",")))
-        if wrong := [kind for kind in kinds if kind not in KINDS]:
-            self.fail(f"{','.join(wrong)!r} is no kind of view: choose from {','.join(KINDS)}")
-        return kinds
-
-
-class Parts(click.ParamType[tuple[str, ...]]):
-    """Names with commas between them."""
-
-    name = "LIST"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
-        """Return the names in the order given."""
-        if isinstance(value, tuple):
-            return value
-        return tuple(part for part in (part.strip() for part in value.split(",")) if part)
-
-
-class Texts(click.types.StringParamType):
-    """One of several texts; in the environment they stand side by side, split at semicolons."""
-
-    envvar_list_splitter = ";"
-
-
-class Auto(click.ParamType[int | str]):
-    """A whole number, or auto."""
-
-    name = "N|auto"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> int | str:
-        """Return the number or "auto"."""
-        if value == AUTO:
-            return AUTO
-        return click.IntRange(min=1).convert(value, param, ctx)
-
-
-TYPES: dict[str, click.ParamType[Any]] = {
-    "image_size": Size(),
-    "kinds": Kinds(),
-    "devices": Parts(),
-    "finish_together": Auto(),
-    "batch_size": Auto(),
-    "field_of_view": click.FloatRange(20, 140),
-    "limit": click.IntRange(min=1),
-    "max_model_len": click.IntRange(min=1),
-    "temperature": click.FloatRange(min=0),
-}
-
-
-def run_option(entry: Field[Any]) -> click.Option:
-    """Return the option of the command line that a field of RunConfig declares."""
-    declared = entry.metadata
-    flag = "--" + entry.name.replace("_", "-")
-    more: dict[str, Any] = {
-        "help": declared["text"],
-        "default": entry.default,
-        "show_default": True,
-    }
-    if declared.get("flag"):
-        return click.Option([flag, entry.name], is_flag=True, **more | {"show_default": False})
-    if "separator" in declared:
-        more["default"] = declared["separator"].join(map(str, entry.default))  # type: ignore[arg-type]
-    elif isinstance(entry.default, tuple):
-        more |= {"multiple": True, "type": Texts()}
-    if "choices" in declared:
-        more["type"] = click.Choice(declared["choices"])
-    elif entry.name in TYPES:
-        more["type"] = TYPES[entry.name]
-    elif isinstance(entry.default, int):
-        more["type"] = click.IntRange(declared["minimum"]) if "minimum" in declared else click.INT
-    if "metavar" in declared:
-        more["metavar"] = declared["metavar"]
-    return click.Option([flag, entry.name], **more)
 
 
 def from_file(context: click.Context, parameter: click.Parameter, file: str | None) -> None:
@@ -313,6 +211,7 @@ def doctor(context: click.Context, as_json: bool, probe: bool) -> None:
 
 cli.add_command(make_rooms_command)
 cli.add_command(bench_command)
+cli.add_command(report_command)
 
 
 def main() -> NoReturn:
