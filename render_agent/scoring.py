@@ -14,8 +14,8 @@ from render_agent.errors import UsageError
 from render_agent.predictions import read_predictions, score_predictions
 from render_agent.questions.vsibench import load_vsibench
 from render_agent.run_log.folder import RunFolder, RunLog, find_run
-from render_agent.run_log.reading import notes, read_states
-from render_agent.run_log.results import results, table
+from render_agent.run_log.reading import results_of
+from render_agent.run_log.results import table
 from render_agent.score.summary import OFFICIAL
 from render_agent.tables import changed_table, comparison_table, score_table
 
@@ -45,16 +45,6 @@ def rescore(output: Path, which: str, parser: str, *, as_json: bool) -> None:
     console = Console()
     console.print(score_table(found))
     console.print(f"the run: {folder.path}", soft_wrap=True)
-
-
-def results_of(folder: RunFolder, parser: str = OFFICIAL) -> dict[str, Any]:
-    """Return the results of a run as its log has it. RunLogError where the log is damaged."""
-    return results(
-        read_states(folder),
-        partial=folder.config.partial,
-        notes=notes(folder.record),
-        parser=parser,
-    )
 
 
 def score_file(predictions: Path, questions: str | None, parser: str, *, as_json: bool) -> None:

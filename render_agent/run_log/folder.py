@@ -84,10 +84,17 @@ class RunFolder:
         turns = self.path / "turns.jsonl"
         return read_lines(turns)[0] if turns.exists() else []
 
-    def replay(self, states: Mapping[str, QuestionState]) -> None:
-        """Give every logged turn back to its state. RunLogError where a line does not fit."""
+    def replay(
+        self,
+        states: Mapping[str, QuestionState],
+        lines: Iterable[Mapping[str, Any]] | None = None,
+    ) -> None:
+        """Give every logged turn back to its state. RunLogError where a line does not fit.
+
+        lines: those of the log, where they were read already.
+        """
         try:
-            replay(self.lines(), states)
+            replay(self.lines() if lines is None else lines, states)
         except ValueError as error:
             raise RunLogError(f"{self.path / 'turns.jsonl'} is damaged: {error}") from error
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from render_agent.errors import RunLogError, SceneError
 from render_agent.run_log.folder import RunFolder
+from render_agent.run_log.results import results
+from render_agent.score.summary import OFFICIAL
 from render_agent.state import Question, QuestionState
 
 
@@ -18,9 +20,12 @@ class Unread:
         raise SceneError(f"the scan of question {question.id} is not read when a log is")
 
 
-def read_states(folder: RunFolder) -> list[QuestionState]:
+def read_states(
+    folder: RunFolder, lines: Sequence[Mapping[str, Any]] | None = None
+) -> list[QuestionState]:
     """Return the questions of a run as its log has them, in order.
 
+    lines: those of the log, where they were read already.
     RunLogError where the log is damaged, or the run was killed before its questions were written.
     """
     if not folder.has_questions:
@@ -33,8 +38,23 @@ def read_states(folder: RunFolder) -> list[QuestionState]:
         QuestionState(question, scenes, config.max_turns, blind=config.blind)
         for question in folder.questions()
     ]
-    folder.replay({state.id: state for state in states})
+    folder.replay({state.id: state for state in states}, lines)
     return states
+
+
+def results_of(
+    folder: RunFolder, parser: str = OFFICIAL, states: Sequence[QuestionState] | None = None
+) -> dict[str, Any]:
+    """Return the results of a run as its log has it. RunLogError where the log is damaged.
+
+    states: the run's questions, where they were read already.
+    """
+    return results(
+        read_states(folder) if states is None else states,
+        partial=folder.config.partial,
+        notes=notes(folder.record),
+        parser=parser,
+    )
 
 
 def notes(record: Mapping[str, Any]) -> list[str]:

@@ -1,0 +1,41 @@
+"""The command that writes the report of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command("report")
+@click.argument("run")
+@click.option(
+    "--output", default="experiment_logs", show_default=True, metavar="DIR", help="Where runs lie."
+)
+@click.option(
+    "--processes",
+    type=click.IntRange(1),
+    metavar="N",
+    help="How many processes diagnose and write pages (default: one a core).",
+)
+@click.option(
+    "--no-diagnosis", is_flag=True, help="Do not compute what the cameras saw; it needs the scans."
+)
+def report_command(run: str, output: str, processes: int | None, no_diagnosis: bool) -> None:
+    """Write the report of RUN (recent, a name or a path) into its folder and print its index.
+
+    It opens from disk in any browser. A run in progress may be reported, and is stamped so.
+    """
+    from time import perf_counter
+
+    from render_agent.report.build import build
+    from render_agent.run_log.folder import find_run
+
+    began = perf_counter()
+    index, report = build(
+        find_run(Path(output), run), processes=processes, diagnose=not no_diagnosis
+    )
+    click.echo(str(index))
+    seconds = perf_counter() - began
+    pages = "1 question" if len(report.states) == 1 else f"{len(report.states)} questions"
+    click.echo(f"{pages}, {seconds:.1f} s; open the file in a browser", err=True)
