@@ -217,6 +217,15 @@ class _Handler(BaseHTTPRequestHandler):
     def _send_words(self, status: int, words: str) -> None:
         self._send(Page(f"{words}\n".encode(), "text/plain; charset=utf-8", status))
 
+    def _pass_over_the_rest(self) -> None:
+        """Read what was not wanted: closing before it is read would take the refusal back."""
+        self.wfile.flush()
+        self.connection.shutdown(socket.SHUT_WR)
+        self.connection.settimeout(1)
+        left = MOST_PASSED_OVER
+        while left > 0 and (read := self.rfile.read(min(left, 65_536))):
+            left -= len(read)
+
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Say what the standard library found wrong, in words that repeat nothing of the request."""
         self.close_connection = True
