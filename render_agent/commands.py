@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import shlex
 import shutil
 import sys
@@ -29,6 +28,7 @@ from render_agent.questions.notes import question_notes
 from render_agent.questions.scans import missing_scans
 from render_agent.run import Run, go_on, preview, start
 from render_agent.run_log.folder import RunFolder, find_run, list_runs
+from render_agent.run_log.program_log import program_log
 from render_agent.spread import spread_table
 from render_agent.tables import figure, score_table
 
@@ -130,7 +130,7 @@ def continue_run(output: Path, which: str, given: Mapping[str, Any]) -> int:
 
 def _execute(run: Run) -> int:
     console = _console()
-    with _logging(run.path / "run.log", verbose=run.config.verbose):
+    with program_log(run.path / "run.log", verbose=run.config.verbose):
         try:
             with _display(run.config, console) as display:
                 if not run.config.quiet:
@@ -298,21 +298,3 @@ def _display(config: RunConfig, console: Console) -> Iterator[Display]:
             yield terminal
     else:
         yield Plain(console, verbose=config.verbose)
-
-
-@contextmanager
-def _logging(path: Path, *, verbose: bool) -> Iterator[None]:
-    """Write what the program logs to `run.log`."""
-    handler = logging.FileHandler(path, encoding="utf-8", delay=True)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    program = logging.getLogger("render_agent")
-    before = program.level, program.propagate
-    program.addHandler(handler)
-    program.setLevel(logging.DEBUG if verbose else logging.INFO)
-    program.propagate = False
-    try:
-        yield
-    finally:
-        program.removeHandler(handler)
-        program.level, program.propagate = before
-        handler.close()

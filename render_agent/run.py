@@ -42,6 +42,7 @@ from render_agent.workers.cluster import check_ray
 from render_agent.workers.deal_out import deal_out
 
 MakeEngine = Callable[[RunConfig, Sequence[Question]], Engine]
+DescribeEngine = Callable[[RunConfig], dict[str, Any]]
 MakeLooker = Callable[[RunConfig, SceneCache, Pictures], Looking]
 
 PACKAGES = ("numpy", "numba", "scipy", "torch", "transformers", "ray", "llguidance", "openai", "open3d", "open3d-cpu", "trimesh", "pyrender", "pillow")  # fmt: skip
@@ -187,13 +188,16 @@ def preview(config: RunConfig, folder: Path) -> Preview:
     return Preview(questions, messages, folder, stored / pixels if pixels else 0.0, seconds)
 
 
-def start(config: RunConfig) -> Run:
-    """Return a new run in a new folder. SetupError where something is missing for it."""
+def start(config: RunConfig, describe: DescribeEngine = describe_engine) -> Run:
+    """Return a new run in a new folder. SetupError where something is missing for it.
+
+    describe: gives what is recorded of the engine.
+    """
     parse_start(config.start)
     check_ray(config)
     questions = choose_questions(config)
     refuse_a_full_disk(config, questions)
-    engine = describe_engine(config)
+    engine = describe(config)
     log = RunLog.create(
         Path(config.output),
         "batched" if config.batch else "single",
