@@ -41,7 +41,12 @@ def merge(output: Path, shards: Sequence[RunFolder]) -> tuple[Path, dict[str, An
         log.sync()
         log.write_questions(questions)
         states = read_states(log.folder)
-        found = results(states, partial=config.partial, notes=notes(record))
+        found = results(
+            states,
+            partial=config.partial,
+            notes=notes(record),
+            mirrored=config.pictures == "mirrored",
+        )
         if not any(state.active for state in states):
             log.write_results(found, table(found["questions"]))
     finally:

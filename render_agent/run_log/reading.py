@@ -10,6 +10,7 @@ from render_agent.run_log.folder import RunFolder
 from render_agent.run_log.results import results
 from render_agent.score.summary import OFFICIAL
 from render_agent.state import Question, QuestionState
+from render_agent.stress.pictures import NOTES
 
 
 class Unread:
@@ -54,6 +55,7 @@ def results_of(
         partial=folder.config.partial,
         notes=notes(folder.record),
         parser=parser,
+        mirrored=folder.config.pictures == "mirrored",
     )
 
 
@@ -62,4 +64,5 @@ def notes(record: Mapping[str, Any]) -> list[str]:
     told = [*record.get("notes", []), record["engine"].get("note")]
     if record["config"].get("views") == "none":
         told.append("blind: the model was shown nothing (--views none)")
+    told.append(NOTES.get(record["config"].get("pictures", "real")))
     return [note for note in told if note]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 LIMIT = 4 << 30
 """Bytes that scenes may take together."""
+
+Place = tuple[Path, str]
+"""A file and the name of a scene in it: one file of annotations holds many."""
 
 
 class SceneFiles:
@@ -71,16 +74,21 @@ class SceneCache:
 
     The scene that is asked for is kept even where it alone is larger. Any thread may ask; none
     reads a file that another is reading. A SceneError is remembered, so that every question of a
-    broken scan gets the same sentence. `loads` counts the scenes that were read.
+    broken scan gets the same sentence. `loads` counts the scenes that were read. instead: gives the
+    scene that is shown in the place of another.
     """
 
     def __init__(
-        self, limit: int = LIMIT, load: Callable[[Path, str], Scene] | None = None
+        self,
+        limit: int = LIMIT,
+        load: Callable[[Path, str], Scene] | None = None,
+        instead: Mapping[Place, Place] | None = None,
     ) -> None:
         self.limit = limit
         self.loads = 0
         self._load = load or SceneFiles().read
-        self._entries: OrderedDict[tuple[Path, str], _Entry] = OrderedDict()
+        self._instead = instead or {}
+        self._entries: OrderedDict[Place, _Entry] = OrderedDict()
         self._lock = Lock()
 
     def get(self, question: Question) -> Scene:
@@ -105,8 +113,8 @@ class SceneCache:
             raise SceneError(
                 f"the scan of scene {question.scene} was not found: name the folder in which it lies"
             )
-        # One file of annotations holds many scenes.
         key = path, question.scene
+        key = self._instead.get(key, key)
         with self._lock:
             entry = self._entries.get(key)
             mine = entry is None
@@ -122,7 +130,7 @@ class SceneCache:
             raise SceneError(*error.args) from error
         return entry
 
-    def _read(self, key: tuple[Path, str], entry: _Entry) -> None:
+    def _read(self, key: Place, entry: _Entry) -> None:
         try:
             scene = self._load(*key)
         # Whatever it is, it is handed to every thread that waits for this scene.

@@ -26,6 +26,7 @@ from render_agent.run_log.pictures import Pictures
 from render_agent.run_log.seam import TurnLog
 from render_agent.scene.cache import LIMIT, SceneCache
 from render_agent.state import Phase, Question, QuestionState, Turn
+from render_agent.stress.scenes import scenes_of
 from render_agent.workers.messages import Drawn, Failed, Hand, Message, Noted, Ready, Stopped, Took
 
 Send = Callable[[Message], None]
@@ -77,7 +78,7 @@ class Worker:
         self.config = config
         self.setup = setup
         self.folder = setup.scratch / str(number)
-        self.scenes = SceneCache(LIMIT // setup.neighbours)
+        self.scenes = scenes_of(config, setup.questions, LIMIT // setup.neighbours)
         self._told: SimpleQueue[Message | None] = SimpleQueue()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="worker")  # it owns the engine
         program = logging.getLogger("render_agent")
