@@ -34,7 +34,7 @@ def draw_around(
     size: width and height of the whole in pixels; each direction keeps the pitch of `camera`.
     """
     directions, columns, _ = _layout(size)
-    cell_width, cell_height = _cell(size)
+    cell_width, cell_height = cell_size(size)
     ahead = camera_ahead(camera, size)
     image = Image.new("RGB", size, INK)
     for index, (name, left) in enumerate(directions):
@@ -50,7 +50,12 @@ def draw_around(
 
 def camera_ahead(camera: Camera, size: tuple[int, int]) -> Camera:
     """Return the camera of the direction ahead in a picture of this size."""
-    return replace(camera, vertical_fov=vertical_from_horizontal(QUARTER, *_cell(size)))
+    return replace(camera, vertical_fov=vertical_from_horizontal(QUARTER, *cell_size(size)))
+
+
+def cameras_of(ahead: Camera) -> list[Camera]:
+    """Return the four cameras of the picture whose direction ahead has this camera."""
+    return [ahead.turned(left) for _, left in SQUARE]
 
 
 def _layout(size: tuple[int, int]) -> tuple[tuple[tuple[str, float], ...], int, int]:
@@ -58,7 +63,7 @@ def _layout(size: tuple[int, int]) -> tuple[tuple[tuple[str, float], ...], int, 
     return (STRIP, 4, 1) if size[0] > 2 * size[1] else (SQUARE, 2, 2)
 
 
-def _cell(size: tuple[int, int]) -> tuple[int, int]:
-    """Return the width and height of one direction in pixels."""
+def cell_size(size: tuple[int, int]) -> tuple[int, int]:
+    """Return the width and height in pixels of one direction in a picture of this size."""
     _, columns, rows = _layout(size)
     return (size[0] - GAP * (columns - 1)) // columns, (size[1] - GAP * (rows - 1)) // rows

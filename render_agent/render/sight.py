@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -44,6 +45,17 @@ class Seen:
     area: float
     share: float
     distance: float
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """What of each box shows in a view: areas (boxes,) pixels; angles (boxes,) steradians."""
+
+    areas: FloatArray
+    angles: FloatArray
+
+    def __add__(self, other: Counted) -> Counted:
+        return Counted(self.areas + other.areas, self.angles + other.angles)
 
 
 def seen_well(seen: Seen, size: tuple[int, int]) -> bool:
@@ -83,41 +95,51 @@ class Sight:
 
         RenderError where the scene cannot be drawn.
         """
-        return self.count(self.frame(camera), camera, which)
+        counted = self.count(self.frame(camera), camera)
+        return self.seen(counted, camera.position, which)
 
     def frame(self, camera: Camera) -> Frame:
         """Return the view in which it is counted. RenderError where it cannot be drawn."""
         return self.renderer.draw(self.scene, camera, *self.counted)
 
-    def count(self, frame: Frame, camera: Camera, which: Sequence[int] | None = None) -> list[Seen]:
-        """Return how each of the boxes is seen in a view that `frame` gave."""
-        which = range(len(self.boxes)) if which is None else which
-        if not which:
-            return []
-        pixels, angles = self._sums(frame, camera)
-        scale = self.size[0] * self.size[1] / (self.counted[0] * self.counted[1])
-        found = []
-        for number in which:
-            share = 0.0
-            if pixels[number]:
-                whole = self._amodal(number, camera.position)
-                share = min(1.0, angles[number] / whole) if whole else 0.0
-            away = _distance(self.boxes[number], camera.position)
-            found.append(Seen(float(pixels[number]) * scale, float(share), away))
-        return found
-
-    def _sums(self, frame: Frame, camera: Camera) -> tuple[FloatArray, FloatArray]:
-        """Return the pixels and the solid angle, (boxes,), that show each box."""
+    def count(self, frame: Frame, camera: Camera) -> Counted:
+        """Return what of each box shows in a view that `frame` gave."""
         if frame.primitive is not None:
             counts = self._counting(camera.position)
             groups = self._belonging.groups[frame.primitive].ravel()
         else:
             belonging, groups = self._by_depth(frame, camera)
             counts = belonging.seen_from(camera.position)
+        weights = counts.astype(np.float64)
         angle = pixel_angles(*self.counted, camera.vertical_fov)
-        pixels: FloatArray = np.bincount(groups, minlength=len(counts)) @ counts.astype(np.float64)
-        angles: FloatArray = np.bincount(groups, angle, minlength=len(counts)) @ counts
-        return pixels, angles
+        scale = self.size[0] * self.size[1] / (self.counted[0] * self.counted[1])
+        areas = np.bincount(groups, minlength=len(counts)).astype(np.float64) @ weights
+        angles = np.bincount(groups, angle, minlength=len(counts)) @ weights
+        return Counted(areas * scale, np.asarray(angles))
+
+    def seen(
+        self, counted: Counted, position: Vector, which: Sequence[int] | None = None
+    ) -> list[Seen]:
+        """Return how the boxes are seen of which so much shows in views taken at one place.
+
+        RenderError where an object cannot be drawn alone.
+        """
+        found = []
+        for number in range(len(self.boxes)) if which is None else which:
+            area, share = float(counted.areas[number]), 0.0
+            if area:
+                whole = self._amodal(number, position)
+                share = min(1.0, float(counted.angles[number]) / whole) if whole else 0.0
+            found.append(Seen(area, share, _distance(self.boxes[number], position)))
+        return found
+
+    def sized(self, size: tuple[int, int]) -> Sight:
+        """Return the same for pictures of another size, counted as coarsely; they share what they know."""
+        other = copy(self)
+        shrunk = self.counted[0] / self.size[0]
+        other.size = size
+        other.counted = max(1, round(size[0] * shrunk)), max(1, round(size[1] * shrunk))
+        return other
 
     def _by_depth(self, frame: Frame, camera: Camera) -> tuple[Belonging, NDArray[np.int32]]:
         """Return what the surface points under the pixels belong to, and the group of each pixel."""
