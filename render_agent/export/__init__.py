@@ -1,0 +1,1 @@
+"""Runs handed on to other programs: training, tables, viewers."""

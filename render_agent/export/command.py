@@ -1,0 +1,87 @@
+"""The command that hands runs on to other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+FORMATS = ("messages", "csv", "turns-csv", "parquet", "turns-parquet", "inspect", "rerun")
+
+
+@click.command("export")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN…")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    required=True,
+    help="Dialogues as chat messages; a row a question or a turn; a log for Inspect; recordings for Rerun.",
+)
+@click.option("--to", required=True, metavar="FILE|DIR", help="Where it is written.")
+@click.option("--question", multiple=True, metavar="ID", help="Only the question with this id.")
+@click.option("--type", "types", multiple=True, metavar="TYPE", help="Only this question type.")
+@click.option("--correct", is_flag=True, help="Only those that score at least 0.5.")
+@click.option(
+    "--least-score",
+    type=click.FloatRange(0, 1),
+    metavar="X",
+    help="Only those that score at least X.",
+)
+@click.option("--absolute", is_flag=True, help="Messages: paths of pictures from the root.")
+@click.option("--without-thinking", is_flag=True, help="Messages: replies without think blocks.")
+@click.option("--with-truth", is_flag=True, help="Messages: the truth beside them, never in them.")
+@click.option("--embed", is_flag=True, help="Inspect: pictures inside the log, so that they show.")
+@click.option("--force", is_flag=True, help="Replace what is there.")
+@click.option(
+    "--output", default="experiment_logs", show_default=True, metavar="DIR", help="Where runs lie."
+)
+def export_command(
+    runs: tuple[str, ...],
+    form: str,
+    to: str,
+    question: tuple[str, ...],
+    types: tuple[str, ...],
+    correct: bool,
+    least_score: float | None,
+    absolute: bool,
+    without_thinking: bool,
+    with_truth: bool,
+    embed: bool,
+    force: bool,
+    output: str,
+) -> None:
+    """Hand RUNS on to training, tables and viewers; a run is recent, a name or a path.
+
+    \b
+    render-agent export recent --format messages --correct --to right.jsonl
+    render-agent export RUN_A RUN_B --format parquet --to results.parquet
+    render-agent export recent --format inspect --embed --to logs
+    render-agent export recent --format rerun --question 3 --to 3.rrd
+    """
+    # the formats are loaded when they are used, so that the command line starts quickly
+    from render_agent.comparison import RIGHT
+    from render_agent.errors import UsageError
+    from render_agent.export.chosen import Choice, choose_runs
+    from render_agent.export.formats import How, export
+    from render_agent.run_log.folder import find_run
+
+    given = {
+        "--absolute": (absolute, "messages"),
+        "--without-thinking": (without_thinking, "messages"),
+        "--with-truth": (with_truth, "messages"),
+        "--embed": (embed, "inspect"),
+    }
+    for flag, (is_given, belongs) in given.items():
+        if is_given and form != belongs:
+            raise UsageError(f"{flag} goes with --format {belongs}, not with {form}")
+    if correct and least_score is not None:
+        raise UsageError("give either --correct or --least-score")
+    least = RIGHT if correct else least_score
+    folders = [find_run(Path(output), name) for name in runs]
+    if len({folder.path.resolve() for folder in folders}) < len(folders):
+        raise UsageError("a run is named twice")
+    chosen = choose_runs(folders, Choice(question, types, least))
+    how = How(absolute, not without_thinking, with_truth, embed, force)
+    written = export(chosen, form, Path(to), how)
+    click.echo(f"{written.number} {written.what} in {to}")
