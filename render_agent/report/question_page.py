@@ -1,0 +1,213 @@
+"""The page of one question: what was asked, what was seen, said and done, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from render_agent.answer import letters
+from render_agent.chat import encodable
+from render_agent.diagnosis.model import Cause, Diagnosis, NamedBox
+from render_agent.report.data import ReportData, page_of
+from render_agent.report.dialogue_parts import (
+    MessagePart,
+    Seeing,
+    TurnPart,
+    message_parts,
+    seeing,
+    turn_parts,
+    well_seen,
+)
+from render_agent.report.map_marks import MapMarks, marks, name_of
+from render_agent.report.plan import Plan
+from render_agent.report.words import outcome, type_words
+from render_agent.score.official import CHOICE_TYPES
+from render_agent.state import Question, QuestionState
+from render_agent.web.templates import environment
+
+LONG = 160
+"""A question of more characters is set smaller."""
+
+STATUS = {
+    "active": "not finished",
+    "answered": "answered: it said done",
+    "exhausted": "out of turns: its last answer counts",
+    "failed": "failed",
+    "missing": "its scan is missing",
+}
+"""What a status means."""
+
+
+@dataclass(frozen=True, slots=True)
+class OptionPart:
+    """A choice, and whether it is the truth and the answer."""
+
+    text: str
+    truth: bool
+    given: bool
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionPart:
+    """What a page needs of one question in one run.
+
+    outcome: `right`, `wrong` or `open`. score: percent. why: its cause in words, None where it was not
+    diagnosed. passive: whether its views were chosen for it, and shown at once.
+    """
+
+    state: QuestionState
+    row: Mapping[str, Any]
+    diagnosis: Diagnosis | None
+    outcome: str
+    score: float | None
+    why: str | None
+    options: tuple[OptionPart, ...]
+    turns: tuple[TurnPart, ...]
+    plan: Plan | None
+    marks: MapMarks | None
+    seeing: Seeing | None
+    messages: tuple[MessagePart, ...]
+    passive: bool
+    max_turns: int
+    size: tuple[int, int]
+
+    @property
+    def question(self) -> Question:
+        """The question."""
+        return self.state.question
+
+    @property
+    def type(self) -> str:
+        """Its type in words."""
+        return type_words(self.question.type)
+
+    @property
+    def status(self) -> str:
+        """How it ended, in words."""
+        return STATUS[str(self.state.status)]
+
+    @property
+    def long(self) -> bool:
+        """Whether its text is long."""
+        return len(self.question.text) > LONG
+
+    @property
+    def named_boxes(self) -> list[str]:
+        """The named boxes with their middle and size in metres, in words."""
+        boxes = () if self.diagnosis is None else self.diagnosis.boxes
+        return [f"{name_of(box, boxes)}: {_placed(box)}" for box in boxes]
+
+    @property
+    def error(self) -> str | None:
+        """The error that stopped it, its last line."""
+        return None if self.state.error is None else self.state.error.strip().splitlines()[-1]
+
+
+def question_part(
+    state: QuestionState,
+    row: Mapping[str, Any],
+    diagnosis: Diagnosis | None,
+    plan: Plan | None,
+    *,
+    passive: bool,
+    size: tuple[int, int],
+) -> QuestionPart:
+    """Return what a page needs of a question; row: of the results; size: of its views in pixels."""
+    well = well_seen(diagnosis, size)
+    return QuestionPart(
+        state=state,
+        row=row,
+        diagnosis=diagnosis,
+        outcome=outcome(row),
+        score=None if row["score"] is None else 100 * row["score"],
+        why=None if diagnosis is None else cause_words(diagnosis),
+        options=_options(state),
+        turns=tuple(turn_parts(state, size, diagnosis)),
+        plan=plan,
+        marks=None
+        if plan is None
+        else marks(state, plan, size, diagnosis, passive=passive, well_seen=well),
+        seeing=seeing(state, diagnosis, size, passive=passive),
+        messages=tuple(message_parts(state)),
+        passive=passive,
+        max_turns=state.max_turns,
+        size=size,
+    )
+
+
+def question_page(
+    report: ReportData,
+    state: QuestionState,
+    plan: Plan | None,
+    beside: tuple[str | None, str | None] = (None, None),
+) -> str:
+    """Return the page of a question of this run; see `page_of_part`."""
+    part = question_part(
+        state,
+        report.rows[state.id],
+        report.diagnoses.get(state.id),
+        plan,
+        passive=report.config.passive,
+        size=report.config.image_size,
+    )
+    return page_of_part(report.frame, part, beside)
+
+
+def page_of_part(
+    frame: Mapping[str, Any], part: QuestionPart, beside: tuple[str | None, str | None]
+) -> str:
+    """Return the page of a question as HTML; it lies one folder below the index.
+
+    frame: what all pages of the run share. beside: the ids of the questions before and after it in the
+    order of the run.
+    """
+    before, after = (None if other is None else _file(other) for other in beside)
+    page = environment("report").get_template("question.html")
+    found: str = page.render(
+        frame, root="../", pictures="../../", q=part, before=before, after=after
+    )
+    return encodable(found)
+
+
+def cause_words(diagnosis: Diagnosis) -> str:
+    """Return why a question went as it did, with what it never saw."""
+    lacking = ", ".join(diagnosis.never_seen)
+    if lacking and diagnosis.cause not in (Cause.ERROR, Cause.OPEN):
+        return f"{diagnosis.cause} (never seen well: {lacking})"
+    return str(diagnosis.cause)
+
+
+def natural_neighbours(
+    states: Sequence[QuestionState],
+) -> dict[str, tuple[str | None, str | None]]:
+    """Return the ids before and after every question."""
+    ids = [None, *(state.id for state in states), None]
+    return {state.id: (ids[n], ids[n + 2]) for n, state in enumerate(states)}
+
+
+def _file(question_id: str) -> str:
+    return PurePosixPath(page_of(question_id)).name
+
+
+def _options(state: QuestionState) -> tuple[OptionPart, ...]:
+    question = state.question
+    if question.type not in CHOICE_TYPES and not question.options:
+        return ()
+    return tuple(
+        OptionPart(text, _is(letter, question.truth), _is(letter, state.answer))
+        for letter, text in zip(letters(question.options), question.options, strict=False)
+    )
+
+
+def _placed(box: NamedBox) -> str:
+    middle, size = (
+        separator.join(f"{value:.2f}" for value in values)
+        for separator, values in ((", ", box.centre), (" × ", box.size))
+    )
+    return f"middle ({middle}) m, size {size} m"
+
+
+def _is(letter: str, given: str | None) -> bool:
+    return given is not None and given.strip().upper() == letter

@@ -1,0 +1,84 @@
+/* A question's page: the way to its neighbours in the order of the index, keys, and the link between a
+   turn and its place on the map. Pages of a comparison use the parts that they have. */
+"use strict";
+
+(function () {
+  const id = document.body.dataset.question;
+  const link = (name) => document.getElementById(name);
+
+  /* the neighbours in the order that the address asks for */
+  function connect() {
+    const { value, read, write, neighbours, report } = window.Report;
+    const filter = read(location.hash);
+    const kept = Object.keys(filter).some((name) => name !== "at") ? location.hash : "";
+    const found = neighbours(id, location.hash);
+    for (const [name, row] of [["before", found.before], ["after", found.after]]) {
+      if (!row) { link(name).removeAttribute("href"); continue; }
+      link(name).href = value(row, "page") + ".html" + write({ ...filter, at: "" });
+      link(name).title = value(row, "text");
+    }
+    const home = link("up").getAttribute("href").split("#")[0];
+    const back = home + write({ ...filter, at: id });
+    for (const name of ["up", "home"]) if (link(name)) link(name).href = back;
+    const all = report.rows.length;
+    const of = found.count === all ? `${all}` : `${found.count} kept by the filter`;
+    link("place").textContent = `${found.place + 1} of ${of}`;
+    return kept;
+  }
+
+  /* a jump within the page must not lose the filter that stands in the address */
+  function jump(target) {
+    const there = document.getElementById(target);
+    if (!there) return false;
+    const closed = there.closest("details:not([open])");
+    if (closed) closed.open = true;
+    there.scrollIntoView({ block: "start" });
+    there.focus({ preventScroll: true });
+    light(target);
+    return true;
+  }
+
+  const marks = document.querySelectorAll("[data-for]");
+  function light(target) {
+    for (const mark of marks) mark.classList.toggle("lit", mark.dataset.for === target);
+    for (const place of document.querySelectorAll(".turn, .view")) {
+      place.classList.toggle("lit", place.id !== "" && place.id === target);
+    }
+  }
+
+  function targetOf(element) {
+    const named = [...marks].map((mark) => mark.dataset.for);
+    for (let at = element; at; at = at.parentElement) {
+      if (at.dataset && at.dataset.for) return at.dataset.for;
+      if (at.id && named.includes(at.id)) return at.id;
+    }
+    return null;
+  }
+
+  for (const kind of ["mouseover", "focusin"]) {
+    document.addEventListener(kind, (event) => {
+      const target = targetOf(event.target);
+      if (target) light(target);
+    });
+  }
+  document.addEventListener("click", (event) => {
+    const stop = event.target.closest("a.stop");
+    if (stop && jump(stop.dataset.for)) event.preventDefault();
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.shiftKey || window.Report.taken(event)) return;
+    const ways = { n: "after", ArrowRight: "after", p: "before", ArrowLeft: "before", u: "up" };
+    const way = link(ways[event.key]);
+    if (way && way.hasAttribute("href")) {
+      event.preventDefault();
+      way.click();
+    } else if (/^[1-9]$/.test(event.key)) {
+      jump((document.body.dataset.prefix || "") + "turn-" + event.key);
+    }
+  });
+
+  if (id !== undefined && link("before")) {
+    connect();
+    window.addEventListener("hashchange", connect);
+  }
+})();
