@@ -1,0 +1,241 @@
+"""The score of a run, set against chance, papers, its own parts and its siblings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from render_agent.comparison import Side, compare
+from render_agent.report import palette
+from render_agent.report.counts import in_order
+from render_agent.report.data import ReportData
+from render_agent.report.plots import Cell, Plot, above, draw
+from render_agent.report.words import type_words
+from render_agent.score.means import DIRECTION
+from render_agent.score.published import PUBLISHED
+from render_agent.score.summary import OFFICIAL
+from render_agent.tables import figure, interval
+
+Bounds = Sequence[float] | None
+
+MARKS = {
+    "random": ("|", palette.SOFT),
+    "frequency": ("D", palette.GREY),
+    "human": ("^", palette.GREEN),
+}
+"""How what others scored is drawn beside a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One name in a plot of scores in percent, with its interval; own: whether it is this run."""
+
+    name: str
+    score: float
+    bounds: Bounds = None
+    own: bool = False
+    note: str = ""
+
+
+def official(results: Mapping[str, Any]) -> float | None:
+    """Return the official score of some results, over what was scored where answers are lacking."""
+    over: float | None = results["official_over_scored"]["score"]
+    return over
+
+
+def bounds_of(results: Mapping[str, Any]) -> Bounds:
+    """Return the interval of the official score."""
+    found: Bounds = results["intervals"].get(OFFICIAL)
+    return found
+
+
+def against_papers(report: ReportData) -> Plot | None:
+    """The official score against published rows; None where the questions are not VSI-Bench's."""
+    own = official(report.results)
+    if own is None or report.config.benchmark != "vsibench":
+        return None
+    rows = [
+        Standing(row.name, row.official, note=", ".join(filter(None, (row.note, row.source))))
+        for row in PUBLISHED
+    ]
+    rows.append(Standing("this run", own, bounds_of(report.results), own=True))
+    return _standings(
+        "papers",
+        "Official score against published rows, %",
+        rows,
+        "The papers' models watch a video of the scene; this run renders it. Rows are over all of"
+        " VSI-Bench unless said otherwise.",
+    )
+
+
+def against_chance(report: ReportData) -> Plot | None:
+    """The score of every type with its interval, against chance and, for VSI-Bench, people."""
+    found = report.results
+    if not found["types"]:
+        return None
+    chance = {name: dict(levels) for name, levels in found["chance"].items()}
+    if report.config.benchmark == "vsibench":
+        chance["human"] = dict(PUBLISHED[0].tasks)
+    names = _types(found)
+    rows = [
+        (name, score, found["intervals"].get(name), {who: chance[who].get(name) for who in chance})
+        for name, score in names.items()
+    ]
+
+    def paint(axes: Any) -> None:
+        places = range(len(rows))
+        for who, (mark, colour) in MARKS.items():
+            points = [
+                (level[who], y)
+                for y, (*_, level) in zip(places, rows, strict=True)
+                if level.get(who) is not None
+            ]
+            if points:
+                axes.plot(
+                    *zip(*points, strict=True), mark, color=colour, ls="none", label=who,
+                    ms=9 if mark == "|" else 5, mew=1.6 if mark == "|" else 1, mfc="none",
+                )  # fmt: skip
+        for y, (_, _, within, _) in zip(places, rows, strict=True):
+            if within is not None:
+                axes.plot(within, [y, y], color=palette.BLUE, lw=1.8, solid_capstyle="butt")
+        axes.plot(
+            [score for _, score, _, _ in rows], places, "o", color=palette.BLUE, ms=6,
+            label="this run",
+        )  # fmt: skip
+        axes.set_yticks(places, [type_words(name) for name, *_ in rows])
+        axes.set_ylim(len(rows) - 0.4, -0.6)
+        axes.set_xlim(0, 100)
+        axes.grid(axis="both")
+        axes.set_xlabel("score, %")
+        above(axes, 4)
+
+    numbers = {name: entry["n"] for name, entry in found["types"].items()}
+    return draw(
+        "types",
+        "Score by type, with 95 % intervals",
+        "A dot a type with its interval, beside marks of what chance and others score.",
+        paint,
+        ("type", "n", "score, %", "95 % interval", *(f"{who}, %" for who in chance)),
+        [
+            (
+                type_words(name),
+                numbers.get(name, ""),
+                figure(score),
+                interval(list(within) if within else None) or "–",
+                *(figure(level[who]) for who in chance),
+            )
+            for name, score, within, level in rows
+        ],
+        height=1.2 + 0.27 * len(rows),
+        note="Intervals: bootstrap over scenes. Random: the mean score of a uniform choice among the"
+        " options. Frequency: the commonest answer to each type, fitted on these very truths.",
+    )
+
+
+def by_dataset(report: ReportData) -> Plot | None:
+    """The official score of every data set; None where there is one only."""
+    parts = report.results["datasets"]
+    rows = [
+        Standing(f"{name} (n = {part['n']})", part[OFFICIAL], part["intervals"].get(OFFICIAL), True)
+        for name, part in parts.items()
+        if part[OFFICIAL] is not None
+    ]
+    if len(rows) < 2:
+        return None
+    return _standings("datasets", "Official score by data set, %", rows, "")
+
+
+def against_siblings(report: ReportData) -> tuple[Plot, list[tuple[Cell, ...]]] | None:
+    """The scores of runs that differ in what was shown alone, and a row a run of how they differ.
+
+    The rows: option and value, the run, its score, the paired difference from this run, its interval.
+    """
+    own = official(report.results)
+    if own is None or not report.siblings:
+        return None
+    config = report.config.to_json()
+    met = list(dict.fromkeys(sibling.option for sibling in report.siblings))
+    here = ", ".join(f"--{option} {config[option]}" for option in met)
+    standings = [Standing(f"this run ({here})", own, bounds_of(report.results), own=True)]
+    rows: list[tuple[Cell, ...]] = []
+    for sibling in report.siblings:
+        score = official(sibling.results)
+        if score is None:
+            continue
+        name = f"--{sibling.option} {sibling.value}"
+        standings.append(Standing(name, score, bounds_of(sibling.results), note=sibling.name))
+        mine = Side(report.name, report.results, {})
+        paired = compare(mine, Side(sibling.name, sibling.results, {}))["differences"].get(OFFICIAL)
+        difference = paired["difference"] if paired else None
+        rows.append(
+            (
+                name,
+                sibling.name,
+                figure(score),
+                "–" if difference is None else f"{difference:+.1f}",
+                interval(paired["interval"] if paired else None) or "–",
+            )
+        )
+    plot = _standings(
+        "siblings",
+        "Official score by what was shown, %",
+        standings,
+        "Intervals: bootstrap over scenes. The difference in the table is paired, question by question.",
+        keep_order=True,
+    )
+    return plot, rows
+
+
+def _standings(
+    name: str, title: str, rows: Sequence[Standing], note: str, *, keep_order: bool = False
+) -> Plot:
+    """Return a plot of one score a name, the best first unless the order is to be kept."""
+    rows = rows if keep_order else sorted(rows, key=lambda row: -row.score)
+
+    def paint(axes: Any) -> None:
+        for place, row in enumerate(rows):
+            colour = palette.BLUE if row.own else palette.GREY
+            if row.bounds is not None:
+                axes.plot(row.bounds, [place, place], color=colour, lw=1.8, solid_capstyle="butt")
+            axes.plot(row.score, place, "o", color=colour, ms=7 if row.own else 5)
+            end = max(row.score, *(row.bounds or (0,)))
+            axes.annotate(
+                f"{row.score:.1f}", (end, place), (6, 0), textcoords="offset points", va="center",
+                fontsize=8.5, weight="bold" if row.own else "normal",
+            )  # fmt: skip
+        axes.set_yticks(range(len(rows)), [row.name for row in rows])
+        axes.set_ylim(len(rows) - 0.4, -0.6)
+        axes.set_xlim(0, 100)
+        axes.grid(axis="x")
+        axes.set_xlabel("score, %")
+
+    noted = any(row.note for row in rows)
+    return draw(
+        name,
+        title,
+        "A dot a name at its score, with its 95 % interval where one is known.",
+        paint,
+        ("", "score, %", "95 % interval", *(["what it is"] if noted else [])),
+        [
+            (
+                row.name,
+                figure(row.score),
+                interval(list(row.bounds) if row.bounds else None) or "–",
+                *([row.note] if noted else []),
+            )
+            for row in rows
+        ],
+        height=0.85 + 0.25 * len(rows),
+        note=note,
+    )
+
+
+def _types(found: Mapping[str, Any]) -> dict[str, float]:
+    """Return the score of every type that was scored, the three directions below their task."""
+    scores: dict[str, float] = {}
+    for name in in_order(found["types"]):
+        if name.startswith(f"{DIRECTION}_") and DIRECTION in found["tasks"]:
+            scores.setdefault(DIRECTION, found["tasks"][DIRECTION])
+        scores[name] = found["types"][name]["score"]
+    return {name: score for name, score in scores.items() if score is not None}
