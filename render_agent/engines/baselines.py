@@ -20,6 +20,8 @@ NOTES = {
     "frequency": f"answers by rule: the commonest answer to each type, {FITTED}",
     "oracle": "answers from the truth: the scenes' annotations; where they do not tell, the commonest"
     f" answer, {FITTED}",
+    "witness": "answers from the truth once its views have shown well what the question names, else by"
+    " chance: a test of views, no model",
 }
 """What must be said beside the figures of a policy that has a name."""
 

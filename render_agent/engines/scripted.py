@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import json
 import logging
-import random
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from render_agent.answer import letters
-from render_agent.chance import frequent_answers
+from render_agent.config import RunConfig
 from render_agent.engines.baselines import frequency, oracle
 from render_agent.engines.seam import BatchingEngine, Capabilities, Reply, Request
+from render_agent.engines.unseeing import Explorer, RandomChoice
+from render_agent.engines.witness import Witness, witness
 from render_agent.errors import SetupError
 from render_agent.state import Question, Tokens
 
@@ -44,6 +43,16 @@ class ScriptedEngine(BatchingEngine):
         super().__init__(batch_size=batch_size)
         self.policy = policy
 
+    def retire(self, question_id: str) -> None:
+        """Let the policy forget a question, where it keeps something."""
+        if isinstance(self.policy, Witness):
+            self.policy.retire(question_id)
+
+    def close(self) -> None:
+        """Let the policy give back what it draws with."""
+        if isinstance(self.policy, Witness):
+            self.policy.close()
+
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
         """Return the policy's reply to every request, in their order."""
         return [self._one(request, len(requests)) for request in requests]
@@ -65,72 +74,6 @@ class ScriptedEngine(BatchingEngine):
         )
         tokens = Tokens(prompt=words, reply=len(text.split()))
         return Reply((text,) * request.samples, tokens, batch_size=batch_size)
-
-
-def draw(question_id: str, seed: int) -> random.Random:
-    """Return a random generator that depends on the question's id and the seed alone."""
-    digest = hashlib.sha256(f"{seed} {question_id}".encode("utf-8", "backslashreplace")).digest()
-    return random.Random(digest)
-
-
-class Explorer:
-    """Looks around, walks a little, and gives the commonest answer to the question's type."""
-
-    def __init__(self, questions: Sequence[Question], seed: int = 0) -> None:
-        self.answers = frequent_answers(questions)
-        self.seed = seed
-
-    def reply(self, request: Request) -> str:
-        """Return the next step of the walk; at its end, or in the last turn, the answer."""
-        steps = self._walk(request.question_id)
-        if request.turn >= len(steps) or request.last:
-            answer = self.answers[request.question_id]
-            reasoning = "I have looked around; this is the commonest answer to such a question."
-            return json.dumps({"reasoning": reasoning, "answer": answer, "done": True})
-        return json.dumps(steps[request.turn])
-
-    def _walk(self, question_id: str) -> list[dict[str, Any]]:
-        chance = draw(question_id, self.seed)
-        steps: list[dict[str, Any]] = [
-            {"reasoning": "I look around first.", "view": "around"},
-            {
-                "reasoning": "I turn and walk to see what is hidden from here.",
-                "rotation_angle_degrees": chance.choice([-120, -90, -45, 45, 90, 120]),
-                "forward_meters": chance.choice([0.5, 1, 1.5, 2]),
-            },
-            {"reasoning": "I look to the left.", "rotation_angle_degrees": 90},
-            {
-                "reasoning": "I step aside and look down a little.",
-                "left_meters": chance.choice([-1, 1]),
-                "pitch_degrees": -15,
-            },
-            {"reasoning": "I check where I have been.", "view": "top"},
-            {
-                "reasoning": "I go on.",
-                "rotation_angle_degrees": chance.choice([-60, 60]),
-                "forward_meters": 1.5,
-            },
-        ]
-        return steps[: chance.randint(2, len(steps))]
-
-
-class RandomChoice:
-    """Answers at once: a uniform choice among the options, or among the truths of the type's questions."""
-
-    def __init__(self, questions: Sequence[Question], seed: int = 0) -> None:
-        self.questions = {question.id: question for question in questions}
-        self.seed = seed
-        self.truths: dict[str, list[str]] = {}
-        for question in questions:
-            if question.truth is not None and question.wanted == "number":
-                self.truths.setdefault(question.type, []).append(question.truth)
-
-    def reply(self, request: Request) -> str:
-        """Return a random answer, the same whenever this question is asked."""
-        question = self.questions[request.question_id]
-        chance = draw(question.id, self.seed)
-        choices = sorted(letters(question.options)) or sorted(self.truths.get(question.type, ["2"]))
-        return json.dumps({"answer": chance.choice(choices), "done": True})
 
 
 class Replies:
@@ -155,6 +98,7 @@ POLICIES: dict[str, MakePolicy] = {
     "random": RandomChoice,
     "frequency": frequency,
     "oracle": oracle,
+    "witness": witness,
 }
 """The policies that have a name."""
 
@@ -164,15 +108,17 @@ def make_scripted(
     questions: Sequence[Question],
     seed: int,
     batch_size: int = BATCH_SIZE,
-    annotations: str | None = None,
+    config: RunConfig | None = None,
 ) -> ScriptedEngine:
     """Return the engine of a named policy or of a file. SetupError as in `policy_maker`.
 
-    annotations: the official ones, for the oracle.
+    config: the options of the run, for policies that know more than its questions.
     """
     make = policy_maker(model)
-    if make is oracle:
-        make = partial(oracle, annotations=annotations)
+    if make is oracle and config is not None:
+        make = partial(oracle, annotations=config.annotations)
+    elif make is witness:
+        make = partial(witness, config=config)
     return ScriptedEngine(make(questions, seed), batch_size)
 
 

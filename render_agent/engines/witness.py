@@ -1,0 +1,233 @@
+"""The witness: answers from the truth once the views have shown what a question names, else guesses.
+
+It is no model and no bound for one: it tests views. Whoever shows it more of what questions are about
+gets more right answers from it, and pictures that show nothing get it no further than chance.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+
+from render_agent.camera import Camera, Vector
+from render_agent.config import RunConfig
+from render_agent.engines.seam import Request
+from render_agent.engines.unseeing import Explorer, RandomChoice
+from render_agent.facts import Facts, known_facts, placed
+from render_agent.named import named_categories
+from render_agent.oracle import true_answer
+from render_agent.render.around import cameras_of, cell_size
+from render_agent.render.choose import make_renderer
+from render_agent.render.seam import Renderer
+from render_agent.render.sight import Sight, seen_well
+from render_agent.scene.cache import SceneCache
+from render_agent.scene.model import Scene
+from render_agent.state import Question, View
+from render_agent.stress.scenes import scenes_of
+
+Box = tuple[str, int]
+"""A category and the number of a box within it."""
+
+COUNTING, ROOM_SIZE = "object_counting", "room_size_estimation"
+
+PLACES, APART = 3, 0.5
+"""A room's size is judged from so many places, each so many metres from the others."""
+
+OPEN_SCENES = 8
+"""Scenes whose boxes are kept sorted; those of more are sorted again when they are looked at."""
+
+SHOWING = ("real", "mirrored")
+"""The --pictures that show the scene which a question is about."""
+
+
+class Witness:
+    """Walks as `explorer` does until all that a question names was seen well, then answers.
+
+    eyes: None where nothing is shown. walks: whether it chooses its views.
+    """
+
+    def __init__(
+        self, questions: Sequence[Question], seed: int, eyes: Eyes | None, *, walks: bool
+    ) -> None:
+        self.questions = {question.id: question for question in questions}
+        self.eyes = eyes
+        self.walks = walks
+        self._explorer = Explorer(questions, seed)
+        self._chance = RandomChoice(questions, seed)
+
+    def reply(self, request: Request) -> str:
+        """Return the next step of the walk, or the answer: the true one, or a guess."""
+        question = self.questions[request.question_id]
+        answer, least = None, 0
+        if self.eyes is not None:
+            answer, least = self.eyes.answer(question, request.views)
+        steps = self._explorer.walk(question.id) if self.walks else []
+        if answer is None and not request.last and request.turn < len(steps):
+            return json.dumps(steps[request.turn])
+        if answer is not None:
+            return _answer("I have seen what this is about.", answer)
+        guess = self._chance.guess(question.id, least)
+        return _answer("I have not seen all that this is about: I guess.", guess)
+
+    def retire(self, question_id: str) -> None:
+        """Forget what was seen for a question."""
+        if self.eyes is not None:
+            self.eyes.retire(question_id)
+
+    def close(self) -> None:
+        """Give back what it looks with."""
+        if self.eyes is not None:
+            self.eyes.close()
+
+
+class Eyes:
+    """Tells what the views of a dialogue have shown; owned by the thread that owns the engine.
+
+    scenes: those of the run. facts: what is known of them, as files have it. size: width and height of
+    the views in pixels.
+    """
+
+    def __init__(
+        self, scenes: SceneCache, facts: Mapping[str, Facts], size: tuple[int, int]
+    ) -> None:
+        self.scenes = scenes
+        self.facts = facts
+        self.size = size
+        self._rooms: OrderedDict[str, Room] = OrderedDict()
+        self._seen: dict[str, dict[int, frozenset[Box]]] = {}
+
+    @cached_property
+    def renderer(self) -> Renderer:
+        """What draws the frames that are looked at."""
+        return make_renderer()
+
+    def answer(self, question: Question, views: Sequence[View]) -> tuple[str | None, int]:
+        """Return the true answer where the views have shown enough for it, and what was counted.
+
+        That is every box of the category for counting, at least one of every category for other
+        questions that name some, and several places for the size of the room.
+        """
+        if question.scene not in self.facts:
+            return None, 0
+        room = self._room(question)
+        cameras = {view: view.camera for view in views if isinstance(view.camera, Camera)}
+        if question.type == ROOM_SIZE:
+            enough = distinct_places(cameras.values()) >= PLACES
+            return (true_answer(question, room.facts) if enough else None), 0
+        counting = question.type == COUNTING
+        names = named_categories(question)
+        seen: set[Box] = set()
+        for view in cameras:
+            seen |= self._seen_in(view, question, names, room)
+        counted = Counter(name for name, _ in seen)
+        wanted = {name: len(room.facts.boxes.get(name, ())) for name in names}
+        enough = bool(wanted) and all(
+            number and counted[name] >= (number if counting else 1)
+            for name, number in wanted.items()
+        )
+        return (true_answer(question, room.facts) if enough else None), len(seen) * counting
+
+    def retire(self, question_id: str) -> None:
+        """Forget what was seen for a question."""
+        self._seen.pop(question_id, None)
+
+    def close(self) -> None:
+        """Give the renderer back."""
+        if "renderer" in self.__dict__:
+            self.renderer.close()
+
+    def _seen_in(
+        self, view: View, question: Question, names: Sequence[str], room: Room
+    ) -> frozenset[Box]:
+        """Return the boxes of some categories that a view shows well."""
+        seen = self._seen.setdefault(question.id, {})
+        if view.number not in seen:
+            found = room.seen(view, self.size, names, self.renderer)
+            seen[view.number] = frozenset(found)
+        return seen[view.number]
+
+    def _room(self, question: Question) -> Room:
+        """Return what is known of the question's scene, in the scene's frame."""
+        name = question.scene
+        if name not in self._rooms:
+            scene = self.scenes.get(question)
+            self._rooms[name] = Room(scene, placed(self.facts[name], scene))
+        self._rooms.move_to_end(name)
+        while len(self._rooms) > OPEN_SCENES:
+            self._rooms.popitem(last=False)
+        return self._rooms[name]
+
+
+class Room:
+    """A scene and what is known of it. facts: with their boxes in the scene's frame."""
+
+    def __init__(self, scene: Scene, facts: Facts) -> None:
+        self.scene = scene
+        self.facts = facts
+        self.boxes = [
+            (label, number) for label, some in facts.boxes.items() for number in range(len(some))
+        ]
+        self._looks: Sight | None = None
+
+    def seen(
+        self, view: View, size: tuple[int, int], names: Sequence[str], renderer: Renderer
+    ) -> set[Box]:
+        """Return the boxes of some categories that a view of this size shows well.
+
+        Of a picture of four directions what they show together counts.
+        """
+        camera = view.camera
+        which = [number for number, (label, _) in enumerate(self.boxes) if label in names]
+        if not which or not isinstance(camera, Camera):
+            return set()
+        sight = self._sight(size, renderer)
+        if view.kind == "around":
+            sight = sight.sized(cell_size(size))
+        cameras = cameras_of(camera) if view.kind == "around" else [camera]
+        first, *others = (sight.count(sight.frame(one), one) for one in cameras)
+        shown = sight.seen(sum(others, first), camera.position, which)
+        return {
+            self.boxes[number]
+            for number, seen in zip(which, shown, strict=True)
+            if seen_well(seen, size)
+        }
+
+    def _sight(self, size: tuple[int, int], renderer: Renderer) -> Sight:
+        """Return what looks for the boxes; made when it is first needed, as it sorts the whole surface."""
+        if self._looks is None:
+            boxes = [self.facts.boxes[label][number] for label, number in self.boxes]
+            self._looks = Sight(renderer, self.scene, boxes, size)
+        return self._looks
+
+
+def witness(
+    questions: Sequence[Question], seed: int = 0, config: RunConfig | None = None
+) -> Witness:
+    """Return the policy that answers rightly once the views have shown what a question names.
+
+    config: the options of the run; without them it sees nothing. Errors: QuestionsError where a file of
+    truths is in no known format.
+    """
+    if config is None:
+        return Witness(questions, seed, None, walks=True)
+    eyes = None
+    if not config.blind and config.pictures in SHOWING:
+        facts = known_facts(questions, config.annotations)
+        eyes = Eyes(scenes_of(config, questions), facts, config.image_size)
+    return Witness(questions, seed, eyes, walks=config.views == "free")
+
+
+def distinct_places(cameras: Iterable[Camera]) -> int:
+    """Return how many of the cameras' places lie at least APART metres from those before them."""
+    places: list[Vector] = []
+    for camera in cameras:
+        if all(math.dist(camera.position, place) >= APART for place in places):
+            places.append(camera.position)
+    return len(places)
+
+
+def _answer(reasoning: str, answer: str) -> str:
+    return json.dumps({"reasoning": reasoning, "answer": answer, "done": True})
