@@ -12,9 +12,10 @@ from render_agent.action import Action
 from render_agent.camera import Camera, Vector
 from render_agent.render.start import start_camera
 from render_agent.render.views import Viewer
-from render_agent.run_log.pictures import Pictures, question_file, scene_file
+from render_agent.run_log.pictures import question_file, scene_file
 from render_agent.scene.free_space import FreeSpace
 from render_agent.state import Question, QuestionState, SceneSource, View
+from render_agent.stress.pictures import PictureKeeper
 
 
 class SpaceSource(SceneSource, Protocol):
@@ -81,7 +82,7 @@ class Looker:
         self,
         make_viewer: Callable[[], Viewer],
         scenes: SpaceSource,
-        pictures: Pictures,
+        pictures: PictureKeeper,
         kinds: Sequence[str],
         start: str | tuple[Vector, float],
     ) -> None:

@@ -38,6 +38,8 @@ from render_agent.run_log.seam import TurnLog
 from render_agent.scene.alignment import alignment_file
 from render_agent.scene.cache import SceneCache
 from render_agent.state import Question, QuestionState
+from render_agent.stress.pictures import painted
+from render_agent.stress.scenes import check_stress, scenes_of
 from render_agent.workers.cluster import check_ray
 from render_agent.workers.deal_out import deal_out
 
@@ -55,7 +57,7 @@ class Run:
     def __init__(self, config: RunConfig, log: RunLog, questions: Sequence[Question]) -> None:
         self.config = config
         self.log = log
-        self.scenes = SceneCache()
+        self.scenes = scenes_of(config, questions)
         self.states = [
             QuestionState(q, self.scenes, config.max_turns, blind=config.blind) for q in questions
         ]
@@ -93,7 +95,12 @@ class Run:
                 with closing(make_engine(config, questions)) as engine:
                     play_here(config, engine, self.scenes, self.log, observer, self.states)
         stamps = notes(self.log.folder.record)
-        found = results(self.states, partial=self.config.partial, notes=stamps)
+        found = results(
+            self.states,
+            partial=self.config.partial,
+            notes=stamps,
+            mirrored=self.config.pictures == "mirrored",
+        )
         self.log.write_results(found, table(found["questions"]))
         return found
 
@@ -147,7 +154,8 @@ def make_looker(config: RunConfig, scenes: SceneCache, pictures: Pictures) -> Lo
     def make_viewer() -> Viewer:
         return Viewer(make_renderer(config.renderer), config.image_size, config.field_of_view)
 
-    return Looker(make_viewer, scenes, pictures, config.kinds, config.start)
+    shown = painted(pictures, config.pictures, config.seed)
+    return Looker(make_viewer, scenes, shown, config.kinds, config.start)
 
 
 @dataclass(frozen=True)
@@ -171,7 +179,7 @@ def preview(config: RunConfig, folder: Path) -> Preview:
     """
     parse_start(config.start)
     questions = choose_questions(replace(config, allow_missing=True))
-    scenes, pictures = SceneCache(), Pictures(folder)
+    scenes, pictures = scenes_of(config, questions), Pictures(folder)
     looker = make_looker(config, scenes, pictures)
     first = next((question for question in questions if question.scan is not None), questions[0])
     look = looker.look(QuestionState(first, scenes, config.max_turns, blind=config.blind))
@@ -196,6 +204,7 @@ def start(config: RunConfig, describe: DescribeEngine = describe_engine) -> Run:
     parse_start(config.start)
     check_ray(config)
     questions = choose_questions(config)
+    check_stress(config, questions)
     refuse_a_full_disk(config, questions)
     engine = describe(config)
     log = RunLog.create(
@@ -239,7 +248,9 @@ def go_on(folder: RunFolder, changes: Mapping[str, Any]) -> Run:
         folder.replay(run.by_id)
         for state in run.states:
             state.retry()
-        _check_scans(folder, [state.question for state in run.states if state.active])
+        active = [state.question for state in run.states if state.active]
+        shuffled = config.pictures == "shuffled"  # then any scan may be shown
+        _check_scans(folder, questions if shuffled and active else active)
     except BaseException:
         log.close()
         raise

@@ -53,7 +53,7 @@ def make_engine(config: RunConfig, questions: Sequence[Question]) -> Engine:
     options = engine_options(config.engine_option)
     if config.engine == "scripted":
         size = BATCH_SIZE if config.batch_size == AUTO else int(config.batch_size)
-        return make_scripted(config.model_name, questions, config.seed, size, config.annotations)
+        return make_scripted(config.model_name, questions, config.seed, size, config)
     if config.engine == "openai":
         from render_agent.engines.openai_engine import make
 
