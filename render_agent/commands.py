@@ -19,32 +19,38 @@ from rich.console import Console
 
 from render_agent.capacity import disk_needed, size
 from render_agent.config import OPTIONS, RunConfig
-from render_agent.engines.choose import engine_options
+from render_agent.engines.choose import engine_options, make_engine
+from render_agent.engines.seam import Engine
 from render_agent.errors import RunLogError, UsageError
 from render_agent.estimate import estimate, figures, find_prices, sentence
 from render_agent.merging import merge
 from render_agent.progress import Display, Plain, Progress, Quiet, Terminal, duration
 from render_agent.questions.notes import question_notes
 from render_agent.questions.scans import missing_scans
-from render_agent.run import Run, go_on, preview, start
+from render_agent.run import MakeEngine, Run, go_on, preview, start
 from render_agent.run_log.folder import RunFolder, find_run, list_runs
 from render_agent.run_log.program_log import program_log
 from render_agent.spread import spread_table
+from render_agent.state import Question
 from render_agent.tables import figure, score_table
+from render_agent.web.browser import open_page
 
 FAILED = 1
 
 
-def new_run(config: RunConfig) -> int:
-    """Start a run and take it to its end; with --repeat one after the other, each with its own seed."""
+def new_run(config: RunConfig, *, browser: bool = False) -> int:
+    """Start a run and take it to its end; with --repeat one after the other, each with its own seed.
+
+    browser: whether the page of a person who plays is opened there too.
+    """
     config = config.absolute()
     if config.repeat == 1:
-        return _execute(start(config))
+        return _execute(start(config), browser=browser)
     names, code = [], 0
     for number in range(config.repeat):
         run = start(replace(config, seed=config.seed + number, repeat=1))
         names.append(run.path)
-        code = max(code, _execute(run))
+        code = max(code, _execute(run, browser=browser))
     if not config.quiet:
         _console().print(spread_table([RunFolder(path).results() or {} for path in names]))
     return code
@@ -128,7 +134,23 @@ def continue_run(output: Path, which: str, given: Mapping[str, Any]) -> int:
     return _execute(run)
 
 
-def _execute(run: Run) -> int:
+def _execute(run: Run, *, browser: bool = False) -> int:
+    found, console = watch(run, browser=browser), _console()
+    _print_results(found, run.config, run.path, console)
+    failed = found["counts"]["failed"]
+    if failed:
+        console.print(
+            f"{failed} failed (see {run.path / 'run.log'}). To try again: {continue_line(run)}",
+            soft_wrap=True,
+        )
+    return FAILED if failed else 0
+
+
+def watch(run: Run, *, browser: bool = False, again: str | None = None) -> dict[str, Any]:
+    """Take a run to its end, show how far it is, and return its results.
+
+    again: the line that goes on with it, said where it is stopped (by default --continue).
+    """
     console = _console()
     with program_log(run.path / "run.log", verbose=run.config.verbose):
         try:
@@ -141,22 +163,31 @@ def _execute(run: Run) -> int:
                     max_batched_turns=run.max_batched_turns,
                     max_turns=run.config.max_turns,
                 )
-                found = run.go(progress)
+                found = run.go(progress, _engine_maker(run.config, console, browser))
         except BaseException:
-            console.print(
-                f"stopped; nothing is lost. To go on: {continue_line(run)}", soft_wrap=True
-            )
+            line = again or continue_line(run)
+            console.print(f"stopped; nothing is lost. To go on: {line}", soft_wrap=True)
             raise
         finally:
             run.close()
-    _print_results(found, run.config, run.path, console)
-    failed = found["counts"]["failed"]
-    if failed:
-        console.print(
-            f"{failed} failed (see {run.path / 'run.log'}). To try again: {continue_line(run)}",
-            soft_wrap=True,
-        )
-    return FAILED if failed else 0
+    return found
+
+
+def _engine_maker(config: RunConfig, console: Console, browser: bool) -> MakeEngine:
+    """Return what makes the engine; a person's also says where its page is."""
+    if config.engine != "human":
+        return make_engine
+
+    def make(config: RunConfig, questions: Sequence[Question]) -> Engine:
+        from render_agent.engines.human.engine import make as make_page
+
+        engine = make_page(config, questions)
+        console.print(f"answer in the browser: {engine.address}", soft_wrap=True)
+        if browser:
+            open_page(engine.address)
+        return engine
+
+    return make
 
 
 def continue_line(run: Run) -> str:

@@ -119,6 +119,7 @@ def play(
     look: MakeLooker,
 ) -> None:
     """Take every active question to its end in this process.
+    batched = 0 if engine.capabilities.one_dialogue else config.max_batched_turns
 
     EngineError or RunLogError where that is impossible.
     """
@@ -129,7 +130,7 @@ def play(
         log,
         make_prompt(config),
         observer,
-        max_batched_turns=min(config.max_batched_turns, config.max_turns),
+        max_batched_turns=min(batched, config.max_turns),
         finish_together=engine.batch_size if together == AUTO else int(together),
         sampling=Sampling(
             config.temperature,

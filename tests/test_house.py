@@ -37,7 +37,7 @@ LAYERS = [
     "report export",
     "bench api",
     "commands scoring doctor",
-    "sweep",
+    "play sweep",
     "cli",
     "__main__",
 ]

@@ -27,6 +27,10 @@ def describe_engine(config: RunConfig) -> dict[str, Any]:
         from render_agent.engines.openai_engine import describe
 
         return describe(config, engine_options(config.engine_option))
+    if config.engine == "human":
+        from render_agent.engines.human import engine as human
+
+        return human.describe(config)
     if config.engine == "vllm":
         from render_agent.engines import vllm_engine
 
@@ -58,6 +62,10 @@ def make_engine(config: RunConfig, questions: Sequence[Question]) -> Engine:
         from render_agent.engines.openai_engine import make
 
         return make(config, options)
+    if config.engine == "human":
+        from render_agent.engines.human import engine as human
+
+        return human.make(config, questions)
     if config.engine == "vllm":
         from render_agent.engines import vllm_engine
 

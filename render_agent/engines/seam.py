@@ -67,12 +67,14 @@ class Capabilities:
 
     free_running: it answers requests one by one as they finish, so that none waits for a batch;
     otherwise it answers best when handed a full batch of `batch_size`. schema: it holds replies to
-    `Request.schema`. score: it is a `Scorer`.
+    `Request.schema`. score: it is a `Scorer`. one_dialogue: it answers best when led through one
+    dialogue after the other, as a person does: no turns are batched over all questions.
     """
 
     free_running: bool = False
     schema: bool = False
     score: bool = False
+    one_dialogue: bool = False
 
 
 @dataclass(frozen=True, slots=True)

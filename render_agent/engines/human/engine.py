@@ -1,0 +1,97 @@
+"""The engine that asks a person."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from render_agent.config import RunConfig
+from render_agent.engines.human.desk import Desk
+from render_agent.engines.human.site import PlaySite
+from render_agent.engines.seam import Capabilities, Reply, Request
+from render_agent.errors import UsageError
+from render_agent.state import Question
+from render_agent.web.server import LocalServer
+
+FAREWELL = 2.0
+"""Seconds that an open page is given to learn that the sitting is over."""
+
+
+class HumanEngine:
+    """Shows requests on a page of this machine, one at a time, and replies what is typed there.
+
+    kinds: the kinds of view that may be asked for, none where nothing may. port: of the page, 0 for
+    any that is free. name: who plays. SetupError where the port is taken.
+    """
+
+    name = "human"
+    capabilities = Capabilities(free_running=True, one_dialogue=True)
+    batch_size = 1
+
+    def __init__(
+        self,
+        questions: Sequence[Question],
+        kinds: Sequence[str],
+        max_turns: int,
+        *,
+        port: int = 0,
+        name: str = "person",
+    ) -> None:
+        self.calls = 0
+        self.desk = Desk()
+        self._server = LocalServer(port)
+        site = PlaySite(self.desk, questions, kinds, max_turns, name, self._server.token)
+        self._server.start(site)
+
+    @property
+    def address(self) -> str:
+        """Where the page is."""
+        return self._server.address
+
+    def generate(self, requests: Sequence[Request]) -> list[Reply]:
+        """Return a reply for every request, in their order; they are asked in that order too."""
+        self.submit(requests)
+        replies: list[Reply] = []
+        while len(replies) < len(requests):
+            replies += [reply for _, reply in self.ready()]
+        return replies
+
+    def submit(self, requests: Sequence[Request]) -> None:
+        """Hand over requests whose replies `ready` will give."""
+        for request in requests:
+            self.desk.put(request)
+
+    def ready(self, timeout: float | None = None) -> Iterator[tuple[Request, Reply]]:
+        """Wait until the person has replied and give that; nothing after `timeout` seconds."""
+        for answered in self.desk.answered(timeout):
+            self.calls += 1
+            yield answered
+
+    def retire(self, question_id: str) -> None:
+        """Count a question that asks no more."""
+        self.desk.retire()
+
+    def close(self) -> None:
+        """Tell an open page that the sitting is over, and stop serving it."""
+        self.desk.end(FAREWELL)
+        self._server.close()
+
+
+def describe(config: RunConfig) -> dict[str, Any]:
+    """Return what a run records of a person as its engine.
+
+    UsageError where several processes are asked for, SetupError where the port is taken.
+    """
+    if not config.alone:
+        raise UsageError(
+            "--engine human asks one person on one page: leave --workers, --devices and --ray out"
+        )
+    if config.port:  # said before there is a run folder
+        LocalServer(config.port).close()
+    return {"name": "human", "model": config.model_name, "note": None}
+
+
+def make(config: RunConfig, questions: Sequence[Question]) -> HumanEngine:
+    """Return the engine, its page already served. SetupError where the port is taken."""
+    kinds = config.kinds if config.views == "free" else ()
+    return HumanEngine(questions, kinds, config.max_turns, port=config.port, name=config.model_name)

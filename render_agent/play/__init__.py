@@ -1,0 +1,1 @@
+"""A person in place of the model: the command that starts a sitting."""
