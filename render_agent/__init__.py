@@ -1,1 +1,104 @@
-"""A vision-language model explores a 3D scan through rendered views and answers spatial questions."""
+"""A vision-language model explores a 3D scan through rendered views and answers spatial questions.
+
+    import render_agent
+
+    dialogue = render_agent.ask("room.ply", "How many chairs are there?", engine="scripted")
+    results = render_agent.run(benchmark="rooms", engine="scripted", limit=10)
+    results = render_agent.load_run("recent")
+    scene = render_agent.open_scene("room.ply")
+
+Importing it loads nothing heavy: each name below is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from render_agent.api.ask import ask as ask
+    from render_agent.api.ask import continue_run as continue_run
+    from render_agent.api.ask import run as run
+    from render_agent.api.comparison import Comparison as Comparison
+    from render_agent.api.dialogue import Dialogue as Dialogue
+    from render_agent.api.dialogue import DialogueTurn as DialogueTurn
+    from render_agent.api.engines import LoadedEngine as LoadedEngine
+    from render_agent.api.engines import load_engine as load_engine
+    from render_agent.api.pictures import Picture as Picture
+    from render_agent.api.pictures import View as View
+    from render_agent.api.results import RunResults as RunResults
+    from render_agent.api.results import load_run as load_run
+    from render_agent.api.scenes import OpenScene as OpenScene
+    from render_agent.api.scenes import bundled_rooms as bundled_rooms
+    from render_agent.api.scenes import open_scene as open_scene
+    from render_agent.camera import Camera as Camera
+    from render_agent.errors import RenderAgentError as RenderAgentError
+
+_PLACES = {
+    "ask": "api.ask",
+    "run": "api.ask",
+    "continue_run": "api.ask",
+    "load_run": "api.results",
+    "RunResults": "api.results",
+    "Comparison": "api.comparison",
+    "Dialogue": "api.dialogue",
+    "DialogueTurn": "api.dialogue",
+    "View": "api.pictures",
+    "Picture": "api.pictures",
+    "load_engine": "api.engines",
+    "LoadedEngine": "api.engines",
+    "open_scene": "api.scenes",
+    "OpenScene": "api.scenes",
+    "bundled_rooms": "api.scenes",
+    "Camera": "camera",
+    "RenderAgentError": "errors",
+}
+
+__all__ = [
+    "Camera",
+    "Comparison",
+    "Dialogue",
+    "DialogueTurn",
+    "LoadedEngine",
+    "OpenScene",
+    "Picture",
+    "RenderAgentError",
+    "RunResults",
+    "View",
+    "ask",
+    "bundled_rooms",
+    "continue_run",
+    "load_engine",
+    "load_run",
+    "open_scene",
+    "run",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for (PEP 562)."""
+    if name not in _PLACES:
+        raise AttributeError(f"module 'render_agent' has no attribute {name!r}")
+    found = getattr(import_module(f"render_agent.{_PLACES[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+class _Package(ModuleType):
+    """The package: `run` stays the function also once the module `render_agent.run` was imported.
+
+    An import binds a module to its name in the package, and only here both have the same.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _PLACES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

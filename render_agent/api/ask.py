@@ -1,0 +1,192 @@
+"""Runs from Python: started, continued and taken to their end as the command line does it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from render_agent.api.defaults import OUTPUT
+from render_agent.api.dialogue import Dialogue
+from render_agent.api.engines import Answering, Chosen, LoadedEngine, chosen_engine
+from render_agent.api.given import Scan, scan_file
+from render_agent.api.results import RunResults
+from render_agent.config import RunConfig
+from render_agent.controller import Observer
+from render_agent.errors import UsageError
+from render_agent.run import Run, go_on, start
+from render_agent.run_log.folder import RunFolder, find_run
+from render_agent.run_log.program_log import program_log
+from render_agent.run_options import checked
+from render_agent.state import QuestionState, Turn
+
+COMMAND_LINE = {
+    "json": "see RunResults.results",
+    "quiet": "nothing is printed unless progress=True",
+    "repeat": "call run once for every seed",
+}
+"""Options that only the command line has, and what to do instead."""
+
+
+def ask(
+    scan: Scan,
+    question: str,
+    *,
+    options: Sequence[str] = (),
+    engine: Answering | LoadedEngine = "transformers",
+    model: str | None = None,
+    output: str | Path | None = None,
+    progress: bool = False,
+    **run_options: Any,
+) -> Dialogue:
+    """Ask one question of one scan and return the dialogue about it, as `render-agent --ply` does.
+
+    scan: a file (PLY, GLB, OBJ …); or a trimesh or Open3D geometry, an opened scene, or arrays
+    (points, colours) or (points, colours, faces), in metres, z up, which are kept as a PLY file in
+    `scans` below the output. options: the choices, where there are some. engine: as in `--engine`; or a
+    model from `load_engine`; or an engine of your own, or a function that takes a request and returns the
+    text of a reply. output: where its run folder goes (default experiment_logs). progress: whether to
+    show progress. run_options: all other options of a run, by name.
+
+    A question that an error stopped comes back too: see `Dialogue.error`. SetupError where it cannot
+    begin, EngineError where its model is gone.
+
+    >>> import render_agent
+    >>> room = render_agent.bundled_rooms()["room01"]
+    >>> dialogue = render_agent.ask(
+    ...     room, "How many chairs are there?", engine="scripted", output="runs", max_turns=3
+    ... )
+    >>> dialogue.answer
+    '2'
+    >>> render_agent.ask(room, "Is it large?", engine=lambda request: '{"answer": "no", "done": true}',
+    ...     output="runs").answer
+    'no'
+    """
+    folder = Path(OUTPUT if output is None else output)
+    asked = {"ply": scan_file(scan, folder / "scans"), "question": question, "option": options}
+    given = {**run_options, **asked, "model": model, "output": folder}
+    found = _run(given, engine, progress)
+    return found.dialogue("question")
+
+
+def run(
+    *, engine: Answering | LoadedEngine = None, progress: bool = False, **options: Any
+) -> RunResults:
+    """Run a benchmark, or part of it, to its end and return its results, as `render-agent --batch` does.
+
+    engine: as in `ask`, transformers unless given. options: those of a run, by name, with the defaults
+    of the command line; environment and configuration files are not read. progress: whether to show it.
+
+    What stops a run, Ctrl-C in a notebook too, leaves a run folder that `continue_run` goes on with.
+    SetupError where it cannot begin, EngineError where its model is gone.
+
+    >>> import render_agent
+    >>> results = render_agent.run(
+    ...     benchmark="rooms", engine="scripted", scene="room00", limit=2, output="runs", max_turns=2
+    ... )
+    >>> len(results.questions)
+    2
+    """
+    return _run({"batch": options.get("ply") is None, **options}, engine, progress)
+
+
+def continue_run(
+    which: str | Path = "recent",
+    *,
+    output: str | Path = OUTPUT,
+    engine: LoadedEngine | Answering = None,
+    progress: bool = False,
+    **changes: Any,
+) -> RunResults:
+    """Go on with a run that was stopped and return its results, as `render-agent --continue` does.
+
+    which: a run folder, a name in `output`, or the newest. engine: one that was made in Python has to
+    be given again. changes: options of speed, place and display that are to differ. UsageError where one
+    would change results; RunLogError where there is no such run, or it is in use.
+
+    >>> import render_agent
+    >>> results = render_agent.run(
+    ...     benchmark="rooms", engine="scripted", limit=1, output="runs", max_turns=2
+    ... )
+    >>> render_agent.continue_run(results.path).finished
+    True
+    """
+    _refuse_foreign(changes)
+    folder = find_run(Path(output), str(which))
+    chosen = chosen_engine(engine, changes)
+    _same_engine(folder, chosen)
+    going = go_on(folder, checked(changes))
+    return _to_its_end(going, chosen, progress)
+
+
+def _run(options: dict[str, Any], engine: Answering | LoadedEngine, progress: bool) -> RunResults:
+    _refuse_foreign(options)
+    chosen = chosen_engine(engine, options)
+    config = RunConfig(**checked({**options, **chosen.options})).absolute()
+    chosen.check(config)
+    return _to_its_end(start(config, chosen.describe), chosen, progress)
+
+
+def _to_its_end(run: Run, chosen: Chosen, progress: bool) -> RunResults:
+    with program_log(run.path / "run.log", verbose=run.config.verbose):
+        try:
+            chosen.check(run.config)
+            with _observer(run, progress) as observer:
+                run.go(observer, chosen.make)
+        except BaseException as error:
+            error.add_note(
+                f"Nothing is lost. To go on: render_agent.continue_run({str(run.path)!r})"
+            )
+            raise
+        finally:
+            run.close()
+    return RunResults(RunFolder(run.path))
+
+
+def _refuse_foreign(options: dict[str, Any]) -> None:
+    for name, remedy in COMMAND_LINE.items():
+        if name in options:
+            raise UsageError(f"{name} is an option of the command line: {remedy}")
+
+
+def _same_engine(folder: RunFolder, chosen: Chosen) -> None:
+    """UsageError where another engine than the saved one is to go on with a run."""
+    saved = folder.config
+    for name, value in chosen.options.items():
+        if checked({name: value})[name] != getattr(saved, name):
+            raise UsageError(
+                f"{folder.name} has the {name} {getattr(saved, name)!r}: go on with the same"
+            )
+
+
+class Unwatched:
+    """Sees nothing of what happens in a run."""
+
+    def began(self, phase: str, states: Sequence[QuestionState]) -> None:
+        """A phase, or a batched turn, begins."""
+
+    def took(self, state: QuestionState, turn: Turn) -> None:
+        """A question took a turn."""
+
+    def failed(self, state: QuestionState) -> None:
+        """A question failed; its error is in the log."""
+
+
+@contextmanager
+def _observer(run: Run, progress: bool) -> Iterator[Observer]:
+    if not progress:
+        yield Unwatched()
+        return
+    from rich.console import Console
+
+    from render_agent.progress import Plain, Progress, Terminal
+
+    turns = {"max_batched_turns": run.max_batched_turns, "max_turns": run.config.max_turns}
+    console = Console(stderr=True, highlight=False)
+    verbose = run.config.verbose
+    if not console.is_terminal:
+        yield Progress(run.states, Plain(console, verbose=verbose), **turns)
+        return
+    with Terminal(console, verbose=verbose) as terminal:
+        yield Progress(run.states, terminal, **turns)

@@ -1,0 +1,174 @@
+"""One question of a run, turn by turn: what was shown, said and done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from render_agent.action import Action, Malformed
+from render_agent.api.display import page
+from render_agent.api.drawing import Maps
+from render_agent.api.pictures import Picture, View
+from render_agent.chat import Message
+from render_agent.errors import RenderAgentError
+from render_agent.run_log.folder import RunFolder
+from render_agent.run_log.results import row
+from render_agent.state import Question, QuestionState, Status, Turn
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DialogueTurn:
+    """One turn of a dialogue; `logged` has all that the run's log holds of it.
+
+    views: the pictures shown, also those shown again.
+
+    >>> import render_agent
+    >>> room = render_agent.bundled_rooms()["room00"]
+    >>> dialogue = render_agent.ask(room, "Is there a sofa?", engine="scripted", output="runs")
+    >>> dialogue.turns[0]
+    <turn 0: 2 views, I look around first.>
+    >>> dialogue.turns[0].action.view
+    'around'
+    """
+
+    logged: Turn
+    views: tuple[View, ...]
+
+    @property
+    def number(self) -> int:
+        """Counted from 0."""
+        return self.logged.number
+
+    @property
+    def reply(self) -> str:
+        """What the model said, word for word."""
+        return self.logged.reply
+
+    @property
+    def action(self) -> Action | Malformed:
+        """What its reply asked for, or why it could not be read."""
+        return self.logged.action
+
+    @property
+    def reasoning(self) -> str:
+        """The reasoning in the reply; for one that could not be read, why."""
+        action = self.logged.action
+        return action.reasoning if isinstance(action, Action) else action.reason
+
+    @property
+    def happened(self) -> str:
+        """What the action really did, in the words that the model reads next."""
+        return self.logged.happened
+
+    def __repr__(self) -> str:
+        count = len(self.views)
+        views = f"{count} view{'' if count == 1 else 's'}"
+        return f"<turn {self.number}: {views}, {self.reasoning:.60}>"
+
+
+class Dialogue:
+    """One question and all its turns, as the log of its run has them; it shows itself in a notebook.
+
+    >>> import render_agent
+    >>> room = render_agent.bundled_rooms()["room00"]
+    >>> dialogue = render_agent.ask(
+    ...     room, "Which is larger?", options=["the sofa", "the table"], engine="scripted", output="runs"
+    ... )
+    >>> dialogue.answer, str(dialogue.status)
+    ('A', 'answered')
+    >>> len(dialogue.turns) <= 9
+    True
+    >>> dialogue.map()
+    <picture (top), 640 x 480 pixels>
+    """
+
+    def __init__(self, folder: RunFolder, state: QuestionState, maps: Maps) -> None:
+        self.folder = folder
+        self._state = state
+        self._maps = maps
+
+    @property
+    def question(self) -> Question:
+        """The question: its text, options, truth, scene."""
+        return self._state.question
+
+    @property
+    def status(self) -> Status:
+        """Where it stands: answered, exhausted, active, failed or missing."""
+        return self._state.status
+
+    @property
+    def answer(self) -> str | None:
+        """The last answer given, in canonical form: a letter, a number or a text."""
+        return self._state.answer
+
+    @property
+    def answer_text(self) -> str | None:
+        """The same in the model's own words."""
+        return self._state.answer_text
+
+    @property
+    def truth(self) -> str | None:
+        """The right answer; None where nobody knows it."""
+        return self.question.truth
+
+    @cached_property
+    def score(self) -> float | None:
+        """The official score, 0 to 1; None where the truth is not known or the question is not done."""
+        found: float | None = row(self._state)["score"]
+        return found
+
+    @property
+    def error(self) -> str | None:
+        """What stopped it, None where nothing did."""
+        return self._state.error
+
+    @property
+    def messages(self) -> list[Message]:
+        """All messages, replies included; their pictures are files relative to `folder.path`."""
+        return self._state.dialogue
+
+    @cached_property
+    def turns(self) -> tuple[DialogueTurn, ...]:
+        """The turns in order."""
+        path = self.folder.path
+        return tuple(
+            DialogueTurn(
+                turn,
+                tuple(
+                    View(self.question.id, view.number, view.kind, path / view.file, view.camera)
+                    for view in turn.views
+                ),
+            )
+            for turn in self._state.turns
+        )
+
+    @property
+    def views(self) -> list[View]:
+        """Every picture shown, each once, by its number."""
+        shown = {view.number: view for turn in self.turns for view in turn.views}
+        return [shown[number] for number in sorted(shown)]
+
+    def map(self, size: tuple[int, int] | None = None) -> Picture:
+        """Return the map of the scene with the numbered path of the camera.
+
+        size: width and height in pixels, those of the run's views unless given. SceneError where
+        the scan is not at hand, RenderError where nothing was shown.
+        """
+        return self._maps.of(self._state, size)
+
+    def __len__(self) -> int:
+        return len(self._state.turns)
+
+    def __repr__(self) -> str:
+        answer = "no answer" if self.answer is None else f"answer {self.answer!r}"
+        return (
+            f"<dialogue of question {self.question.id}: {self.status}, {answer}, {len(self)} turns>"
+        )
+
+    def _repr_html_(self) -> str:
+        try:
+            top = self.map().thumbnail() if self.turns else None
+        except RenderAgentError:  # the scan may be on another machine, or nothing was shown
+            top = None
+        return page("dialogue.html", dialogue=self, map=top)

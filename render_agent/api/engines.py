@@ -1,0 +1,232 @@
+"""What answers a run that is started from Python: a name, a loaded model, or anybody's own code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from render_agent.config import OPTIONS, RunConfig
+from render_agent.engines.choose import describe_engine, make_engine
+from render_agent.engines.scripted import Policy, ScriptedEngine
+from render_agent.engines.seam import Capabilities, Engine, Reply, Request
+from render_agent.errors import UsageError
+from render_agent.run import DescribeEngine, MakeEngine
+from render_agent.run_options import checked
+
+Answering = str | Engine | Policy | Callable[[Request], str] | None
+"""What may be given as an engine: a name, an engine, or what replies to a request with a text."""
+
+ENGINE_OPTIONS = [name for name, entry in OPTIONS.items() if entry.metadata["group"] == "engine"]
+
+NOT_LOADED = ("scripted", "human")
+"""Engines without a model to be loaded."""
+
+
+class LoadedEngine:
+    """A model that was loaded once and answers any number of runs; `load_engine` makes it.
+
+    It is closed by `close`, at the end of its `with` block, or by a run that was interrupted while it
+    was answering: what it holds then is not known.
+
+    >>> from render_agent import load_engine
+    >>> with load_engine("openai", "a-model", base_url="http://localhost:9/v1") as engine:
+    ...     engine
+    <engine openai, model a-model>
+    """
+
+    def __init__(self, engine: Engine, config: RunConfig, description: Mapping[str, Any]) -> None:
+        self.engine = engine
+        self.description = dict(description)
+        self.closed = False
+        self.options = {
+            name: value
+            for name in ENGINE_OPTIONS
+            if (value := getattr(config, name)) != OPTIONS[name].default
+        }
+
+    def close(self) -> None:
+        """Give back memory, connections and processes."""
+        if not self.closed:
+            self.closed = True
+            self.engine.close()
+
+    def __enter__(self) -> LoadedEngine:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        told = ", closed" if self.closed else ""
+        return f"<engine {self.description['name']}, model {self.description['model']}{told}>"
+
+
+def load_engine(
+    engine: str = "transformers", model: str | None = None, **options: Any
+) -> LoadedEngine:
+    """Load a model once, for several runs and questions: give it as their `engine`.
+
+    engine: transformers, vllm or openai. model: a hub name or a directory. options: those of a run, by
+    name; `image_size` and `max_turns` tell how long dialogues get, so that memory is shared out
+    rightly. SetupError where the model is not at hand, UsageError where an option will not do.
+
+    >>> from render_agent import load_engine
+    >>> engine = load_engine("openai", "a-model", base_url="http://localhost:9/v1")
+    >>> engine.options["base_url"]
+    ('http://localhost:9/v1',)
+    >>> engine.close()
+    """
+    if engine in NOT_LOADED:
+        raise UsageError(
+            f"the engine {engine!r} loads no model: give its name to run or ask instead"
+        )
+    given = {"batch": True, "engine": engine, "model": model, **options}
+    config = RunConfig(**checked(given)).absolute()
+    description = describe_engine(config)
+    return LoadedEngine(make_engine(config, []), config, description)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What answers a run: the options that stand for it, what is recorded of it, and what makes it."""
+
+    options: Mapping[str, Any]
+    describe: DescribeEngine = describe_engine
+    make: MakeEngine = make_engine
+    in_this_process: bool = False
+
+    def check(self, config: RunConfig) -> None:
+        """UsageError where an engine of this process is to answer in others."""
+        if self.in_this_process and not config.alone:
+            raise UsageError(
+                "an engine that was made in Python answers in this process alone: leave workers, devices"
+                " and ray out, or name the engine"
+            )
+
+
+def chosen_engine(engine: Answering | LoadedEngine, options: Mapping[str, Any]) -> Chosen:
+    """Return what answers a run with these options. UsageError where engine and options contradict."""
+    if engine is None or isinstance(engine, str):
+        return Chosen({} if engine is None else {"engine": engine})
+    given = {name: options[name] for name in ENGINE_OPTIONS if options.get(name) is not None}
+    if isinstance(engine, LoadedEngine):
+        return _loaded(engine, given)
+    if given:
+        raise UsageError(
+            f"{min(given)} goes with an engine that is named, not with one made in Python"
+        )
+    if callable(getattr(engine, "generate", None)):
+        name = str(getattr(engine, "name", type(engine).__name__))
+        return _own(lambda: Lent(engine), name)  # type: ignore[arg-type]
+    if callable(getattr(engine, "reply", None)):
+        return _own(lambda: ScriptedEngine(engine), type(engine).__name__)  # type: ignore[arg-type]
+    if callable(engine):
+        name = getattr(engine, "__name__", type(engine).__name__)
+        return _own(lambda: ScriptedEngine(Replying(engine)), name)
+    raise UsageError(
+        f"{engine!r:.80} cannot answer: give the name of an engine, an engine, or a function that takes"
+        " a request and returns a text"
+    )
+
+
+class Replying:
+    """A function as a policy."""
+
+    def __init__(self, function: Callable[[Request], str]) -> None:
+        self.function = function
+
+    def reply(self, request: Request) -> str:
+        """Return what the function gives."""
+        return self.function(request)
+
+
+class Lent:
+    """An engine that outlives its run: at the run's end it forgets the run's questions.
+
+    An engine that was interrupted while it was answering is closed, and `lost` is called.
+    """
+
+    def __init__(self, engine: Engine, lost: Callable[[], None] | None = None) -> None:
+        self.engine = engine
+        self.name = engine.name
+        self.capabilities: Capabilities = engine.capabilities
+        self._lost = lost or engine.close
+        self._known: set[str] = set()
+        self._under_way = 0
+
+    @property
+    def batch_size(self) -> int:
+        """Requests in one call, or under way at once."""
+        return self.engine.batch_size
+
+    @property
+    def calls(self) -> int:
+        """How often the model was called so far, by all its runs."""
+        return self.engine.calls
+
+    def generate(self, requests: Sequence[Request]) -> list[Reply]:
+        """Return a reply for every request, in their order."""
+        self._note(requests)
+        replies = self.engine.generate(requests)
+        self._under_way -= len(requests)
+        return replies
+
+    def submit(self, requests: Sequence[Request]) -> None:
+        """Hand over requests whose replies `ready` will give."""
+        self._note(requests)
+        self.engine.submit(requests)
+
+    def ready(self, timeout: float | None = None) -> Iterator[tuple[Request, Reply]]:
+        """Wait until a request is answered and give those that are."""
+        for request, reply in self.engine.ready(timeout):
+            self._under_way -= 1
+            yield request, reply
+
+    def retire(self, question_id: str) -> None:
+        """Free what was kept for a question."""
+        self._known.discard(question_id)
+        self.engine.retire(question_id)
+
+    def close(self) -> None:
+        """Forget the run's questions; give the engine up where its state is not known."""
+        if self._under_way:
+            self._lost()
+            return
+        for question_id in sorted(self._known):
+            self.engine.retire(question_id)
+
+    def _note(self, requests: Sequence[Request]) -> None:
+        self._under_way += len(requests)
+        self._known.update(request.question_id for request in requests)
+
+
+def _loaded(engine: LoadedEngine, given: Mapping[str, Any]) -> Chosen:
+    if engine.closed:
+        raise UsageError(f"{engine!r} answers no more: load it again")
+    for name, value in checked(given).items():
+        if value != engine.options.get(name, OPTIONS[name].default):
+            raise UsageError(f"{name} is another one than {engine!r} was loaded with: leave it out")
+    return Chosen(
+        engine.options,
+        lambda config: engine.description,
+        lambda config, questions: Lent(engine.engine, engine.close),
+        in_this_process=True,
+    )
+
+
+def _own(make: Callable[[], Engine], name: str) -> Chosen:
+    """Return an engine of somebody's own code; its run says so, and goes on only where it is given again."""
+    model = f"python:{name}"
+    return Chosen(
+        {"engine": "scripted", "model": model},
+        lambda config: {"name": "python", "model": model, "note": None},
+        lambda config, questions: make(),
+        in_this_process=True,
+    )

@@ -1,0 +1,273 @@
+"""A run as pandas frames; the door to pandas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from render_agent.action import Action
+from render_agent.diagnosis.model import Cause, Diagnosis
+from render_agent.run_log.results import COLUMNS
+from render_agent.state import QuestionState, Status, Turn
+
+if TYPE_CHECKING:
+    import pandas
+
+TEXT, WORD, NUMBER, COUNT, FLAG = "string", "category", "float64", "Int64", "bool"
+
+QUESTIONS = dict(
+    zip(
+        COLUMNS,
+        (TEXT, WORD, WORD, WORD, WORD, TEXT, TEXT, TEXT, NUMBER, COUNT),
+        strict=True,
+    )
+) | {
+    "question": TEXT,
+    "error": TEXT,
+    "cause": WORD,
+    "coverage": NUMBER,
+    "path_metres": NUMBER,
+}
+"""Columns of a frame of questions with their types: those of results.csv come first."""
+
+TURNS = {
+    "question_id": TEXT,
+    "turn": COUNT,
+    "phase": WORD,
+    "views": COUNT,
+    "kinds": TEXT,
+    "reply": TEXT,
+    "happened": TEXT,
+    "answer": TEXT,
+    "done": FLAG,
+    "malformed": FLAG,
+    "x_metres": NUMBER,
+    "y_metres": NUMBER,
+    "z_metres": NUMBER,
+    "yaw_degrees": NUMBER,
+    "pitch_degrees": NUMBER,
+    "tokens_in": COUNT,
+    "tokens_out": COUNT,
+    "tokens_cached": COUNT,
+    "seconds_rendering": NUMBER,
+    "seconds_waiting": NUMBER,
+    "seconds_generating": NUMBER,
+    "batch_size": COUNT,
+}
+"""Columns of a frame of turns with their types."""
+
+TYPES = {
+    "n": COUNT,
+    "score_percent": NUMBER,
+    "low_percent": NUMBER,
+    "high_percent": NUMBER,
+    "random_percent": NUMBER,
+    "frequency_percent": NUMBER,
+}
+"""Columns of a frame of types with their types."""
+
+SIGHTINGS = {
+    "question_id": TEXT,
+    "turn": COUNT,
+    "view": COUNT,
+    "category": WORD,
+    "number": COUNT,
+    "area_pixels": NUMBER,
+    "share": NUMBER,
+    "distance_metres": NUMBER,
+}
+"""Columns of a frame of sightings with their types."""
+
+DIFFERENCES = {
+    "a_percent": NUMBER,
+    "b_percent": NUMBER,
+    "difference_percent": NUMBER,
+    "low_percent": NUMBER,
+    "high_percent": NUMBER,
+    "p": NUMBER,
+}
+"""Columns of a frame of differences with their types."""
+
+CHANGED = {
+    "question_id": TEXT,
+    "type": WORD,
+    "dataset": WORD,
+    "scene": WORD,
+    "truth": TEXT,
+    "answer_a": TEXT,
+    "answer_b": TEXT,
+    "score_a": NUMBER,
+    "score_b": NUMBER,
+}
+"""Columns of a frame of questions that changed sides with their types."""
+
+LEVELS: dict[str, Sequence[str]] = {
+    "status": [str(status) for status in Status],
+    "cause": [str(cause) for cause in Cause],
+    "phase": ["batched", "finishing"],
+}
+"""Columns whose categories are the same in every run, in this order."""
+
+
+def questions_frame(
+    rows: Sequence[Mapping[str, Any]],
+    states: Sequence[QuestionState],
+    diagnoses: Mapping[str, Diagnosis],
+) -> pandas.DataFrame:
+    """Return a row a question, in the order of the run.
+
+    rows: those of the results. Without a diagnosis `cause`, `coverage` (a share, 0 to 1) and
+    `path_metres` are missing values.
+    """
+    entries = []
+    for row, state in zip(rows, states, strict=True):
+        found = diagnoses.get(state.id)
+        entries.append(
+            {
+                **row,
+                "question": state.question.text,
+                "error": state.error,
+                "cause": None if found is None else str(found.cause),
+                "coverage": None if found is None else found.coverage,
+                "path_metres": None if found is None else found.path,
+            }
+        )
+    return _frame(entries, QUESTIONS)
+
+
+def turns_frame(states: Sequence[QuestionState]) -> pandas.DataFrame:
+    """Return a row a turn, question after question.
+
+    The pose is that in which the views of the turn were taken. `seconds_generating` is the time of the
+    whole batch: divided by `batch_size` it is the turn's share.
+    """
+    return _frame([_turn(state.id, turn) for state in states for turn in state.turns], TURNS)
+
+
+def types_frame(results: Mapping[str, Any]) -> pandas.DataFrame:
+    """Return a row a question type, by its name, in percent; low and high are the 95 % interval."""
+    rows = []
+    for name, found in results["types"].items():
+        low, high = results["intervals"].get(name) or (None, None)
+        rows.append(
+            {
+                "n": found["n"],
+                "score_percent": found["score"],
+                "low_percent": low,
+                "high_percent": high,
+                "random_percent": results["chance"]["random"].get(name),
+                "frequency_percent": results["chance"]["frequency"].get(name),
+            }
+        )
+    return _frame(rows, TYPES, list(results["types"]), "type")
+
+
+def sightings_frame(diagnoses: Mapping[str, Diagnosis]) -> pandas.DataFrame:
+    """Return a row a named object and view: how much of it that view shows, and from how far away.
+
+    `share` is of what would be seen of it with nothing in the way, 0 to 1.
+    """
+    rows = [
+        {
+            "question_id": key,
+            "turn": turn.turn,
+            "view": sighting.view,
+            "category": found.boxes[sighting.box].category,
+            "number": found.boxes[sighting.box].number,
+            "area_pixels": sighting.area,
+            "share": sighting.share,
+            "distance_metres": sighting.distance,
+        }
+        for key, found in diagnoses.items()
+        for turn in found.turns
+        for sighting in turn.sightings
+    ]
+    return _frame(rows, SIGHTINGS)
+
+
+def differences_frame(compared: Mapping[str, Any]) -> pandas.DataFrame:
+    """Return a row a mean, task or type, by its name: both scores and b minus a, in points of percent."""
+    rows = []
+    for found in compared["differences"].values():
+        low, high = found["interval"] or (None, None)
+        rows.append(
+            {
+                "a_percent": found["a"],
+                "b_percent": found["b"],
+                "difference_percent": found["difference"],
+                "low_percent": low,
+                "high_percent": high,
+                "p": found["p"],
+            }
+        )
+    return _frame(rows, DIFFERENCES, list(compared["differences"]), "mean")
+
+
+def changed_frame(compared: Mapping[str, Any]) -> pandas.DataFrame:
+    """Return a row a question that is right in one run and wrong in the other."""
+    sides = [(name, value) for name in ("a", "b") for value in ("answer", "score")]
+    rows = [
+        {
+            **{name: entry[name] for name in CHANGED if name in entry},
+            **{f"{value}_{side}": entry[side][value] for side, value in sides},
+        }
+        for entry in compared["changed"]
+    ]
+    return _frame(rows, CHANGED)
+
+
+def _turn(question_id: str, turn: Turn) -> dict[str, Any]:
+    action = turn.action
+    x, y, z = turn.stood.position
+    return {
+        "question_id": question_id,
+        "turn": turn.number,
+        "phase": turn.phase,
+        "views": len(turn.views),
+        "kinds": ",".join(view.kind for view in turn.views),
+        "reply": turn.reply,
+        "happened": turn.happened,
+        "answer": action.answer,
+        "done": isinstance(action, Action) and action.done,
+        "malformed": not isinstance(action, Action),
+        "x_metres": x,
+        "y_metres": y,
+        "z_metres": z,
+        "yaw_degrees": turn.stood.yaw,
+        "pitch_degrees": turn.stood.pitch,
+        "tokens_in": turn.tokens.prompt,
+        "tokens_out": turn.tokens.reply,
+        "tokens_cached": turn.tokens.cached,
+        "seconds_rendering": turn.seconds.rendering,
+        "seconds_waiting": turn.seconds.waiting,
+        "seconds_generating": turn.seconds.generating,
+        "batch_size": turn.batch_size,
+    }
+
+
+def _frame(
+    rows: Sequence[Mapping[str, Any]],
+    columns: Mapping[str, str],
+    index: Sequence[str] | None = None,
+    name: str | None = None,
+) -> pandas.DataFrame:
+    """Return a frame with these columns and types, also where there are no rows."""
+    import pandas
+
+    data = {
+        column: pandas.Series(_column([row.get(column) for row in rows], column, kind))
+        for column, kind in columns.items()
+    }
+    frame = pandas.DataFrame(data)
+    if index is not None:
+        frame.index = pandas.Index(index, dtype="object", name=name)
+    return frame
+
+
+def _column(values: list[Any], column: str, kind: str) -> Any:
+    import pandas
+
+    if kind == WORD:
+        known = [value for value in values if value is not None]
+        return pandas.Categorical(values, LEVELS.get(column, list(dict.fromkeys(known))))
+    return pandas.array(values, dtype=kind) if kind != NUMBER else pandas.Series(values, dtype=kind)

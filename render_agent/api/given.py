@@ -1,0 +1,117 @@
+"""Scans that are given as objects in memory, written as files, which is what runs are about."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.annotations import is_annotations
+from render_agent.errors import SceneError
+from render_agent.run_log.files import write_whole
+from render_agent.scene.model import Scene
+
+Scan: TypeAlias = Any
+"""A file; a scene; a trimesh or Open3D geometry; or (points, colours) or (points, colours, faces)."""
+
+GREY = 180
+"""The colour of what is given without one."""
+
+
+def scan_file(scan: Any, folder: Path) -> Path:
+    """Return the file of a scan; what is in memory is written as a PLY file into `folder`, named by its content.
+
+    SceneError where it is none of what can be a scan.
+    """
+    if isinstance(scan, str | os.PathLike):
+        return Path(scan)
+    inner = getattr(scan, "scene", None)
+    scan = inner if isinstance(inner, Scene) else scan
+    if isinstance(scan, Scene) and _is_as_its_file(scan):
+        return Path(scan.source or "")
+    data = ply(*arrays(scan))
+    path = folder / f"{hashlib.sha256(data).hexdigest()[:16]}.ply"
+    if not path.is_file():
+        write_whole(path, data)
+    return path.absolute()
+
+
+def arrays(scan: Any) -> tuple[NDArray[Any], NDArray[np.uint8], NDArray[Any] | None]:
+    """Return points (n, 3), metres, z up, their colours (n, 3) uint8, and faces (m, 3) or None.
+
+    scan: whatever `Scan` allows but a file. SceneError where it is none of that.
+    """
+    if isinstance(scan, Scene):
+        return scan.points, scan.colours, scan.faces
+    if isinstance(scan, tuple | list) and len(scan) in (2, 3):
+        points, colours, faces = (*scan, None)[:3]
+    elif hasattr(scan, "to_geometry"):  # a scene of trimesh
+        return arrays(scan.to_geometry())
+    elif hasattr(scan, "vertices") and hasattr(scan, "faces"):  # trimesh
+        points, faces, colours = scan.vertices, scan.faces, scan.visual.to_color().vertex_colors
+    elif hasattr(scan, "vertices") and hasattr(scan, "triangles"):  # Open3D
+        points, faces, colours = scan.vertices, scan.triangles, scan.vertex_colors
+    elif hasattr(scan, "points"):  # Open3D, whose name it is
+        points, faces, colours = scan.points, None, scan.colors
+    elif hasattr(scan, "vertices"):  # trimesh
+        points, faces, colours = scan.vertices, None, scan.colors
+    else:
+        raise SceneError(
+            f"{type(scan).__name__} is no scan: give a file, a trimesh or Open3D geometry, or arrays"
+            " (points, colours) or (points, colours, faces)"
+        )
+    points = np.asarray(points)
+    return points, _colours(colours, len(points)), None if faces is None else np.asarray(faces)
+
+
+def ply(points: NDArray[Any], colours: NDArray[np.uint8], faces: NDArray[Any] | None) -> bytes:
+    """Return a scan as the bytes of a binary PLY file; equal scans, equal bytes.
+
+    points: (n, 3) metres. colours: (n, 3) uint8. faces: (m, 3) integers, or None for a cloud.
+    SceneError where their shapes do not fit.
+    """
+    import plyfile
+
+    if points.ndim != 2 or points.shape[1] != 3 or colours.shape != points.shape:
+        raise SceneError(
+            f"points and colours must be (n, 3), not {points.shape} and {colours.shape}"
+        )
+    corners = [(name, "f8") for name in "xyz"]
+    shades = [(name, "u1") for name in ("red", "green", "blue")]
+    vertices = np.empty(len(points), [*corners, *shades])
+    for place, (name, _) in enumerate(corners):
+        vertices[name] = points[:, place]
+    for place, (name, _) in enumerate(shades):
+        vertices[name] = colours[:, place]
+    elements = [plyfile.PlyElement.describe(vertices, "vertex")]
+    if faces is not None:
+        if faces.ndim != 2 or faces.shape[1] != 3:
+            raise SceneError(f"faces must be (m, 3), not {faces.shape}")
+        triangles = np.empty(len(faces), [("vertex_indices", "i4", (3,))])
+        triangles["vertex_indices"] = faces
+        elements.append(plyfile.PlyElement.describe(triangles, "face"))
+    buffer = io.BytesIO()
+    plyfile.PlyData(elements, byte_order="<").write(buffer)
+    return buffer.getvalue()
+
+
+def _colours(colours: Any, count: int) -> NDArray[np.uint8]:
+    """Return colours (n, 3) uint8 of those of 0 to 1 or 0 to 255, with or without opacity, or of none."""
+    found = np.asarray(colours if colours is not None else [])
+    if not found.size:
+        return np.full((count, 3), GREY, np.uint8)
+    if found.dtype.kind == "f":
+        found = np.round(np.clip(found, 0, 1) * 255)
+    shades: NDArray[np.uint8] = found[..., :3].astype(np.uint8)
+    return shades
+
+
+def _is_as_its_file(scene: Scene) -> bool:
+    """Whether reading the scene's file gives the scene."""
+    source = scene.source
+    return source is not None and scene.mirrored_at is None and not is_annotations(source)

@@ -1,0 +1,179 @@
+"""A run read from its folder: scores, frames, dialogues."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from render_agent.api.comparison import Comparison, compared
+from render_agent.api.defaults import OUTPUT
+from render_agent.api.dialogue import Dialogue
+from render_agent.api.display import page
+from render_agent.api.drawing import Maps
+from render_agent.api.frames import questions_frame, sightings_frame, turns_frame, types_frame
+from render_agent.config import RunConfig
+from render_agent.diagnosis.model import Diagnosis
+from render_agent.errors import UsageError
+from render_agent.run_log.folder import RunFolder, find_run
+from render_agent.run_log.reading import read_states, results_of
+from render_agent.state import QuestionState
+
+if TYPE_CHECKING:
+    import pandas
+
+
+class RunResults:
+    """A run as its folder has it at the moment, finished or not; it shows itself in a notebook.
+
+    What was read stays as it is: of a run that goes on, load it again to see more.
+
+    >>> import render_agent
+    >>> results = render_agent.run(
+    ...     benchmark="rooms", engine="scripted", scene="room00", limit=3, output="runs", max_turns=2
+    ... )
+    >>> results.questions[["question_id", "status", "score"]].shape
+    (3, 3)
+    >>> results.turns["seconds_generating"].dtype
+    dtype('float64')
+    >>> results.dialogue("0").turns[0].views[0].kind
+    'top'
+    >>> results.compare(results).changed.empty
+    True
+    """
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+        self._diagnoses: Mapping[str, Diagnosis] = {}
+        self._maps = Maps(self.config, lambda: [state.question for state in self._states])
+
+    @property
+    def path(self) -> Path:
+        """The run folder."""
+        return self.folder.path
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        return self.folder.name
+
+    @cached_property
+    def config(self) -> RunConfig:
+        """The options of the run."""
+        return self.folder.config
+
+    @cached_property
+    def finished(self) -> bool:
+        """Whether the run came to its end; else its figures are those of the log so far."""
+        return self.folder.results() is not None
+
+    @cached_property
+    def results(self) -> dict[str, Any]:
+        """The results as in `results.json`, computed from the log."""
+        return results_of(self.folder, states=self._states)
+
+    @property
+    def score(self) -> float | None:
+        """The official score of the questions that are scored so far, in percent; None without any."""
+        found: float | None = self.results["official_over_scored"]["score"]
+        return found
+
+    @property
+    def stamps(self) -> list[str]:
+        """What must be said beside every figure: that it is unfinished or partial, and notes."""
+        finished = [] if self.finished else ["UNFINISHED"]
+        partial = ["PARTIAL"] if self.results["status"] == "partial" else []
+        return [*finished, *partial, *self.results["notes"]]
+
+    @property
+    def questions(self) -> pandas.DataFrame:
+        """A row a question: the columns of `results.csv`, the text, and what its diagnosis says.
+
+        `cause`, `coverage` (share of the room's surface, 0 to 1) and `path_metres` are missing values
+        until `diagnosis` was called.
+        """
+        return questions_frame(self.results["questions"], self._states, self._diagnoses)
+
+    @property
+    def turns(self) -> pandas.DataFrame:
+        """A row a turn: what was said and done, from where, with how many tokens and seconds."""
+        return turns_frame(self._states)
+
+    @property
+    def types(self) -> pandas.DataFrame:
+        """A row a question type: its score with its 95 % interval and the chance levels, in percent."""
+        return types_frame(self.results)
+
+    @property
+    def sightings(self) -> pandas.DataFrame:
+        """A row a named object and view: how much of it was seen. Empty until `diagnosis` was called."""
+        return sightings_frame(self._diagnoses)
+
+    def dialogue(self, question_id: str | int) -> Dialogue:
+        """Return one question with its turns. UsageError where the run has no such question."""
+        for state in self._states:
+            if state.id == str(question_id):
+                return Dialogue(self.folder, state, self._maps)
+        raise UsageError(f"{self.name} has no question with the id {str(question_id)!r}")
+
+    def dialogues(self) -> list[Dialogue]:
+        """Return all questions with their turns, in the order of the run."""
+        return [Dialogue(self.folder, state, self._maps) for state in self._states]
+
+    def diagnosis(self, processes: int | None = None) -> Mapping[str, Diagnosis]:
+        """Return why each question went as it did, by question id; the frames then tell it too.
+
+        processes: how many work at once, one a core unless given. It is kept in the run folder, so
+        that it is computed once.
+        """
+        from render_agent.diagnosis.diagnose import diagnose_run
+
+        self._diagnoses = diagnose_run(self.folder, processes, self._states)
+        return self._diagnoses
+
+    def report(self, processes: int | None = None) -> Path:
+        """Write the report of the run and return its first page; it opens in any browser."""
+        from render_agent.report.build import build
+
+        return build(self.folder, processes=processes)[0]
+
+    def compare(self, other: RunResults | str | Path, *, anyway: bool = False) -> Comparison:
+        """Compare another run with this one: this one is a, the other is b.
+
+        other: also a run folder. anyway: compare the questions in common of unlike runs. UsageError
+        where they are not comparable, or have no scored question in common.
+        """
+        theirs = other if isinstance(other, RunResults) else load_run(other)
+        sides = [(run.name, run.results, run.config.subset) for run in (self, theirs)]
+        return compared(*sides, anyway=anyway)
+
+    @cached_property
+    def _states(self) -> list[QuestionState]:
+        return read_states(self.folder)
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def __repr__(self) -> str:
+        score = "no score" if self.score is None else f"{self.score:.1f} %"
+        told = "".join(f", {stamp}" for stamp in self.stamps if stamp.isupper())
+        return f"<run {self.name}: {len(self)} questions, {score}{told}>"
+
+    def _repr_html_(self) -> str:
+        return page("results.html", run=self)
+
+
+def load_run(which: str | Path = "recent", output: str | Path = OUTPUT) -> RunResults:
+    """Return a run from its folder, finished or not.
+
+    which: a run folder, a name in `output`, or the newest there. RunLogError where there is none.
+
+    >>> import render_agent
+    >>> results = render_agent.run(
+    ...     benchmark="rooms", engine="scripted", limit=1, output="runs", max_turns=2
+    ... )
+    >>> render_agent.load_run(results.name, "runs").results == results.results
+    True
+    """
+    return RunResults(find_run(Path(output), str(which)))

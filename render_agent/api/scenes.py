@@ -1,0 +1,135 @@
+"""A scan by itself: opened, looked at from anywhere, walked in."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from types import TracebackType
+from typing import Literal
+
+from render_agent.api.defaults import FIELD_OF_VIEW, SIZE
+from render_agent.api.given import Scan, scan_file
+from render_agent.api.pictures import Picture
+from render_agent.camera import Camera
+from render_agent.questions.rooms import BUNDLED
+from render_agent.render.choose import make_renderer
+from render_agent.render.start import start_camera
+from render_agent.render.views import Picture as Drawn
+from render_agent.render.views import Viewer
+from render_agent.scene.free_space import FreeSpace
+from render_agent.scene.load import load_scene
+from render_agent.scene.model import Scene
+
+
+class OpenScene:
+    """A scene with what draws it; its pictures are those that a run would show.
+
+    scene: points, colours, faces, bounds, floor and ceiling, in metres, z up. viewer: draws, at one
+    size. Used by one thread at a time; in a notebook it shows its map.
+
+    >>> from render_agent import Camera, bundled_rooms, open_scene
+    >>> room = open_scene(bundled_rooms()["room00"])
+    >>> start = room.start()
+    >>> picture = room.view(start.turned(left=90))
+    >>> ahead = start.at(room.space.advance(start.position, start.offset(0.5, 0, 0))[0])
+    >>> room.map([start, ahead])
+    <picture (top), 640 x 480 pixels>
+    """
+
+    def __init__(self, scene: Scene, viewer: Viewer) -> None:
+        self.scene = scene
+        self.viewer = viewer
+
+    @cached_property
+    def space(self) -> FreeSpace:
+        """Where a camera may stand, and how far it may go."""
+        return FreeSpace.of(self.scene)
+
+    def start(self, where: str = "best") -> Camera:
+        """Return where a question about the scene begins: `best`, `middle` or a pose, as in `--start`."""
+        renderer, angle = self.viewer.renderer, self.viewer.vertical_fov
+        return start_camera(self.scene, renderer, self.space, where, angle)
+
+    def view(self, camera: Camera | None = None) -> Picture:
+        """Return what a camera sees, with its depth; without one, the view from the start."""
+        return _picture(self.viewer.ego(self.scene, camera or self.start()))
+
+    def around(self, camera: Camera | None = None) -> Picture:
+        """Return all four directions in one picture, the camera's own ahead."""
+        return _picture(self.viewer.around(self.scene, camera or self.start()))
+
+    def map(self, path: Sequence[Camera] = ()) -> Picture:
+        """Return the scene from above without its ceiling, with a path of numbered poses on it."""
+        camera = path[-1] if path else None
+        return _picture(self.viewer.top(self.scene, camera, path[:-1]))
+
+    def close(self) -> None:
+        """Give back what drawing needed."""
+        self.viewer.close()
+
+    def __enter__(self) -> OpenScene:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        x, y, z = self.scene.bounds[1] - self.scene.bounds[0]
+        faces = self.scene.faces
+        what = f"{len(self.scene.points)} points" if faces is None else f"{len(faces)} faces"
+        return f"<scene {self.scene.id}: {what}, {x:.1f} x {y:.1f} x {z:.1f} m>"
+
+    def _repr_png_(self) -> bytes:
+        return self.map().png()
+
+
+def open_scene(
+    scan: Scan,
+    *,
+    size: tuple[int, int] = SIZE,
+    field_of_view: float = FIELD_OF_VIEW,
+    renderer: str = "rasteriser",
+    up: Literal["auto", "y", "z"] = "auto",
+) -> OpenScene:
+    """Open a scan to look at it.
+
+    scan: as in `ask`. size: width and height of its pictures in pixels. field_of_view: horizontal,
+    degrees, of cameras from `start`; others bring their own. renderer: as in `--renderer`. up: the axis
+    of the file that points up, where its format does not say. SceneError where it cannot be read,
+    SetupError where the renderer does not work here.
+
+    >>> from render_agent import bundled_rooms, open_scene
+    >>> open_scene(bundled_rooms()["room00"])
+    <scene room00: 38564 faces, 6.3 x 5.0 x 2.7 m>
+    """
+    viewer = Viewer(make_renderer(renderer), size, field_of_view)
+    if isinstance(scan, Scene):
+        return OpenScene(scan, viewer)
+    if isinstance(scan, str | PathLike):
+        return OpenScene(load_scene(Path(scan), up=up), viewer)
+    with tempfile.TemporaryDirectory(prefix="render-agent-") as folder:
+        scene = load_scene(scan_file(scan, Path(folder)), "scan", up)
+    return OpenScene(replace(scene, source=None), viewer)
+
+
+def bundled_rooms() -> dict[str, Path]:
+    """Return the scans of the rooms that come with the program, by name.
+
+    >>> from render_agent import bundled_rooms
+    >>> sorted(bundled_rooms())[0]
+    'room00'
+    """
+    return {path.stem: path for path in sorted(BUNDLED.glob("*.ply"))}
+
+
+def _picture(drawn: Drawn) -> Picture:
+    return Picture(drawn.picture, drawn.depth, drawn.camera, drawn.kind)
