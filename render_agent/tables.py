@@ -45,7 +45,7 @@ def score_table(found: Mapping[str, Any]) -> Table:
         levels = (found["chance"][baseline].get(name) for baseline in ("random", "frequency"))
         _add(table, line, *(figure(level) for level in levels))
     table.add_section()
-    for line in _overall(found):
+    for line in overall_lines(found):
         _add(table, line)
     table.caption = _caption(found)
     return table
@@ -152,8 +152,8 @@ def _by_type(found: Mapping[str, Any]) -> dict[str, Line]:
     return lines | {name: types[name] for name in (ORDER,) if name in types}
 
 
-def _overall(found: Mapping[str, Any]) -> list[Line]:
-    """Return a line for every overall figure."""
+def overall_lines(found: Mapping[str, Any]) -> list[Line]:
+    """Return a line for every overall figure of some results."""
     macro = OFFICIAL if found["parser"] == OFFICIAL else MACRO
     within, number = found["intervals"], found["n"]
     lines = _official(found)
@@ -179,7 +179,23 @@ def _overall(found: Mapping[str, Any]) -> list[Line]:
         for name, other in found["parsers"].items()
         if name != found["parser"]
     ]
-    return lines
+    return lines + (_mirrored(found["mirrored"]) if "mirrored" in found else [])
+
+
+def _mirrored(found: Mapping[str, Any]) -> list[Line]:
+    """Return what left and right came to in mirrored rooms: means of questions."""
+    lines = [
+        Line(
+            f"left/right, {truth} truth",
+            found["n"],
+            found[truth]["micro"],
+            found[truth]["intervals"].get("micro"),
+        )
+        for truth in ("mirrored", "original")
+    ]
+    turned = found["turned"]
+    share = turned["mirrored"]
+    return [*lines, Line("turned with the room", turned["n"], share["share"], share["interval"])]
 
 
 def _official(found: Mapping[str, Any]) -> list[Line]:

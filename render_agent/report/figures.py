@@ -193,16 +193,13 @@ def batches(report: ReportData) -> Plot | None:
     colours = {"batched": palette.BLUE, "finishing": palette.ORANGE}
 
     def paint(axes: Any) -> None:
-        began = 0
-        for phase, place, size in found:
-            colour = colours[phase]
-            axes.bar(
-                began, size, place - began, align="edge", color=colour, edgecolor=colour, lw=0.3
-            )
-            began = place
         for phase, colour in colours.items():
-            if any(met == phase for met, _, _ in found):
-                axes.bar(0, 0, 0, color=colour, label=f"{phase} phase")
+            edges, sizes = [0], [0.0]
+            for met, place, size in found:
+                edges.append(place)
+                sizes.append(size if met == phase else 0.0)
+            if any(sizes):
+                axes.stairs(sizes[1:], edges, fill=True, color=colour, label=f"{phase} phase")
         axes.set_xlim(0, found[-1][1])
         axes.set_xlabel("turns of all questions, in the order of the log")
         axes.set_ylabel("questions in a batch")
@@ -212,7 +209,7 @@ def batches(report: ReportData) -> Plot | None:
     return draw(
         "batches",
         "Size of the batch that each turn was in",
-        "Bars over the turns in the order of the log: how many questions their batch held.",
+        "A stepped area over the turns in the order of the log: how many questions their batch held.",
         paint,
         ("phase", "turns", "calls of the model", "mean batch of a turn", "largest"),
         [

@@ -94,7 +94,7 @@ def against_chance(report: ReportData) -> Plot | None:
             if points:
                 axes.plot(
                     *zip(*points, strict=True), mark, color=colour, ls="none", label=who,
-                    ms=9 if mark == "|" else 5, mew=1.6 if mark == "|" else 1, mfc="none",
+                    ms=12 if mark == "|" else 7.5, mew=1.4, mfc="none",
                 )  # fmt: skip
         for y, (_, _, within, _) in zip(places, rows, strict=True):
             if within is not None:

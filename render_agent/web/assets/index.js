@@ -1,0 +1,171 @@
+/* The table of questions: filtered, sorted, a page at a time, led by keys. */
+"use strict";
+
+(function () {
+  const { report, value, read, write, select, taken } = window.Report;
+  const $ = (id) => document.getElementById(id);
+  const form = $("filter"), table = $("table"), body = table.tBodies[0];
+  const SHOWN = Number(table.dataset.shown);
+  const number = new Intl.NumberFormat("en");
+  let filter = read(location.hash), rows = [], first = 0;
+
+  const named = {};
+  for (const option of form.elements.type ? form.elements.type.options : []) named[option.value] = option.text;
+
+  function cell(tag, kind, text) {
+    const made = document.createElement(tag);
+    if (kind) made.className = kind;
+    if (text !== undefined) made.textContent = text ?? "–";
+    return made;
+  }
+
+  function line(row) {
+    const of = (name) => value(row, name);
+    const type = named[of("type")] || of("type"), score = of("score"), coverage = of("coverage");
+    const made = document.createElement("tr");
+    const head = cell("th");
+    head.scope = "row";
+    const link = cell("a", "", of("id"));
+    link.href = "questions/" + of("page") + ".html" + write({ ...filter, at: "" });
+    const beside = [type, of("scene"), of("cause")].filter(Boolean).join(" · ");
+    head.append(link, " ", cell("span", "text", of("text")), cell("span", "beside", beside));
+    const mark = cell("span", "mark " + of("outcome"), score === null ? of("status") : String(score));
+    mark.append(cell("span", "hidden-visually", " " + of("outcome")));
+    const scored = cell("td", "number");
+    scored.append(mark);
+    made.append(head, cell("td", "wide-only", type), cell("td", "wide-only", of("scene")),
+      cell("td", "answer", of("answer")), cell("td", "answer", of("truth")), scored,
+      cell("td", "number wide-only", of("turns")), cell("td", "wide-only", of("cause")),
+      cell("td", "number wide-only", coverage === null ? null : coverage.toFixed(0)));
+    return made;
+  }
+
+  function show() {
+    const last = Math.min(first + SHOWN, rows.length);
+    body.replaceChildren(...rows.slice(first, last).map(line));
+    const some = rows.length === 1 ? "1 question" : number.format(rows.length) + " questions";
+    const of = rows.length < report.rows.length ? " of " + number.format(report.rows.length) : "";
+    const place = number.format(first + 1) + " to " + number.format(last);
+    $("count").textContent = some + of + (rows.length > SHOWN ? ", " + place + " shown" : "");
+    $("pages").hidden = rows.length <= SHOWN;
+    $("page-place").textContent = place + " of " + number.format(rows.length);
+    $("page-before").disabled = first === 0;
+    $("page-after").disabled = last === rows.length;
+  }
+
+  function sorted() {
+    for (const head of table.tHead.rows[0].cells) {
+      const name = head.dataset.column;
+      const order = { [name]: "ascending", ["-" + name]: "descending" }[filter.sort];
+      if (order) head.setAttribute("aria-sort", order);
+      else head.removeAttribute("aria-sort");
+    }
+  }
+
+  /* Show what the filter keeps, the page first that holds the question `at`. */
+  function apply(at) {
+    rows = select(filter);
+    const place = at ? rows.findIndex((row) => value(row, "id") === at) : -1;
+    first = place < 0 ? 0 : place - (place % SHOWN);
+    sorted();
+    show();
+    if (place >= 0) focus(place - first);
+  }
+
+  function changed() {
+    delete filter.at;
+    history.replaceState(null, "", write(filter) || location.pathname + location.search);
+    apply();
+  }
+
+  function fill() {
+    for (const field of form.elements) if (field.name) field.value = filter[field.name] || "";
+  }
+
+  function turnTo(start) {
+    first = Math.max(0, Math.min(start, rows.length - 1));
+    show();
+  }
+
+  const links = () => [...body.querySelectorAll("th a")];
+
+  function focus(place) {
+    const link = links()[place];
+    if (!link) return;
+    link.focus({ focusVisible: true });
+    link.closest("tr").scrollIntoView({ block: "nearest" });
+  }
+
+  function step(by) {
+    const all = links(), here = all.indexOf(document.activeElement);
+    if (here < 0) return focus(0);
+    const next = here + by;
+    if (next >= all.length && first + SHOWN < rows.length) {
+      turnTo(first + SHOWN);
+      focus(0);
+    } else if (next < 0 && first > 0) {
+      turnTo(first - SHOWN);
+      focus(SHOWN - 1);
+    } else focus(Math.max(0, Math.min(next, all.length - 1)));
+  }
+
+  function reset() {
+    filter = {};
+    fill();
+    changed();
+  }
+
+  for (const head of table.tHead.rows[0].cells) {
+    const name = head.dataset.column, button = cell("button", "", head.textContent);
+    button.type = "button";
+    button.addEventListener("click", () => {
+      filter.sort = filter.sort === name ? "-" + name : filter.sort === "-" + name ? "" : name;
+      changed();
+    });
+    head.replaceChildren(button);
+  }
+  form.addEventListener("input", (event) => {
+    if (!event.target.name) return;
+    filter[event.target.name] = event.target.value;
+    changed();
+  });
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    focus(0);
+  });
+  $("reset").addEventListener("click", reset);
+  $("page-before").addEventListener("click", () => { turnTo(first - SHOWN); focus(0); });
+  $("page-after").addEventListener("click", () => { turnTo(first + SHOWN); focus(0); });
+  $("help-button").addEventListener("click", () => $("help").showModal());
+  $("help-close").addEventListener("click", () => $("help").close());
+  window.addEventListener("hashchange", () => {
+    if (!location.hash.includes("=") && location.hash) return;
+    filter = read(location.hash);
+    fill();
+    apply(filter.at);
+  });
+
+  const keys = {
+    "/": () => { form.elements.q.focus(); form.elements.q.select(); },
+    "j": () => step(1), "ArrowDown": () => step(1),
+    "k": () => step(-1), "ArrowUp": () => step(-1),
+    "x": reset,
+    "?": () => $("help").showModal(),
+  };
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && event.target === form.elements.q) return event.target.blur();
+    if (taken(event) || !keys[event.key] || $("help").open) return;
+    if (event.key.startsWith("Arrow") && !body.contains(document.activeElement)) return;
+    event.preventDefault();
+    keys[event.key]();
+  });
+
+  form.hidden = false;
+  $("help-button").hidden = false;
+  fill();
+  apply(filter.at);
+  if (filter.at) {
+    delete filter.at;
+    history.replaceState(null, "", write(filter) || location.pathname + location.search);
+  }
+})();
