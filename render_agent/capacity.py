@@ -9,6 +9,7 @@ from pathlib import Path
 from render_agent.config import RunConfig
 from render_agent.errors import SetupError
 from render_agent.state import Question
+from render_agent.view_budget import SHARED, opening_kinds, views_at_most
 
 BYTES_A_PIXEL = 0.6
 """Of a stored picture: views of textured scans take about 0.3, maps 0.9."""
@@ -17,17 +18,24 @@ BYTES_A_TURN = 4_000
 """Of a turn's line in the log; the first, with the instructions, is about as long as two."""
 
 
+def pictures_needed(config: RunConfig, questions: Sequence[Question]) -> int:
+    """Return how many pictures a run draws at the most: every question uses all its turns.
+
+    The pictures of the opening are shared by the questions of a scene, and so are the further ones of
+    a policy that looks at the scene alone.
+    """
+    scenes = len({(question.dataset, question.scene) for question in questions})
+    opening = len(opening_kinds(config.views, config.kinds))
+    further = views_at_most(config.views, config.kinds, config.max_turns) - opening
+    return scenes * opening + further * (scenes if config.views in SHARED else len(questions))
+
+
 def disk_needed(
     config: RunConfig, questions: Sequence[Question], bytes_a_pixel: float = BYTES_A_PIXEL
 ) -> int:
-    """Return how many bytes a run takes at the most: every question uses all its turns.
-
-    Two opening pictures are shared by the questions of a scene; every later turn has its own.
-    """
+    """Return how many bytes a run takes at the most: every question uses all its turns."""
     width, height = config.image_size
-    scenes = len({(question.dataset, question.scene) for question in questions})
-    later = len(questions) * (config.max_turns - 1)
-    pictures = 0 if config.blind else 2 * scenes + later
+    pictures = pictures_needed(config, questions)
     lines = len(questions) * (config.max_turns + 1)
     return round(pictures * width * height * bytes_a_pixel) + lines * BYTES_A_TURN
 

@@ -17,7 +17,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from render_agent.capacity import disk_needed, size
+from render_agent.capacity import disk_needed, pictures_needed, size
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.engines.choose import engine_options, make_engine
 from render_agent.engines.seam import Engine
@@ -77,7 +77,7 @@ def dry_run(config: RunConfig) -> int:
     missing = [] if config.blind else missing_scans(shown.questions)
     without = sum(entry.questions for entry in missing)
     needed = disk_needed(config, shown.questions, shown.bytes_a_pixel)
-    drawing = shown.seconds_a_view * len(shown.questions) * config.max_turns
+    drawing = shown.seconds_a_view * pictures_needed(config, shown.questions)
     asked = estimate(config, len(shown.questions) - without, shown.messages)
     prices = find_prices(engine_options(config.engine_option))
     if config.json:

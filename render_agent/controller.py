@@ -82,7 +82,7 @@ class PhaseController:
         self.max_batched_turns = max_batched_turns
         self.finish_together = finish_together
         self.sampling = sampling
-        self.schema = reply_schema(prompt.kinds) if sampling.guided else None
+        self.schema = reply_schema(prompt.on_request) if sampling.guided else None
 
     def run(self, states: Iterable[QuestionState]) -> None:
         """Take every active question to its end. EngineError or RunLogError where that is impossible.
@@ -205,7 +205,9 @@ class PhaseController:
             picture.result()
         question = state.question
         action = read(reply.text, question.wanted, question.options)
-        response = respond(action, state, look, self.prompt.kinds, cut_off=reply.finish == "length")
+        response = respond(
+            action, state, look, self.prompt.on_request, cut_off=reply.finish == "length"
+        )
         waited = time.perf_counter() - asked.since - reply.seconds
         turn = Turn(
             number=asked.request.turn,

@@ -80,7 +80,7 @@ def estimate(config: RunConfig, questions: int, opening: Sequence[Message]) -> E
     turns, reply = config.max_turns, config.max_new_tokens
     picture = picture_tokens(config.model_name, *config.image_size)
     first = text_tokens(opening) + len(pictures(list(opening))) * picture
-    step = reply + FOLLOWING_TOKENS + (0 if config.blind else picture)
+    step = reply + FOLLOWING_TOKENS + (picture if config.views == "free" else 0)
     shared = text_tokens([message for message in opening if message["role"] == "system"])
 
     def read(turns: int) -> int:

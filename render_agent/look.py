@@ -16,6 +16,7 @@ from render_agent.run_log.pictures import question_file, scene_file
 from render_agent.scene.free_space import FreeSpace
 from render_agent.state import Question, QuestionState, SceneSource, View
 from render_agent.stress.pictures import PictureKeeper
+from render_agent.view_policies.seam import Further, Place, Policy
 
 
 class SpaceSource(SceneSource, Protocol):
@@ -24,6 +25,10 @@ class SpaceSource(SceneSource, Protocol):
     def space(self, question: Question) -> FreeSpace:
         """Return the free space of the question's scene. SceneError where its scan cannot be read."""
         ...
+
+
+Shown = tuple[tuple[View, ...], tuple[Future[None], ...]]
+"""Views, and for each picture that was drawn when it is on disk."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +80,8 @@ class Looker:
     """Draws the next views of questions; owned by the one thread that owns the renderer.
 
     make_viewer: makes the viewer, called once, in that thread. kinds: the kinds of view that may be
-    asked for; the first stands in where nothing else was asked. start: as `--start` has it.
+    asked for; the first stands in where nothing else was asked. start: as `--start` has it. opening:
+    the kinds of view that turn 0 shows.
     """
 
     def __init__(
@@ -85,15 +91,17 @@ class Looker:
         pictures: PictureKeeper,
         kinds: Sequence[str],
         start: str | tuple[Vector, float],
+        opening: Sequence[str],
     ) -> None:
         self.scenes = scenes
         self.pictures = pictures
         self.kinds = tuple(kinds)
         self.start = start
+        self.opening = tuple(opening)
         self._make_viewer = make_viewer
         self._viewer: Viewer | None = None
         self._starts: dict[str, Camera] = {}
-        self._openings: dict[str, tuple[tuple[View, ...], tuple[Future[None], ...]]] = {}
+        self._openings: dict[str, Shown] = {}
 
     def look(self, state: QuestionState) -> Look:
         """Return the next views of a question.
@@ -119,7 +127,9 @@ class Looker:
             for view in turn.views:
                 if not self.pictures.there(view.file):
                     trail = state.trail[: turn.number]
-                    picture = self.viewer.draw(view.kind, state.scene, turn.stood, trail)
+                    taken = view.camera if view.kind == "ego" else None
+                    camera = taken if isinstance(taken, Camera) else turn.stood
+                    picture = self.viewer.draw(view.kind, state.scene, camera, trail)
                     self.pictures.keep(view.file, picture.picture).result()
 
     @property
@@ -134,22 +144,16 @@ class Looker:
         if self._viewer is not None:
             self._viewer.close()
 
-    def opening_kinds(self) -> tuple[str, ...]:
-        """The kinds of view that turn 0 shows: the map and the first view, where they are allowed."""
-        return tuple(kind for kind in ("top", "ego") if kind in self.kinds) or self.kinds[:1]
-
     def _wanted(self, state: QuestionState) -> tuple[str | View, ...]:
         if not state.turns:
-            return self.opening_kinds()
+            return self.opening
         action = state.turns[-1].action
         asked = action.view if isinstance(action, Action) else None
         if isinstance(asked, int) and asked < len(state.views):
             return (state.views[asked],)
         return (asked,) if asked in self.kinds else self.kinds[:1]
 
-    def _views(
-        self, state: QuestionState, camera: Camera
-    ) -> tuple[tuple[View, ...], tuple[Future[None], ...]]:
+    def _views(self, state: QuestionState, camera: Camera) -> Shown:
         scene = state.question.scene
         if not state.turns and scene in self._openings:  # all questions of a scene begin alike
             return self._openings[scene]
@@ -176,3 +180,62 @@ class Looker:
                 state.scene, self.viewer.renderer, space, self.start, self.viewer.vertical_fov
             )
         return self._starts[scene]
+
+
+class PassiveLooker(Looker):
+    """Draws all views of a question in its first turn, those after the opening as a policy chooses them.
+
+    Questions of a scene share the pictures that they have in common.
+    """
+
+    def __init__(
+        self,
+        make_viewer: Callable[[], Viewer],
+        scenes: SpaceSource,
+        pictures: PictureKeeper,
+        policy: Policy,
+        start: str | tuple[Vector, float],
+        opening: Sequence[str],
+    ) -> None:
+        super().__init__(make_viewer, scenes, pictures, opening, start, opening)
+        self.policy = policy
+        self._shared: dict[str, Shown] = {}
+
+    def look(self, state: QuestionState) -> Look:
+        """Return all views in turn 0, none later.
+
+        SceneError or RenderError where its scene cannot be read or drawn, RunLogError where a
+        picture cannot be written.
+        """
+        began = time.perf_counter()
+        self.restore(state)
+        if state.camera is not None:
+            return Look((), state.camera, None, (), time.perf_counter() - began)
+        space = self.scenes.space(state.question)
+        start = self._start(state, space)
+        views, written = self._views(state, start)
+        place = Place(state.scene, space, self.viewer.renderer, start, self.viewer.size)
+        more, later = self._further(state, self.policy.further(state.question, place))
+        seconds = time.perf_counter() - began
+        return Look((*views, *more), start, None, (*written, *later), seconds)
+
+    def _further(self, state: QuestionState, further: Further) -> Shown:
+        scene = state.question.scene
+        if further.shared and scene in self._shared:
+            return self._shared[scene]
+        first = len(self.opening)
+        egos = self.opening.count("ego")
+        views, written = [], []
+        for index, camera in enumerate(further.cameras):
+            number = egos + index + 1
+            if further.shared:
+                file = scene_file(scene, "ego", number)
+            else:
+                file = question_file(state.id, 0, "ego", number)
+            picture = self.viewer.ego(state.scene, camera)
+            written.append(self.pictures.keep(file, picture.picture))
+            views.append(View(first + index, "ego", file, camera))
+        shown = tuple(views), tuple(written)
+        if further.shared:
+            self._shared[scene] = shown
+        return shown

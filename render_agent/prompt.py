@@ -24,16 +24,24 @@ KIND_TEXTS = {
 
 MAP_AXES = ", as on the axes of the map"
 MAP_ADVICE = " Read sizes and distances off the map's grid, and check them from where you stand."
+GRID_ADVICE = " Read sizes and distances off the map's grid."
+
+CAMERA = """\
+Camera: it begins at about the height of a person's eyes and sees {field:g} degrees from left to right. \
+Plain light grey is where nothing was scanned. Positions are [x, y, z] in metres, z up{axes}. Yaw is in \
+degrees: 0 looks along +x, 90 along +y, counter-clockwise seen from above. Pitch is in degrees, \
+positive looks up."""
+
+ADVICE = """\
+objects hide behind others, and one view seldom shows all that a question \
+is about. Do not count an object twice that you see in two views."""
 
 INSTRUCTIONS = """\
 You explore the 3D scan of a place through a camera, to answer one question about it. Every turn you \
 are shown one or more views and reply with your next step; then you are told what it led to and shown \
 the next view. You have {turns}.
 
-Camera: it begins at about the height of a person's eyes and sees {field:g} degrees from left to right. \
-Plain light grey is where nothing was scanned. Positions are [x, y, z] in metres, z up{axes}. Yaw is in \
-degrees: 0 looks along +x, 90 along +y, counter-clockwise seen from above. Pitch is in degrees, \
-positive looks up.
+{camera}
 
 Views that you can ask for:
 {kinds}
@@ -56,8 +64,24 @@ it, and you are told how far it came.
 - done: true once you are sure of your answer; this ends the exploration, and no move is made.
 Leave out fields that you do not need.
 
-Explore before you answer: objects hide behind others, and one view seldom shows all that a question \
-is about. Do not count an object twice that you see in two views.{advice}"""
+Explore before you answer: {advice}"""
+
+
+PASSIVE_INSTRUCTIONS = """\
+You are shown the 3D scan of a place as a camera sees it, to answer one question about it. All that you \
+are shown comes with the question: answer in your first reply; where it cannot be read you are told so \
+and asked again. You have {turns}.
+
+{camera}
+
+What you are shown:
+{kinds}
+
+Reply with one JSON object and nothing else:
+{{"reasoning": "what you see, and what follows from it", "answer": "your answer", "done": true}}
+
+- answer: your answer, in the form that the question asks for.
+- done: true with your answer; this ends the dialogue.{advice}"""
 
 
 BLIND_INSTRUCTIONS = """\
@@ -77,11 +101,19 @@ class Prompt:
 
     field_of_view: horizontal, degrees. kinds: the kinds of view that may be asked for; the first is
     shown where nothing else is asked for. Without any the model is told that nothing is shown.
+    at_once: how many views are shown with the question, none of which the model chooses; 0 where it does.
+    Then kinds are those of these views.
     """
 
     max_turns: int
     field_of_view: float
     kinds: tuple[str, ...] = KINDS
+    at_once: int = 0
+
+    @property
+    def on_request(self) -> tuple[str, ...]:
+        """The kinds of view that a reply may ask for; without any it has no moves either."""
+        return () if self.at_once else self.kinds
 
     @property
     def instructions(self) -> str:
@@ -92,15 +124,29 @@ class Prompt:
         if not self.kinds:
             return BLIND_INSTRUCTIONS.format(turns=turns)
         described = [f'- "{kind}": {KIND_TEXTS[kind]}' for kind in self.kinds]
+        axes = MAP_AXES if "top" in self.kinds else ""
+        camera = CAMERA.format(field=self.field_of_view, axes=axes)
+        if self.at_once:
+            return PASSIVE_INSTRUCTIONS.format(
+                turns=turns,
+                camera=camera,
+                kinds="\n".join(described),
+                advice=self._passive_advice(),
+            )
         described[0] += " (shown where you ask for nothing else)"
         return INSTRUCTIONS.format(
             turns=turns,
-            field=self.field_of_view,
+            camera=camera,
             kinds="\n".join(described),
             default=self.kinds[0],
-            axes=MAP_AXES if "top" in self.kinds else "",
-            advice=MAP_ADVICE if "top" in self.kinds else "",
+            advice=ADVICE + (MAP_ADVICE if "top" in self.kinds else ""),
         )
+
+    def _passive_advice(self) -> str:
+        told = f"\n\nLook at all of it before you answer: {ADVICE}" if self.at_once > 1 else ""
+        if "top" not in self.kinds:
+            return told
+        return told + GRID_ADVICE if told else f"\n\n{GRID_ADVICE.strip()}"
 
     def opening(self, question: Question, views: Sequence[View], camera: Camera) -> list[Message]:
         """Return the messages of turn 0: the instructions, then the question with the first views."""
@@ -124,18 +170,17 @@ class Prompt:
 
     def _standing(self, turn: int, camera: Camera) -> str:
         place = f"Turn {turn + 1} of {self.max_turns}."
-        if not self.kinds:
+        if not self.on_request:
             return place
-        x, y, z = camera.position
-        return (
-            f"{place} You stand at [{x:.2f}, {y:.2f}, {z:.2f}],"
-            f" yaw {camera.yaw:.0f}, pitch {camera.pitch:.0f}."
-        )
+        return f"{place} You stand at {_pose(camera)}."
 
     def _shown(self, views: Sequence[View]) -> list[Piece]:
         pieces = []
         for view in views:
-            pieces += [text(f"View {view.number} ({view.kind}):"), picture(view.file)]
+            taken = ""
+            if self.at_once and isinstance(view.camera, Camera):
+                taken = f", from {_pose(view.camera)}"
+            pieces += [text(f"View {view.number} ({view.kind}){taken}:"), picture(view.file)]
         return pieces
 
     def _last_call(self, turn: int) -> list[Piece]:
@@ -144,10 +189,15 @@ class Prompt:
         return [text("This is your last turn: give your best answer now, with done true.")]
 
 
+def _pose(camera: Camera) -> str:
+    x, y, z = camera.position
+    return f"[{x:.2f}, {y:.2f}, {z:.2f}], yaw {camera.yaw:.0f}, pitch {camera.pitch:.0f}"
+
+
 def reply_schema(kinds: Sequence[str]) -> Mapping[str, Any]:
     """Return the JSON schema of a reply, for engines that can hold a model to it.
 
-    kinds: as in `Prompt`; without any a reply has no moves.
+    kinds: those that may be asked for; without any a reply has no moves.
     """
 
     def number(limit: float) -> dict[str, Any]:

@@ -45,12 +45,20 @@ def respond(
         wanted = asked_for(state.question.wanted, state.question.options)
         told.append(f"You said done without an answer: give {wanted} as your answer.")
     if look.space is None:
-        told.append("Nothing is shown and nothing moves here: answer from the question alone.")
+        told.append(_standing_still(shown=bool(state.views or look.views)))
         return Response(look.camera, " ".join(told))
     moved = carry_out(action, look.camera, look.space)
     told.append(_sentence(moved.happened))
     told += _about_view(action.view, len(state.views) + len(look.views), kinds)
     return Response(moved.camera, " ".join(told))
+
+
+def _standing_still(*, shown: bool) -> str:
+    if shown:
+        return (
+            "All views were shown, and the camera does not move: answer from them, with done true."
+        )
+    return "Nothing is shown and nothing moves here: answer from the question alone."
 
 
 def _about_view(asked: str | int | None, shown: int, kinds: Sequence[str]) -> list[str]:

@@ -19,17 +19,15 @@ from render_agent.capacity import refuse_a_full_disk
 from render_agent.chat import Message
 from render_agent.config import AUTO, CHANGEABLE, OPTIONS, RunConfig
 from render_agent.controller import Observer, PhaseController, Sampling
+from render_agent.dialogues import MakeLooker, make_looker, make_prompt
 from render_agent.engines.choose import describe_engine, make_engine
 from render_agent.engines.seam import Engine
 from render_agent.errors import SetupError, UsageError
-from render_agent.look import Blindfold, Looker, Looking
+from render_agent.look import Looker
 from render_agent.paths import absolute_paths
-from render_agent.prompt import Prompt
 from render_agent.questions.choose import choose_questions, question_files
 from render_agent.questions.notes import question_notes, scene_kinds
-from render_agent.render.choose import make_renderer
 from render_agent.render.start import parse_start
-from render_agent.render.views import Viewer
 from render_agent.run_log.folder import RunFolder, RunLog
 from render_agent.run_log.pictures import Pictures
 from render_agent.run_log.reading import notes
@@ -38,14 +36,12 @@ from render_agent.run_log.seam import TurnLog
 from render_agent.scene.alignment import alignment_file
 from render_agent.scene.cache import SceneCache
 from render_agent.state import Question, QuestionState
-from render_agent.stress.pictures import painted
 from render_agent.stress.scenes import check_stress, scenes_of
 from render_agent.workers.cluster import check_ray
 from render_agent.workers.deal_out import deal_out
 
 MakeEngine = Callable[[RunConfig, Sequence[Question]], Engine]
 DescribeEngine = Callable[[RunConfig], dict[str, Any]]
-MakeLooker = Callable[[RunConfig, SceneCache, Pictures], Looking]
 
 PACKAGES = ("numpy", "numba", "scipy", "torch", "transformers", "ray", "llguidance", "openai", "open3d", "open3d-cpu", "trimesh", "pyrender", "pillow")  # fmt: skip
 """Packages whose versions a run records."""
@@ -119,18 +115,17 @@ def play(
     look: MakeLooker,
 ) -> None:
     """Take every active question to its end in this process.
-    batched = 0 if engine.capabilities.one_dialogue else config.max_batched_turns
 
     EngineError or RunLogError where that is impossible.
     """
     together = config.finish_together
     controller = PhaseController(
-        look(config, scenes, log.pictures),
+        look(config, scenes, log.pictures, [state.question for state in states]),
         engine,
         log,
         make_prompt(config),
         observer,
-        max_batched_turns=min(batched, config.max_turns),
+        max_batched_turns=min(config.max_batched_turns, config.max_turns),
         finish_together=engine.batch_size if together == AUTO else int(together),
         sampling=Sampling(
             config.temperature,
@@ -140,23 +135,6 @@ def play(
         ),
     )
     controller.run(states)
-
-
-def make_prompt(config: RunConfig) -> Prompt:
-    """Return how the dialogues of a run are worded."""
-    return Prompt(config.max_turns, config.field_of_view, () if config.blind else config.kinds)
-
-
-def make_looker(config: RunConfig, scenes: SceneCache, pictures: Pictures) -> Looking:
-    """Return what draws the views of a run; the renderer is made at its first look."""
-    if config.blind:
-        return Blindfold()
-
-    def make_viewer() -> Viewer:
-        return Viewer(make_renderer(config.renderer), config.image_size, config.field_of_view)
-
-    shown = painted(pictures, config.pictures, config.seed)
-    return Looker(make_viewer, scenes, shown, config.kinds, config.start)
 
 
 @dataclass(frozen=True)
@@ -181,8 +159,8 @@ def preview(config: RunConfig, folder: Path) -> Preview:
     parse_start(config.start)
     questions = choose_questions(replace(config, allow_missing=True))
     scenes, pictures = scenes_of(config, questions), Pictures(folder)
-    looker = make_looker(config, scenes, pictures)
     first = next((question for question in questions if question.scan is not None), questions[0])
+    looker = make_looker(config, scenes, pictures, [first])
     look = looker.look(QuestionState(first, scenes, config.max_turns, blind=config.blind))
     began = time.perf_counter()
     if isinstance(looker, Looker):

@@ -9,6 +9,9 @@ from render_agent.errors import UsageError
 FIXED = {"none": 0, "start": 1, "four": 4, "top": 1}
 """Views that do not depend on the turns."""
 
+SHARED = ("none", "start", "four", "top", "tour")
+"""Policies whose views are the same for all questions of a scene."""
+
 
 def opening_kinds(views: str, kinds: Sequence[str]) -> tuple[str, ...]:
     """Return the kinds of the first views, as `--views` and `--kinds` have them, in their order.

@@ -14,10 +14,11 @@ from render_agent.bench.figures import Trial, baselines_of, summary, work_of
 from render_agent.bench.meter import MeteredEngine, MeteredLooker, overlap
 from render_agent.bench.variants import Variant
 from render_agent.config import RunConfig
+from render_agent.dialogues import make_looker
 from render_agent.engines.device_memory import DeviceMemory, MainMemory, memory_of
 from render_agent.engines.seam import Engine
 from render_agent.look import Looking
-from render_agent.run import make_looker, start
+from render_agent.run import start
 from render_agent.run_log.folder import RunFolder
 from render_agent.run_log.pictures import Pictures
 from render_agent.scene.cache import SceneCache
@@ -92,9 +93,15 @@ class Watch:
         self.began, self.began_cpu = time.perf_counter(), time.process_time()
         return cast("Engine", self.engine)  # whose attributes are only read
 
-    def make_looker(self, config: RunConfig, scenes: SceneCache, pictures: Pictures) -> Looking:
+    def make_looker(
+        self,
+        config: RunConfig,
+        scenes: SceneCache,
+        pictures: Pictures,
+        questions: Sequence[Question],
+    ) -> Looking:
         """Return what draws the views, watched."""
-        self.looker = MeteredLooker(make_looker(config, scenes, pictures))
+        self.looker = MeteredLooker(make_looker(config, scenes, pictures, questions))
         return self.looker
 
     def trial(self, path: Path) -> Trial:

@@ -15,6 +15,7 @@ from render_agent.engines.reuse_probe import why_not_kept
 from render_agent.engines.sizing import FRACTION
 from render_agent.engines.transformers_engine import TransformersEngine
 from render_agent.engines.transformers_options import most_rows
+from render_agent.view_budget import views_at_most
 
 LOG = logging.getLogger(__name__)
 
@@ -76,6 +77,6 @@ def dialogue_tokens(loaded: LoadedModel, config: RunConfig, options: Mapping[str
     width, height = config.image_size
     processor = loaded.inputs.processor
     picture = loaded.inputs.family.picture_tokens(width, height, processor, options)
-    shown = 0 if config.blind else config.max_turns + 1
+    shown = views_at_most(config.views, config.kinds, config.max_turns)
     reply = min(config.max_new_tokens, USUAL_REPLY)
     return INSTRUCTIONS + shown * picture + config.max_turns * (reply + FEEDBACK)

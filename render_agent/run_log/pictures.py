@@ -38,14 +38,21 @@ def safe_name(name: str) -> str:
     return "_" + re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:40] + "." + digest
 
 
-def question_file(question_id: str, turn: int, kind: str) -> str:
-    """Return where the picture of one turn lies, relative to the run folder."""
-    return str(PurePosixPath("views", safe_name(question_id), f"{turn}_{kind}.png"))
+def question_file(question_id: str, turn: int, kind: str, number: int = 1) -> str:
+    """Return where the picture of one turn lies, relative to the run folder.
+
+    number: of the picture among those of its turn and kind, from 1.
+    """
+    return str(PurePosixPath("views", safe_name(question_id), _name(turn, kind, number)))
 
 
-def scene_file(scene_id: str, kind: str) -> str:
+def scene_file(scene_id: str, kind: str, number: int = 1) -> str:
     """Return where a picture that all questions of a scene share lies, relative to the run folder."""
-    return str(PurePosixPath("views", SHARED, safe_name(scene_id), f"0_{kind}.png"))
+    return str(PurePosixPath("views", SHARED, safe_name(scene_id), _name(0, kind, number)))
+
+
+def _name(turn: int, kind: str, number: int) -> str:
+    return f"{turn}_{kind}.png" if number == 1 else f"{turn}_{kind}-{number}.png"
 
 
 class Pictures:

@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 
 from render_agent.scene.model import Scene
 from render_agent.scene.samples import surface_samples
-from render_agent.scene.standing import CLEARANCE, SLACK, free_place, standing_place
+from render_agent.scene.standing import (
+    CLEARANCE,
+    SLACK,
+    free_place,
+    standing_place,
+    standing_places,
+)
 
 if TYPE_CHECKING:
     from scipy.spatial import cKDTree
@@ -134,6 +140,12 @@ class FreeSpace:
         samples = self._mirrored(np.asarray(self.tree.data))
         place = standing_place(samples, self._as_it_was, self.bounds, self.floor, height)
         return self._mirrored(place)
+
+    def standing_places(self, height: float = 1.6) -> FloatArray:
+        """Return the free places, (n, 3) metres, `height` metres above scanned floor, on a lattice."""
+        samples = self._mirrored(np.asarray(self.tree.data))
+        places = standing_places(samples, self._as_it_was, self.bounds, self.floor, height)
+        return self._mirrored(places)
 
     def _clearances(self, places: FloatArray, farthest: float = np.inf) -> FloatArray:
         """Return the distances, (n,) metres, to the nearest surface; inf beyond `farthest`."""

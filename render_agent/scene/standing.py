@@ -64,20 +64,48 @@ def standing_place(
     hangs together counts, and of that what is near its middle and not narrow. Where no place at
     that height is free, the one with the most clearance.
     """
-    level = float(np.clip(floor + height, bounds[0, 2], bounds[1, 2]))
-    x, y, step = _lattice(bounds)
-    places = np.stack(np.meshgrid(x, y, [level], indexing="ij"), axis=-1)[:, :, 0]
-    room = clearances(places.reshape(-1, 3), 2 * GENEROUS).reshape(len(x), len(y))
-    free = room >= CLEARANCE + SLACK
+    places, room, free = _free_level(samples, clearances, bounds, floor, height)
     if not free.any():
         return _most_clear(clearances, bounds)
-    over_floor = _over_floor(samples, x, y, step, floor)
-    area = _largest_area(free & over_floor if (free & over_floor).any() else free)
+    area = _largest_area(free)
     middle = places[area].mean(axis=0)
     away = np.linalg.norm(places - middle, axis=2) - np.minimum(room, GENEROUS)
     best = int(np.where(area, away, np.inf).argmin())
     found: FloatArray = places.reshape(-1, 3)[best]
     return found
+
+
+def standing_places(
+    samples: FloatArray, clearances: Clearances, bounds: FloatArray, floor: float, height: float
+) -> FloatArray:
+    """Return all free places of a lattice over scanned floor, (n, 3) metres; see `standing_place`.
+
+    They lie LATTICE metres apart, farther in a very large scan. Where there is none, the one of
+    `standing_place`.
+    """
+    places, _, free = _free_level(samples, clearances, bounds, floor, height)
+    if not free.any():
+        return _most_clear(clearances, bounds)[None]
+    found: FloatArray = places[free]
+    return found
+
+
+def _free_level(
+    samples: FloatArray, clearances: Clearances, bounds: FloatArray, floor: float, height: float
+) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
+    """Return the places of a level lattice, (x, y, 3) metres, their clearances, and which are free.
+
+    Those over scanned floor only, where any of them is.
+    """
+    level = float(np.clip(floor + height, bounds[0, 2], bounds[1, 2]))
+    x, y, step = _lattice(bounds)
+    places = np.stack(np.meshgrid(x, y, [level], indexing="ij"), axis=-1)[:, :, 0]
+    room = clearances(places.reshape(-1, 3), 2 * GENEROUS).reshape(len(x), len(y))
+    free: NDArray[np.bool_] = room >= CLEARANCE + SLACK
+    if free.any():
+        over_floor = _over_floor(samples, x, y, step, floor)
+        free = free & over_floor if (free & over_floor).any() else free
+    return places, room, free
 
 
 def _lattice(bounds: FloatArray) -> tuple[FloatArray, FloatArray, float]:

@@ -17,13 +17,15 @@ from render_agent.state import Question
 class Place:
     """Where views are chosen: a scene, its free space, and the camera of the first view.
 
-    renderer: draws the small frames that views are compared by.
+    renderer: draws the small frames that views are compared by. size: width and height of the
+    pictures in pixels.
     """
 
     scene: Scene
     space: FreeSpace
     renderer: Renderer
     start: Camera
+    size: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
