@@ -1,0 +1,123 @@
+"""From what a dialogue showed to why it went as it did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from render_agent.action import Malformed
+from render_agent.diagnosis.model import Cause, Diagnosis, NamedBox, TurnDiagnosis
+from render_agent.diagnosis.path import Step, steps
+from render_agent.diagnosis.watch import Watched, WatchedTurn
+from render_agent.named import kind_of, named_categories
+from render_agent.render.sight import Seen, seen_well
+from render_agent.score.official import score_answer
+from render_agent.state import Question, QuestionState, Status
+from render_agent.stress.left_right import mirrored_truth, names_sides
+
+RIGHT = 0.5
+"""A score from which on an answer counts as right."""
+
+ENOUGH = 0.5
+"""Of the room's visible surface: who saw less has not looked at the size of the room."""
+
+EVERY = "object_counting"
+"""The type of question for which every box of a category has to be seen."""
+
+SIZE = "room_size_estimation"
+"""The type of question for which the room itself has to be seen."""
+
+
+def diagnose(
+    state: QuestionState,
+    watched: Watched,
+    size: tuple[int, int],
+    *,
+    mirrored: bool = False,
+    passive: bool = False,
+) -> Diagnosis:
+    """Return the diagnosis of one question.
+
+    watched: what its views showed, empty where nobody could tell. size: of the pictures. mirrored:
+    whether its room was. passive: whether its views were chosen for it, so that nothing moves.
+    """
+    question = state.question
+    moved = steps(state.turns, said_done=state.said_done) if state.turns else []
+    turns = tuple(
+        _turn(state, number, step, watched, passive=passive) for number, step in enumerate(moved)
+    )
+    named = named_categories(question)
+    first_seen = _first_seen(question, watched.boxes, turns, size)
+    unseen = any(turn is None for turn in first_seen.values())
+    known = len(first_seen) == len(named) > 0
+    if kind_of(question) == SIZE and turns and turns[-1].coverage is not None:
+        unseen, known = turns[-1].coverage < ENOUGH, True
+    early = (
+        not passive
+        and state.status is Status.ANSWERED
+        and len(state.turns) < state.max_turns
+        and unseen
+    )
+    cause = _cause(state, _truth(question, mirrored=mirrored))
+    if cause is Cause.UNKNOWN:
+        if unseen:
+            cause = Cause.STOPPED_EARLY if early else Cause.NEVER_LOOKED
+        elif known:
+            cause = Cause.MISJUDGED
+    return Diagnosis(question.id, cause, named, watched.boxes, turns, first_seen, early)
+
+
+def _turn(
+    state: QuestionState, number: int, step: Step, watched: Watched, *, passive: bool
+) -> TurnDiagnosis:
+    seen = watched.turns[number] if number < len(watched.turns) else WatchedTurn()
+    return TurnDiagnosis(
+        number,
+        seen.sightings,
+        seen.coverage,
+        step.path,
+        step.turned,
+        step.blocked and not (passive or state.blind),
+        isinstance(state.turns[number].action, Malformed),
+        step.returned,
+    )
+
+
+def _cause(state: QuestionState, truth: str | None) -> Cause:
+    """Return the cause as far as it does not depend on what was seen, else UNKNOWN."""
+    if state.status in (Status.FAILED, Status.MISSING):
+        return Cause.ERROR
+    if state.active or truth is None:
+        return Cause.OPEN
+    if state.answer is None:
+        return Cause.PROTOCOL
+    right = score_answer(state.question.type, state.answer, truth) >= RIGHT
+    return Cause.RIGHT if right else Cause.UNKNOWN
+
+
+def _truth(question: Question, *, mirrored: bool) -> str | None:
+    """Return what is right in the room as it was shown."""
+    return mirrored_truth(question) if mirrored and names_sides(question) else question.truth
+
+
+def _first_seen(
+    question: Question,
+    boxes: Sequence[NamedBox],
+    turns: Sequence[TurnDiagnosis],
+    size: tuple[int, int],
+) -> dict[str, int | None]:
+    """Return the turn in which each category that has boxes had been seen well, None where it never was."""
+    when: dict[int, int] = {}
+    for turn in turns:
+        for sighting in turn.sightings:
+            seen = Seen(sighting.area, sighting.share, sighting.distance)
+            if sighting.box not in when and seen_well(seen, size):
+                when[sighting.box] = turn.turn
+    found: dict[str, int | None] = {}
+    for category in dict.fromkeys(box.category for box in boxes):
+        own = [number for number, box in enumerate(boxes) if box.category == category]
+        turns_seen = [when[number] for number in own if number in when]
+        if kind_of(question) == EVERY:
+            found[category] = max(turns_seen) if len(turns_seen) == len(own) else None
+        else:
+            found[category] = min(turns_seen, default=None)
+    return found

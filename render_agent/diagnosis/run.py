@@ -1,0 +1,154 @@
+"""The diagnosis of a run: its scenes watched in several processes, its questions judged."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+
+from render_agent.config import RunConfig
+from render_agent.diagnosis.judge import diagnose
+from render_agent.diagnosis.kept import keep, key_of, read_kept, rounded
+from render_agent.diagnosis.model import Diagnosis
+from render_agent.diagnosis.watch import Shown, Watched, named_boxes, new_views, watch_scene
+from render_agent.errors import RenderError, SceneError
+from render_agent.facts import Facts, known_facts, placed
+from render_agent.named import named_categories
+from render_agent.run_log.folder import RunFolder
+from render_agent.run_log.reading import read_states
+from render_agent.state import Question, QuestionState
+from render_agent.stress.scenes import scenes_of
+
+logger = logging.getLogger(__name__)
+
+SCENES_EACH = 8
+"""A further process is started for so many scenes; it takes seconds until it works."""
+
+FAITHFUL = ("real", "mirrored")
+"""Pictures that show what the question is about."""
+
+
+@dataclass(frozen=True, eq=False)
+class SceneTask:
+    """One scene to be watched: a question about it, what is known of it, what its questions showed."""
+
+    question: Question
+    facts: Facts | None
+    asked: tuple[Shown, ...]
+
+
+def diagnose_run(
+    folder: RunFolder,
+    processes: int | None = None,
+    states: Sequence[QuestionState] | None = None,
+) -> dict[str, Diagnosis]:
+    """Return the diagnosis of every question of a run, by its id; also of a run in progress.
+
+    processes: how many work at it, as many as are worth it unless given; their number changes nothing.
+    states: the run's questions, where they were read already. Where a scan is gone, or the views show
+    something else (--pictures black, noise, shuffled) or nothing, the path alone is diagnosed. What the
+    views showed is kept in the run's `report` folder and read from there where the log has not grown.
+    RunLogError where the log is damaged.
+    """
+    config = folder.config
+    states = read_states(folder) if states is None else states
+    watched = _watched(folder, config, states, processes) if _shows(config) else {}
+    mirrored = config.pictures == "mirrored"
+    return {
+        state.id: diagnose(
+            state,
+            watched.get(state.id, Watched()),
+            config.image_size,
+            mirrored=mirrored,
+            passive=config.passive,
+        )
+        for state in states
+    }
+
+
+def _shows(config: RunConfig) -> bool:
+    return not config.blind and config.pictures in FAITHFUL
+
+
+def _watched(
+    folder: RunFolder,
+    config: RunConfig,
+    states: Sequence[QuestionState],
+    processes: int | None,
+) -> dict[str, Watched]:
+    """Return what the views of every question with a scan showed, watched now or kept from before."""
+    facts = known_facts([state.question for state in states], config.annotations)
+    kept, known = read_kept(folder.path), {}
+    by_scene: dict[str, list[tuple[Question, Shown]]] = defaultdict(list)
+    keys = {}
+    for state in states:
+        question = state.question
+        if question.scan is None or not question.scan.exists() or not state.turns:
+            continue
+        views = new_views([turn.views for turn in state.turns])
+        shown = Shown(question.id, named_categories(question), views)
+        keys[question.id] = key_of(shown, named_boxes(shown, facts.get(question.scene)))
+        before = kept.get(question.id)
+        if before is not None and before[0] == keys[question.id]:
+            known[question.id] = before[1]
+        else:
+            by_scene[question.scene].append((question, shown))
+    tasks = [
+        SceneTask(asked[0][0], facts.get(scene), tuple(shown for _, shown in asked))
+        for scene, asked in by_scene.items()
+    ]
+    found = {}
+    for some in _worked(config, tasks, processes):
+        found.update({name: rounded(watched) for name, watched in some.items()})
+    if found:
+        known |= found
+        keep(folder.path, {name: (keys[name], known[name]) for name in keys if name in known})
+    return known
+
+
+def _worked(
+    config: RunConfig, tasks: Sequence[SceneTask], processes: int | None
+) -> Iterator[Mapping[str, Watched]]:
+    """Give what each scene's questions showed, scene by scene, in order."""
+    count = _worth(len(tasks)) if processes is None else processes
+    if min(count, len(tasks)) <= 1:
+        yield from _watch(config, tasks)
+        return
+    # the longest first, dealt out a scene at a time, so that all end together
+    ordered = sorted(tasks, key=lambda task: -sum(len(shown.views) for shown in task.asked))
+    # not forked: threads and compiled kernels of this process would not survive it
+    with ProcessPoolExecutor(count, get_context("spawn")) as pool:
+        yield from pool.map(_watch_one, [config] * len(ordered), ordered, chunksize=1)
+
+
+def _watch_one(config: RunConfig, task: SceneTask) -> Mapping[str, Watched]:
+    return next(_watch(config, [task]))
+
+
+def _watch(config: RunConfig, tasks: Sequence[SceneTask]) -> Iterator[Mapping[str, Watched]]:
+    """Give what the questions of each task showed; nothing of a scene that cannot be read or drawn."""
+    from render_agent.render.rasteriser import Rasteriser
+
+    renderer = Rasteriser(threads=1)
+    try:
+        for task in tasks:
+            scenes = scenes_of(config, [task.question], limit=0)  # one scene at a time
+            try:
+                scene, space = scenes.get(task.question), scenes.space(task.question)
+                facts = None if task.facts is None else placed(task.facts, scene)
+                yield watch_scene(renderer, scene, space, facts, config.image_size, task.asked)
+            except (SceneError, RenderError) as error:
+                logger.warning("scene %s is not diagnosed: %s", task.question.scene, error)
+                yield {}
+    finally:
+        renderer.close()
+
+
+def _worth(scenes: int) -> int:
+    """Return how many processes are worth starting."""
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return max(1, min(available or 1, scenes // SCENES_EACH))
