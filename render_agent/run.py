@@ -119,13 +119,14 @@ def play(
     EngineError or RunLogError where that is impossible.
     """
     together = config.finish_together
+    batched = 0 if engine.capabilities.one_dialogue else config.max_batched_turns
     controller = PhaseController(
         look(config, scenes, log.pictures, [state.question for state in states]),
         engine,
         log,
         make_prompt(config),
         observer,
-        max_batched_turns=min(config.max_batched_turns, config.max_turns),
+        max_batched_turns=min(batched, config.max_turns),
         finish_together=engine.batch_size if together == AUTO else int(together),
         sampling=Sampling(
             config.temperature,
