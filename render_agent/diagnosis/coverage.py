@@ -55,14 +55,15 @@ class Surface:
     @classmethod
     def of(cls, scene: Scene, space: FreeSpace, renderer: Renderer) -> Surface:
         """Return the visible surface of a scene. RenderError where it cannot be drawn."""
-        everything = cls(spread(scene))
-        visible = np.zeros(len(everything.points), bool)
+        points = spread(scene)
+        visible = np.zeros(len(points), bool)
         for place in free_places(space):
             for yaw, pitch in DIRECTIONS:
                 camera = Camera(place, yaw, pitch, 90.0)
                 frame = renderer.draw(scene, camera, SIDE, SIDE)
-                visible |= everything.seen(frame, camera)
-        return cls(everything.points[visible])
+                open_yet = np.flatnonzero(~visible)
+                visible[open_yet] = cls(points[open_yet]).seen(frame, camera)
+        return cls(points[visible])
 
     def seen(self, frame: Frame, camera: Camera) -> NDArray[np.bool_]:
         """Return which points, (n,), show in a view of the scene and lie within REACH."""

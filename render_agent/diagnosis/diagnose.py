@@ -28,6 +28,9 @@ logger = logging.getLogger(__name__)
 SCENES_EACH = 8
 """A further process is started for so many scenes; it takes seconds until it works."""
 
+PARTS = 4
+"""Parts of the work for each process."""
+
 FAITHFUL = ("real", "mirrored")
 """Pictures that show what the question is about."""
 
@@ -118,15 +121,19 @@ def _worked(
     if min(count, len(tasks)) <= 1:
         yield from _watch(config, tasks)
         return
-    # the longest first, dealt out a scene at a time, so that all end together
-    ordered = sorted(tasks, key=lambda task: -sum(len(shown.views) for shown in task.asked))
+    # by file, as those of one file of annotations are cheap to read together; a few parts for each
+    # process, so that all end together
+    ordered = sorted(tasks, key=lambda task: (str(task.question.scan), task.question.scene))
+    size = -(-len(ordered) // (PARTS * count))
+    parts = [ordered[first : first + size] for first in range(0, len(ordered), size)]
     # not forked: threads and compiled kernels of this process would not survive it
     with ProcessPoolExecutor(count, get_context("spawn")) as pool:
-        yield from pool.map(_watch_one, [config] * len(ordered), ordered, chunksize=1)
+        for some in pool.map(_watch_part, [config] * len(parts), parts):
+            yield from some
 
 
-def _watch_one(config: RunConfig, task: SceneTask) -> Mapping[str, Watched]:
-    return next(_watch(config, [task]))
+def _watch_part(config: RunConfig, tasks: Sequence[SceneTask]) -> list[Mapping[str, Watched]]:
+    return list(_watch(config, tasks))
 
 
 def _watch(config: RunConfig, tasks: Sequence[SceneTask]) -> Iterator[Mapping[str, Watched]]:
@@ -134,9 +141,9 @@ def _watch(config: RunConfig, tasks: Sequence[SceneTask]) -> Iterator[Mapping[st
     from render_agent.render.rasteriser import Rasteriser
 
     renderer = Rasteriser(threads=1)
+    scenes = scenes_of(config, [task.question for task in tasks], limit=0)  # one scene at a time
     try:
         for task in tasks:
-            scenes = scenes_of(config, [task.question], limit=0)  # one scene at a time
             try:
                 scene, space = scenes.get(task.question), scenes.space(task.question)
                 facts = None if task.facts is None else placed(task.facts, scene)
