@@ -174,6 +174,8 @@ def page_of_part(
 def cause_words(diagnosis: Diagnosis) -> str:
     """Return why a question went as it did, with what it never saw."""
     lacking = ", ".join(diagnosis.never_seen)
+    if lacking and diagnosis.cause is Cause.RIGHT:
+        return f"right, without having seen well: {lacking}"
     if lacking and diagnosis.cause not in (Cause.ERROR, Cause.OPEN):
         return f"{diagnosis.cause} (never seen well: {lacking})"
     return str(diagnosis.cause)
