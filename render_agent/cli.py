@@ -20,6 +20,7 @@ from render_agent.play.command import play_command
 from render_agent.report.command import report_command
 from render_agent.rooms.command import make_rooms_command
 from render_agent.run_options import run_option
+from render_agent.sweep.command import sweep_command
 
 INTERRUPTED, TERMINATED = 130, 143
 
@@ -216,6 +217,7 @@ cli.add_command(play_command)
 cli.add_command(bench_command)
 cli.add_command(report_command)
 cli.add_command(export_command)
+cli.add_command(sweep_command)
 
 
 def main() -> NoReturn:

@@ -1,0 +1,1 @@
+"""A grid of runs: started, continued, compared in one table and one plot."""

@@ -1,0 +1,201 @@
+"""What a file of a sweep asks for: its cells, each the options of a run and what tells it from the others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from render_agent.config import OPTIONS, RunConfig
+from render_agent.errors import UsageError
+from render_agent.run_options import checked
+
+KEYS = ("name", "options", "grid", "runs", "baseline")
+"""What a file may hold."""
+
+ELSEWHERE = {
+    **dict.fromkeys(
+        ("batch", "ply", "question", "option"),
+        "a sweep runs benchmarks; one question of one scan is asked without it",
+    ),
+    "repeat": "write seed: [0, 1, 2] under grid",
+    "shard": "the cells of a sweep are whole runs",
+    **dict.fromkeys(("output", "json", "quiet", "verbose"), "give it on the command line"),
+}
+"""Options that a file may not set, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One run of a sweep: its label, the options that vary as they were written, and all options.
+
+    given: whether the label was; otherwise it is made of those options.
+    """
+
+    label: str
+    varied: Mapping[str, str]
+    config: RunConfig
+    given: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A sweep: its name, its cells in order, and which of them the others are compared with."""
+
+    name: str
+    cells: tuple[Cell, ...]
+    baseline: Cell
+
+
+def read_sweep(file: Path, typed: Mapping[str, Any], output: Path) -> Sweep:
+    """Return the sweep that a YAML file asks for; its runs lie in `output`/sweep_NAME.
+
+    typed: options of the command line, which beat those of the file. UsageError, one sentence with the
+    file and the key, where the file cannot be read, an option cannot have a value, or two cells would
+    be the same run.
+    """
+    given = _mapping(_read(file), f"{file}", "name, options, grid, runs or baseline")
+    if unknown := [str(key) for key in given if key not in KEYS]:
+        raise UsageError(f"{file}: there is no key {unknown[0]!r}: a sweep has {', '.join(KEYS)}")
+    name = given.get("name", file.stem)
+    if not (isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}", name)):
+        raise UsageError(f"{file}: name must be made of letters, digits, _, - and ., not {name!r}")
+    common = _options(_mapping(given.get("options"), f"{file}: options", "options of a run"), file)
+    written = [*_grid(given.get("grid"), file), *_runs(given.get("runs"), file)]
+    if not written:
+        raise UsageError(f"{file}: there is no cell: give a grid of options, or a list of runs")
+    for label, varied in written:
+        if taken := sorted(varied.keys() & typed.keys()):
+            flag = "--" + taken[0].replace("_", "-")
+            raise UsageError(f"{flag} is set by {file} ({label}): leave it out of the command line")
+    place = output / f"sweep_{name}"
+    cells = tuple(
+        _cell(label, varied, {**common, **varied, **typed}, place, file)
+        for label, varied in written
+    )
+    _refuse_twins(cells, file)
+    return Sweep(name, cells, _baseline(given.get("baseline"), cells, file))
+
+
+def _read(file: Path) -> Any:
+    import yaml
+
+    try:
+        return yaml.safe_load(file.read_text("utf-8"))
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror or error}") from error
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = "" if mark is None else f" (line {mark.line + 1})"
+        raise UsageError(f"{file} is no YAML{where}") from error
+
+
+def _mapping(given: Any, where: str, what: str) -> dict[Any, Any]:
+    if given is None:
+        return {}
+    if not isinstance(given, dict):
+        raise UsageError(f"{where} must hold {what}, a key a line")
+    return given
+
+
+def _grid(given: Any, file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Give the label and the options of every combination, the last option changing fastest."""
+    axes: dict[str, list[dict[str, Any]]] = {}
+    for key, values in _mapping(given, f"{file}: grid", "lists of values by option").items():
+        if not isinstance(values, list) or not values:
+            raise UsageError(f"{file}: grid: {key} must be a list of values, such as [1, 2]")
+        axes[key] = [_options({key: value}, file, "grid") for value in values]
+    if not axes:
+        return
+    for parts in product(*axes.values()):
+        options = {name: value for part in parts for name, value in part.items()}
+        yield _label(options), options
+
+
+def _runs(given: Any, file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Give the label and the options of every run that is listed."""
+    if given is None:
+        return
+    if not isinstance(given, list):
+        raise UsageError(f"{file}: runs must be a list: begin each run with -")
+    for number, entry in enumerate(given, start=1):
+        where = f"runs, entry {number}"
+        options = dict(_mapping(entry, f"{file}: {where}", "options of a run"))
+        label = options.pop("label", None)
+        if label is not None and not isinstance(label, str | int | float):
+            raise UsageError(f"{file}: {where}: label must be a text")
+        found = _options(options, file, where)
+        if not found and label is None:
+            raise UsageError(f"{file}: {where}: there is neither a label nor an option")
+        yield str(label) if label is not None else _label(found), found
+
+
+def _options(given: Mapping[Any, Any], file: Path, where: str = "options") -> dict[str, Any]:
+    """Return options as RunConfig takes them. UsageError where one is unknown or out of place."""
+    named = {str(key).replace("-", "_"): value for key, value in given.items()}
+    for name in named:
+        if name in ELSEWHERE:
+            raise UsageError(f"{file}: {where}: {name} has no place here: {ELSEWHERE[name]}")
+    try:
+        return checked(named)
+    except UsageError as error:
+        raise UsageError(f"{file}: {where}: {error}") from error
+    except (TypeError, ValueError, AttributeError, IndexError) as error:
+        # a value of a form that no option has, such as a mapping
+        raise UsageError(f"{file}: {where}: {named!r:.80} holds no value of an option") from error
+
+
+def _label(options: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={_words(name, value)}" for name, value in options.items())
+
+
+def _words(name: str, value: Any) -> str:
+    """Return the value of an option as it would be typed."""
+    separator = OPTIONS[name].metadata.get("separator", ",")
+    return separator.join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _cell(
+    label: str, varied: Mapping[str, Any], options: Mapping[str, Any], place: Path, file: Path
+) -> Cell:
+    try:
+        config = RunConfig(**{**options, "batch": True, "output": str(place)}).absolute()
+    except UsageError as error:
+        raise UsageError(f"{file}: {label}: {error}") from error
+    shown = {name: _words(name, value) for name, value in varied.items()}
+    return Cell(label, shown, config, given=label != _label(varied))
+
+
+def _refuse_twins(cells: Sequence[Cell], file: Path) -> None:
+    runs: dict[str, Cell] = {}
+    labels: dict[str, Cell] = {}
+    for cell in cells:
+        if (twin := runs.setdefault(cell.config.fingerprint, cell)) is not cell:
+            raise UsageError(
+                f"{file}: {twin.label} and {cell.label} are the same run: they differ in nothing that"
+                " changes results (for speed, see render-agent bench)"
+            )
+        if labels.setdefault(cell.label, cell) is not cell:
+            raise UsageError(f"{file}: two cells are called {cell.label!r}")
+
+
+def _baseline(given: Any, cells: Sequence[Cell], file: Path) -> Cell:
+    """Return the cell that `baseline` means: its label, or options that one cell alone has."""
+    if given is None:
+        return cells[0]
+    if isinstance(given, dict):
+        wanted = _options(given, file, "baseline")
+        found = [
+            cell
+            for cell in cells
+            if all(getattr(cell.config, name) == value for name, value in wanted.items())
+        ]
+    else:
+        found = [cell for cell in cells if cell.label == str(given)]
+    if len(found) == 1:
+        return found[0]
+    labels = "; ".join(cell.label for cell in cells)
+    raise UsageError(f"{file}: baseline {given!r} is {len(found)} of the cells: {labels}")

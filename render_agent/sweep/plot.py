@@ -1,0 +1,128 @@
+"""The plot of a sweep: every cell's score with its interval, and scores against what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from render_agent.report.palette import (
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    ORANGE,
+    PAPER,
+    PURPLE,
+    SKY,
+    VERMILLION,
+)
+from render_agent.report.plots import STYLE
+
+COLOURS = (BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, GREY, INK)
+
+COSTS = {
+    "pictures_per_question": "pictures shown a question",
+    "tokens_in_per_question": "tokens read a question",
+}
+"""What scores are set against where it varies, with its unit."""
+
+SAME = 0.02
+"""A cost that varies by less than this share of its mean does not vary."""
+
+Row = Mapping[str, Any]
+
+
+def plot(rows: Sequence[Row], title: str, by: str | None, file: Path) -> bool:
+    """Write the plot as SVG, the same bytes for the same figures; return whether there was anything.
+
+    rows: of figures; those without a score are left out. by: the option that gives the colours.
+    OSError where it cannot be written.
+    """
+    import matplotlib
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    scored = [row for row in rows if row["official"] is not None]
+    if not scored:
+        return False
+    costs = [name for name in COSTS if _varies([row[name] for row in scored])]
+    colours = _colours(scored, by)
+    with matplotlib.rc_context({**STYLE, "figure.facecolor": PAPER}):
+        heights = [0.9 + 0.3 * len(scored), *(3.0 for _ in costs)]
+        figure = Figure(figsize=(7, sum(heights) + 0.5), layout="constrained")
+        FigureCanvasSVG(figure)
+        panels = figure.subplots(1 + len(costs), 1, squeeze=False, height_ratios=heights)[:, 0]
+        _scores(panels[0], scored, colours)
+        for axes, cost in zip(panels[1:], costs, strict=True):
+            _against(axes, scored, cost, colours, by)
+        figure.suptitle(title, x=0.01, ha="left", fontweight="bold", fontsize=11)
+        figure.savefig(file, format="svg", metadata={"Date": None, "Title": title})
+    return True
+
+
+def _varies(values: Sequence[float | None]) -> bool:
+    known = [value for value in values if value is not None]
+    return len(known) > 1 and max(known) - min(known) > SAME * sum(known) / len(known)
+
+
+def _colours(rows: Sequence[Row], by: str | None) -> list[str]:
+    """Return the colour of every row: one for every value of the option `by`."""
+    values = list(dict.fromkeys(row.get(by) if by else None for row in rows))
+    return [COLOURS[values.index(row.get(by) if by else None) % len(COLOURS)] for row in rows]
+
+
+def _reach(row: Row) -> tuple[float, float]:
+    """Return how far the interval of a score reaches below and above it."""
+    if row["official_low"] is None:
+        return 0.0, 0.0
+    score = row["official"]
+    return max(0.0, score - row["official_low"]), max(0.0, row["official_high"] - score)
+
+
+def _scores(axes: Any, rows: Sequence[Row], colours: Sequence[str]) -> None:
+    for place, (row, colour) in enumerate(zip(rows, colours, strict=True)):
+        below, above = _reach(row)
+        axes.errorbar(
+            row["official"], place, xerr=[[below], [above]], fmt="o", color=colour, capsize=3
+        )
+        axes.annotate(
+            f"{row['official']:.1f}",
+            (row["official"], place),
+            textcoords="offset points",
+            xytext=(0, 5),
+            ha="center",
+            fontsize=8,
+        )
+    axes.set_yticks(range(len(rows)), [row["label"] for row in rows])
+    axes.set_ylim(len(rows) - 0.4, -0.7)
+    axes.set_xlabel("official score in percent, 95 % interval")
+    axes.grid(axis="x")
+    axes.tick_params(axis="y", length=0)
+
+
+def _against(
+    axes: Any, rows: Sequence[Row], cost: str, colours: Sequence[str], by: str | None
+) -> None:
+    told: set[str] = set()
+    for row, colour in zip(rows, colours, strict=True):
+        if row[cost] is None:
+            continue
+        below, above = _reach(row)
+        label = None if by is None else f"{by.replace('_', ' ')} {row.get(by)}"
+        axes.errorbar(
+            row[cost],
+            row["official"],
+            yerr=[[below], [above]],
+            fmt="o",
+            color=colour,
+            capsize=3,
+            label=None if label in told else label,
+        )
+        told.add(label or "")
+    axes.set_xlabel(COSTS[cost])
+    axes.set_ylabel("official score in percent")
+    axes.grid()
+    axes.set_xlim(left=0)
+    if by is not None:
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
