@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 
-from render_agent.diagnosis.model import Diagnosis
 from render_agent.report import index_page, question_pages
 from render_agent.report.data import ReportData, page_of, read_run
 from render_agent.run_log.files import write_whole
@@ -29,11 +27,10 @@ def build(
     questions that are no more are removed. RunLogError where the log is damaged or the folder cannot be
     written.
     """
-    processes = processes or len(os.sched_getaffinity(0))
-    report = read_run(folder, _diagnoses(folder, processes) if diagnose else {})
+    report = read_run(folder, diagnose=diagnose, processes=processes)
     place = folder.path / REPORT
     copy_assets(place)
-    question_pages.write(report, place, processes)
+    question_pages.write(report, place, processes or os.cpu_count() or 1)
     index_page.write(report, place)
     remove_stale(place, report)
     return place / "index.html", report
@@ -52,7 +49,3 @@ def remove_stale(place: Path, report: ReportData) -> None:
     for file in pages.iterdir() if pages.is_dir() else ():
         if file.name not in wanted:
             shutil.rmtree(file) if file.is_dir() else file.unlink()
-
-
-def _diagnoses(folder: RunFolder, processes: int) -> Mapping[str, Diagnosis]:
-    return {}

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from render_agent.config import RunConfig
+from render_agent.diagnosis.diagnose import diagnose_run
 from render_agent.diagnosis.model import Diagnosis
 from render_agent.run_log.folder import RunFolder
 from render_agent.run_log.pictures import safe_name
@@ -81,8 +82,14 @@ def page_of(question_id: str) -> str:
     return f"questions/{safe_name(question_id)}.html"
 
 
-def read_run(folder: RunFolder, diagnoses: Mapping[str, Diagnosis]) -> ReportData:
-    """Read a run for its report, finished or not. RunLogError where its log is damaged."""
+def read_run(
+    folder: RunFolder, *, diagnose: bool = True, processes: int | None = None
+) -> ReportData:
+    """Read a run for its report, finished or not. RunLogError where its log is damaged.
+
+    diagnose: whether to compute what its views showed; processes: how many work at it, as many as are
+    worth it unless given.
+    """
     lines = folder.lines()
     states = read_states(folder, lines)
     return ReportData(
@@ -91,7 +98,7 @@ def read_run(folder: RunFolder, diagnoses: Mapping[str, Diagnosis]) -> ReportDat
         states=states,
         results=results_of(folder, states=states),
         batches=[(line["phase"], line["batch_size"]) for line in lines if line["error"] is None],
-        diagnoses=diagnoses,
+        diagnoses=diagnose_run(folder, processes, states) if diagnose else {},
         siblings=siblings(folder),
         finished=folder.results() is not None,
     )

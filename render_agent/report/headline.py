@@ -13,6 +13,7 @@ from render_agent.report.data import ReportData
 from render_agent.report.plots import Cell, Plot, above, draw
 from render_agent.report.words import type_words
 from render_agent.score.means import DIRECTION
+from render_agent.score.official import DIRECTION_TYPES
 from render_agent.score.published import PUBLISHED
 from render_agent.score.summary import OFFICIAL
 from render_agent.tables import figure, interval
@@ -111,6 +112,7 @@ def against_chance(report: ReportData) -> Plot | None:
         above(axes, 4)
 
     numbers = {name: entry["n"] for name, entry in found["types"].items()}
+    numbers[DIRECTION] = sum(n for name, n in numbers.items() if name in DIRECTION_TYPES)
     return draw(
         "types",
         "Score by type, with 95 % intervals",
@@ -120,7 +122,7 @@ def against_chance(report: ReportData) -> Plot | None:
         [
             (
                 type_words(name),
-                numbers.get(name, ""),
+                numbers[name],
                 figure(score),
                 interval(list(within) if within else None) or "–",
                 *(figure(level[who]) for who in chance),
@@ -235,7 +237,7 @@ def _types(found: Mapping[str, Any]) -> dict[str, float]:
     """Return the score of every type that was scored, the three directions below their task."""
     scores: dict[str, float] = {}
     for name in in_order(found["types"]):
-        if name.startswith(f"{DIRECTION}_") and DIRECTION in found["tasks"]:
+        if name in DIRECTION_TYPES and DIRECTION in found["tasks"]:
             scores.setdefault(DIRECTION, found["tasks"][DIRECTION])
         scores[name] = found["types"][name]["score"]
     return {name: score for name, score in scores.items() if score is not None}

@@ -77,7 +77,10 @@ def _facts(report: ReportData) -> list[tuple[str, str]]:
         ("Engine", config.engine),
         ("Benchmark", f"{Path(config.benchmark).name}, {config.subset}"),
         ("Questions", f"{len(report.states):,} about {len(scenes):,} scenes"),
-        ("Views", config.views if config.pictures == "real" else f"{config.views}, {config.pictures}"),
+        (
+            "Views",
+            config.views if config.pictures == "real" else f"{config.views}, {config.pictures}",
+        ),
         ("Turns", f"at most {config.max_turns}, the first {config.max_batched_turns} batched"),
         ("Pictures", f"{width} × {height} pixels, {config.field_of_view:g}° wide"),
         ("Seed", str(config.seed)),
@@ -96,7 +99,7 @@ def _head(report: ReportData) -> dict[str, Any]:
     return {
         "score": figure(score),
         "interval": interval(list(headline.bounds_of(found) or []) or None),
-        "label": "official score, %" if found["official"] is not None else "official score of those scored, %",
+        "label": "Official score, %" if found["official"] is not None else "Official score of those scored, %",
         "n": over,
         "chance": [(name, figure(chance[name].get(MACRO))) for name in ("random", "frequency")],
         "counts": [(name, counts[name]) for name in met if counts.get(name)],
@@ -127,4 +130,3 @@ def _by_scene(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[M
     for row in rows:
         found.setdefault((row["dataset"], row["scene"]), []).append(row)
     return dict(sorted(found.items()))
-
