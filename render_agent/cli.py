@@ -175,16 +175,37 @@ def score(predictions: str, questions: str | None, parser: str, as_json: bool) -
 
 
 @cli.command()
-@click.argument("a")
-@click.argument("b")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN_A RUN_B …")
 @click.option("--anyway", is_flag=True, help="Compare the questions in common of unlike runs.")
+@click.option(
+    "--page",
+    is_flag=False,
+    flag_value="",
+    metavar="[DIR]",
+    help="Write it as pages too (into OUTPUT/compare unless DIR is given), dialogues side by side.",
+)
+@click.option("--no-diagnosis", is_flag=True, help="Leave out of the pages what the cameras saw.")
 @OUTPUT
 @AS_JSON
-def compare(a: str, b: str, anyway: bool, output: str, as_json: bool) -> None:
-    """Compare run B with run A over the same questions: differences, how sure they are, and where."""
+def compare(
+    runs: tuple[str, ...],
+    anyway: bool,
+    page: str | None,
+    no_diagnosis: bool,
+    output: str,
+    as_json: bool,
+) -> None:
+    """Compare runs with RUN_A over the same questions: differences, how sure they are, and where."""
     from render_agent import scoring
 
-    scoring.compare_runs(Path(output), a, b, anyway=anyway, as_json=as_json)
+    scoring.compare_runs(
+        Path(output),
+        runs,
+        anyway=anyway,
+        as_json=as_json,
+        page=None if page is None else Path(page),
+        diagnose=not no_diagnosis,
+    )
 
 
 @cli.command()

@@ -1,8 +1,9 @@
-"""The commands that score: a run anew, a file of predictions, two runs against each other."""
+"""The commands that score: a run anew, a file of predictions, runs against each other."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,10 +58,41 @@ def score_file(predictions: Path, questions: str | None, parser: str, *, as_json
         Console().print(score_table(found))
 
 
-def compare_runs(output: Path, a: str, b: str, *, anyway: bool, as_json: bool) -> None:
-    """Compare two runs and print what differs. UsageError where they are not comparable."""
-    folders = [find_run(output, which) for which in (a, b)]
-    one, two = (_side(folder) for folder in folders)
+def compare_runs(
+    output: Path,
+    names: Sequence[str],
+    *,
+    anyway: bool,
+    as_json: bool,
+    page: Path | None = None,
+    diagnose: bool = True,
+) -> None:
+    """Compare every run with the first and print what differs; write it as pages where wanted.
+
+    page: the folder of the pages; one without a name is beside the runs. diagnose: whether the pages
+    show what the cameras saw. UsageError where runs are not comparable.
+    """
+    if len(names) < 2:
+        raise UsageError("compare needs two runs at the least: render-agent compare RUN_A RUN_B")
+    folders = [find_run(output, name) for name in names]
+    first, *others = (_side(folder) for folder in folders)
+    pairs = [_pair(first, other, anyway=anyway) for other in others]
+    if page is not None:
+        place = _write_pages(folders, pairs, output, page, diagnose=diagnose)
+        click.echo(str(place), err=as_json)
+    if as_json:
+        _print_json(pairs[0] if len(pairs) == 1 else {"comparisons": pairs})
+        return
+    console = Console()
+    for found in pairs:
+        for reason in found["warnings"]:
+            console.print(f"NOT COMPARABLE: {reason}", soft_wrap=True)
+        console.print(comparison_table(found))
+        console.print(changed_table(found))
+
+
+def _pair(one: Side, two: Side, *, anyway: bool) -> dict[str, Any]:
+    """Return how one run differs from another. UsageError where they are not comparable."""
     reasons = incomparable(one, two)
     if reasons and not anyway:
         raise UsageError(
@@ -76,14 +108,27 @@ def compare_runs(output: Path, a: str, b: str, *, anyway: bool, as_json: bool) -
     }
     if not found["n"]:
         raise UsageError(f"{one.name} and {two.name} have no scored question in common")
-    if as_json:
-        _print_json(found)
-        return
-    console = Console()
-    for reason in reasons:
-        console.print(f"NOT COMPARABLE: {reason}", soft_wrap=True)
-    console.print(comparison_table(found))
-    console.print(changed_table(found))
+    return found
+
+
+def _write_pages(
+    folders: Sequence[RunFolder],
+    pairs: Sequence[Mapping[str, Any]],
+    output: Path,
+    page: Path,
+    *,
+    diagnose: bool,
+) -> Path:
+    """Write the comparison as pages and return their index."""
+    from render_agent.report.comparison_data import Comparison, compared_runs
+    from render_agent.report.comparison_page import comparison_folder, write_comparison
+    from render_agent.report.data import read_run
+
+    reports = [read_run(folder, diagnose=diagnose) for folder in folders]
+    runs = compared_runs(reports, [(), *(pair["warnings"] for pair in pairs)])
+    unnamed = page == Path()
+    place = comparison_folder(output, [folder.name for folder in folders]) if unnamed else page
+    return write_comparison(Comparison(runs, pairs), place)
 
 
 def _side(folder: RunFolder) -> Side:

@@ -1,0 +1,49 @@
+/* The comparison of runs: which of the changed questions are shown. The filter stands in the address,
+   where the pages of the questions find it again. */
+"use strict";
+
+(function () {
+  const { read, write, select, value, taken } = window.Report;
+  const form = document.querySelector("form.filter");
+  const table = document.getElementById("changed");
+  if (!form || !table) return;
+  const rows = new Map([...table.tBodies[0].rows].map((row) => [row.dataset.id, row]));
+
+  function show() {
+    const filter = read(location.hash);
+    for (const field of form.elements) if (field.name) field.value = filter[field.name] || "";
+    const kept = new Set(select(filter).map((row) => value(row, "id")));
+    const chosen = Object.fromEntries(Object.entries(filter).filter(([name]) => name !== "at"));
+    for (const [id, row] of rows) {
+      row.hidden = !kept.has(id);
+      const link = row.querySelector("a");
+      link.href = link.getAttribute("href").split("#")[0] + write(chosen);
+    }
+    const words = kept.size === 1 ? "question" : "questions";
+    document.getElementById("count").textContent =
+      kept.size === rows.size ? `${kept.size} ${words}` : `${kept.size} of ${rows.size} questions`;
+    if (filter.at && rows.has(filter.at)) {
+      const link = rows.get(filter.at).querySelector("a");
+      link.scrollIntoView({ block: "center" });
+      link.focus({ preventScroll: true });
+    }
+  }
+
+  function choose() {
+    const filter = {};
+    for (const field of form.elements) if (field.name && field.value) filter[field.name] = field.value;
+    history.replaceState(null, "", location.pathname + location.search + write(filter));
+    show();
+  }
+
+  form.hidden = false;
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("input", choose);
+  window.addEventListener("hashchange", show);
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "/" || taken(event)) return;
+    event.preventDefault();
+    form.elements.q.focus();
+  });
+  if (location.hash.includes("=") || location.hash === "") show();
+})();
