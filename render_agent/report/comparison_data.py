@@ -31,9 +31,9 @@ class ComparedRun:
     def what(self) -> str:
         """What it ran, in short."""
         config = self.report.config
-        words = [config.model_name, f"--views {config.views}"]
+        words = [config.model_name, f"views {config.views}"]
         if config.pictures != "real":
-            words.append(f"--pictures {config.pictures}")
+            words.append(f"pictures {config.pictures}")
         return ", ".join(words)
 
 
