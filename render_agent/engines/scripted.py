@@ -43,11 +43,6 @@ class ScriptedEngine(BatchingEngine):
         super().__init__(batch_size=batch_size)
         self.policy = policy
 
-    def retire(self, question_id: str) -> None:
-        """Let the policy forget a question, where it keeps something."""
-        if isinstance(self.policy, Witness):
-            self.policy.retire(question_id)
-
     def close(self) -> None:
         """Let the policy give back what it draws with."""
         if isinstance(self.policy, Witness):

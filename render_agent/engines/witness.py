@@ -22,14 +22,15 @@ from render_agent.oracle import true_answer
 from render_agent.render.around import cameras_of, cell_size
 from render_agent.render.choose import make_renderer
 from render_agent.render.seam import Renderer
-from render_agent.render.sight import Sight, seen_well
+from render_agent.render.sight import Counted, Sight, seen_well
+from render_agent.rooms.boxes import OrientedBox
 from render_agent.scene.cache import SceneCache
 from render_agent.scene.model import Scene
 from render_agent.state import Question, View
 from render_agent.stress.scenes import scenes_of
 
 Box = tuple[str, int]
-"""A category and the number of a box within it."""
+"""A category, in lower case, and the number of a box within it."""
 
 COUNTING, ROOM_SIZE = "object_counting", "room_size_estimation"
 
@@ -38,6 +39,9 @@ PLACES, APART = 3, 0.5
 
 OPEN_SCENES = 8
 """Scenes whose boxes are kept sorted; those of more are sorted again when they are looked at."""
+
+KEPT = 1024
+"""Views of a scene whose counts are kept: more than all questions of a scene have at a time."""
 
 SHOWING = ("real", "mirrored")
 """The --pictures that show the scene which a question is about."""
@@ -72,11 +76,6 @@ class Witness:
         guess = self._chance.guess(question.id, least)
         return _answer("I have not seen all that this is about: I guess.", guess)
 
-    def retire(self, question_id: str) -> None:
-        """Forget what was seen for a question."""
-        if self.eyes is not None:
-            self.eyes.retire(question_id)
-
     def close(self) -> None:
         """Give back what it looks with."""
         if self.eyes is not None:
@@ -97,7 +96,6 @@ class Eyes:
         self.facts = facts
         self.size = size
         self._rooms: OrderedDict[str, Room] = OrderedDict()
-        self._seen: dict[str, dict[int, frozenset[Box]]] = {}
 
     @cached_property
     def renderer(self) -> Renderer:
@@ -121,33 +119,18 @@ class Eyes:
         names = named_categories(question)
         seen: set[Box] = set()
         for view in cameras:
-            seen |= self._seen_in(view, question, names, room)
+            seen |= room.seen(view, self.size, names, self.renderer)
         counted = Counter(name for name, _ in seen)
-        wanted = {name: len(room.facts.boxes.get(name, ())) for name in names}
-        enough = bool(wanted) and all(
-            number and counted[name] >= (number if counting else 1)
-            for name, number in wanted.items()
+        known = Counter(name for name, _ in room.boxes)
+        enough = bool(names) and all(
+            known[name] and counted[name] >= (known[name] if counting else 1) for name in names
         )
         return (true_answer(question, room.facts) if enough else None), len(seen) * counting
-
-    def retire(self, question_id: str) -> None:
-        """Forget what was seen for a question."""
-        self._seen.pop(question_id, None)
 
     def close(self) -> None:
         """Give the renderer back."""
         if "renderer" in self.__dict__:
             self.renderer.close()
-
-    def _seen_in(
-        self, view: View, question: Question, names: Sequence[str], room: Room
-    ) -> frozenset[Box]:
-        """Return the boxes of some categories that a view shows well."""
-        seen = self._seen.setdefault(question.id, {})
-        if view.number not in seen:
-            found = room.seen(view, self.size, names, self.renderer)
-            seen[view.number] = frozenset(found)
-        return seen[view.number]
 
     def _room(self, question: Question) -> Room:
         """Return what is known of the question's scene, in the scene's frame."""
@@ -167,10 +150,13 @@ class Room:
     def __init__(self, scene: Scene, facts: Facts) -> None:
         self.scene = scene
         self.facts = facts
-        self.boxes = [
-            (label, number) for label, some in facts.boxes.items() for number in range(len(some))
-        ]
+        self.boxes: list[Box] = []
+        self._in_frame: list[OrientedBox] = []
+        for label, some in facts.boxes.items():
+            self.boxes += [(label.lower(), number) for number in range(len(some))]
+            self._in_frame += some
         self._looks: Sight | None = None
+        self._counted: OrderedDict[tuple[str, Camera], Counted] = OrderedDict()
 
     def seen(
         self, view: View, size: tuple[int, int], names: Sequence[str], renderer: Renderer
@@ -184,11 +170,13 @@ class Room:
         if not which or not isinstance(camera, Camera):
             return set()
         sight = self._sight(size, renderer)
-        if view.kind == "around":
-            sight = sight.sized(cell_size(size))
-        cameras = cameras_of(camera) if view.kind == "around" else [camera]
-        first, *others = (sight.count(sight.frame(one), one) for one in cameras)
-        shown = sight.seen(sum(others, first), camera.position, which)
+        key = view.kind, camera
+        if key not in self._counted:
+            self._counted[key] = _count(sight, view.kind, camera, size)
+        self._counted.move_to_end(key)
+        while len(self._counted) > KEPT:
+            self._counted.popitem(last=False)
+        shown = sight.seen(self._counted[key], camera.position, which)
         return {
             self.boxes[number]
             for number, seen in zip(which, shown, strict=True)
@@ -198,9 +186,17 @@ class Room:
     def _sight(self, size: tuple[int, int], renderer: Renderer) -> Sight:
         """Return what looks for the boxes; made when it is first needed, as it sorts the whole surface."""
         if self._looks is None:
-            boxes = [self.facts.boxes[label][number] for label, number in self.boxes]
-            self._looks = Sight(renderer, self.scene, boxes, size)
+            self._looks = Sight(renderer, self.scene, self._in_frame, size)
         return self._looks
+
+
+def _count(sight: Sight, kind: str, camera: Camera, size: tuple[int, int]) -> Counted:
+    """Return what of each box shows in a view, in all four directions of an `around`."""
+    if kind != "around":
+        return sight.count(sight.frame(camera), camera)
+    sight = sight.sized(cell_size(size))
+    first, *others = (sight.count(sight.frame(one), one) for one in cameras_of(camera))
+    return sum(others, first)
 
 
 def witness(
