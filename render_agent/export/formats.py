@@ -10,6 +10,7 @@ from typing import Any
 from render_agent.errors import SceneError, UsageError
 from render_agent.export.chosen import ChosenRun
 from render_agent.export.columns import Columns, write_csv, write_parquet
+from render_agent.export.diagnosed import known_diagnoses
 from render_agent.export.place import check_place, replacing
 from render_agent.export.rows import (
     OF_DIAGNOSES,
@@ -94,6 +95,8 @@ def _messages(runs: Sequence[ChosenRun], to: Path, how: How) -> Written:
             thinking=how.thinking,
             truth=how.truth,
         )
+        if not number:
+            raise UsageError("all the chosen questions are without a reply: nothing was written")
     return Written((to,), number, "dialogues")
 
 
@@ -157,8 +160,3 @@ def _rerun(runs: Sequence[ChosenRun], to: Path, *, folder: bool) -> Written:
 
 def _names(folder: Path, names: Iterable[str], ending: str) -> list[Path]:
     return [folder / f"{name}{ending}" for name in names]
-
-
-def known_diagnoses(run: ChosenRun) -> Diagnoses:
-    """Return the diagnoses that a run's report folder holds, none where it was not diagnosed."""
-    return {}

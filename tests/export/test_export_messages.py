@@ -1,0 +1,160 @@
+"""Dialogues for training: what was said, with pictures that exist, as a model's own template takes them."""
+
+import hashlib
+import json
+
+import pytest
+from conftest import test_data
+from made_exports import REPLIES, RIGHT, export, json_lines, make_run
+from made_runs import make_config, make_questions
+from PIL import Image
+from small_models import CHAT_TEMPLATE, published_tokenizer
+
+from render_agent.errors import UsageError
+from render_agent.run import start
+from render_agent.run_log.folder import RunFolder
+from render_agent.run_log.reading import read_states
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return make_run(tmp_path_factory.mktemp("run"))
+
+
+def pictures_of(line):
+    pieces = [piece for entry in line["messages"] for piece in entry["content"]]
+    return [piece["image"] for piece in pieces if piece["type"] == "image"]
+
+
+def contents(folder):
+    """Return every file in a folder with its content's digest and when it was written."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {
+        path: (hashlib.sha256(path.read_bytes()).digest(), path.stat().st_mtime_ns)
+        for path in files
+    }
+
+
+def test_messages_are_those_that_were_sent_and_replied(run, tmp_path):
+    before = contents(run)
+    export(run, "--format", "messages", "--without-thinking", "--absolute", "--to", tmp_path / "a")
+    lines = json_lines(tmp_path / "a")
+    states = read_states(RunFolder(run))
+    assert [line["id"] for line in lines] == [state.id for state in states]
+    for line, state in zip(lines, states, strict=True):
+        told = json.loads(json.dumps(line["messages"]).replace(f"{run}/", ""))
+        assert told == state.dialogue
+    assert contents(run) == before
+
+
+def test_pictures_are_found_from_the_folder_of_the_file(run, tmp_path):
+    export(run, "--format", "messages", "--to", tmp_path / "deep" / "a.jsonl")
+    lines = json_lines(tmp_path / "deep" / "a.jsonl")
+    shown = [len(state.views) for state in read_states(RunFolder(run))]
+    assert [len(pictures_of(line)) for line in lines] == shown
+    for line in lines:
+        for picture in pictures_of(line):
+            assert not picture.startswith("/")
+            assert (tmp_path / "deep" / picture).read_bytes().startswith(b"\x89PNG")
+
+
+def test_only_the_right_ones(run, tmp_path):
+    export(run, "--format", "messages", "--correct", "--to", tmp_path / "right")
+    lines = json_lines(tmp_path / "right")
+    assert [line["id"] for line in lines] == RIGHT
+    assert all(line["score"] >= 0.5 and "truth" not in line for line in lines)
+    export(run, "--format", "messages", "--least-score", 0.1, "--to", tmp_path / "some")
+    scores = {line["id"]: line["score"] for line in json_lines(tmp_path / "some")}
+    assert scores.keys() == {"0", "1", "2"}
+    assert 0.1 <= scores["2"] < 0.5
+
+
+def test_truth_stands_beside_the_messages_only_where_it_is_asked_for(run, tmp_path):
+    export(run, "--format", "messages", "--with-truth", "--to", tmp_path / "a")
+    export(run, "--format", "messages", "--to", tmp_path / "b")
+    told, untold = json_lines(tmp_path / "a"), json_lines(tmp_path / "b")
+    assert [line.pop("truth") for line in told] == ["3", "B", "3", "B"]
+    assert told == untold
+
+
+def test_thinking_stays_as_it_was_logged_or_goes(run, tmp_path):
+    export(run, "--format", "messages", "--question", 0, "--question", 1, "--to", tmp_path / "a")
+    first, second = json_lines(tmp_path / "a")
+    replies = [entry["content"][0]["text"] for entry in first["messages"][2::2]]
+    assert replies == REPLIES["0"]
+    # what would read as a special token is made harmless in either case
+    assert "<|im_end|>" not in second["messages"][2]["content"][0]["text"]
+    export(run, "--format", "messages", "--without-thinking", "--to", tmp_path / "b")
+    assert "think" not in (tmp_path / "b").read_text()
+
+
+def test_the_chat_template_of_a_model_takes_every_line(run, tmp_path, monkeypatch):
+    tokenizer = published_tokenizer(test_data("qwen"))
+    tokenizer.chat_template = CHAT_TEMPLATE
+    picture, begin, end = tokenizer.convert_tokens_to_ids(
+        ["<|image_pad|>", "<|im_start|>", "<|im_end|>"]
+    )
+    monkeypatch.chdir(tmp_path)
+    export(run, "--format", "messages", "--to", "a.jsonl")
+    for line in json_lines(tmp_path / "a.jsonl"):
+        read = tokenizer.apply_chat_template(line["messages"], return_dict=True)["input_ids"]
+        assert read.count(picture) == len(pictures_of(line)) > 0
+        assert read.count(begin) == read.count(end) == len(line["messages"])
+        for file in pictures_of(line):
+            with Image.open(file) as opened:
+                assert opened.size == (96, 72)
+
+
+def test_a_run_under_way_and_one_that_was_shown_nothing(tmp_path):
+    blind = start(make_config(tmp_path, make_questions(tmp_path, 2), views="none"))
+    blind.close()
+    with pytest.raises(UsageError, match="without a reply"):
+        export(blind.path, "--format", "messages", "--to", tmp_path / "a")
+    assert not (tmp_path / "a").exists()
+    shown_nothing = make_run(tmp_path, views="none")
+    export(shown_nothing, "--format", "messages", "--to", tmp_path / "b")
+    lines = json_lines(tmp_path / "b")
+    assert len(lines) == 4
+    assert not any(pictures_of(line) for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--question", "99"], "there is no question with the id '99'"),
+        (["--type", "route_planning"], "there is no question of the type 'route_planning'"),
+        (["--correct", "--question", "3"], "none of the questions is chosen"),
+        (["--correct", "--least-score", "0.2"], "either --correct or --least-score"),
+        (["--embed"], "--embed goes with --format inspect"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(run, tmp_path, words, said):
+    with pytest.raises(UsageError, match=said):
+        export(run, "--format", "messages", "--to", tmp_path / "a", *words)
+    assert not (tmp_path / "a").exists()
+
+
+def test_nothing_is_overwritten_and_nothing_written_into_a_run(run, tmp_path):
+    (tmp_path / "a").write_text("mine")
+    before = contents(run)
+    with pytest.raises(UsageError, match="is there already: give --force"):
+        export(run, "--format", "messages", "--to", tmp_path / "a")
+    assert (tmp_path / "a").read_text() == "mine"
+    export(run, "--format", "messages", "--force", "--to", tmp_path / "a")
+    assert len(json_lines(tmp_path / "a")) == 4
+    for inside in (run / "a", run / "report" / "a", run):
+        with pytest.raises(UsageError, match="which is only read"):
+            export(run, "--format", "messages", "--force", "--to", inside)
+    with pytest.raises(UsageError, match="a run is named twice"):
+        export(run, run, "--format", "messages", "--to", tmp_path / "b")
+    assert contents(run) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a"]
+
+
+def test_runs_are_concatenated(run, tmp_path):
+    other = make_run(tmp_path, seed=1)
+    export(run, other, "--format", "messages", "--to", tmp_path / "a")
+    lines = json_lines(tmp_path / "a")
+    assert [(line["run"], line["id"]) for line in lines] == [
+        (path.name, str(number)) for path in (run, other) for number in range(4)
+    ]
