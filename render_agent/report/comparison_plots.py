@@ -74,7 +74,7 @@ def scores(found: Comparison) -> Plot | None:
                 *zip(*points, strict=True), mark, color=colour, ms=5.5, label=run.letter
             ) if points else None
         _by_name(axes, [words_of(name) for name in names])
-        axes.set_xlim(0, 100)
+        axes.set_xlim(-2, 102)
         axes.set_xlabel("score, %")
         above(axes, 6)
 
