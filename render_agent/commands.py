@@ -177,11 +177,12 @@ def _engine_maker(config: RunConfig, console: Console, browser: bool) -> MakeEng
     """Return what makes the engine; a person's also says where its page is."""
     if config.engine != "human":
         return make_engine
+    from render_agent.engines.human import engine as human
+
+    human.check_alone(config)
 
     def make(config: RunConfig, questions: Sequence[Question]) -> Engine:
-        from render_agent.engines.human.engine import make as make_page
-
-        engine = make_page(config, questions)
+        engine = human.make(config, questions)
         console.print(f"answer in the browser: {engine.address}", soft_wrap=True)
         if browser:
             open_page(engine.address)

@@ -45,6 +45,7 @@ class Desk:
     _turns: int = 0
     _questions: int = 0
     _over: bool = False
+    _known: bool = False
     _asked_about: float | None = None
 
     def put(self, request: Request) -> None:
@@ -93,7 +94,6 @@ class Desk:
         with self._changed:
             self._asked_about = time.perf_counter()
             key = self._waiting[0].key if self._waiting and not self._over else None
-            self._changed.notify_all()
             return Standing(key, self._turns, self._questions, self._over)
 
     def end(self, patience: float) -> None:
@@ -102,4 +102,10 @@ class Desk:
             self._over = True
             now = time.perf_counter()
             if self._asked_about is not None and now - self._asked_about < 2 * patience:
-                self._changed.wait_for(lambda: (self._asked_about or 0) > now, patience)
+                self._changed.wait_for(lambda: self._known, patience)
+
+    def known(self) -> None:
+        """A page was told that the sitting is over."""
+        with self._changed:
+            self._known = True
+            self._changed.notify_all()

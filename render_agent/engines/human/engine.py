@@ -77,18 +77,24 @@ class HumanEngine:
         self._server.close()
 
 
+def check_alone(config: RunConfig) -> None:
+    """UsageError where several processes are asked for: each would have a page of its own."""
+    if not config.alone:
+        raise UsageError(
+            "--engine human asks one person on one page: leave --workers, --devices and --ray out"
+        )
+
+
 def describe(config: RunConfig) -> dict[str, Any]:
     """Return what a run records of a person as its engine.
 
     UsageError where several processes are asked for, SetupError where the port is taken.
     """
-    if not config.alone:
-        raise UsageError(
-            "--engine human asks one person on one page: leave --workers, --devices and --ray out"
-        )
+    check_alone(config)
     if config.port:  # said before there is a run folder
         LocalServer(config.port).close()
-    return {"name": "human", "model": config.model_name, "note": None}
+    name = config.model_name
+    return {"name": "human", "model": name, "note": f"answered in the browser by: {name}"}
 
 
 def make(config: RunConfig, questions: Sequence[Question]) -> HumanEngine:

@@ -51,7 +51,10 @@ class PlaySite:
     def get(self, path: str) -> Page | Path | None:
         """Return the page, where the sitting stands (`state`), a picture of the dialogue, or an asset."""
         if path == "":
-            return Page(self._page().encode())
+            page = Page(self._page().encode())
+            if self.desk.standing().over:
+                self.desk.known()
+            return page
         if path == "state":
             return _json(asdict(self.desk.standing()))
         if match := re.fullmatch(r"picture/([0-9a-f-]{1,40})/([0-9]{1,6})\.png", path):

@@ -194,7 +194,7 @@
     one("header.top").replaceWith(fresh.querySelector("header.top"));
     turn().replaceWith(next);
     if (unticked && one("#keys")) one("#keys").checked = false;
-    window.scrollTo(0, 0);
+    window.scrollTo({ top: 0, behavior: "instant" });
     one("#title").focus({ preventScroll: true });
     say([words, document.title.split(" · ")[0]].filter(Boolean).join(" "));
     preview();

@@ -1,0 +1,119 @@
+"""Sittings of a person: real runs whose page a test's browser answers."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+
+from made_runs import Silent, make_config
+from made_scenes import room, write_ply
+
+from render_agent.engines.choose import make_engine
+from render_agent.run import start
+
+TRUTH = "73731"
+"""The answer to the made number question: a text that stands nowhere else in a page."""
+
+
+def ask_about_a_room(folder: Path, *types: str) -> Path:
+    """Write a scan and a question of each type about it; return the file of questions."""
+    write_ply(folder / "room.ply", *room())
+    rows = []
+    for number, kind in enumerate(types):
+        options = ["A. left", "B. right"] if "direction" in kind else None
+        rows.append(
+            {
+                "id": number,
+                "dataset": "rooms",
+                "scene_name": "room",
+                "question_type": kind,
+                "question": f"Question {number}: where is the <red> box?",
+                "options": options,
+                "ground_truth": "B" if options else TRUTH,
+            }
+        )
+    path = folder / "questions.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+class Sitting:
+    """A run that asks a person, in a thread of this process."""
+
+    def __init__(self, run):
+        self.run = run
+        self.path = run.path
+        self.engine = None
+        self.results = None
+        self.error = None
+
+    def make(self, config, questions):
+        self.engine = make_engine(config, questions)
+        return self.engine
+
+    def go(self):
+        try:
+            self.results = self.run.go(Silent(), self.make)
+        except BaseException as error:  # noqa: BLE001 - shown by the test's thread
+            self.error = error
+        finally:
+            self.run.close()
+
+    def lines(self):
+        return [json.loads(line) for line in (self.path / "turns.jsonl").read_text().splitlines()]
+
+
+def sitting(folder, questions, **options):
+    """Give a sitting whose page is served; it must be played to its end."""
+    options = {"image_size": (160, 120), "max_turns": 4} | options
+    return sat_through(start(make_config(folder, questions, **options | {"engine": "human"})))
+
+
+@contextmanager
+def sat_through(run):
+    """Give a run as a sitting whose page is served; it must be played to its end."""
+    sat = Sitting(run)
+    thread = Thread(target=sat.go)
+    thread.start()
+    try:
+        while sat.engine is None and thread.is_alive():
+            thread.join(0.01)
+        assert sat.engine is not None, sat.error
+        yield sat
+        thread.join(20)
+        assert not thread.is_alive(), "the sitting was not played to its end"
+        assert sat.error is None
+    finally:
+        while thread.is_alive():  # a test that failed leaves questions open
+            waiting = sat.engine.desk.first()
+            if waiting is not None:
+                sat.engine.desk.answer(waiting.key, '{"answer": "A", "done": true}')
+            thread.join(0.05)
+
+
+@contextmanager
+def program(*words):
+    """Give a process of the program and the address of its page."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "render_agent", *map(str, words)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    try:
+        told = ""
+        while not (found := re.search(r"http://127\.0\.0\.1:\d+/", told)):
+            line = process.stderr.readline()
+            assert line, told
+            told += line
+        yield process, found[0]
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=20)
