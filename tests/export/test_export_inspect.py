@@ -1,0 +1,131 @@
+"""Logs for Inspect AI: read back by its own library, shown by its own viewer."""
+
+import base64
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from made_exports import REPLIES, export, make_run
+
+from render_agent.errors import UsageError
+from render_agent.run_log.folder import RunFolder
+from render_agent.run_log.reading import read_states
+
+log = pytest.importorskip("inspect_ai.log")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return make_run(tmp_path_factory.mktemp("run"))
+
+
+@pytest.mark.parametrize("ending", [".eval", ".json"])
+def test_a_log_read_back_has_the_same_numbers(run, tmp_path, ending):
+    export(run, "--format", "inspect", "--to", tmp_path / f"a{ending}")
+    read = log.read_eval_log(str(tmp_path / f"a{ending}"))
+    results = RunFolder(run).results()
+    assert read.status == "success"
+    (scores,) = read.results.scores
+    told = {name: metric.value for name, metric in scores.metrics.items()}
+    assert told == {
+        name: pytest.approx(results[name] / 100)
+        for name in ("official", "without_order", "micro", "mean_of_types")
+    }
+    assert (read.results.total_samples, read.results.completed_samples) == (4, 4)
+    for sample, row, state in zip(
+        read.samples, results["questions"], read_states(RunFolder(run)), strict=True
+    ):
+        assert (sample.id, sample.target) == (row["question_id"], row["truth"])
+        (score,) = sample.scores.values()
+        assert (score.value, score.answer) == (row["score"], row["answer"])
+        assert sample.metadata["type"] == row["type"]
+        assert sample.turn_count == row["turns"]
+        roles = [message.role for message in sample.messages]
+        assert roles == ["system", *(["user", "assistant"] * row["turns"])]
+        pictures = [
+            piece.image
+            for message in sample.messages
+            for piece in message.content_list
+            if piece.type == "image"
+        ]
+        assert pictures == [str(run / view.file) for view in state.views]
+    (usage,) = read.stats.model_usage.values()
+    totals = results["totals"]["tokens"]
+    assert usage.input_tokens + usage.input_tokens_cache_read == totals["in"]
+    assert (usage.output_tokens, usage.total_tokens) == (
+        totals["out"],
+        totals["in"] + totals["out"],
+    )
+
+
+def test_thinking_is_told_from_what_was_said(run, tmp_path):
+    export(run, "--format", "inspect", "--question", 0, "--to", tmp_path / "a.json")
+    (sample,) = log.read_eval_log(str(tmp_path / "a.json")).samples
+    thought, said = sample.messages[-1].content
+    assert thought.reasoning == "Three, I think."
+    assert f"<think>{thought.reasoning}</think>{said.text}" == REPLIES["0"][-1]
+    assert sample.output.completion == said.text
+
+
+def test_pictures_stand_in_the_log_where_that_is_asked_for(run, tmp_path):
+    export(run, "--format", "inspect", "--embed", "--question", 3, "--to", tmp_path / "a.eval")
+    (sample,) = log.read_eval_log(str(tmp_path / "a.eval"), resolve_attachments=True).samples
+    (state,) = (state for state in read_states(RunFolder(run)) if state.id == "3")
+    pieces = [piece for message in sample.messages for piece in message.content_list]
+    pictures = [piece.image for piece in pieces if piece.type == "image"]
+    for picture, view in zip(pictures, state.views, strict=True):
+        head, _, data = picture.partition(",")
+        assert head == "data:image/png;base64"
+        assert base64.b64decode(data) == (run / view.file).read_bytes()
+
+
+def test_several_runs_are_several_logs(run, tmp_path):
+    other = make_run(tmp_path, views="none")
+    with pytest.raises(UsageError, match="is one file for 2 runs: a log holds one; name a folder"):
+        export(run, other, "--format", "inspect", "--to", tmp_path / "a.eval")
+    export(run, other, "--format", "inspect", "--to", tmp_path / "logs")
+    listed = {info.name.rpartition("/")[2] for info in log.list_eval_logs(str(tmp_path / "logs"))}
+    assert listed == {f"{run.name}.eval", f"{other.name}.eval"}
+    blind = log.read_eval_log(str(tmp_path / "logs" / f"{other.name}.eval"))
+    assert {sample.metadata["cause"] for sample in blind.samples} >= {"right"}
+
+
+def test_the_viewer_shows_the_run_without_the_network(run, tmp_path, browser):
+    """Inspect's own static viewer, served from this machine; it reads a log twice and drops one."""
+    export(run, "--format", "inspect", "--embed", "--to", tmp_path / "logs")
+    log.bundle_log_dir(str(tmp_path / "logs"), str(tmp_path / "bundle"))
+    server = ThreadingHTTPServer(
+        ("127.0.0.1", 0), partial(Silent, directory=str(tmp_path / "bundle"))
+    )
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    page = browser.new_page()
+    wrong = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("console", lambda told: wrong.append(told.text) if told.type == "error" else None)
+    try:
+        address = f"http://127.0.0.1:{server.server_address[1]}/"
+        page.goto(f"{address}#/logs/{run.name}.eval")
+        page.get_by_text("official", exact=True).first.wait_for()
+        words = page.inner_text("body")
+        assert run.name in words
+        official = RunFolder(run).results()["official"] / 100
+        assert f"{official:.3g}"[:4] in words
+        assert "How many box(s) are in this room?" in words
+        page.goto(f"{address}#/logs/{run.name}.eval/samples/sample/3/1/messages")
+        page.locator("img").first.wait_for()
+        widths = page.eval_on_selector_all("img", "all => all.map(one => one.naturalWidth)")
+        assert widths
+        assert set(widths) == {96}
+        assert not wrong
+    finally:
+        page.close()
+        server.shutdown()
+        server.server_close()
+
+
+class Silent(SimpleHTTPRequestHandler):
+    """Serves files and says nothing of it."""
+
+    def log_message(self, *_):
+        """Say nothing."""
