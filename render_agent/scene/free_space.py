@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from render_agent.scene.mirrored import mirrored
 from render_agent.scene.model import Scene
 from render_agent.scene.samples import surface_samples
 from render_agent.scene.standing import (
@@ -66,7 +67,8 @@ class FreeSpace:
         """Return the free space of `scene`: its bounds, but not close to its floor and ceiling."""
         from scipy.spatial import cKDTree
 
-        tree = cKDTree(surface_samples(scene), balanced_tree=False, compact_nodes=False)
+        samples = _samples(scene)
+        tree = cKDTree(samples, balanced_tree=False, compact_nodes=False)
         bounds = np.array(scene.bounds, np.float64)
         bounds[:, 2] = (
             max(bounds[0, 2], scene.floor) + CLEARANCE + SLACK,
@@ -185,6 +187,15 @@ class FreeSpace:
         low = min(self.floor + TALL[0], high)
         column = np.column_stack([np.tile(nearest[:2], (5, 1)), np.linspace(low, high, 5)])
         return "wall" if np.median(self._clearances(column)) < LEVEL / 2 else "furniture"
+
+
+def _samples(scene: Scene) -> NDArray[np.float32]:
+    """Return samples of the surface; those of a mirrored scene are the mirror images of its own before."""
+    if scene.mirrored_at is None:
+        return surface_samples(scene)
+    samples = surface_samples(mirrored(scene))
+    samples[:, 0] = 2 * scene.mirrored_at - samples[:, 0].astype(np.float64)
+    return samples
 
 
 def _with_slack(room: FloatArray, last: int, radius: float) -> int:
