@@ -60,17 +60,25 @@ def diagnose_run(
     config = folder.config
     states = read_states(folder) if states is None else states
     watched = _watched(folder, config, states, processes) if _shows(config) else {}
-    mirrored = config.pictures == "mirrored"
+    return {state.id: _judged(config, state, watched.get(state.id, Watched())) for state in states}
+
+
+def kept_diagnoses(folder: RunFolder, states: Sequence[QuestionState]) -> dict[str, Diagnosis]:
+    """Return those diagnoses of a run for which nothing has to be watched, by question id.
+
+    These are the questions whose views, as `states` have them, were watched and kept before. Nothing
+    is written.
+    """
+    config = folder.config
+    known = _compared(folder, config, states)[0] if _shows(config) else {}
     return {
-        state.id: diagnose(
-            state,
-            watched.get(state.id, Watched()),
-            config.image_size,
-            mirrored=mirrored,
-            passive=config.passive,
-        )
-        for state in states
+        state.id: _judged(config, state, known[state.id]) for state in states if state.id in known
     }
+
+
+def _judged(config: RunConfig, state: QuestionState, watched: Watched) -> Diagnosis:
+    mirrored = config.pictures == "mirrored"
+    return diagnose(state, watched, config.image_size, mirrored=mirrored, passive=config.passive)
 
 
 def _shows(config: RunConfig) -> bool:
@@ -84,6 +92,20 @@ def _watched(
     processes: int | None,
 ) -> dict[str, Watched]:
     """Return what the views of every question with a scan showed, watched now or kept from before."""
+    known, keys, tasks = _compared(folder, config, states)
+    found = {}
+    for some in _worked(config, tasks, processes):
+        found.update({name: rounded(watched) for name, watched in some.items()})
+    if found:
+        known |= found
+        keep(folder.path, {name: (keys[name], known[name]) for name in keys if name in known})
+    return known
+
+
+def _compared(
+    folder: RunFolder, config: RunConfig, states: Sequence[QuestionState]
+) -> tuple[dict[str, Watched], dict[str, str], list[SceneTask]]:
+    """Return what is kept of the questions' views, the key of every question, and what is to be watched."""
     facts = known_facts([state.question for state in states], config.annotations)
     kept, known = read_kept(folder.path), {}
     by_scene: dict[str, list[tuple[Question, Shown]]] = defaultdict(list)
@@ -104,13 +126,7 @@ def _watched(
         SceneTask(asked[0][0], facts.get(scene), tuple(shown for _, shown in asked))
         for scene, asked in by_scene.items()
     ]
-    found = {}
-    for some in _worked(config, tasks, processes):
-        found.update({name: rounded(watched) for name, watched in some.items()})
-    if found:
-        known |= found
-        keep(folder.path, {name: (keys[name], known[name]) for name in keys if name in known})
-    return known
+    return known, keys, tasks
 
 
 def _worked(
