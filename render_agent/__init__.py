@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from render_agent.api.comparison import Comparison as Comparison
     from render_agent.api.dialogue import Dialogue as Dialogue
     from render_agent.api.dialogue import DialogueTurn as DialogueTurn
-    from render_agent.api.engines import LoadedEngine as LoadedEngine
     from render_agent.api.engines import load_engine as load_engine
     from render_agent.api.pictures import Picture as Picture
     from render_agent.api.pictures import View as View
@@ -48,7 +47,6 @@ _PLACES = {
     "View": "api.pictures",
     "Picture": "api.pictures",
     "load_engine": "api.engines",
-    "LoadedEngine": "api.engines",
     "open_scene": "api.scenes",
     "OpenScene": "api.scenes",
     "bundled_rooms": "api.scenes",
@@ -61,7 +59,6 @@ __all__ = [
     "Comparison",
     "Dialogue",
     "DialogueTurn",
-    "LoadedEngine",
     "OpenScene",
     "Picture",
     "RenderAgentError",

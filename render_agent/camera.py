@@ -41,6 +41,9 @@ class Camera:
     """A perspective camera in the world (see the module for the convention).
 
     position: metres, world frame. yaw, pitch, vertical_fov: degrees.
+
+    >>> Camera((0, 0, 1.6)).turned(left=45).looking_at((0, 2, 1.6)).yaw
+    90.0
     """
 
     position: Vector

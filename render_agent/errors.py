@@ -15,7 +15,15 @@ Each message is one sentence that says what is wrong, where, and what to do abou
 
 
 class RenderAgentError(Exception):
-    """The root of all errors that a user can be told in one sentence."""
+    """The root of all errors that a user can be told in one sentence.
+
+    >>> import render_agent
+    >>> try:
+    ...     render_agent.load_run("no-such-run")
+    ... except render_agent.RenderAgentError as error:
+    ...     str(error)
+    "there is no run 'no-such-run', neither in experiment_logs nor as a path"
+    """
 
 
 class SetupError(RenderAgentError):

@@ -9,7 +9,14 @@ from typing import Any
 
 from render_agent.api.defaults import OUTPUT
 from render_agent.api.dialogue import Dialogue
-from render_agent.api.engines import Answering, Chosen, LoadedEngine, chosen_engine
+from render_agent.api.engines import (
+    PYTHON,
+    Answering,
+    Chosen,
+    LoadedEngine,
+    chosen_engine,
+    not_given_again,
+)
 from render_agent.api.given import Scan, scan_file
 from render_agent.api.results import RunResults
 from render_agent.config import RunConfig
@@ -58,10 +65,11 @@ def ask(
     ...     room, "How many chairs are there?", engine="scripted", output="runs", max_turns=3
     ... )
     >>> dialogue.answer
-    '2'
-    >>> render_agent.ask(room, "Is it large?", engine=lambda request: '{"answer": "no", "done": true}',
-    ...     output="runs").answer
-    'no'
+    'unknown'
+    >>> def blunt(request):
+    ...     return '{"answer": "yes", "done": true}'
+    >>> render_agent.ask(room, "Is there a piano?", engine=blunt, output="runs").answer
+    'yes'
     """
     folder = Path(OUTPUT if output is None else output)
     asked = {"ply": scan_file(scan, folder / "scans"), "question": question, "option": options}
@@ -115,6 +123,8 @@ def continue_run(
     _refuse_foreign(changes)
     folder = find_run(Path(output), str(which))
     chosen = chosen_engine(engine, changes)
+    if engine is None and folder.record["engine"]["name"] == PYTHON:
+        chosen = not_given_again(folder.config.model_name)
     _same_engine(folder, chosen)
     going = go_on(folder, checked(changes))
     return _to_its_end(going, chosen, progress)

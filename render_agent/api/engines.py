@@ -14,11 +14,15 @@ from render_agent.engines.seam import Capabilities, Engine, Reply, Request
 from render_agent.errors import UsageError
 from render_agent.run import DescribeEngine, MakeEngine
 from render_agent.run_options import checked
+from render_agent.state import Question
 
 Answering = str | Engine | Policy | Callable[[Request], str] | None
 """What may be given as an engine: a name, an engine, or what replies to a request with a text."""
 
 ENGINE_OPTIONS = [name for name, entry in OPTIONS.items() if entry.metadata["group"] == "engine"]
+
+PYTHON = "python"
+"""What a run records as the name of an engine of somebody's own code."""
 
 NOT_LOADED = ("scripted", "human")
 """Engines without a model to be loaded."""
@@ -29,11 +33,6 @@ class LoadedEngine:
 
     It is closed by `close`, at the end of its `with` block, or by a run that was interrupted while it
     was answering: what it holds then is not known.
-
-    >>> from render_agent import load_engine
-    >>> with load_engine("openai", "a-model", base_url="http://localhost:9/v1") as engine:
-    ...     engine
-    <engine openai, model a-model>
     """
 
     def __init__(self, engine: Engine, config: RunConfig, description: Mapping[str, Any]) -> None:
@@ -77,16 +76,17 @@ def load_engine(
     name; `image_size` and `max_turns` tell how long dialogues get, so that memory is shared out
     rightly. SetupError where the model is not at hand, UsageError where an option will not do.
 
-    >>> from render_agent import load_engine
-    >>> engine = load_engine("openai", "a-model", base_url="http://localhost:9/v1")
-    >>> engine.options["base_url"]
-    ('http://localhost:9/v1',)
-    >>> engine.close()
+    >>> import render_agent
+    >>> with render_agent.load_engine(model="Qwen/Qwen3-VL-8B-Instruct") as model:  # doctest: +SKIP
+    ...     for question in ("How many chairs are there?", "Is there a piano?"):
+    ...         render_agent.ask("room.ply", question, engine=model)
+    >>> render_agent.load_engine("scripted")
+    Traceback (most recent call last):
+    ...
+    render_agent.errors.UsageError: the engine 'scripted' loads no model: give its name to run or ask
     """
     if engine in NOT_LOADED:
-        raise UsageError(
-            f"the engine {engine!r} loads no model: give its name to run or ask instead"
-        )
+        raise UsageError(f"the engine {engine!r} loads no model: give its name to run or ask")
     given = {"batch": True, "engine": engine, "model": model, **options}
     config = RunConfig(**checked(given)).absolute()
     description = describe_engine(config)
@@ -123,8 +123,7 @@ def chosen_engine(engine: Answering | LoadedEngine, options: Mapping[str, Any]) 
             f"{min(given)} goes with an engine that is named, not with one made in Python"
         )
     if callable(getattr(engine, "generate", None)):
-        name = str(getattr(engine, "name", type(engine).__name__))
-        return _own(lambda: Lent(engine), name)  # type: ignore[arg-type]
+        return _own(lambda: Lent(engine), type(engine).__name__)  # type: ignore[arg-type]
     if callable(getattr(engine, "reply", None)):
         return _own(lambda: ScriptedEngine(engine), type(engine).__name__)  # type: ignore[arg-type]
     if callable(engine):
@@ -134,6 +133,15 @@ def chosen_engine(engine: Answering | LoadedEngine, options: Mapping[str, Any]) 
         f"{engine!r:.80} cannot answer: give the name of an engine, an engine, or a function that takes"
         " a request and returns a text"
     )
+
+
+def not_given_again(model: str) -> Chosen:
+    """Return what stands for an engine of somebody's own code that is not there: UsageError once it is needed."""
+
+    def make(config: RunConfig, questions: Sequence[Question]) -> Engine:
+        raise UsageError(f"the run was begun with an engine of your own, {model}: give it again")
+
+    return Chosen({}, make=make)
 
 
 class Replying:
@@ -223,10 +231,10 @@ def _loaded(engine: LoadedEngine, given: Mapping[str, Any]) -> Chosen:
 
 def _own(make: Callable[[], Engine], name: str) -> Chosen:
     """Return an engine of somebody's own code; its run says so, and goes on only where it is given again."""
-    model = f"python:{name}"
+    model = f"{PYTHON}:{name}"
     return Chosen(
         {"engine": "scripted", "model": model},
-        lambda config: {"name": "python", "model": model, "note": None},
+        lambda config: {"name": PYTHON, "model": model, "note": None},
         lambda config, questions: make(),
         in_this_process=True,
     )

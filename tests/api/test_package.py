@@ -1,0 +1,96 @@
+"""`import render_agent` is light, and its names are what they say."""
+
+import ast
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import render_agent
+
+HEAVY = ("numpy", "PIL", "pandas", "torch", "click", "rich", "jinja2", "scipy", "numba")
+
+
+def python(code: str) -> str:
+    """Return what a fresh interpreter prints for some code."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", code], capture_output=True, text=True, check=True
+    )
+    return done.stdout + done.stderr
+
+
+def test_importing_it_loads_nothing_but_itself():
+    code = (
+        "import sys; before = set(sys.modules); import render_agent;"
+        " print('new:', *sorted(set(sys.modules) - before)); dir(render_agent);"
+        " print('later:', *sorted(set(sys.modules) - before))"
+    )
+    lines = python(code).splitlines()
+    allowed = {"render_agent", "__future__", "importlib", "types", "typing"}
+    for name in ("new:", "later:"):
+        loaded = next(line for line in lines if line.startswith(name)).split()[1:]
+        assert "render_agent" in loaded
+        own = {module for module in loaded if module.partition(".")[0] == "render_agent"}
+        assert own == {"render_agent"}
+        assert not {module.partition(".")[0] for module in loaded} & set(HEAVY)
+        standard = sys.stdlib_module_names | allowed
+        assert {module.partition(".")[0] for module in loaded} <= standard
+
+
+def test_importing_it_takes_less_than_50_milliseconds():
+    timed = [
+        line
+        for line in python("import render_agent").splitlines()
+        if line.endswith(" render_agent")
+    ]
+    microseconds = int(timed[0].split("|")[1])
+    assert microseconds < 50_000
+
+
+def test_a_light_name_loads_only_what_it_needs():
+    told = python("import render_agent, sys; render_agent.RenderAgentError; print(*sys.modules)")
+    loaded = {name for line in told.splitlines() for name in line.split()}
+    assert "render_agent.errors" in loaded
+    assert not loaded & set(HEAVY)
+
+
+@pytest.mark.parametrize("name", render_agent.__all__)
+def test_every_name_is_there_and_is_itself(name):
+    found = getattr(render_agent, name)
+    assert found.__name__ == name
+    assert getattr(importlib.import_module(found.__module__), name) is found
+
+
+def test_dir_and_star_give_all_names():
+    assert set(render_agent.__all__) <= set(dir(render_agent))
+    names = {}
+    exec("from render_agent import *", names)
+    assert set(render_agent.__all__) <= set(names)
+    with pytest.raises(AttributeError, match="no attribute 'asks'"):
+        _ = render_agent.asks
+
+
+def test_run_is_the_function_also_after_the_module_of_that_name_was_imported():
+    module = importlib.import_module("render_agent.run")
+    assert render_agent.run is importlib.import_module("render_agent.api.ask").run
+    assert sys.modules["render_agent.run"] is module
+    told = python(
+        "import render_agent.run, render_agent; from render_agent.run import start;"
+        " from render_agent import run; print('is', run.__module__, render_agent.run is run)"
+    )
+    assert "is render_agent.api.ask True" in told
+
+
+def test_type_checkers_are_told_the_same_places():
+    tree = ast.parse(Path(render_agent.__file__).read_text("utf-8"))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    told = {
+        alias.asname: node.module
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert set(told) == set(render_agent.__all__)
+    assert told == {name: getattr(render_agent, name).__module__ for name in render_agent.__all__}

@@ -1,0 +1,248 @@
+"""Runs from Python are those of the command line, with any engine, stopped and continued."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from made_runs import SMALL, STEP, make_questions, outcome, transcripts
+from made_scenes import room, write_ply
+from small_models import small_model
+
+import render_agent
+from render_agent.cli import cli
+from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.errors import SetupError, UsageError
+from render_agent.run_log.folder import RunFolder, list_runs
+
+QUESTION = "Is the red box left or right of the blue one?"
+DONE = json.dumps({"answer": "B", "done": True})
+
+
+def typed(*words):
+    """Run the command line in this process; return its exit code and the run folder."""
+    code = cli.main([str(word) for word in words], "render-agent", standalone_mode=False)
+    output = words[words.index("--output") + 1]
+    return code, list_runs(output)[-1]
+
+
+def recorded(path):
+    """Return what config.json holds of the options and of what the run depends on."""
+    record = RunFolder(path).record
+    return {name: record[name] for name in ("config", "fingerprint", "engine", "sha256", "notes")}
+
+
+def differing_output(record):
+    return {**record, "config": {**record["config"], "output": ""}}
+
+
+@pytest.fixture
+def scan(tmp_path):
+    return write_ply(tmp_path / "room.ply", *room())
+
+
+def test_ask_is_what_the_command_line_does(tmp_path, scan, capsys):
+    asked = render_agent.ask(
+        scan,
+        QUESTION,
+        options=["left", "right"],
+        output=tmp_path / "python",
+        max_turns=5,
+        seed=3,
+        **SMALL,
+    )
+    assert capsys.readouterr() == ("", "")
+    options = ["--option", "left", "--option", "right", "--engine", "scripted"]
+    size = ["--image-size", "96x72", "--max-turns", "5", "--seed", "3", "--quiet"]
+    code, path = typed(
+        "--ply", scan, "--question", QUESTION, *options, *size, "--output", tmp_path / "typed"
+    )
+    assert code == 0
+    assert transcripts(path) == transcripts(asked.folder.path)
+    assert outcome(path) == outcome(asked.folder.path)
+    ours, theirs = recorded(asked.folder.path), recorded(path)
+    assert theirs["config"].pop("quiet")
+    assert not ours["config"].pop("quiet")
+    assert differing_output(ours) == differing_output(theirs)
+    names = [{file.name for file in folder.iterdir()} for folder in (path, asked.folder.path)]
+    assert names[0] - {"run.log"} == names[1] - {"run.log"}
+
+
+def test_run_is_what_the_command_line_does(tmp_path):
+    questions = make_questions(tmp_path)
+    found = render_agent.run(
+        benchmark=questions, output=tmp_path / "python", max_turns=3, limit=3, **SMALL
+    )
+    size = ["--engine", "scripted", "--image-size", "96x72", "--max-turns", "3", "--limit", "3"]
+    code, path = typed(
+        "--batch", "--benchmark", questions, *size, "--quiet", "--output", tmp_path / "typed"
+    )
+    assert code == 0
+    assert transcripts(path) == transcripts(found.path)
+    assert outcome(path) == outcome(found.path)
+    assert RunFolder(path).record["fingerprint"] == found.folder.record["fingerprint"]
+
+
+def test_options_are_read_as_flags_are(tmp_path):
+    questions = make_questions(tmp_path)
+    given = {"benchmark": questions, "output": tmp_path / "runs", "engine": "scripted"}
+    for wrong, told in (
+        ({"view": "none"}, "did you mean 'views'"),
+        ({"views": "nonsense"}, "is not one of"),
+        ({"image_size": (3, 4)}, "32 to 4096"),
+        ({"max_turns": 0}, "not in the range"),
+        ({"kinds": ["ego", "map"]}, "no kind of view"),
+        ({"limit": [1, 2]}, "limit=.* will not do"),
+        ({"json": True}, "command line"),
+        ({"repeat": 2}, "once for every seed"),
+    ):
+        with pytest.raises(UsageError, match=told):
+            render_agent.run(**given, **wrong)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_progress_is_shown_only_where_it_is_asked_for(tmp_path, capsys):
+    questions = make_questions(tmp_path, 1)
+    given = {"benchmark": questions, "output": tmp_path / "runs", "max_turns": 2, **SMALL}
+    render_agent.run(**given)
+    assert capsys.readouterr() == ("", "")
+    render_agent.run(**given, progress=True)
+    assert "batched turn 1 of 2: 1 question" in capsys.readouterr().err
+
+
+def test_a_question_that_fails_is_quiet_and_says_why(tmp_path, capsys):
+    (tmp_path / "broken.ply").write_bytes(b"ply\n")
+    dialogue = render_agent.ask(tmp_path / "broken.ply", "Why?", output=tmp_path / "runs", **SMALL)
+    assert capsys.readouterr() == ("", "")
+    assert str(dialogue.status) == "failed"
+    assert "broken.ply cannot be read" in dialogue.error
+    assert (dialogue.answer, dialogue.score, dialogue.turns) == (None, None, ())
+    assert "broken.ply cannot be read" in (dialogue.folder.path / "run.log").read_text()
+    with pytest.raises(SetupError, match="no scan at"):
+        render_agent.ask(tmp_path / "gone.ply", "Why?", output=tmp_path / "runs", **SMALL)
+
+
+class Policy:
+    """Takes a step, then is done."""
+
+    def reply(self, request):
+        return DONE if request.turn else STEP
+
+
+def by_function(request):
+    """The same as a function."""
+    return DONE if request.turn else STEP
+
+
+OWN = {
+    "policy": Policy,
+    "function": lambda: by_function,
+    "engine": lambda: ScriptedEngine(Replies({"*": [STEP, DONE]})),
+}
+
+
+@pytest.mark.parametrize("kind", OWN)
+def test_own_engines_answer_as_a_file_of_replies_does(tmp_path, scan, kind):
+    replies = tmp_path / "replies.json"
+    replies.write_text(json.dumps({"id": "*", "replies": [STEP, DONE]}))
+    given = {"options": ["left", "right"], "output": tmp_path / "runs", "image_size": (96, 72)}
+    expected = render_agent.ask(scan, QUESTION, engine="scripted", model=replies, **given)
+    engine = OWN[kind]()
+    own = [render_agent.ask(scan, QUESTION, engine=engine, **given) for _ in range(2)]
+    assert expected.answer == "B"
+    for dialogue in own:
+        assert transcripts(dialogue.folder.path) == transcripts(expected.folder.path)
+        assert dialogue.folder.record["engine"]["name"] == "python"
+        assert dialogue.folder.record["config"]["model"].startswith("python:")
+    with pytest.raises(UsageError, match="model goes with an engine that is named"):
+        render_agent.ask(scan, QUESTION, engine=engine, model="explorer", **given)
+    with pytest.raises(UsageError, match="in this process alone"):
+        render_agent.ask(scan, QUESTION, engine=engine, workers=2, **given)
+
+
+class Interrupted(ScriptedEngine):
+    """Stops at its third call as Ctrl-C does, once."""
+
+    closed = False
+
+    def answer(self, requests):
+        if self.calls == 3:
+            raise KeyboardInterrupt
+        return super().answer(requests)
+
+    def close(self):
+        self.closed = True
+
+
+def test_an_interrupted_run_goes_on(tmp_path):
+    questions = make_questions(tmp_path)
+    replies = Replies({"*": [STEP, STEP, DONE]})
+    given = {"benchmark": questions, "output": tmp_path / "runs", "image_size": (96, 72)}
+    whole = render_agent.run(**given, engine=ScriptedEngine(replies, batch_size=3))
+    engine = Interrupted(replies, batch_size=3)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        render_agent.run(**given, engine=engine)
+    stopped = render_agent.load_run(output=tmp_path / "runs")
+    assert caught.value.__notes__ == [
+        f"Nothing is lost. To go on: render_agent.continue_run({str(stopped.path)!r})"
+    ]
+    assert engine.closed
+    assert not stopped.finished
+    assert stopped.stamps[0] == "UNFINISHED"
+    assert 0 < len(stopped.turns) < len(whole.turns)
+    with pytest.raises(SetupError, match="python:Interrupted"):
+        render_agent.continue_run(stopped.path)
+    with pytest.raises(UsageError, match="has the model"):
+        render_agent.continue_run(stopped.path, engine=by_function)
+    engine.calls = 10
+    done = render_agent.continue_run(output=tmp_path / "runs", engine=engine)
+    assert done.path == stopped.path
+    assert done.finished
+    assert transcripts(done.path) == transcripts(whole.path)
+    again = render_agent.continue_run(done.path)
+    assert again.results == done.results
+    with pytest.raises(UsageError, match="--max-turns would change the results"):
+        render_agent.continue_run(done.path, max_turns=3)
+
+
+def test_a_loaded_model_answers_like_one_that_is_loaded_for_each_run(tmp_path, scan):
+    options = {"dtype": "float32", "device": "cpu"}
+    given = {"output": tmp_path / "runs", "image_size": (64, 48), "max_turns": 2}
+    given["max_new_tokens"] = 8
+    questions = [QUESTION, "What colour is the tallest box of all?"]
+    with render_agent.load_engine(model=small_model(), **options) as engine:
+        lent = [render_agent.ask(scan, text, engine=engine, **given) for text in questions]
+        with pytest.raises(UsageError, match="dtype is another one"):
+            render_agent.ask(scan, QUESTION, engine=engine, dtype="bfloat16", **given)
+    alone = render_agent.ask(scan, questions[1], model=small_model(), **options, **given)
+    assert transcripts(lent[0].folder.path) != transcripts(alone.folder.path)
+    assert transcripts(lent[1].folder.path) == transcripts(alone.folder.path)
+    assert recorded(lent[1].folder.path) == recorded(alone.folder.path)
+    assert repr(engine).endswith("closed>")
+    with pytest.raises(UsageError, match="load it again"):
+        render_agent.ask(scan, QUESTION, engine=engine, **given)
+
+
+def test_what_is_no_engine_is_refused(scan, tmp_path):
+    with pytest.raises(UsageError, match="cannot answer"):
+        render_agent.ask(scan, QUESTION, engine=3, output=tmp_path)
+
+
+def test_scans_in_memory_are_asked_about_as_their_files_are(tmp_path, scan):
+    given = {"output": tmp_path / "runs", "max_turns": 3, **SMALL}
+    expected = render_agent.ask(scan, QUESTION, **given)
+    opened = render_agent.open_scene(scan)
+    points, colours, faces = (np.asarray(part) for part in room())
+    made = dataclasses.replace(opened.scene, source=None)
+    for given_as in (str(scan), opened, opened.scene, made, (points, colours, faces)):
+        dialogue = render_agent.ask(given_as, QUESTION, **given)
+        assert [turn.logged.stood for turn in dialogue.turns] == [
+            turn.logged.stood for turn in expected.turns
+        ]
+        for ours, theirs in zip(dialogue.views, expected.views, strict=True):
+            assert (ours.pixels == theirs.pixels).all()
+    kept = list((tmp_path / "runs" / "scans").iterdir())
+    assert 1 <= len(kept) <= 2
+    assert (
+        render_agent.load_run(output=tmp_path / "runs").dialogue("question").question.scan in kept
+    )
