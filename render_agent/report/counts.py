@@ -16,6 +16,8 @@ from render_agent.score.official import TYPES
 QUANTILE = 1.959964
 """Of the normal distribution, for 95 %."""
 
+ALL_TYPES = "all types"
+
 MOST_BARS = 300
 """So many marks a curve over the whole log has at the most."""
 
@@ -105,6 +107,28 @@ def causes_by_type(report: ReportData) -> dict[str, Counter[str]]:
             kind = report.rows[question_id]["type"]
             found.setdefault(kind, Counter())[str(diagnosis.cause)] += 1
     return {kind: found[kind] for kind in in_order(found)}
+
+
+def right_when_seen(report: ReportData) -> dict[str, tuple[Mean, Mean]]:
+    """Return the share of right questions where all that is named was seen well, and where not.
+
+    By type, after all of them together; over scored questions of whose named objects boxes are known.
+    """
+    counted: dict[str, dict[bool, Counter[str]]] = {}
+    for question_id, found in report.diagnoses.items():
+        row = report.rows.get(question_id)
+        if row is None or row["score"] is None or not found.first_seen:
+            continue
+        for kind in (ALL_TYPES, row["type"]):
+            sides = counted.setdefault(kind, {True: Counter(), False: Counter()})
+            sides[not found.never_seen][outcome(row)] += 1
+    return {
+        kind: (
+            wilson(counted[kind][True]["right"], counted[kind][True].total()),
+            wilson(counted[kind][False]["right"], counted[kind][False].total()),
+        )
+        for kind in [*counted][:1] + in_order(set(counted) - {ALL_TYPES})
+    }
 
 
 def in_order(types: Iterable[str]) -> list[str]:

@@ -14,7 +14,7 @@ from render_agent.report.words import type_words
 
 def behaviour(report: ReportData) -> list[Plot]:
     """Return the plots of what the questions did: turns used, what was seen, why they failed."""
-    return _those(report, turns_used, coverage, causes)
+    return _those(report, turns_used, coverage, causes, seen)
 
 
 def costs(report: ReportData) -> list[Plot]:
@@ -150,6 +150,67 @@ def causes(report: ReportData) -> Plot | None:
     )
 
 
+def seen(report: ReportData) -> Plot | None:
+    """Whether questions were right where what they name was seen well, and where not."""
+    found = counts.right_when_seen(report)
+    if not found:
+        return None
+    sides = (
+        ("all of it seen well", palette.BLUE, "o", -0.16),
+        ("something never seen well", palette.ORANGE, "s", 0.16),
+    )
+
+    def paint(axes: Any) -> None:
+        for side, (label, colour, mark, shift) in enumerate(sides):
+            points = [(y + shift, both[side]) for y, both in enumerate(found.values())]
+            known = [(y, point) for y, point in points if point.n]
+            for y, point in known:
+                ends = [100 * (point.low or 0), 100 * (point.high or 0)]
+                axes.plot(ends, [y, y], color=colour, lw=1.5, solid_capstyle="butt")
+            axes.plot(
+                [100 * point.value for _, point in known], [y for y, _ in known], mark,
+                color=colour, ms=4.5, label=label, clip_on=False,
+            )  # fmt: skip
+        names = [f"{type_words(kind)} (n = {a.n + b.n})" for kind, (a, b) in found.items()]
+        axes.set_yticks(range(len(found)), names)
+        axes.set_ylim(len(found) - 0.4, -0.6)
+        axes.set_xlim(0, 100)
+        axes.grid(axis="x")
+        axes.set_xlabel("right, %")
+        above(axes, 2)
+
+    return draw(
+        "seen",
+        "Right where what is named was seen, and where not",
+        "Two dots a type with intervals: the share right of questions whose named objects were all seen"
+        " well, and of those where something was not.",
+        paint,
+        (
+            "type",
+            "seen: n",
+            "right, %",
+            "95 % interval",
+            "not seen: n",
+            "right, %",
+            "95 % interval",
+        ),
+        [
+            (
+                type_words(kind),
+                *(
+                    cell
+                    for side in both
+                    for cell in (side.n, _percent(side.value) if side.n else "–", _range(side))
+                ),
+            )
+            for kind, both in found.items()
+        ],
+        height=1.3 + 0.27 * len(found),
+        note="Wilson's intervals over questions. Different questions fall on either side, so a difference"
+        " is a hint, not a proof.",
+    )
+
+
 def seconds(report: ReportData) -> Plot | None:
     """Where the time of all turns went."""
     found = counts.cost_by_turn(report)
@@ -243,6 +304,7 @@ def _by_turn(
             )  # fmt: skip
             bottom = [a + b for a, b in zip(bottom, values, strict=True)]
         axes.set_xticks(turns)
+        axes.margins(y=0.08)
         axes.yaxis.set_major_formatter(lambda value, _: amount(value))
         axes.set_xlabel("turn")
         axes.set_ylabel("seconds" if unit == "s" else unit)

@@ -96,13 +96,14 @@ def against_chance(report: ReportData) -> Plot | None:
                 axes.plot(
                     *zip(*points, strict=True), mark, color=colour, ls="none", label=who,
                     ms=12 if mark == "|" else 7.5, mew=1.4, mfc="none",
+                    clip_on=False,
                 )  # fmt: skip
         for y, (_, _, within, _) in zip(places, rows, strict=True):
             if within is not None:
                 axes.plot(within, [y, y], color=palette.BLUE, lw=1.8, solid_capstyle="butt")
         axes.plot(
             [score for _, score, _, _ in rows], places, "o", color=palette.BLUE, ms=6,
-            label="this run",
+            label="this run", clip_on=False,
         )  # fmt: skip
         axes.set_yticks(places, [type_words(name) for name, *_ in rows])
         axes.set_ylim(len(rows) - 0.4, -0.6)

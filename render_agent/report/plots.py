@@ -13,6 +13,9 @@ from render_agent.report.svg import pageable
 WIDTH = 5.2
 """Inches: about as many points as a phone is wide, so that its letters can be read there too."""
 
+LEGEND = 9
+"""Points of the letters of a legend."""
+
 Cell = str | float | int | None
 
 STYLE = {
@@ -37,7 +40,7 @@ STYLE = {
     "ytick.major.width": 0.7,
     "axes.linewidth": 0.7,
     "legend.frameon": False,
-    "legend.fontsize": 9,
+    "legend.fontsize": LEGEND,
     "legend.handlelength": 1.2,
     "legend.columnspacing": 1.2,
     "patch.edgecolor": PAPER,
@@ -91,6 +94,7 @@ def draw(
         axes = figure.subplots()
         paint(axes)
         figure.suptitle(title, x=0.005, ha="left", fontweight="bold", fontsize=10.5)
+        _align(figure)
         figure.savefig(file, format="svg", metadata={"Date": None})
     return Plot(
         name,
@@ -104,5 +108,19 @@ def draw(
 
 
 def above(axes: Any, columns: int = 3) -> None:
-    """Put the legend between the title and the axes."""
-    axes.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=columns, borderaxespad=0.2)
+    """Put a legend of so many columns between the title and the axes."""
+    names = axes.get_legend_handles_labels()[1]
+    lines = -(-len(names) // columns)
+    axes.set_title("\n".join([" "] * lines), fontsize=LEGEND, linespacing=1.45, pad=8)
+    # placed once the layout is known: a legend wider than the axes would make them smaller
+    axes.legend(loc="lower left", ncols=columns, borderaxespad=0.2).set_in_layout(False)
+
+
+def _align(figure: Any) -> None:
+    """Let the legends begin where the figure does."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for axes in figure.axes:
+        if legend := axes.get_legend():
+            box = axes.get_position()
+            legend.set_bbox_to_anchor((-box.x0 / box.width, 1.0))
