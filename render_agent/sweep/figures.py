@@ -185,6 +185,12 @@ def named(sweep: Sweep, rows: Sequence[Row]) -> tuple[str, list[str]]:
     return "run", [row["label"] for row in rows]
 
 
+def title(sweep: Sweep) -> str:
+    """Return what stands over the figures of a sweep."""
+    partial = any(cell.config.partial for cell in sweep.cells)
+    return f"Sweep {sweep.name}{' (PARTIAL)' if partial else ''}"
+
+
 def as_markdown(sweep: Sweep, rows: Sequence[Row], notes: Mapping[str, Sequence[str]]) -> str:
     """Return the table as Markdown, with what must be said below it."""
     head, names = named(sweep, rows)
@@ -196,8 +202,8 @@ def as_markdown(sweep: Sweep, rows: Sequence[Row], notes: Mapping[str, Sequence[
             for name, row in zip(names, rows, strict=True)
         ),
     ]
-    told = [f"- {_cell(line)}" for line in said(notes)]
-    return "\n".join([f"# Sweep {sweep.name}", "", *lines, "", *CAPTION, "", *told]).rstrip() + "\n"
+    told = [f"- {_cell(line)}" for line in said(rows, notes)]
+    return "\n".join([f"# {title(sweep)}", "", *lines, "", *CAPTION, "", *told]).rstrip() + "\n"
 
 
 CAPTION = (
@@ -207,13 +213,20 @@ CAPTION = (
 )
 
 
-def said(notes: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return what must be said beside the figures, each thing once with the cells it is said of."""
+def said(rows: Sequence[Row], notes: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return what must be said beside the figures, each thing once.
+
+    The cells that it is said of stand behind it, unless it is said of all that have figures.
+    """
     of: dict[str, list[str]] = {}
     for label, told in notes.items():
         for note in told:
             of.setdefault(note, []).append(label)
-    return [f"{note} ({'; '.join(labels)})" for note, labels in of.items()]
+    every = sum(row["questions"] is not None for row in rows)
+    return [
+        note if len(labels) == every else f"{note} ({'; '.join(labels)})"
+        for note, labels in of.items()
+    ]
 
 
 def _line(parts: Sequence[str]) -> str:

@@ -31,6 +31,7 @@ from render_agent.sweep.figures import (
     named,
     said,
     sweep_rows,
+    title,
     varied_names,
     words,
 )
@@ -139,8 +140,8 @@ def write_sweep(asked: Sweep, rows: list[Row], notes: Mapping[str, list[str]]) -
         "csv": folder / "table.csv",
         "json": folder / "table.json",
     }
-    title = f"Sweep {asked.name}: official score"
-    if plot(rows, title, varied[0] if varied else None, folder / "plot.svg"):
+    by = varied[0] if varied else None
+    if plot(rows, named(asked, rows), f"{title(asked)}: official score", by, folder / "plot.svg"):
         files["plot"] = folder / "plot.svg"
     return files
 
@@ -148,7 +149,7 @@ def write_sweep(asked: Sweep, rows: list[Row], notes: Mapping[str, list[str]]) -
 def sweep_table(asked: Sweep, rows: list[Row], notes: Mapping[str, list[str]]) -> Table:
     """Return the figures of all cells as a person reads them."""
     table = Table(
-        title=f"Sweep {asked.name}",
+        title=title(asked),
         title_justify="left",
         caption_justify="left",
         box=box.SIMPLE_HEAD,
@@ -161,7 +162,7 @@ def sweep_table(asked: Sweep, rows: list[Row], notes: Mapping[str, list[str]]) -
         table.add_column(name, justify="right", no_wrap=True)
     for name, row in zip(names, rows, strict=True):
         table.add_row(name, *words(row, asked.baseline.label))
-    table.caption = "\n".join([" ".join(CAPTION), *(f"- {line}" for line in said(notes))])
+    table.caption = "\n".join([" ".join(CAPTION), *(f"- {line}" for line in said(rows, notes))])
     return table
 
 

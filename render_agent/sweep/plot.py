@@ -20,10 +20,11 @@ from render_agent.report.palette import (
 from render_agent.report.plots import STYLE
 
 COLOURS = (BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, GREY, INK)
+"""Of the values of the first option that varies, in order; a ninth value has the first one again."""
 
 COSTS = {
-    "pictures_per_question": "pictures shown a question",
-    "tokens_in_per_question": "tokens read a question",
+    "pictures_per_question": "pictures shown to a question",
+    "tokens_in_per_question": "tokens read for a question",
 }
 """What scores are set against where it varies, with its unit."""
 
@@ -33,17 +34,24 @@ SAME = 0.02
 Row = Mapping[str, Any]
 
 
-def plot(rows: Sequence[Row], title: str, by: str | None, file: Path) -> bool:
+def plot(
+    rows: Sequence[Row],
+    called: tuple[str, Sequence[str]],
+    title: str,
+    by: str | None,
+    file: Path,
+) -> bool:
     """Write the plot as SVG, the same bytes for the same figures; return whether there was anything.
 
-    rows: of figures; those without a score are left out. by: the option that gives the colours.
-    OSError where it cannot be written.
+    rows: of figures; those without a score are left out. called: what tells the rows apart, and how each is
+    called. by: the option that gives the colours. OSError where it cannot be written.
     """
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
-    scored = [row for row in rows if row["official"] is not None]
+    known = [row["official"] is not None for row in rows]
+    scored = [row for row, kept in zip(rows, known, strict=True) if kept]
     if not scored:
         return False
     costs = [name for name in COSTS if _varies([row[name] for row in scored])]
@@ -53,9 +61,13 @@ def plot(rows: Sequence[Row], title: str, by: str | None, file: Path) -> bool:
         figure = Figure(figsize=(7, sum(heights) + 0.5), layout="constrained")
         FigureCanvasSVG(figure)
         panels = figure.subplots(1 + len(costs), 1, squeeze=False, height_ratios=heights)[:, 0]
-        _scores(panels[0], scored, colours)
+        shown = [name for name, kept in zip(called[1], known, strict=True) if kept]
+        _scores(panels[0], scored, shown, colours)
+        panels[0].set_title(called[0], loc="left", fontsize=9)
         for axes, cost in zip(panels[1:], costs, strict=True):
             _against(axes, scored, cost, colours, by)
+        if by is not None and costs:
+            panels[1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         figure.suptitle(title, x=0.01, ha="left", fontweight="bold", fontsize=11)
         figure.savefig(file, format="svg", metadata={"Date": None, "Title": title})
     return True
@@ -80,7 +92,7 @@ def _reach(row: Row) -> tuple[float, float]:
     return max(0.0, score - row["official_low"]), max(0.0, row["official_high"] - score)
 
 
-def _scores(axes: Any, rows: Sequence[Row], colours: Sequence[str]) -> None:
+def _scores(axes: Any, rows: Sequence[Row], names: Sequence[str], colours: Sequence[str]) -> None:
     for place, (row, colour) in enumerate(zip(rows, colours, strict=True)):
         below, above = _reach(row)
         axes.errorbar(
@@ -94,9 +106,10 @@ def _scores(axes: Any, rows: Sequence[Row], colours: Sequence[str]) -> None:
             ha="center",
             fontsize=8,
         )
-    axes.set_yticks(range(len(rows)), [row["label"] for row in rows])
+    axes.set_yticks(range(len(rows)), names)
     axes.set_ylim(len(rows) - 0.4, -0.7)
     axes.set_xlabel("official score in percent, 95 % interval")
+    axes.margins(x=0.08)
     axes.grid(axis="x")
     axes.tick_params(axis="y", length=0)
 
@@ -104,25 +117,30 @@ def _scores(axes: Any, rows: Sequence[Row], colours: Sequence[str]) -> None:
 def _against(
     axes: Any, rows: Sequence[Row], cost: str, colours: Sequence[str], by: str | None
 ) -> None:
-    told: set[str] = set()
-    for row, colour in zip(rows, colours, strict=True):
-        if row[cost] is None:
+    """Draw scores over a cost; a line joins those of one colour, by cost."""
+    for colour in dict.fromkeys(colours):
+        points = [
+            row
+            for row, other in zip(rows, colours, strict=True)
+            if other == colour and row[cost] is not None
+        ]
+        if not points:
             continue
-        below, above = _reach(row)
-        label = None if by is None else f"{by.replace('_', ' ')} {row.get(by)}"
+        points.sort(key=lambda row: (row[cost], row["official"]))
+        reach = [_reach(row) for row in points]
         axes.errorbar(
-            row[cost],
-            row["official"],
-            yerr=[[below], [above]],
-            fmt="o",
+            [row[cost] for row in points],
+            [row["official"] for row in points],
+            yerr=[[low for low, _ in reach], [high for _, high in reach]],
+            fmt="o-",
+            linewidth=1,
             color=colour,
             capsize=3,
-            label=None if label in told else label,
+            label=None
+            if by is None
+            else f"{by.replace('_', ' ')} {points[0].get(by) or 'as given'}",
         )
-        told.add(label or "")
-    axes.set_xlabel(COSTS[cost])
+    axes.set_xlabel(f"{COSTS[cost]}, on average")
     axes.set_ylabel("official score in percent")
+    axes.margins(x=0.05)
     axes.grid()
-    axes.set_xlim(left=0)
-    if by is not None:
-        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
