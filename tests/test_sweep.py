@@ -310,14 +310,16 @@ def test_what_is_no_sweep_is_one_sentence(tmp_path, text, said):
 
 
 def test_the_example_runs(tmp_path):
-    sweep(
-        EXAMPLE, "--output", tmp_path, "--scene", "room01", "--limit", 3, "--image-size", "96x72"
-    )  # fmt: skip
+    assert sweep(EXAMPLE, "--output", tmp_path, "--dry-run").count("160 questions") == 10
+    few = ("--scene", "room01", "--limit", 2, "--image-size", "96x72", "--model", "random")
+    sweep(EXAMPLE, "--output", tmp_path, *few)
     rows = table(tmp_path / "sweep_views")
     assert len(rows) == 10
     assert {row["status"] for row in rows} == {"complete"}
-    shown = {(row["views"], row["max_turns"]): row for row in rows}
-    assert float(shown["none", "9"]["pictures_per_question"]) == 0
-    assert float(shown["start", "9"]["pictures_per_question"]) == 1
-    for turns_given in ("5", "9"):
-        assert float(shown["tour", turns_given]["pictures_per_question"]) == int(turns_given) + 1
+    shown = {
+        (row["views"], int(row["max_turns"])): float(row["pictures_per_question"]) for row in rows
+    }
+    for budget in (5, 9):
+        assert shown["none", budget] == 0
+        assert shown["start", budget] == 1
+        assert shown["tour", budget] == shown["random-walk", budget] == budget + 1
