@@ -17,7 +17,7 @@ from render_agent.api.engines import (
     chosen_engine,
     not_given_again,
 )
-from render_agent.api.given import Scan, scan_file
+from render_agent.api.given import GivenScan, scan_file
 from render_agent.api.results import RunResults
 from render_agent.config import RunConfig
 from render_agent.controller import Observer
@@ -37,7 +37,7 @@ COMMAND_LINE = {
 
 
 def ask(
-    scan: Scan,
+    scan: GivenScan,
     question: str,
     *,
     options: Sequence[str] = (),

@@ -53,8 +53,9 @@ class Maps:
 
 
 def camera_path(state: QuestionState, *, passive: bool) -> list[Camera]:
-    """Return the poses of a question in order: where it stood, or those of views chosen for it."""
+    """Return the poses of a question, one a turn: where it stood; or those of the views chosen for it."""
+    stood = [turn.stood for turn in state.turns]
     if not passive:
-        return state.trail
+        return stood
     cameras = [view.camera for view in state.views if isinstance(view.camera, Camera)]
-    return cameras or state.trail[:1]
+    return cameras or stood[:1]

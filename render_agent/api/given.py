@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 from render_agent.annotations import is_annotations
 from render_agent.errors import SceneError
 from render_agent.run_log.files import write_whole
+from render_agent.scene.formats import scan_of_geometry
 from render_agent.scene.model import Scene
+from render_agent.scene.scan import Scan
 
-Scan: TypeAlias = Any
+GivenScan: TypeAlias = Any
 """A file; a scene; a trimesh or Open3D geometry; or (points, colours) or (points, colours, faces)."""
-
-GREY = 180
-"""The colour of what is given without one."""
 
 
 def scan_file(scan: Any, folder: Path) -> Path:
@@ -41,53 +40,52 @@ def scan_file(scan: Any, folder: Path) -> Path:
     return path.absolute()
 
 
-def arrays(scan: Any) -> tuple[NDArray[Any], NDArray[np.uint8], NDArray[Any] | None]:
-    """Return points (n, 3), metres, z up, their colours (n, 3) uint8, and faces (m, 3) or None.
+def arrays(scan: Any) -> tuple[NDArray[Any], NDArray[np.uint8] | None, NDArray[Any] | None]:
+    """Return points (n, 3), metres, z up, their colours (n, 3) uint8 or None, and faces (m, 3) or None.
 
-    scan: whatever `Scan` allows but a file. SceneError where it is none of that.
+    scan: whatever `GivenScan` allows but a file. SceneError where it is none of that.
     """
     if isinstance(scan, Scene):
         return scan.points, scan.colours, scan.faces
     if isinstance(scan, tuple | list) and len(scan) in (2, 3):
         points, colours, faces = (*scan, None)[:3]
-    elif hasattr(scan, "to_geometry"):  # a scene of trimesh
-        return arrays(scan.to_geometry())
-    elif hasattr(scan, "vertices") and hasattr(scan, "faces"):  # trimesh
-        points, faces, colours = scan.vertices, scan.faces, scan.visual.to_color().vertex_colors
-    elif hasattr(scan, "vertices") and hasattr(scan, "triangles"):  # Open3D
+    elif type(scan).__module__.startswith("trimesh"):
+        found = _of_trimesh(scan)
+        points, colours, faces = found.points, found.colours, found.faces
+    elif hasattr(scan, "triangles"):  # a mesh of Open3D
         points, faces, colours = scan.vertices, scan.triangles, scan.vertex_colors
-    elif hasattr(scan, "points"):  # Open3D, whose name it is
+    elif hasattr(scan, "points"):  # its point cloud
         points, faces, colours = scan.points, None, scan.colors
-    elif hasattr(scan, "vertices"):  # trimesh
-        points, faces, colours = scan.vertices, None, scan.colors
     else:
         raise SceneError(
             f"{type(scan).__name__} is no scan: give a file, a trimesh or Open3D geometry, or arrays"
             " (points, colours) or (points, colours, faces)"
         )
-    points = np.asarray(points)
-    return points, _colours(colours, len(points)), None if faces is None else np.asarray(faces)
+    return np.asarray(points), _colours(colours), None if faces is None else np.asarray(faces)
 
 
-def ply(points: NDArray[Any], colours: NDArray[np.uint8], faces: NDArray[Any] | None) -> bytes:
+def ply(
+    points: NDArray[Any], colours: NDArray[np.uint8] | None, faces: NDArray[Any] | None
+) -> bytes:
     """Return a scan as the bytes of a binary PLY file; equal scans, equal bytes.
 
-    points: (n, 3) metres. colours: (n, 3) uint8. faces: (m, 3) integers, or None for a cloud.
+    points: (n, 3) metres. colours: (n, 3) uint8, or None where the reader is to shade it. faces: (m, 3)
+    integers, or None for a cloud.
     SceneError where their shapes do not fit.
     """
     import plyfile
 
-    if points.ndim != 2 or points.shape[1] != 3 or colours.shape != points.shape:
-        raise SceneError(
-            f"points and colours must be (n, 3), not {points.shape} and {colours.shape}"
-        )
-    corners = [(name, "f8") for name in "xyz"]
-    shades = [(name, "u1") for name in ("red", "green", "blue")]
-    vertices = np.empty(len(points), [*corners, *shades])
-    for place, (name, _) in enumerate(corners):
-        vertices[name] = points[:, place]
-    for place, (name, _) in enumerate(shades):
-        vertices[name] = colours[:, place]
+    if points.ndim != 2 or points.shape[1] != 3:
+        raise SceneError(f"points must be (n, 3), not {points.shape}")
+    if colours is not None and colours.shape != points.shape:
+        raise SceneError(f"colours must be (n, 3) as points are, not {colours.shape}")
+    columns = [(name, "f8", points[:, place]) for place, name in enumerate("xyz")]
+    if colours is not None:
+        names = ("red", "green", "blue")
+        columns += [(name, "u1", colours[:, place]) for place, name in enumerate(names)]
+    vertices = np.empty(len(points), [(name, kind) for name, kind, _ in columns])
+    for name, _, values in columns:
+        vertices[name] = values
     elements = [plyfile.PlyElement.describe(vertices, "vertex")]
     if faces is not None:
         if faces.ndim != 2 or faces.shape[1] != 3:
@@ -100,15 +98,22 @@ def ply(points: NDArray[Any], colours: NDArray[np.uint8], faces: NDArray[Any] | 
     return buffer.getvalue()
 
 
-def _colours(colours: Any, count: int) -> NDArray[np.uint8]:
-    """Return colours (n, 3) uint8 of those of 0 to 1 or 0 to 255, with or without opacity, or of none."""
-    found = np.asarray(colours if colours is not None else [])
+def _colours(colours: Any) -> NDArray[np.uint8] | None:
+    """Return colours of 0 to 1 or 0 to 255, with or without opacity, as (n, 3) uint8; None for none."""
+    found = np.asarray([] if colours is None else colours)
     if not found.size:
-        return np.full((count, 3), GREY, np.uint8)
+        return None
     if found.dtype.kind == "f":
         found = np.round(np.clip(found, 0, 1) * 255)
     shades: NDArray[np.uint8] = found[..., :3].astype(np.uint8)
     return shades
+
+
+def _of_trimesh(geometry: Any) -> Scan:
+    try:
+        return scan_of_geometry(geometry)
+    except ValueError as error:
+        raise SceneError(f"the {type(geometry).__name__} is no scan: {error}") from error
 
 
 def _is_as_its_file(scene: Scene) -> bool:

@@ -70,7 +70,7 @@ class RunResults:
 
     @cached_property
     def results(self) -> dict[str, Any]:
-        """The results as in `results.json`, computed from the log."""
+        """What `results.json` holds, computed from the log; so it is there before the run has ended too."""
         return results_of(self.folder, states=self._states)
 
     @property

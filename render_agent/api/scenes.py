@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Literal
 
 from render_agent.api.defaults import FIELD_OF_VIEW, SIZE
-from render_agent.api.given import Scan, scan_file
+from render_agent.api.given import GivenScan, scan_file
 from render_agent.api.pictures import Picture
 from render_agent.camera import Camera
 from render_agent.questions.rooms import BUNDLED
@@ -93,7 +93,7 @@ class OpenScene:
 
 
 def open_scene(
-    scan: Scan,
+    scan: GivenScan,
     *,
     size: tuple[int, int] = SIZE,
     field_of_view: float = FIELD_OF_VIEW,

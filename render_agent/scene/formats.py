@@ -79,7 +79,17 @@ def _through_trimesh(path: Path) -> Scan:
     import trimesh
 
     logging.getLogger("trimesh").setLevel(logging.CRITICAL)
-    loaded = trimesh.load_scene(path, process=False)
+    return scan_of_geometry(trimesh.load_scene(path, process=False))
+
+
+def scan_of_geometry(geometry: Any) -> Scan:
+    """Return a trimesh scene, mesh or point cloud as a scan, its axes as they are.
+
+    ValueError where it shows no surface, or the same mesh far too often.
+    """
+    import trimesh
+
+    loaded = geometry if isinstance(geometry, trimesh.Scene) else trimesh.Scene(geometry)
     placed = [loaded.graph[node] for node in loaded.graph.nodes_geometry]
     shown = [(loaded.geometry[name], matrix) for matrix, name in placed]
     meshes = [entry for entry in shown if isinstance(entry[0], trimesh.Trimesh)]
@@ -119,9 +129,10 @@ def _joined(shown: list[tuple[Any, NDArray[np.float64]]]) -> Scan:
 def _colours(geometry: Any) -> NDArray[np.uint8] | None:
     """Return the colours, (n, 3), of a geometry's vertices, or None where it has none."""
     visual = geometry.visual if hasattr(geometry, "visual") else None
-    if visual is None or not visual.defined:
+    # What a coloured cloud of trimesh has as its visual knows neither what it is nor whether it is.
+    if visual is None or not getattr(visual, "defined", True):
         return None
-    if visual.kind == "texture":
+    if getattr(visual, "kind", "vertex") == "texture":
         if visual.uv is None or not len(visual.uv):
             return np.tile(
                 np.asarray(visual.material.main_color, np.uint8)[:3], (len(geometry.vertices), 1)

@@ -1,0 +1,137 @@
+"""What a notebook shows: whole HTML with everything escaped, small pictures, no outside help."""
+
+import base64
+import io
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from made_runs import STEP, make_questions, play
+from PIL import Image
+
+import render_agent
+from render_agent.engines.scripted import Replies, ScriptedEngine
+
+HOSTILE = """</p><script>window.stolen = true</script><img src=x onerror="stolen=1"> & "q" 'a' {{ 7*7 }}"""
+VOID = {"img", "br", "meta", "link", "input", "hr"}
+
+
+class Balanced(HTMLParser):
+    """Checks that what is opened is closed, in order."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.seen = [], []
+
+    def handle_starttag(self, tag, attributes):
+        self.seen.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def parsed(html):
+    """Return the tags of balanced HTML."""
+    parser = Balanced()
+    parser.feed(html)
+    parser.close()
+    assert not parser.open
+    return parser.seen
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("shown")
+    questions = make_questions(folder, 2)
+    rows = [json.loads(line) for line in questions.read_text().splitlines()]
+    rows[0]["question"] = HOSTILE
+    rows[1]["options"] = [f"A. {HOSTILE}", "B. right"]
+    questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    said = json.dumps({"reasoning": HOSTILE, "answer": HOSTILE, "forward_meters": 0.3})
+    replies = Replies({"*": [said, f"no JSON {HOSTILE}", STEP]})
+    path, _ = play(folder, questions, ScriptedEngine(replies), max_turns=3)
+    return render_agent.load_run(path)
+
+
+def shown_in(page, tmp_path, html):
+    file = tmp_path / "shown.html"
+    file.write_text(
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>shown</title>{html}</html>',
+        "utf-8",
+    )
+    page.goto(file.as_uri())
+    return page
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_dialogue_shows_itself_with_hostile_texts_as_texts(page, tmp_path, run, number):
+    dialogue = run.dialogue(number)
+    html = dialogue._repr_html_()
+    tags = parsed(html)
+    assert not {"script", "link", "iframe"} & {tag for tag, _ in tags}
+    assert not [name for _, given in tags for name in given if name.startswith("on")]
+    shown_in(page, tmp_path, html)
+    assert page.evaluate("window.stolen === undefined")
+    text = page.inner_text("body")
+    assert HOSTILE in text
+    assert f"no JSON {HOSTILE}" in page.locator("pre").nth(1).text_content()
+    for turn in dialogue.turns:
+        assert f"turn {turn.number}" in text
+        assert turn.happened in text
+    pictures = page.locator("img")
+    assert pictures.count() == 1 + sum(len(turn.views) for turn in dialogue.turns)
+    assert pictures.evaluate_all("all => all.every(one => one.complete && one.naturalWidth > 0)")
+    assert pictures.evaluate_all("all => all.every(one => one.alt.length > 3)")
+
+
+def test_pictures_inside_a_text_are_small_and_those_of_the_run(run):
+    dialogue = run.dialogue(0)
+    inside = re.findall(r'src="data:image/jpeg;base64,([^"]+)"', dialogue._repr_html_())
+    shown = [dialogue.map(), *(view for turn in dialogue.turns for view in turn.views)]
+    assert len(inside) == len(shown)
+    for data, picture in zip(inside, shown, strict=True):
+        small = np.asarray(Image.open(io.BytesIO(base64.b64decode(data))).convert("RGB"), int)
+        assert small.shape[0] <= 320
+        assert small.shape[1] <= 320
+        assert np.abs(small - picture.pixels).mean() < 6
+    big = render_agent.open_scene(render_agent.bundled_rooms()["room00"]).view()
+    assert Image.open(io.BytesIO(base64.b64decode(big.thumbnail().partition(",")[2]))).size == (
+        320,
+        240,
+    )
+
+
+def test_a_run_shows_its_scores_and_says_what_they_are(page, tmp_path, run):
+    html = run._repr_html_()
+    parsed(html)
+    shown_in(page, tmp_path, html)
+    text = page.inner_text("body")
+    for name, found in run.results["types"].items():
+        row = page.locator("tr", has_text=name).inner_text()
+        assert row.split() == [name, str(found["n"]), f"{found['score']:.1f}"]
+    for stamp in run.stamps:
+        assert stamp in text
+    assert page.locator("th[scope=row]").count() == len(run.results["types"]) + 2
+
+
+def test_a_run_without_any_score_shows_itself(run):
+    parsed(run._repr_html_())
+    assert "UNFINISHED" not in run._repr_html_()
+
+
+def test_a_comparison_shows_its_differences(page, tmp_path, run):
+    compared = run.compare(run)
+    html = compared._repr_html_()
+    parsed(html)
+    shown_in(page, tmp_path, html)
+    row = page.locator("tr", has_text="micro").inner_text().split()
+    assert row[:4] == ["micro", f"{run.results['micro']:.1f}", f"{run.results['micro']:.1f}", "0.0"]
+
+
+def test_a_scene_shows_its_map():
+    room = render_agent.open_scene(render_agent.bundled_rooms()["room00"], size=(320, 240))
+    assert room._repr_png_() == room.map().png()

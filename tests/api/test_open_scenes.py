@@ -1,0 +1,150 @@
+"""A scan by itself: what is drawn of it is what a run shows, from files and from memory."""
+
+import io
+
+import numpy as np
+import open3d
+import pytest
+import trimesh
+from made_runs import Silent, make_config, make_questions
+from made_scenes import room, write_ply
+from PIL import Image
+
+import render_agent
+from render_agent import Camera
+from render_agent.api.given import arrays, ply, scan_file
+from render_agent.errors import RenderAgentError, SceneError
+from render_agent.run import start
+from render_agent.scene.load import load_scene
+
+
+@pytest.fixture
+def scan(tmp_path):
+    return write_ply(tmp_path / "room.ply", *room())
+
+
+def test_pictures_are_those_of_a_run(tmp_path):
+    questions = make_questions(tmp_path, 1)
+    run = start(make_config(tmp_path, questions, max_turns=1))
+    run.go(Silent())
+    run.close()
+    top, ego = render_agent.load_run(run.path).dialogue(0).views
+    opened = render_agent.open_scene(tmp_path / "room.ply", size=(96, 72))
+    camera = opened.start()
+    assert camera == ego.camera
+    assert (opened.view().pixels == ego.pixels).all()
+    assert opened.view(camera).png() == ego.png()
+    assert (opened.map([camera]).pixels == top.pixels).all()
+    assert opened.map([camera]).camera == top.camera
+
+
+def test_depth_is_metric_and_pictures_are_what_they_say(scan, tmp_path):
+    with render_agent.open_scene(scan, size=(200, 150)) as opened:
+        picture = opened.view(Camera((1.0, 2.0, 1.25), yaw=0.0))
+        assert picture.depth[75, 100] == pytest.approx(4.0, abs=1e-3)
+        saved = picture.save(tmp_path / "view.png")
+        assert (np.asarray(Image.open(saved)) == picture.colours).all()
+        shown = Image.open(io.BytesIO(picture._repr_png_()))
+        assert (np.asarray(shown) == np.asarray(picture)).all()
+        assert (np.asarray(picture.image) == picture.pixels).all()
+        assert np.asarray(picture, float).dtype == float
+        assert opened.around().kind == "around"
+        assert opened.around().depth is None
+        assert opened.map().kind == "top"
+        assert opened.space.clearance((2.5, 2.0, 1.25)) == pytest.approx(1.25, abs=0.02)
+
+
+def in_memory(kind):
+    """Return the room as an object of a library, and its arrays."""
+    points, colours, faces = room()
+    if kind == "trimesh":
+        made = trimesh.Trimesh(points, faces, vertex_colors=colours, process=False)
+    elif kind == "trimesh scene":
+        made = trimesh.Scene(trimesh.Trimesh(points, faces, vertex_colors=colours, process=False))
+    elif kind == "trimesh cloud":
+        made, faces = trimesh.PointCloud(points, colours), None
+    elif kind == "open3d":
+        made = open3d.geometry.TriangleMesh(
+            open3d.utility.Vector3dVector(points), open3d.utility.Vector3iVector(faces)
+        )
+        made.vertex_colors = open3d.utility.Vector3dVector(colours / 255)
+    elif kind == "open3d cloud":
+        made, faces = open3d.geometry.PointCloud(open3d.utility.Vector3dVector(points)), None
+        made.colors = open3d.utility.Vector3dVector(colours / 255)
+    elif kind == "cloud of arrays":
+        made, faces = (points, colours / 255.0), None
+    else:
+        made = (points.tolist(), colours, faces)
+    return made, (points, colours, faces)
+
+
+KINDS = (
+    "trimesh",
+    "trimesh scene",
+    "trimesh cloud",
+    "open3d",
+    "open3d cloud",
+    "arrays",
+    "cloud of arrays",
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_in_memory_is_the_scan_that_it_is(kind, tmp_path):
+    made, (points, colours, faces) = in_memory(kind)
+    scene = render_agent.open_scene(made).scene
+    assert np.allclose(scene.points, points, atol=1e-6)
+    assert (scene.colours == colours).all()
+    assert (scene.faces is None) == (faces is None)
+    assert faces is None or (scene.faces == faces).all()
+    assert scene.source is None
+    file = scan_file(made, tmp_path)
+    assert scan_file(made, tmp_path) == file
+    assert np.allclose(load_scene(file).points, points, atol=1e-6)
+    assert [entry.name for entry in tmp_path.iterdir()] == [file.name]
+
+
+def test_what_is_no_scan_is_refused(tmp_path):
+    points, colours, faces = room()
+    for wrong, told in (
+        (3, "int is no scan"),
+        ((points, colours[:-1]), "colours must be"),
+        ((points[:, :2], colours), "points must be"),
+        (trimesh.Scene(), "it holds no surface"),
+        ((points, colours, faces.ravel()), r"faces must be \(m, 3\)"),
+        ((points, colours, faces + len(points)), "a face uses vertex"),
+    ):
+        with pytest.raises(SceneError, match=told):
+            render_agent.open_scene(wrong)
+    with pytest.raises(RenderAgentError, match="no such file"):
+        render_agent.open_scene(tmp_path / "gone.ply")
+
+
+def test_without_colours_it_is_shaded_as_its_file_would_be(tmp_path):
+    points, _, faces = room()
+    bare = load_scene(write_ply(tmp_path / "bare.ply", points, faces=faces))
+    mesh = open3d.geometry.TriangleMesh(
+        open3d.utility.Vector3dVector(points), open3d.utility.Vector3iVector(faces)
+    )
+    for made in (mesh, trimesh.Trimesh(points, faces, process=False), (points, None, faces)):
+        assert arrays(made)[1] is None
+        assert (render_agent.open_scene(made).scene.colours == bare.colours).all()
+
+
+def test_equal_scans_are_equal_bytes():
+    assert ply(*room()) == ply(*(part.copy() for part in room()))
+
+
+def test_the_bundled_rooms_are_there_by_name():
+    rooms = render_agent.bundled_rooms()
+    assert len(rooms) == 8
+    assert all(path.is_file() and path.stem == name for name, path in rooms.items())
+
+
+def test_a_coloured_cloud_is_read_from_a_file_of_another_format(tmp_path):
+    points, colours, _ = room()
+    x, y, z = points.T
+    trimesh.PointCloud(np.column_stack([x, z, -y]), colours).export(tmp_path / "cloud.glb")
+    scene = render_agent.open_scene(tmp_path / "cloud.glb").scene
+    assert np.allclose(scene.points, points, atol=1e-6)
+    assert (scene.colours == colours).all()

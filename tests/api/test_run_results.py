@@ -1,0 +1,226 @@
+"""A run read from its folder: frames equal what the run wrote, dialogues show its pictures."""
+
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from made_runs import SMALL, STEP, make_questions, play, walking
+from PIL import Image
+
+import render_agent
+from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.errors import RenderError, RunLogError, UsageError
+from render_agent.run_log.results import COLUMNS
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def questions(folder):
+    return make_questions(folder)
+
+
+@pytest.fixture(scope="module")
+def walked(folder, questions):
+    path, _ = play(folder, questions, walking(4), max_turns=5)
+    return path
+
+
+@pytest.fixture(scope="module")
+def rooms(folder):
+    given = {"benchmark": "rooms", "engine": "scripted", "output": folder / "rooms"}
+    given |= {"image_size": (160, 120), "max_turns": 3, "scene": ["room00", "room04"]}
+    return render_agent.run(**given), render_agent.run(**given, views="none", model="oracle")
+
+
+def test_questions_are_those_of_the_table_that_the_run_wrote(walked):
+    frame = render_agent.load_run(walked).questions
+    kinds = {name: str(kind) for name, kind in frame.dtypes[list(COLUMNS)].items()}
+    written = pd.read_csv(walked / "results.csv", dtype=kinds)
+    pd.testing.assert_frame_equal(frame[list(COLUMNS)], written, check_categorical=False)
+    assert frame["status"].cat.categories.tolist()[:2] == ["active", "answered"]
+    assert frame["cause"].isna().all()
+    assert kinds == {
+        "question_id": "string",
+        "type": "category",
+        "dataset": "category",
+        "scene": "category",
+        "status": "category",
+        "answer_text": "string",
+        "answer": "string",
+        "truth": "string",
+        "score": "float64",
+        "turns": "Int64",
+    }
+
+
+def test_turns_are_those_of_the_log(walked):
+    found = render_agent.load_run(walked)
+    lines = {(line["question_id"], line["turn"]): line for line in found.folder.lines()}
+    frame = found.turns
+    assert len(frame) == len(lines) == 11
+    for row in frame.itertuples():
+        line = lines[row.question_id, row.turn]
+        assert (row.phase, row.reply, row.happened) == (
+            line["phase"],
+            line["reply"],
+            line["happened"],
+        )
+        assert row.kinds == ",".join(view["kind"] for view in line["views"])
+        assert [row.x_metres, row.y_metres, row.z_metres] == line["stood"]["position"]
+        assert (row.yaw_degrees, row.batch_size) == (line["stood"]["yaw"], line["batch_size"])
+        assert (row.tokens_in, row.tokens_out) == (line["tokens"]["in"], line["tokens"]["out"])
+        assert row.seconds_rendering == line["seconds"]["rendering"]
+        assert row.done == bool(line["action"].get("done"))
+        assert not row.malformed
+    assert frame["done"].sum() == 4
+
+
+def test_types_and_scores_are_those_of_the_results(rooms):
+    run, _ = rooms
+    written = json.loads((run.path / "results.json").read_text())
+    assert {**run.results, "totals": None} == {**written, "totals": None}
+    assert run.score == written["official_over_scored"]["score"]
+    frame = run.types
+    assert frame.index.name == "type"
+    for name, found in written["types"].items():
+        row = frame.loc[name]
+        assert (row["n"], row["score_percent"]) == (found["n"], found["score"])
+        bounds = written["intervals"][name]
+        if bounds is None:
+            assert np.isnan(row["low_percent"])
+        else:
+            assert [row["low_percent"], row["high_percent"]] == bounds
+    assert (frame["n"].sum(), len(run)) == (written["n"], written["counts"]["questions"])
+    assert {str(kind) for kind in frame.dtypes} == {"Int64", "float64"}
+
+
+def test_a_frame_without_rows_has_the_same_columns_and_types(folder, questions, walked):
+    path, _ = play(folder, questions, ScriptedEngine(Replies({})), max_turns=1, limit=1)
+    full, empty = render_agent.load_run(walked), render_agent.load_run(path)
+    assert list(empty.sightings.columns) == list(full.sightings.columns)
+    assert str(empty.sightings["area_pixels"].dtype) == "float64"
+    kinds = [{n: str(k) for n, k in frame.dtypes.items()} for frame in (full.turns, empty.turns)]
+    assert kinds[0] == kinds[1]
+    assert empty.turns["malformed"].all()
+    assert empty.turns["answer"].isna().all()
+
+
+def test_a_dialogue_is_the_log_with_its_pictures(walked):
+    run = render_agent.load_run(walked)
+    for dialogue in run.dialogues():
+        lines = [line for line in run.folder.lines() if line["question_id"] == dialogue.question.id]
+        assert len(dialogue) == len(dialogue.turns) == len(lines)
+        for turn, line in zip(dialogue.turns, lines, strict=True):
+            assert (turn.number, turn.reply, turn.happened) == (
+                line["turn"],
+                line["reply"],
+                line["happened"],
+            )
+            assert [view.number for view in turn.views] == [v["number"] for v in line["views"]]
+            for view, logged in zip(turn.views, line["views"], strict=True):
+                data = (walked / logged["file"]).read_bytes()
+                assert view._repr_png_() == data
+                shown = np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
+                assert (np.asarray(view) == shown).all()
+                assert view.image.size == (96, 72)
+        assert dialogue.messages[0] == lines[0]["messages"][0]
+        assert [view.number for view in dialogue.views] == list(range(len(dialogue.views)))
+    first = run.dialogue(0)
+    row = run.questions.iloc[0]
+    assert (first.answer, first.truth, first.score) == (row["answer"], row["truth"], row["score"])
+    with pytest.raises(UsageError, match="no question with the id '9'"):
+        run.dialogue(9)
+
+
+def test_the_map_is_the_one_that_the_run_would_show(folder, questions):
+    steps = [STEP, STEP, json.dumps({"view": "top"}), json.dumps({"answer": "4", "done": True})]
+    path, _ = play(folder, questions, ScriptedEngine(Replies({"*": steps})), limit=1, max_turns=4)
+    dialogue = render_agent.load_run(path).dialogue("0")
+    shown = dialogue.turns[3].views[0]
+    assert shown.kind == "top"
+    assert (dialogue.map().pixels == shown.pixels).all()
+    assert dialogue.map((320, 240)).pixels.shape == (240, 320, 3)
+
+
+def test_nothing_shown_has_no_map(rooms):
+    dialogue = rooms[1].dialogues()[0]
+    with pytest.raises(RenderError, match="nothing was shown"):
+        dialogue.map()
+    assert "<img" not in dialogue._repr_html_()
+
+
+def test_a_diagnosis_stands_in_the_frames(rooms):
+    run = render_agent.load_run(rooms[0].path)
+    assert run.questions["cause"].isna().all()
+    found = run.diagnosis(processes=1)
+    frame = run.questions
+    assert list(found) == frame["question_id"].tolist()
+    for row in frame.itertuples():
+        told = found[row.question_id]
+        assert row.cause == str(told.cause)
+        assert row.coverage == told.coverage
+        assert row.path_metres == told.path
+    seen = run.sightings
+    assert len(seen) == sum(len(t.sightings) for one in found.values() for t in one.turns)
+    assert seen["area_pixels"].max() > 100
+    assert seen["distance_metres"].between(0, 20).all()
+
+
+def test_runs_are_compared_as_by_the_command(rooms, walked):
+    explorer, oracle = rooms
+    compared = explorer.compare(oracle)
+    assert compared.found["a"] == explorer.name
+    frame = compared.differences
+    assert frame.loc["micro", "b_percent"] == oracle.results["micro"]
+    assert frame.loc["micro", "a_percent"] == explorer.results["micro"]
+    difference = frame["b_percent"] - frame["a_percent"]
+    assert np.allclose(frame["difference_percent"], difference)
+    changed = compared.changed
+    right = [run.questions.set_index("question_id")["score"] >= 0.5 for run in rooms]
+    sides = right[0][right[0] != right[1]]
+    assert sorted(changed["question_id"]) == sorted(sides.index)
+    assert len(changed) > 3
+    with pytest.raises(UsageError, match=r"not comparable.*anyway=True"):
+        explorer.compare(walked)
+    with pytest.raises(UsageError, match="no scored question in common"):
+        explorer.compare(walked, anyway=True)
+
+
+def test_a_report_is_written(walked):
+    page = render_agent.load_run(walked).report(processes=1)
+    assert page == walked / "report" / "index.html"
+    assert "official" in page.read_text("utf-8")
+
+
+def test_a_run_is_found_by_name_path_and_as_the_newest(walked, folder):
+    assert render_agent.load_run(walked.name, folder / "runs").path == walked
+    newest = max(path.name for path in (folder / "runs").iterdir() if path.is_dir())
+    assert render_agent.load_run(output=folder / "runs").name == newest
+    with pytest.raises(RunLogError, match="there is no run"):
+        render_agent.load_run("none", folder)
+
+
+def test_an_unfinished_run_is_read_as_far_as_it_is(walked, tmp_path):
+    part = tmp_path / "20260101T000000_batched"
+    part.mkdir()
+    for name in ("config.json", "questions.jsonl"):
+        (part / name).write_bytes((walked / name).read_bytes())
+    lines = (walked / "turns.jsonl").read_bytes().splitlines(keepends=True)
+    (part / "turns.jsonl").write_bytes(b"".join(lines[:6]) + lines[6][:20])
+    run = render_agent.load_run(part)
+    assert not run.finished
+    assert run.stamps[0] == "UNFINISHED"
+    assert "UNFINISHED" in repr(run)
+    assert len(run.turns) == 6
+    assert run.questions["status"].tolist().count("active") >= 1
+    assert run.questions.loc[run.questions["status"] == "active", "score"].isna().all()
+
+
+def test_settings_of_small_runs_are_used(walked):
+    assert render_agent.load_run(walked).config.image_size == SMALL["image_size"]
