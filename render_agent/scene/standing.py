@@ -64,7 +64,7 @@ def standing_place(
     hangs together counts, and of that what is near its middle and not narrow. Where no place at
     that height is free, the one with the most clearance.
     """
-    places, room, free = _free_level(samples, clearances, bounds, floor, height)
+    places, room, free = _free_level(samples, clearances, bounds, floor, height, 2 * GENEROUS)
     if not free.any():
         return _most_clear(clearances, bounds)
     area = _largest_area(free)
@@ -83,7 +83,8 @@ def standing_places(
     They lie LATTICE metres apart, farther in a very large scan. Where there is none, the one of
     `standing_place`.
     """
-    places, _, free = _free_level(samples, clearances, bounds, floor, height)
+    reach = CLEARANCE + 2 * SLACK
+    places, _, free = _free_level(samples, clearances, bounds, floor, height, reach)
     if not free.any():
         return _most_clear(clearances, bounds)[None]
     found: FloatArray = places[free]
@@ -91,16 +92,21 @@ def standing_places(
 
 
 def _free_level(
-    samples: FloatArray, clearances: Clearances, bounds: FloatArray, floor: float, height: float
+    samples: FloatArray,
+    clearances: Clearances,
+    bounds: FloatArray,
+    floor: float,
+    height: float,
+    reach: float,
 ) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
     """Return the places of a level lattice, (x, y, 3) metres, their clearances, and which are free.
 
-    Those over scanned floor only, where any of them is.
+    reach: metres up to which clearances are found. Free are those over scanned floor, where any is.
     """
     level = float(np.clip(floor + height, bounds[0, 2], bounds[1, 2]))
     x, y, step = _lattice(bounds)
     places = np.stack(np.meshgrid(x, y, [level], indexing="ij"), axis=-1)[:, :, 0]
-    room = clearances(places.reshape(-1, 3), 2 * GENEROUS).reshape(len(x), len(y))
+    room = clearances(places.reshape(-1, 3), reach).reshape(len(x), len(y))
     free: NDArray[np.bool_] = room >= CLEARANCE + SLACK
     if free.any():
         over_floor = _over_floor(samples, x, y, step, floor)

@@ -1,4 +1,4 @@
-"""What can be seen from places: surface in patches, found once for all headings.
+"""What can be seen from places: their surroundings, found once for all headings.
 
 From every place four small square frames look all around; which of the surface in them a camera
 with some heading shows follows from its frustum.
@@ -9,13 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.camera import Camera, FloatArray, Vector
 from render_agent.render.seam import Renderer
-from render_agent.render.start import surface
+from render_agent.render.sight import pixel_angles
+from render_agent.render.start import FAR, surface
 from render_agent.scene.model import Scene
 
 SIDE = 48
@@ -35,57 +37,77 @@ QUARTERS = (0.0, 90.0, 180.0, -90.0)
 
 @dataclass(frozen=True, eq=False)
 class Surroundings:
-    """The surface around one place. points: (n, 3) metres, world frame; patches: (n,) their numbers."""
+    """The surface seen around one place, in metres, world frame.
+
+    points: (n, 3) metres. angles: (n,) steradians, the solid angle of each.
+    """
 
     position: Vector
     points: FloatArray
-    patches: NDArray[np.int64]
-
-    def shown(self, camera: Camera, size: tuple[int, int]) -> NDArray[np.int64]:
-        """Return the patches that a camera at this place shows in a picture of `size`, with repeats."""
-        return self.patches[inside(camera, self.points, size)]
-
-
-def inside(camera: Camera, points: FloatArray, size: tuple[int, int]) -> NDArray[np.bool_]:
-    """Return which points, (n, 3) metres, lie within the picture of `size`, clear of its edges."""
-    local = camera.seen(points)
-    upwards = math.tan(math.radians(camera.vertical_fov) / 2) * EDGE
-    across = upwards * size[0] / size[1]
-    depth = local[:, 2]
-    found: NDArray[np.bool_] = (
-        (depth > 0) & (abs(local[:, 0]) < across * depth) & (abs(local[:, 1]) < upwards * depth)
-    )
-    return found
+    angles: FloatArray
 
 
 def look_around(
-    scene: Scene, renderer: Renderer, positions: Sequence[Vector]
-) -> tuple[list[Surroundings], int]:
-    """Return what can be seen from each position, (3,) metres, and how many patches there are.
+    scene: Scene,
+    renderer: Renderer,
+    position: Vector,
+    yaws: Sequence[float] = QUARTERS,
+    pitch: float = 0.0,
+) -> Surroundings:
+    """Return what can be seen from a position in some directions, 90 degrees each.
 
     RenderError where the scene cannot be drawn.
     """
-    seen = [_points(scene, renderer, position) for position in positions]
-    cubes = np.floor(np.concatenate(seen) / PATCH).astype(np.int64)
+    points, angles = [], []
+    each = pixel_angles(SIDE, SIDE, 90.0)
+    for yaw in yaws:
+        camera = Camera(position, yaw, pitch, 90.0)
+        depth = renderer.draw(scene, camera, SIDE, SIDE).depth
+        points.append(surface(depth, camera))
+        angles.append(each[(depth < FAR).ravel()])
+    return Surroundings(position, np.concatenate(points), np.concatenate(angles))
+
+
+@dataclass(frozen=True, eq=False)
+class Frustums:
+    """What cameras of one field of view hold, wherever they stand; their edges are left out.
+
+    axes: (3, k, 3), the right, the down and the forward axis of each. across, upwards: tangents.
+    """
+
+    axes: NDArray[np.float32]
+    across: float
+    upwards: float
+
+    @classmethod
+    def of(cls, cameras: Sequence[Camera], size: tuple[int, int]) -> Frustums:
+        """Return the frustums of cameras, at least one, whose pictures have `size`, width and height."""
+        axes = np.array([camera.pose[:3, :3].T for camera in cameras], np.float32)
+        upwards = math.tan(math.radians(cameras[0].vertical_fov) / 2) * EDGE
+        return cls(axes.swapaxes(0, 1), upwards * size[0] / size[1], upwards)
+
+    def hold(self, offsets: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which frustum holds which point, (k, n); offsets: (n, 3) metres from the cameras."""
+        right, down, depth = self.axes @ offsets.astype(np.float32).T
+        found: NDArray[np.bool_] = np.abs(right) < self.across * depth
+        found &= np.abs(down) < self.upwards * depth
+        return found
+
+
+def patches(around: Sequence[Surroundings], ceiling: float) -> tuple[list[NDArray[np.intp]], int]:
+    """Return the number of the patch that each point of each place lies in, and how many there are.
+
+    ceiling: metres; the points at it are in the last patch, which is not among those counted.
+    """
+    points = np.concatenate([each.points for each in around])
+    cubes = np.floor(points / PATCH).astype(np.int64)
     if not len(cubes):
-        return [
-            Surroundings(p, s, np.empty(0, np.int64)) for p, s in zip(positions, seen, strict=True)
-        ], 0
+        return [np.empty(0, np.intp) for _ in around], 0
     cubes -= cubes.min(axis=0)
     extent = cubes.max(axis=0) + 1
     keys = (cubes[:, 0] * extent[1] + cubes[:, 1]) * extent[2] + cubes[:, 2]
+    keys[points[:, 2] > ceiling - CEILING] = extent.prod()
     known, numbers = np.unique(keys, return_inverse=True)
-    ends = np.cumsum([len(points) for points in seen])[:-1]
-    parts = np.split(numbers.ravel(), ends)
-    found = [Surroundings(*parts) for parts in zip(positions, seen, parts, strict=True)]
-    return found, len(known)
-
-
-def _points(scene: Scene, renderer: Renderer, position: Vector) -> FloatArray:
-    """Return the surface seen from a position, (n, 3) metres, without the ceiling."""
-    found = []
-    for yaw in QUARTERS:
-        camera = Camera(position, yaw, 0.0, 90.0)
-        found.append(surface(renderer.draw(scene, camera, SIDE, SIDE).depth, camera))
-    points = np.concatenate(found)
-    return points[points[:, 2] < scene.ceiling - CEILING]
+    count = len(known) - int(known[-1] == extent.prod())
+    ends = np.cumsum([len(each.points) for each in around])[:-1]
+    return np.split(numbers.ravel(), ends), count

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -12,9 +13,9 @@ from render_agent.camera import Camera, FloatArray, Vector
 from render_agent.render.start import EYE_HEIGHT
 from render_agent.state import Question
 from render_agent.view_policies.seam import Further, Place
-from render_agent.view_policies.surface import look_around
+from render_agent.view_policies.surface import Frustums, Surroundings, look_around, patches
 
-HEADINGS = 16
+HEADINGS = 12
 """Directions that are compared at every place."""
 
 PITCHES = (0.0, -15.0)
@@ -50,37 +51,48 @@ def tour(place: Place, count: int) -> list[Camera]:
     start = place.start
     free = place.space.standing_places(EYE_HEIGHT)
     most = max(FEWEST_PLACES, 2 * count)
-    chosen = spread_out(free, np.array(start.position), most)
-    positions = [start.position, *(_vector(free[index]) for index in chosen)]
-    cameras = [
-        replace(start, position=position, yaw=360.0 * turn / HEADINGS - 180.0, pitch=pitch)
-        for position in positions
+    positions = [start.position, *spread_out(free, start.position, most)]
+    around = [look_around(place.scene, place.renderer, position) for position in positions]
+    headings = [
+        replace(start, yaw=360.0 * turn / HEADINGS - 180.0, pitch=pitch)
         for turn in range(HEADINGS)
         for pitch in PITCHES
     ]
-    around, patches = look_around(place.scene, place.renderer, positions)
-    each = HEADINGS * len(PITCHES)
-    shown = np.zeros((len(cameras), patches), bool)
-    for number, camera in enumerate(cameras):
-        shown[number, around[number // each].shown(camera, place.size)] = True
-    seen = np.zeros(patches, bool)
-    seen[around[0].shown(start, place.size)] = True
-    found = [cameras[number] for number in _greedy(shown, seen, count, each)]
-    return in_short_order(start, found)
+    numbers, known = patches(around, place.scene.ceiling)
+    shown = _marked(around, numbers, known, Frustums.of(headings, place.size))
+    first = _marked(around[:1], numbers, known, Frustums.of([start], place.size))[0]
+    cameras = [replace(heading, position=each.position) for each in around for heading in headings]
+    chosen = _greedy(shown, first, count, len(headings))
+    return in_short_order(start, [cameras[number] for number in chosen])
 
 
-def spread_out(places: FloatArray, first: FloatArray, most: int) -> list[int]:
-    """Return the numbers of at most `most` of the places, (n, 3) metres, far from one another.
+def _marked(
+    around: Sequence[Surroundings],
+    numbers: Sequence[NDArray[np.intp]],
+    known: int,
+    frustums: Frustums,
+) -> NDArray[np.bool_]:
+    """Return which camera, a place's frustums after another's, shows which of the known patches."""
+    marks = np.zeros((len(around), frustums.axes.shape[1], known + 1), bool)
+    for each, here, marked in zip(around, numbers, marks, strict=False):
+        unique, first = np.unique(here, return_index=True)
+        marked[:, unique] = frustums.hold(each.points[first] - np.array(each.position))
+    return marks[:, :, :known].reshape(-1, known)
 
-    By farthest-point sampling from `first`, (3,) metres, which is not among them.
+
+def spread_out(places: FloatArray, first: Vector, most: int) -> list[Vector]:
+    """Return at most `most` of the places, (n, 3) metres, far from one another.
+
+    By farthest-point sampling from `first`, metres, which is not among them.
     """
-    away = np.linalg.norm(places - first, axis=1)
-    found: list[int] = []
+    away = np.linalg.norm(places - np.array(first), axis=1)
+    found: list[Vector] = []
     while len(found) < min(most, len(places)):
         farthest = int(away.argmax())
         if away[farthest] <= 0:
             break
-        found.append(farthest)
+        x, y, z = (float(value) for value in places[farthest])
+        found.append((x, y, z))
         away = np.minimum(away, np.linalg.norm(places - places[farthest], axis=1))
     return found
 
@@ -118,7 +130,7 @@ def _greedy(shown: NDArray[np.bool_], seen: NDArray[np.bool_], count: int, each:
     for _ in range(count):
         if not unused.any():
             unused[:] = True
-        gains = np.where(unused, (shown & ~seen).sum(axis=1), -1)
+        gains = np.where(unused, np.count_nonzero(shown & ~seen, axis=1), -1)
         best = int(gains.argmax())
         found.append(best)
         seen |= shown[best]
@@ -128,8 +140,3 @@ def _greedy(shown: NDArray[np.bool_], seen: NDArray[np.bool_], count: int, each:
 
 def _length(order: list[int], apart: FloatArray) -> float:
     return float(sum(apart[a, b] for a, b in pairwise(order)))
-
-
-def _vector(point: FloatArray) -> Vector:
-    x, y, z = (float(value) for value in point)
-    return x, y, z
