@@ -5,11 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from render_agent.config import RunConfig
+from render_agent.errors import SetupError
+from render_agent.facts import Facts, known_facts
 from render_agent.state import Question
 from render_agent.view_policies.fixed import Turned
+from render_agent.view_policies.named_objects import NamedObjects
 from render_agent.view_policies.seam import Policy
 from render_agent.view_policies.tour import Tour
 from render_agent.view_policies.walk import RandomWalk
+
+
+def boxes_of(config: RunConfig, questions: Sequence[Question]) -> dict[str, Facts]:
+    """Return what is known of the scenes of some questions, by scene.
+
+    SetupError where nothing is known of a scene that is to be looked at.
+    """
+    looked_at = [question for question in questions if question.scan is not None]
+    facts = known_facts(looked_at, config.annotations)
+    unknown = sorted({question.scene for question in looked_at} - facts.keys())
+    if unknown:
+        raise SetupError(
+            f"--views oracle needs the boxes of the objects, and those of {len(unknown)} scenes are not"
+            f" known ({unknown[0]} among them): name VSI-Bench's official annotations by --annotations"
+            " DIR, or run the bundled rooms by --benchmark rooms"
+        )
+    return facts
 
 
 def make_policy(config: RunConfig, questions: Sequence[Question]) -> Policy:
@@ -21,6 +41,8 @@ def make_policy(config: RunConfig, questions: Sequence[Question]) -> Policy:
     match config.views:
         case "random-walk":
             return RandomWalk(count, config.seed)
+        case "oracle":
+            return NamedObjects(count, boxes_of(config, questions))
         case "tour":
             return Tour(count)
         case "four":
