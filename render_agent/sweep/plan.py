@@ -183,7 +183,10 @@ def _refuse_twins(cells: Sequence[Cell], file: Path) -> None:
 
 
 def _baseline(given: Any, cells: Sequence[Cell], file: Path) -> Cell:
-    """Return the cell that `baseline` means: its label, or options that one cell alone has."""
+    """Return the cell that `baseline` means: its label, or options that one cell alone has.
+
+    Of several, the one that varies in nothing else.
+    """
     if given is None:
         return cells[0]
     if isinstance(given, dict):
@@ -193,6 +196,7 @@ def _baseline(given: Any, cells: Sequence[Cell], file: Path) -> Cell:
             for cell in cells
             if all(getattr(cell.config, name) == value for name, value in wanted.items())
         ]
+        found = [cell for cell in found if cell.varied.keys() <= wanted.keys()] or found
     else:
         found = [cell for cell in cells if cell.label == str(given)]
     if len(found) == 1:
