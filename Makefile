@@ -10,8 +10,9 @@ PIP_FILES := setup.cfg pyproject.toml constraints-cpu.txt scripts/set-up
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: $(VENV)/ready-test ## set up, then explore the bundled rooms and answer their questions
+run: $(VENV)/ready-test ## set up, then explore the bundled rooms, answer their questions, write the report
 	$(VENV)/bin/render-agent --batch --benchmark rooms --engine scripted
+	$(VENV)/bin/render-agent report recent
 
 test: $(VENV)/ready-test $(VENV)/browser ## set up, then run the tests
 	$(VENV)/bin/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder

@@ -223,8 +223,7 @@ def _print_results(
         console.print(f"answer: {row['answer'] or 'none'} ({row['status']}, {row['turns']} turns)")
     console.print(f"the run: {path}", soft_wrap=True)
     standard = config.output == OPTIONS["output"].default
-    example = [row["question_id"] for row in found["questions"][:1]]
-    line = [*program(), "show", path.name if standard else str(path), *example]
+    line = [*program(), "report", path.name if standard else str(path)]
     console.print(f"next: {shlex.join(line)}", soft_wrap=True)
 
 

@@ -1,0 +1,75 @@
+"""Small runs of the real program with their reports."""
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+
+from made_runs import Silent, make_config
+from made_scenes import room, write_ply
+
+from render_agent.config import RunConfig
+from render_agent.report.build import build
+from render_agent.run import start
+from render_agent.run_log.folder import RunFolder
+
+HOSTILE = "<script>document.title = 'taken'</script><img src=x onerror=\"document.title='taken'\">"
+
+
+def run_rooms(folder, **options):
+    """Run the scripted explorer over questions of the bundled rooms; return the run folder."""
+    return go(make_config(folder, "rooms", benchmark="rooms", **options))
+
+
+def go(config: RunConfig) -> RunFolder:
+    """Take a run to its end; return its folder."""
+    run = start(config)
+    try:
+        run.go(Silent())
+    finally:
+        run.close()
+    return RunFolder(run.path)
+
+
+def reported(folder: RunFolder, **options) -> Path:
+    """Build the report of a run; return its index."""
+    return build(folder, processes=1, **options)[0]
+
+
+def run_hostile(folder):
+    """Run questions whose id, scene, text and options are no names and no harmless words, blind."""
+    write_ply(folder / "room.ply", *room())
+    rows = [
+        {"id": "0", "scene_name": "room", "question": "How many box(s) are in this room?"},
+        {"id": HOSTILE, "scene_name": "../../x", "question": HOSTILE},
+        {
+            "id": "../../a b",
+            "scene_name": HOSTILE,
+            "question": "\u2028 </script> \ud83d\ude00 '\"&<>",
+        },
+    ]
+    for row in rows:
+        row |= {"dataset": "rooms", "question_type": "object_counting", "ground_truth": "2"}
+        row |= {"options": None}
+    rows[1] |= {"question_type": "object_rel_distance", "ground_truth": "A"}
+    rows[1] |= {"options": [f"A. {HOSTILE}", "B. b", "C. c", "D. d"]}
+    file = folder / "questions.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return go(make_config(folder, file, views="none"))
+
+
+class Targets(HTMLParser):
+    """Everything that a page refers to: tag, attribute, value; and the ids that it has."""
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.found: list[tuple[str, str, str]] = []
+        self.ids: list[str] = []
+        self.feed(page.read_text("utf-8"))
+
+    def handle_starttag(self, tag, attrs):
+        """Note what an element refers to."""
+        for name, value in attrs:
+            if name in ("href", "src", "srcset", "data", "action", "poster"):
+                self.found.append((tag, name, value or ""))
+            elif name == "id":
+                self.ids.append(value)

@@ -1,0 +1,134 @@
+"""The report on disk: every link leads somewhere, and it may be built at any time, again and again."""
+
+import json
+import re
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from made_reports import Targets, reported, run_hostile, run_rooms
+from made_runs import make_questions, play, walking
+
+from render_agent.cli import cli
+from render_agent.report.build import build
+from render_agent.report.data import page_of
+from render_agent.run_log.folder import RunFolder
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = run_rooms(tmp_path_factory.mktemp("built"), limit=6, max_turns=3)
+    reported(folder)
+    return folder
+
+
+def contents(folder):
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_every_link_and_picture_is_there_and_none_is_outside(run):
+    place = run.path / "report"
+    pages = [*place.rglob("*.html")]
+    assert len(pages) == 2 + 6
+    pictures = 0
+    for page in pages:
+        targets = Targets(page)
+        for tag, name, value in targets.found:
+            assert name in ("href", "src")
+            parts = urlsplit(value)
+            assert (parts.scheme, parts.netloc, value[:1] == "/") == ("", "", False), value
+            if not parts.path:
+                assert parts.fragment in targets.ids, (page.name, value)
+                continue
+            target = (page.parent / unquote(parts.path)).resolve()
+            assert target.is_file(), (page.name, value)
+            assert run.path in target.parents
+            pictures += tag == "img"
+    assert pictures >= 6 * 2
+
+
+def test_pages_hold_no_pictures_styles_or_scripts_of_their_own(run):
+    for page in (run.path / "report").rglob("*.html"):
+        words = page.read_text("utf-8")
+        assert "base64" not in words
+        assert not re.search(r"\sstyle=|\son\w+=|<style|<script(?! src=)", words)
+
+
+def test_the_same_run_gives_the_same_bytes_in_any_number_of_processes(run):
+    place = run.path / "report"
+    before = contents(place)
+    build(run, processes=2)
+    assert contents(place) == before
+
+
+def test_pages_that_are_no_more_are_removed(run):
+    place = run.path / "report" / "questions"
+    for name in ("gone.html", ".0.html.part"):
+        (place / name).write_text("half")
+    reported(run, diagnose=False)
+    assert {path.name for path in place.iterdir()} == {
+        page_of(question.id).rpartition("/")[2] for question in run.questions()
+    }
+
+
+def test_a_hostile_name_leads_to_a_page_within_the_report(tmp_path):
+    folder = run_hostile(tmp_path)
+    reported(folder)
+    place = folder.path / "report"
+    for question in folder.questions():
+        page = place / page_of(question.id)
+        assert page.is_file()
+        assert page.resolve().parent == place / "questions"
+
+
+def test_questions_js_is_ascii_and_says_what_the_results_say(tmp_path):
+    folder = run_hostile(tmp_path)
+    reported(folder)
+    text = (folder.path / "report" / "questions.js").read_bytes().decode("ascii")
+    data = json.loads(text.removeprefix("window.REPORT = ").removesuffix(";\n"))
+    places = {name: place for place, name in enumerate(data["columns"])}
+    rows = folder.results()["questions"]
+    assert len(rows) == len(data["rows"]) == 3
+    for row, compact in zip(rows, data["rows"], strict=True):
+        assert compact[places["id"]] == row["question_id"]
+        assert compact[places["score"]] == 100 * row["score"]
+        for name in ("type", "scene", "status"):
+            assert data["values"][name][compact[places[name]]] == row[name]
+
+
+def test_a_run_in_progress_is_reported_and_stamped(tmp_path):
+    questions = make_questions(tmp_path, 6)
+    path, _ = play(tmp_path, questions, walking(6))
+    done = RunFolder(path)
+    assert "IN PROGRESS" not in reported(done, diagnose=False).read_text("utf-8")
+    (path / "results.json").unlink()
+    (path / "results.csv").unlink()
+    lines = (path / "turns.jsonl").read_bytes().splitlines(keepends=True)
+    kept = [line for line in lines if json.loads(line)["turn"] < 3]
+    (path / "turns.jsonl").write_bytes(b"".join(kept) + lines[-1][:40])
+    index = reported(RunFolder(path))
+    stamp = "IN PROGRESS: 4 of 6 questions done"  # 2 and 5 would have said done in the fourth turn
+    for page in [index, *index.parent.glob("questions/*.html")]:
+        assert stamp in page.read_text("utf-8")
+    assert "are still active: the run is unfinished" in index.read_text("utf-8")
+
+
+def test_a_run_without_a_turn_is_reported(tmp_path):
+    questions = make_questions(tmp_path, 2)
+    path, _ = play(tmp_path, questions, walking(2))
+    for name in ("results.json", "turns.jsonl"):
+        (path / name).unlink()
+    assert "IN PROGRESS: 0 of 2" in reported(RunFolder(path)).read_text("utf-8")
+
+
+def test_the_command_prints_the_file_to_open(run, capfd):
+    cli.main(
+        ["report", run.name, "--output", str(run.path.parent), "--no-diagnosis"],
+        standalone_mode=False,
+    )
+    told = capfd.readouterr()
+    assert told.out.strip() == str(run.path / "report" / "index.html")
+    assert re.fullmatch(r"6 questions, \d+\.\d s; open the file in a browser", told.err.strip())

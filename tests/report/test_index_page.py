@@ -1,0 +1,260 @@
+"""The index in a browser: what it shows, filters, sorts and is led by; opened from disk."""
+
+import json
+import shutil
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from made_reports import HOSTILE, reported, run_hostile, run_rooms
+
+from render_agent.report.data import read_run
+from render_agent.report.rows import question_rows
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory):
+    """The report of a run that saw, with its diagnoses."""
+    folder = run_rooms(tmp_path_factory.mktemp("seen"), limit=12, max_turns=4)
+    return reported(folder)
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    """The report of a run over all bundled rooms, blind, and its rows."""
+    folder = run_rooms(tmp_path_factory.mktemp("many"), views="none", max_turns=3)
+    return reported(folder), question_rows(read_run(folder))
+
+
+def shown(page):
+    """Return the ids in the table, in order."""
+    return page.locator("#table tbody th a").all_inner_texts()
+
+
+def ids(rows):
+    return [row["id"] for row in rows]
+
+
+def opened(page, index, after=""):
+    page.goto(index.as_uri() + after)
+    page.wait_for_selector("#filter:visible")
+
+
+def test_what_the_index_says_is_what_the_results_say(page, seen):
+    opened(page, seen)
+    results = json.loads((seen.parents[1] / "results.json").read_text("utf-8"))
+    assert page.inner_text(".headline .figure b") == f"{results['official']:.1f}"
+    low, high = results["intervals"]["official"]
+    assert page.inner_text(".headline .figure span") == f"{low:.1f} … {high:.1f}"
+    assert "PARTIAL" in page.inner_text(".stamps")
+    assert "answers by rule" in page.inner_text(".noted")
+    names = page.locator("svg.plot > title").all_text_contents()
+    assert [name.split(",")[0] for name in names] == [
+        "Score by type",
+        "Right and wrong by turns used",
+        "Share of the room's visible surface seen",
+        "Why: causes by type of question",
+        "Right where what is named was seen",
+        "Where the time went",
+        "Tokens",
+        "Size of the batch that each turn was in",
+    ]
+    causes = page.locator("#table tbody tr td:nth-child(8)").all_inner_texts()
+    assert set(causes) <= {"right", "misjudged", "stopped early", "never looked", "unknown"}
+    coverage = page.locator("#table tbody tr td:nth-child(9)").all_inner_texts()
+    assert all(0 < int(share) <= 100 for share in coverage)
+
+
+def test_rows_come_a_hundred_at_a_time(page, many):
+    index, rows = many
+    opened(page, index)
+    assert len(rows) == 160
+    assert shown(page) == ids(rows)[:100]
+    assert page.inner_text("#count") == "160 questions, 1 to 100 shown"
+    page.click("#page-after")
+    assert shown(page) == ids(rows)[100:]
+    assert page.inner_text("#count") == "160 questions, 101 to 160 shown"
+    assert page.is_disabled("#page-after")
+    page.click("#page-before")
+    assert shown(page) == ids(rows)[:100]
+
+
+@pytest.mark.parametrize("column", ["type", "scene", "outcome"])
+def test_a_filter_keeps_the_rows_of_one_value(page, many, column):
+    index, rows = many
+    opened(page, index)
+    values = sorted({row[column] for row in rows})
+    offered = page.locator(f"#filter select[name={column}] option").evaluate_all(
+        "all => all.map(option => option.value)"
+    )
+    assert offered == ["", *values]
+    for wanted in values[:2]:
+        page.select_option(f"#filter select[name={column}]", wanted)
+        kept = [row for row in rows if row[column] == wanted]
+        assert 0 < len(kept) < len(rows)
+        assert shown(page) == ids(kept)[:100]
+        assert page.inner_text("#count").startswith(f"{len(kept)} questions of 160")
+
+
+def test_filters_and_words_together_and_all_again(page, many):
+    index, rows = many
+    opened(page, index)
+    page.select_option("#filter select[name=scene]", "room03")
+    page.fill("#filter input", "HOW chair")
+    kept = [
+        row
+        for row in rows
+        if row["scene"] == "room03"
+        and all(word in row["text"].lower() for word in ("how", "chair"))
+    ]
+    assert shown(page) == ids(kept)
+    assert kept
+    page.fill("#filter input", "no such words")
+    assert shown(page) == []
+    assert page.inner_text("#count") == "0 questions of 160"
+    page.click("#reset")
+    assert shown(page) == ids(rows)[:100]
+
+
+@pytest.mark.parametrize("column", ["score", "turns", "id", "type", "scene", "answer", "truth"])
+def test_a_column_sorts_up_and_down_and_not(page, many, column):
+    index, rows = many
+    opened(page, index)
+    head = page.locator(f"#table th[data-column={column}]")
+    head.locator("button").click()
+    assert head.get_attribute("aria-sort") == "ascending"
+    values = [row[column] for row in rows]
+
+    def natural(value):
+        if isinstance(value, str) and value.replace(".", "", 1).isdigit():
+            return (0, float(value), "")
+        return (1, 0, value.lower()) if isinstance(value, str) else (0, value, "")
+
+    by_id = {row["id"]: row[column] for row in rows}
+    wanted = sorted(natural(value) for value in values)
+    assert [natural(by_id[name]) for name in shown(page)] == wanted[:100]
+    head.locator("button").click()
+    assert head.get_attribute("aria-sort") == "descending"
+    assert [natural(by_id[name]) for name in shown(page)] == wanted[::-1][:100]
+    head.locator("button").click()
+    assert head.get_attribute("aria-sort") is None
+    assert shown(page) == ids(rows)[:100]
+
+
+def test_the_filter_stands_in_the_address_and_goes_along(page, many):
+    index, rows = many
+    opened(page, index, "#scene=room02&outcome=wrong&sort=-id")
+    kept = [r for r in rows if r["scene"] == "room02" and r["outcome"] == "wrong"]
+    wanted = sorted(ids(kept), key=int, reverse=True)
+    assert shown(page) == wanted
+    assert page.input_value("#filter select[name=scene]") == "room02"
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#after")
+    assert page.get_attribute("body", "data-question") == wanted[1]
+    page.keyboard.press("n")
+    page.wait_for_selector(f"body[data-question='{wanted[2]}']")
+    page.keyboard.press("u")
+    page.wait_for_selector("#table tbody tr")
+    assert shown(page) == wanted
+    assert page.evaluate("document.activeElement.textContent") == wanted[2]
+    page.keyboard.press("Enter")
+    page.wait_for_selector(f"body[data-question='{wanted[2]}']")
+    page.go_back()
+    page.wait_for_selector("#filter:visible")
+    assert shown(page) == wanted
+
+
+def test_keys_lead_through_the_table(page, many):
+    index, rows = many
+    opened(page, index)
+    active = "document.activeElement.textContent"
+    page.keyboard.press("j")
+    assert page.evaluate(active) == rows[0]["id"]
+    page.keyboard.press("j")
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate(active) == rows[2]["id"]
+    page.keyboard.press("k")
+    assert page.evaluate(active) == rows[1]["id"]
+    page.locator("#table tbody th a").nth(99).focus()
+    page.keyboard.press("j")
+    assert page.evaluate(active) == rows[100]["id"]
+    page.keyboard.press("k")
+    assert page.evaluate(active) == rows[99]["id"]
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.name") == "q"
+    page.keyboard.type("xj?")
+    assert page.input_value("#filter input") == "xj?"
+    page.keyboard.press("Escape")
+    page.keyboard.press("x")
+    assert shown(page) == ids(rows)[:100]
+    page.keyboard.press("?")
+    assert page.is_visible("#help")
+    page.keyboard.press("Escape")
+    assert not page.is_visible("#help")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1400, 390])
+def test_anyone_can_read_it(page, seen, scheme, width):
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme=scheme)
+    every = (width, scheme) in ((1400, "light"), (390, "dark"))
+    for name in ("index.html", "all.html") if every else ("index.html",):
+        page.goto((seen.parent / name).as_uri())
+        page.evaluate("document.querySelectorAll('details').forEach(part => part.open = true)")
+        # without `preload` axe reads no style by a request, which a browser refuses on disk
+        found = Axe().run(page, options={"preload": False}).response["violations"]
+        serious = [v for v in found if v["impact"] in ("serious", "critical")]
+        assert not [(v["id"], v["nodes"][0]["html"][:200]) for v in serious]
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_without_a_script_there_are_rows_and_a_way_to_all(browser, many):
+    index, rows = many
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(index.as_uri())
+    assert shown(page) == ids(rows)[:100]
+    assert not page.is_visible("#filter")
+    page.locator("noscript a").click()
+    assert page.locator("main li a").all_inner_texts() == [
+        row["id"] for row in sorted(rows, key=lambda row: row["scene"])
+    ]
+    context.close()
+
+
+def test_nothing_of_a_question_is_taken_for_markup(page, tmp_path):
+    index = reported(run_hostile(tmp_path))
+    assert not list(tmp_path.glob("*.html"))
+    for name in ("index.html", "all.html"):
+        page.goto((index.parent / name).as_uri())
+        assert HOSTILE in page.inner_text("main")
+        assert page.title() != "taken"
+        assert page.locator("main img").count() == 0
+    opened(page, index)
+    page.fill("#filter input", "document.title=")
+    page.select_option("#filter select[name=type]", "object_rel_distance")
+    assert shown(page) == [HOSTILE]
+    page.focus("#filter input")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("body[data-question]")
+    assert page.get_attribute("body", "data-question") == HOSTILE
+    assert page.title() != "taken"
+
+
+def test_the_page_forbids_what_it_does_not_need(page, seen, tmp_path):
+    """A style or script that gets into a page all the same does nothing."""
+    copy = tmp_path / "report"
+    shutil.copytree(seen.parent, copy)
+    index = copy / "index.html"
+    words = index.read_text("utf-8")
+    index.write_text(
+        words.replace("</main>", "<script>document.title = 'taken'</script></main>"), "utf-8"
+    )
+    other = page.context.new_page()
+    other.goto(index.as_uri())
+    assert other.title() != "taken"
+    assert other.locator("#table tbody tr").count() == 12
+    other.close()

@@ -1,0 +1,117 @@
+"""Plots: their figures, their bytes, and that a strict page can hold them."""
+
+import re
+from types import SimpleNamespace
+from xml.etree import ElementTree
+
+import pytest
+
+from render_agent.report import counts, palette
+from render_agent.report.figures import amount
+from render_agent.report.plots import above, draw
+from render_agent.score.published import PUBLISHED, TASKS
+from render_agent.web.templates import ASSETS
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def drawn(**options):
+    def paint(axes):
+        axes.bar([1, 2], [3, 4], color=palette.BLUE, label="a <b> & 'c'")
+        axes.plot([1, 2], [1, 2], "o-", color=palette.VERMILLION, label="two")
+        axes.set_xlabel("length, m")
+        axes.set_ylabel("questions")
+        above(axes)
+
+    given = {"columns": ("x", "y"), "rows": [(1, 3), (2, 4)]}
+    return draw("made", "A <title>", "What is there.", paint, **given | options)
+
+
+def test_a_plot_is_an_element_that_names_itself_and_its_units():
+    root = ElementTree.fromstring(drawn().svg)
+    assert root.tag == f"{SVG}svg"
+    assert root.attrib["role"] == "img"
+    ids = root.attrib["aria-labelledby"].split()
+    told = [next(e.text for e in root.iter() if e.get("id") == name) for name in ids]
+    assert told == ["A <title>", "What is there."]
+    words = [e.text for e in root.iter(f"{SVG}text")]
+    assert {"A <title>", "length, m", "questions", "a <b> & 'c'", "two"} <= set(words)
+
+
+def test_the_same_figures_give_the_same_bytes():
+    assert drawn() == drawn()
+
+
+def test_a_strict_page_can_hold_it():
+    svg = drawn().svg
+    assert not re.search(
+        r"\sstyle=|<style|<metadata|url\((?!#plot-made-)|href=\"(?!#plot-made-)", svg
+    )
+    ids = re.findall(r'\sid="([^"]+)"', svg)
+    assert len(ids) == len(set(ids))
+    assert all(name.startswith("plot-made-") for name in ids)
+    for target in re.findall(r"(?:url\(#|href=\"#)([\w.-]+)", svg):
+        assert target in ids
+
+
+def test_every_colour_of_a_plot_has_its_name_in_the_style():
+    used = set(re.findall(r'(?:fill|stroke)="(#\w+)"', drawn().svg))
+    assert {palette.BLUE, palette.VERMILLION} <= used <= set(palette.NAMES)
+    styles = (ASSETS / "index.css").read_text("utf-8") + (ASSETS / "report.css").read_text("utf-8")
+    dark = styles.split("prefers-color-scheme: dark")[1].split("}\n}")[0]
+    for name in palette.NAMES.values():
+        assert f".f-{name} {{ fill: var(--{name}); }}" in styles
+        assert f".s-{name} {{ stroke: var(--{name}); }}" in styles
+        assert f"--{name}: #" in dark
+
+
+@pytest.mark.parametrize(
+    ("right", "n", "low", "high"),
+    # Newcombe 1998, table I, method 3, and both ends
+    [
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0.0, 0.1611),
+        (29, 29, 0.8830, 1.0),
+    ],
+)
+def test_wilson_is_that_of_the_literature(right, n, low, high):
+    found = counts.wilson(right, n)
+    assert (found.low, found.high) == pytest.approx((low, high), abs=5e-5)
+
+
+def test_the_size_of_batches_is_kept_over_a_long_log():
+    batches = [("batched", 64)] * 2000 + [("finishing", 3)] * 777
+    found = counts.batches_over_time(SimpleNamespace(batches=batches))
+    assert len(found) <= counts.MOST_BARS + 2
+    assert found[-1][1] == len(batches)
+    assert {(phase, size) for phase, _, size in found} == {("batched", 64.0), ("finishing", 3.0)}
+    assert max(place for phase, place, _ in found if phase == "batched") == 2000
+
+
+def test_published_rows_are_the_means_of_their_tasks():
+    for row in PUBLISHED:
+        if row.tasks:
+            assert tuple(row.tasks) == TASKS
+            mean = sum(row.tasks.values()) / len(TASKS)
+            if abs(mean - row.official) > 0.06:
+                assert f"its tasks come to {mean:.1f}" in row.note
+    assert [row.official for row in PUBLISHED] == sorted(
+        (row.official for row in PUBLISHED), reverse=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (0, "0"),
+        (3.42, "3.4"),
+        (12, "12"),
+        (9752, "9752"),
+        (14300000, "14.3M"),
+        (456000, "456k"),
+        (2e9, "2G"),
+    ],
+)
+def test_amounts_are_short(value, words):
+    assert amount(value) == words
