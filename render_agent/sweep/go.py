@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -65,7 +66,7 @@ def sweep(file: Path, typed: Mapping[str, Any], *, dry_run: bool = False) -> int
     if dry_run:
         _tell_plan(asked, begun, Console(highlight=False))
         return COMPLETE
-    again = shlex.join([*program(), "sweep", str(file)])
+    again = shlex.join([*program(), *sys.argv[1:]])
     errors = _run_cells(asked, console, again, quiet=quiet, verbose=bool(typed.get("verbose")))
     rows, notes = sweep_rows(asked, find_cells(asked))
     files = write_sweep(asked, rows, notes)
