@@ -16,6 +16,7 @@ from render_agent.config import OPTIONS, RunConfig
 from render_agent.config_file import options_of_file
 from render_agent.errors import RenderAgentError, UsageError
 from render_agent.export.command import export_command
+from render_agent.live.command import view_command
 from render_agent.play.command import play_command
 from render_agent.report.command import report_command
 from render_agent.rooms.command import make_rooms_command
@@ -235,6 +236,7 @@ def doctor(context: click.Context, as_json: bool, probe: bool) -> None:
 
 cli.add_command(make_rooms_command)
 cli.add_command(play_command)
+cli.add_command(view_command)
 cli.add_command(bench_command)
 cli.add_command(report_command)
 cli.add_command(export_command)

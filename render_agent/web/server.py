@@ -44,13 +44,15 @@ MOST_PASSED_OVER = 10_000_000
 class Page:
     """What is sent back.
 
-    kind: its content type. policy: its content security policy.
+    kind: its content type. policy: its content security policy. location: where else to look, on this
+    server, with a status that says so.
     """
 
     body: bytes
     kind: str = KINDS[".html"]
     status: int = 200
     policy: str = POLICY
+    location: str | None = None
 
 
 class Site(Protocol):
@@ -208,6 +210,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(page.status)
         for name, value in header_lines(page.policy).items():
             self.send_header(name, value)
+        if page.location is not None:
+            self.send_header("Location", page.location)
         self.send_header("Content-Type", page.kind)
         self.send_header("Content-Length", str(len(page.body)))
         self.end_headers()

@@ -82,6 +82,18 @@
     for (const field of form.elements) if (field.name) field.value = filter[field.name] || "";
   }
 
+  /* Show rows that have changed meanwhile, where the reader is. */
+  function refresh() {
+    const at = document.activeElement;
+    const link = body.contains(at) && at.tagName === "A" ? at.textContent : null;
+    rows = select(filter);
+    first = Math.min(first, Math.max(0, rows.length - 1 - ((rows.length - 1) % SHOWN)));
+    show();
+    const again = link === null ? null : links().find((other) => other.textContent === link);
+    if (again) again.focus({ preventScroll: true });
+  }
+  window.Report.refresh = refresh;
+
   function turnTo(start) {
     first = Math.max(0, Math.min(start, rows.length - 1));
     show();

@@ -38,16 +38,16 @@
     return true;
   }
 
-  const marks = document.querySelectorAll("[data-for]");
+  const marks = () => [...document.querySelectorAll("[data-for]")]; // a live page gets more of them
   function light(target) {
-    for (const mark of marks) mark.classList.toggle("lit", mark.dataset.for === target);
+    for (const mark of marks()) mark.classList.toggle("lit", mark.dataset.for === target);
     for (const place of document.querySelectorAll(".turn, .view")) {
       place.classList.toggle("lit", place.id !== "" && place.id === target);
     }
   }
 
   function targetOf(element) {
-    const named = [...marks].map((mark) => mark.dataset.for);
+    const named = marks().map((mark) => mark.dataset.for);
     for (let at = element; at; at = at.parentElement) {
       if (at.dataset && at.dataset.for) return at.dataset.for;
       if (at.id && named.includes(at.id)) return at.id;
