@@ -35,7 +35,7 @@ LAYERS = [
     "run spread",
     "diagnosis",
     "report export",
-    "bench api",
+    "bench api live",
     "commands scoring doctor",
     "play sweep",
     "cli",
