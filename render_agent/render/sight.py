@@ -24,7 +24,7 @@ from render_agent.scene.model import Scene
 WIDEST = 320
 """Pixels across at the most in which it is counted, unless asked otherwise."""
 
-ALONE = 96
+ALONE = 160
 """Pixels: about so high and wide an object is drawn alone."""
 
 STEEPEST = 1.5
