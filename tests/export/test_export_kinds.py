@@ -1,0 +1,115 @@
+"""Every format takes every kind of run: cut off, failed, passive, blind, mirrored, of one question."""
+
+import json
+
+import pytest
+from made_exports import export, json_lines, make_run
+from made_runs import SMALL, Silent, make_questions
+from pyarrow import parquet
+
+from render_agent.config import RunConfig
+from render_agent.run import start
+from render_agent.run_log.folder import RunFolder
+from render_agent.run_log.reading import read_states
+from render_agent.state import Status
+
+log = pytest.importorskip("inspect_ai.log")
+chunk = pytest.importorskip("rerun.chunk")
+
+
+def cut_off(folder):
+    """A run that was killed: question 0 has all its turns, question 1 one, the others none."""
+    path = make_run(folder)
+    lines = [json.loads(line) for line in (path / "turns.jsonl").read_text().splitlines()]
+    kept = [
+        line
+        for line in lines
+        if line["question_id"] == "0" or (line["question_id"], line["turn"]) == ("1", 0)
+    ]
+    torn = json.dumps(lines[-1])[:40]
+    text = "".join(json.dumps(line) + "\n" for line in kept) + torn
+    (path / "turns.jsonl").write_text(text)
+    for name in ("results.json", "results.csv"):
+        (path / name).unlink()
+    return path
+
+
+def failed(folder):
+    """A run in which the last word on question 2 is an error."""
+    path = make_run(folder)
+    lines = [json.loads(line) for line in (path / "turns.jsonl").read_text().splitlines()]
+    last = next(
+        n for n, line in enumerate(lines) if (line["question_id"], line["turn"]) == ("2", 2)
+    )
+    nothing = dict.fromkeys(
+        name for name in lines[last] if name not in ("question_id", "turn", "phase", "events")
+    )
+    lines[last] |= nothing | {"views": [], "messages": [], "error": "EngineError: it is\ngone"}
+    (path / "turns.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def single(folder):
+    """One question of one scan, whose truth nobody knows."""
+    make_questions(folder, 1)
+    given = {"ply": str(folder / "room.ply"), "question": "What is red?", "max_turns": 2}
+    run = start(RunConfig(**SMALL | given | {"output": str(folder / "runs")}))
+    run.go(Silent())
+    run.close()
+    return run.path
+
+
+DONE = ["answered"] * 4
+
+KINDS = {
+    "cut off": (cut_off, ["answered", "active", "active", "active"]),
+    "failed": (failed, ["answered", "answered", "failed", "answered"]),
+    "passive": (lambda folder: make_run(folder, views="tour", max_turns=3), DONE),
+    "blind": (lambda folder: make_run(folder, views="none"), DONE),
+    "mirrored": (lambda folder: make_run(folder, pictures="mirrored"), DONE),
+    "single": (single, ["answered"]),
+}
+"""How each is made, and where its questions stand then."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_format_takes_it(tmp_path, kind):
+    make, statuses = KINDS[kind]
+    run = make(tmp_path)
+    states = read_states(RunFolder(run))
+    assert [str(state.status) for state in states] == statuses
+    spoken = [state for state in states if state.turns]
+    turns = sum(len(state.turns) for state in states)
+    for form in ("messages", "csv", "parquet", "turns-csv", "turns-parquet", "inspect", "rerun"):
+        ending = {"inspect": ".eval"}.get(form, "")
+        export(run, "--format", form, "--to", tmp_path / f"{form}{ending}")
+    lines = json_lines(tmp_path / "messages")
+    assert [line["id"] for line in lines] == [state.id for state in spoken]
+    for line, state in zip(lines, spoken, strict=True):
+        roles = [message["role"] for message in line["messages"]]
+        assert roles.count("assistant") == len(state.turns)
+    rows = parquet.read_table(tmp_path / "parquet").to_pylist()
+    assert [(row["question_id"], row["status"]) for row in rows] == [
+        (state.id, str(state.status)) for state in states
+    ]
+    assert parquet.read_table(tmp_path / "turns-parquet").num_rows == turns
+    read = log.read_eval_log(str(tmp_path / "inspect.eval"))
+    active = any(state.active for state in states)
+    assert read.status == ("cancelled" if active else "success")
+    for sample, state, row in zip(read.samples, states, rows, strict=True):
+        assert (sample.error is not None) == (state.status is Status.FAILED)
+        scores = [score.value for score in (sample.scores or {}).values()]
+        assert scores == ([] if row["score"] is None else [row["score"]])
+    assert len(list((tmp_path / "rerun").glob("*.rrd"))) == len(states)
+    for state in spoken:
+        said = turns_recorded(tmp_path / "rerun" / f"{state.id}.rrd")
+        assert said == [turn.reply for turn in state.turns]
+
+
+def turns_recorded(file):
+    return [
+        texts[0]
+        for part in chunk.RrdReader(file).stream()
+        if part.entity_path == "/replies"
+        for texts in part.to_record_batch().column("TextLog:text").to_pylist()
+    ]
