@@ -37,6 +37,7 @@ from render_agent.scene.alignment import alignment_file
 from render_agent.scene.cache import SceneCache
 from render_agent.state import Question, QuestionState
 from render_agent.stress.scenes import check_stress, scenes_of
+from render_agent.view_policies.choose import check_views
 from render_agent.workers.cluster import check_ray
 from render_agent.workers.deal_out import deal_out
 
@@ -185,6 +186,7 @@ def start(config: RunConfig, describe: DescribeEngine = describe_engine) -> Run:
     check_ray(config)
     questions = choose_questions(config)
     check_stress(config, questions)
+    check_views(config, questions)
     refuse_a_full_disk(config, questions)
     engine = describe(config)
     log = RunLog.create(
@@ -229,6 +231,7 @@ def go_on(folder: RunFolder, changes: Mapping[str, Any]) -> Run:
         for state in run.states:
             state.retry()
         active = [state.question for state in run.states if state.active]
+        check_views(config, active)
         shuffled = config.pictures == "shuffled"  # then any scan may be shown
         _check_scans(folder, questions if shuffled and active else active)
     except BaseException:

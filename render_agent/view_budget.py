@@ -12,6 +12,16 @@ FIXED = {"none": 0, "start": 1, "four": 4, "top": 1}
 SHARED = ("none", "start", "four", "top", "tour")
 """Policies whose views are the same for all questions of a scene."""
 
+WORDS = {
+    "start": "the first one alone",
+    "four": "the first one and what is left, right and behind of it",
+    "top": "the map alone",
+    "random-walk": "a random walk of {count}",
+    "tour": "a tour of {count} that covers the room",
+    "oracle": "{count} that look at the objects named, by boxes that are known",
+}
+"""What is shown where the model does not choose it."""
+
 
 def opening_kinds(views: str, kinds: Sequence[str]) -> tuple[str, ...]:
     """Return the kinds of the first views, as `--views` and `--kinds` have them, in their order.
@@ -37,3 +47,14 @@ def views_at_most(views: str, kinds: Sequence[str], max_turns: int) -> int:
     if views in FIXED:
         return FIXED[views]
     return len(opening_kinds(views, kinds)) + max_turns - 1
+
+
+def views_note(views: str, kinds: Sequence[str], max_turns: int) -> str | None:
+    """Return what must be said beside every figure of a run, None where the model chooses its views."""
+    if views == "free":
+        return None
+    if views == "none":
+        return "blind: the model was shown nothing (--views none)"
+    count = views_at_most(views, kinds, max_turns)
+    words = WORDS[views].format(count=f"{count} picture{'s' if count > 1 else ''}")
+    return f"views: {words}, not chosen by the model (--views {views})"

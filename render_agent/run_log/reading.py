@@ -11,6 +11,7 @@ from render_agent.run_log.results import results
 from render_agent.score.summary import OFFICIAL
 from render_agent.state import Question, QuestionState
 from render_agent.stress.pictures import NOTES
+from render_agent.view_budget import views_note
 
 
 class Unread:
@@ -62,7 +63,8 @@ def results_of(
 def notes(record: Mapping[str, Any]) -> list[str]:
     """Return what must be said beside every figure of a run, by what `config.json` holds of it."""
     told = [*record.get("notes", []), record["engine"].get("note")]
-    if record["config"].get("views") == "none":
-        told.append("blind: the model was shown nothing (--views none)")
-    told.append(NOTES.get(record["config"].get("pictures", "real")))
+    config = record["config"]
+    kinds, turns = config.get("kinds", ()), config.get("max_turns", 1)
+    told.append(views_note(config.get("views", "free"), kinds, turns))
+    told.append(NOTES.get(config.get("pictures", "real")))
     return [note for note in told if note]

@@ -32,6 +32,12 @@ def boxes_of(config: RunConfig, questions: Sequence[Question]) -> dict[str, Fact
     return facts
 
 
+def check_views(config: RunConfig, questions: Sequence[Question]) -> None:
+    """SetupError where what the views of some questions depend on is not at hand, before a run begins."""
+    if config.passive:
+        make_policy(config, questions)
+
+
 def make_policy(config: RunConfig, questions: Sequence[Question]) -> Policy:
     """Return what chooses the views of a passive run.
 

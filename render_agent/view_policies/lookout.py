@@ -100,7 +100,7 @@ class Lookout:
         self._around: list[Surroundings] = []
         for position in spread_out(self._free, place.start.position, PLACES):
             self._around.append(look_around(place.scene, place.renderer, position))
-        self._points = np.concatenate([each.points for each in self._around])
+        self._points = np.asfortranarray(np.concatenate([each.points for each in self._around]))
         self._ends = np.cumsum([len(each.points) for each in self._around])
         self._sighted: dict[tuple[Hashable, int], _Sighted] = {}
         self._aims: dict[Hashable, dict[int, Camera]] = {}
@@ -220,7 +220,13 @@ def _belongs(box: OrientedBox, points: FloatArray) -> NDArray[np.intp]:
     low, high = box.grown(MARGIN).bounds
     if high[2] - low[2] > FLAT:
         low[2] += MARGIN + FOOT
-    near = np.flatnonzero(((points >= low) & (points <= high)).all(axis=1))
+    near = _between(points[:, 0], low[0], high[0])
+    for axis in (1, 2):  # one after the other, as few are left after the first
+        near = near[_between(points[near, axis], low[axis], high[axis])]
     within = (np.abs(box.local(points[near])) <= box.size / 2 + MARGIN).all(axis=1)
     found: NDArray[np.intp] = near[within]
     return found
+
+
+def _between(values: FloatArray, low: float, high: float) -> NDArray[np.intp]:
+    return np.flatnonzero((values >= low) & (values <= high))
