@@ -1,0 +1,25 @@
+"""Ask one question of one scan, and look at how it was answered.
+
+python ask_a_scan.py [SCAN.ply] [QUESTION] [MODEL]
+
+Without a model a scripted explorer looks around and answers by rule, which needs nothing.
+"""
+
+import sys
+
+import render_agent
+
+given = dict(enumerate(sys.argv))
+scan = given.get(1, render_agent.bundled_rooms()["room01"])
+question = given.get(2, "Is the piano left or right of the armchair, seen from the sofa?")
+engine = {"model": given[3]} if 3 in given else {"engine": "scripted"}
+
+dialogue = render_agent.ask(scan, question, options=["left", "right"], **engine)
+
+for turn in dialogue.turns:
+    print(f"turn {turn.number}: shown {', '.join(view.kind for view in turn.views)}")
+    print(f"  {turn.reasoning}")
+    print(f"  {turn.happened}")
+print(f"answer: {dialogue.answer} ({dialogue.status})")
+print(f"the way it went: {dialogue.map().save('map.png')}")
+print(f"its run: {dialogue.folder.path}")

@@ -1,0 +1,33 @@
+"""Does exploring help? The same questions with views chosen freely, with one view, and with none.
+
+python compare_views.py [ENGINE] [MODEL]
+
+The witness, a scripted model, answers rightly once it has seen what a question names; else it guesses.
+"""
+
+import sys
+
+import render_agent
+
+engine, model = sys.argv[1:3] if len(sys.argv) > 2 else ("scripted", "witness")
+same = {"benchmark": "rooms", "engine": engine, "model": model, "scene": ["room00", "room04"]}
+runs = {
+    views: render_agent.run(**same, views=views, image_size=(160, 120))
+    for views in ("none", "start", "free")
+}
+
+for views, results in runs.items():
+    print(f"{views}: {results}")
+print(runs["free"].types[["n", "score_percent", "low_percent", "high_percent"]].round(1))
+
+for views in ("none", "start"):
+    compared = runs[views].compare(runs["free"])
+    official = compared.differences.loc["official"]
+    print(
+        f"free against {views}: {official['difference_percent']:+.1f} points"
+        f" ({official['low_percent']:.1f} to {official['high_percent']:.1f}),"
+        f" {len(compared.changed)} questions changed sides"
+    )
+
+runs["free"].diagnosis()  # the witness says why: what it answered wrongly, it had not seen
+print(runs["free"].questions.groupby("cause", observed=True).size())
