@@ -14,6 +14,7 @@ from click.core import ParameterSource
 from render_agent.bench.command import bench_command
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.config_file import options_of_file
+from render_agent.diagnosis.command import diagnose_command
 from render_agent.errors import RenderAgentError, UsageError
 from render_agent.export.command import export_command
 from render_agent.live.command import view_command
@@ -235,6 +236,7 @@ def doctor(context: click.Context, as_json: bool, probe: bool) -> None:
 
 
 cli.add_command(make_rooms_command)
+cli.add_command(diagnose_command)
 cli.add_command(play_command)
 cli.add_command(view_command)
 cli.add_command(bench_command)

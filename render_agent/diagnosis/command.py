@@ -1,0 +1,47 @@
+"""The command that says why a run went as it did."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command("diagnose")
+@click.argument("run")
+@click.option(
+    "--output", default="experiment_logs", show_default=True, metavar="DIR", help="Where runs lie."
+)
+@click.option(
+    "--processes",
+    type=click.IntRange(1),
+    metavar="N",
+    help="How many processes look at the scenes (default: one a core, where that is worth it).",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+def diagnose_command(run: str, output: str, processes: int | None, as_json: bool) -> None:
+    """Say why RUN (recent, a name or a path) went as it did.
+
+    Did it fail because it never looked, because it looked and misjudged, or because of the protocol?
+    Objects are known from the official annotations or the truth beside a bundled room.
+    """
+    import json
+
+    from rich.console import Console
+
+    from render_agent.diagnosis.diagnose import diagnose_run
+    from render_agent.diagnosis.summary import reading, summary
+    from render_agent.diagnosis.table import cause_table, notes
+    from render_agent.run_log.folder import find_run
+    from render_agent.run_log.reading import read_states
+
+    folder = find_run(Path(output), run)
+    states = read_states(folder)
+    found = summary(states, diagnose_run(folder, processes, states))
+    if as_json:
+        click.echo(json.dumps({"reading": reading(found["all"]), **found}, indent=1))
+        return
+    console = Console()
+    console.print(cause_table(found))
+    for line in notes(found):
+        console.print(line, soft_wrap=True)

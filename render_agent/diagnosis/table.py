@@ -1,0 +1,69 @@
+"""The figures of a diagnosis as a person reads them on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+from render_agent.diagnosis.model import Cause
+from render_agent.diagnosis.summary import reading
+
+HEADS = {
+    Cause.RIGHT: "right",
+    Cause.MISJUDGED: "mis-\njudged",
+    Cause.STOPPED_EARLY: "stopped\nearly",
+    Cause.NEVER_LOOKED: "never\nlooked",
+    Cause.PROTOCOL: "no\nanswer",
+    Cause.UNKNOWN: "un-\nknown",
+    Cause.ERROR: "error",
+    Cause.OPEN: "open",
+}
+ALWAYS = (Cause.RIGHT, Cause.MISJUDGED, Cause.STOPPED_EARLY, Cause.NEVER_LOOKED, Cause.PROTOCOL)
+"""Causes that have a column even where no question has them."""
+
+
+def cause_table(found: Mapping[str, Any]) -> Table:
+    """Return the causes by type, with right and wrong set against what was seen; see `summary`."""
+    everything = found["all"]
+    causes = [c for c in Cause if c in ALWAYS or everything["causes"][str(c)]]
+    table = Table(box=box.SIMPLE_HEAD, title="Why answers are right or wrong", title_justify="left")
+    table.add_column("question type", no_wrap=True)
+    table.add_column("n", justify="right")
+    for cause in causes:
+        table.add_column(HEADS[cause], justify="right")
+    for name in ("right, all\nseen well", "right,\nnot all"):
+        table.add_column(name, justify="right")
+    for label, figures in (*sorted(found["types"].items()), ("all", everything)):
+        if label == "all":
+            table.add_section()
+        table.add_row(
+            label,
+            f"{figures['questions']:,}",
+            *(f"{figures['causes'][str(cause)]:,}" for cause in causes),
+            *(_percent(figures["seen"][name]) for name in ("well", "not_well")),
+        )
+    return table
+
+
+def notes(found: Mapping[str, Any]) -> list[str]:
+    """Return what is said below the table, a line each."""
+    figures = found["all"]
+    lines = [reading(figures)]
+    if figures["coverage"]:
+        by_turn = " ".join(f"{100 * value:.0f}" for value in figures["coverage"])
+        lines.append(f"Seen of the room's visible surface by turn, %: {by_turn}.")
+    if figures["metres"] is not None:
+        lines.append(
+            f"A question: {figures['metres']:.1f} m walked, {figures['degrees']:.0f}° turned. All:"
+            f" {figures['blocked']:,} moves blocked, {figures['returns']:,} ways back,"
+            f" {figures['premature']:,} stopped too early, {figures['repairs']:,} replies not readable."
+        )
+    return lines
+
+
+def _percent(cell: Mapping[str, Any]) -> str:
+    number = cell["right"] + cell["wrong"]
+    return f"{cell['percent']:.0f} % of {number:,}" if number else "–"
