@@ -14,6 +14,8 @@ from PIL import Image
 
 from render_agent.camera import Camera, MapCamera
 from render_agent.engines.scripted import ScriptedEngine
+from render_agent.report import question_pages
+from render_agent.report.build import copy_assets
 from render_agent.report.data import page_of, read_run
 from render_agent.run_log.folder import RunFolder
 
@@ -67,6 +69,15 @@ def lines(report):
         if line["error"] is None:
             found.setdefault(line["question_id"], []).append(line)
     return found
+
+
+def pages_of(folder, **options):
+    """Write the pages of the questions alone; return the folder of the report."""
+    place = folder.path / "report"
+    copy_assets(place)
+    question_pages.write(read_run(folder, **options), place, 1)
+    (place / "questions.js").write_text("")
+    return place
 
 
 def address(report, question_id, after=""):
@@ -330,9 +341,9 @@ def test_a_question_prints_on_few_pages(page, report):
 
 def test_hostile_texts_stay_texts(page, tmp_path):
     folder = run_hostile(tmp_path)
-    index = reported(folder)
+    place = pages_of(folder)
     for state in read_run(folder).states:
-        page.goto((index.parent / page_of(state.id)).as_uri())
+        page.goto(address(place, state.id))
         assert page.title().startswith("Question ")  # a script that ran would have changed it
         heading = page.locator("#question").text_content()
         assert heading == state.question.text.encode("utf-8", "replace").decode()
@@ -348,11 +359,11 @@ def test_missing_scans_and_scans_that_are_gone(page, tmp_path):
         file.write(json.dumps(row | {"id": 7, "scene_name": "gone"}) + "\n")
     folder = go(make_config(tmp_path, questions, allow_missing=True, max_turns=3))
     (tmp_path / "room.ply").unlink()
-    index = reported(folder)
-    page.goto((index.parent / page_of("7")).as_uri())
+    place = pages_of(folder)
+    page.goto(address(place, "7"))
     assert "its scan is missing" in page.inner_text(".facts")
     assert page.locator(".map").count() == 0
-    page.goto((index.parent / page_of("0")).as_uri())
+    page.goto(address(place, "0"))
     assert page.locator(".map image").count() == 0
     assert page.locator(".map .stop").count() == 3
     assert "positions alone" in page.inner_text(".map figcaption")
@@ -363,7 +374,7 @@ def test_a_run_in_progress_is_stamped(page, tmp_path, report):
     shutil.copytree(report.parent, copy, ignore=shutil.ignore_patterns("report", "results.*"))
     log = (copy / "turns.jsonl").read_text().splitlines(keepends=True)
     (copy / "turns.jsonl").write_text("".join(log[:5]))
-    index = reported(RunFolder(copy), diagnose=False)
-    page.goto((index.parent / page_of("3")).as_uri())
+    place = pages_of(RunFolder(copy), diagnose=False)
+    page.goto(address(place, "3"))
     assert page.inner_text(".stamps li >> nth=0").startswith("IN PROGRESS: ")
     assert "not finished" in page.inner_text(".facts")
