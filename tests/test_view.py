@@ -67,15 +67,13 @@ def going_on(folder, count=2, turns=3, **options):
 
 
 @contextmanager
-def viewed(path, scratch, page=None):
-    """Give the server of a run's pages; an open page is left before it ends."""
+def viewed(path, scratch):
+    """Give the server of a run's pages."""
     site, server = LiveSite(RunFolder(path), scratch), LocalServer()
     server.start(site)
     try:
         yield server
     finally:
-        if page is not None:
-            page.goto("about:blank")
         server.close()
         site.close()
 
@@ -92,7 +90,7 @@ def files_of(folder):
 
 
 def test_turns_come_to_an_open_page_by_themselves(tmp_path, scratch, page):
-    with going_on(tmp_path) as (run, gate), viewed(run.path, scratch, page) as server:
+    with going_on(tmp_path) as (run, gate), viewed(run.path, scratch) as server:
         page.goto(f"{server.address}report/questions/0.html")
         expect(page.locator("#main")).to_contain_text("It has no turns yet.")
         expect(page.locator(".stamps")).to_contain_text("0 of 2 questions done")
@@ -114,7 +112,9 @@ def test_turns_come_to_an_open_page_by_themselves(tmp_path, scratch, page):
         assert page.locator("main details[open]").count() == opened
         gate.release()
         expect(page.locator(".stamps")).to_contain_text("1 of 2 questions done")
-        expect(page.locator("#live")).to_have_text("The question is finished")
+        gate.release(4)
+        expect(page.locator("#live")).to_have_text("The run is finished")
+        expect(page.locator(".stamps")).to_have_count(0)
         assert page.locator("article.turn, section.turn, .turn").count() == 4
         broken = page.evaluate(
             "[...document.images].filter(i => i.complete && !i.naturalWidth).length"
@@ -124,7 +124,7 @@ def test_turns_come_to_an_open_page_by_themselves(tmp_path, scratch, page):
 
 def test_the_index_follows_the_run_to_its_end(tmp_path, scratch, page, monkeypatch):
     monkeypatch.setattr("render_agent.live.run.SHARE", 1)
-    with going_on(tmp_path) as (run, gate), viewed(run.path, scratch, page) as server:
+    with going_on(tmp_path) as (run, gate), viewed(run.path, scratch) as server:
         page.goto(server.address)
         assert page.url == f"{server.address}report/index.html"
         rows = page.locator("#table tbody tr")

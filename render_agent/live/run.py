@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,8 @@ from render_agent.run_log.results import row
 from render_agent.siblings import siblings
 from render_agent.state import Phase
 
-SHARE = 5
-"""Building the index takes at most one part in so many of the time."""
+SHARE = 4
+"""Making the index anew takes at most one part in so many of the time."""
 
 
 class LiveRun:
@@ -42,6 +41,7 @@ class LiveRun:
         self.by_page = {safe_name(state.id): state for state in self.states}
         self.config = folder.config
         self.turns = 0
+        self.done = 0
         self._beside = natural_neighbours(self.states)
         self._tail = Tail(folder.path / "turns.jsonl")
         self._batches: list[tuple[Phase, int]] = []
@@ -50,11 +50,15 @@ class LiveRun:
         self._report: ReportData | None = None
         self._built = (-1, False)
         self._rested_at = 0.0
+        self._told = (-1, False)
+        self._told_again_at = 0.0
         self.follow()
 
     def follow(self) -> None:
         """Read what is new in the log. RunLogError where a line cannot be read or does not fit."""
         lines = self._tail.new_lines()
+        if not lines and self._batches:
+            return
         try:
             replay(lines, self.by_id)
         except ValueError as error:
@@ -64,24 +68,25 @@ class LiveRun:
                 self._diagnoses.pop(line["question_id"], None)
             if line["error"] is None:
                 self._batches.append((line["phase"], line["batch_size"]))
-                self.turns += 1
+        self.turns = len(self._batches)
+        self.done = sum(not state.active for state in self.states)
 
     @property
     def finished(self) -> bool:
         """Whether the run has come to its end."""
         ended = (self.folder.path / "results.json").is_file()
-        return ended and not any(state.active for state in self.states)
+        return ended and self.done == len(self.states)
 
     def standing(self) -> dict[str, Any]:
         """Return where the run stands, small enough to be asked for every second.
 
-        index: the turns that an index asked for now would tell of.
+        version, shown: those of an index that is asked for now, shown being the turns it tells of.
         """
         self.follow()
         index = (self.turns, self.finished) if self._rested() else self._built
         return {
             "turns": self.turns,
-            "done": sum(not state.active for state in self.states),
+            "done": self.done,
             "questions": len(self.states),
             "finished": self.finished,
             "version": f"{index[0]}-{index[1]}",
@@ -94,7 +99,7 @@ class LiveRun:
         if (state := self.by_page.get(page)) is None:
             return None
         version = f"{len(state.turns)}-{state.status}-{self.finished}"
-        return {"shown": len(state.turns), "finished": not state.active, "version": version}
+        return {"shown": len(state.turns), "finished": self.finished, "version": version}
 
     def index(self) -> str:
         """Make the index and all it consists of in `place`, unless that was just done.
@@ -153,9 +158,14 @@ class LiveRun:
 
     def _run_data(self) -> ReportData:
         """Return what the page of a question wants of its run: the figures may be those of before."""
-        if self._report is None:
+        now = self.turns, self.finished
+        rested = self.finished or time.monotonic() >= self._told_again_at
+        if self._report is None or (now != self._told and rested):
+            began = time.monotonic()
             self._report = self._data()
-        return replace(self._report, finished=self.finished)
+            self._told = now
+            self._told_again_at = time.monotonic() + (SHARE - 1) * (time.monotonic() - began)
+        return self._report
 
     def _diagnosed(self) -> dict[str, Diagnosis]:
         if self._diagnoses is None:

@@ -121,21 +121,22 @@
     return true;
   }
 
+  /* a run that has come to its end is asked about no more */
   async function watch() {
+    let over = false;
     try {
       const standing = await (await fetch(news)).json();
       if (silent > 2) say("");
       silent = 0;
-      if (standing.version !== box.dataset.version) {
-        await update();
-        if (standing.finished) say(match ? "The question is finished" : "The run is finished");
-      }
+      const shown = standing.version === box.dataset.version || (await update());
+      over = standing.finished && shown && standing.version === box.dataset.version;
+      if (over) say("The run is finished");
     } catch {
       silent += 1;
       if (silent === 3) say("This page is no longer kept up to date: render-agent view was ended.", true);
     }
-    setTimeout(watch, EVERY);
+    if (!over) setTimeout(watch, EVERY);
   }
 
-  setTimeout(watch, EVERY);
+  if (!box.dataset.version.endsWith("-True")) setTimeout(watch, EVERY);
 })();
