@@ -378,6 +378,8 @@ def test_a_taken_port_and_several_processes_are_refused_before_there_is_a_run(tm
         ({"limit": 2}, {}, {"benchmark": "rooms", "limit": 2, "batch": True}),
         ({"type": ("x",)}, {}, {"benchmark": "rooms", "type": ("x",), "batch": True}),
         ({}, {"max_turns": 3}, {"benchmark": "rooms", "limit": A_FEW, "shuffle": True, "batch": True, "max_turns": 3}),
+        ({"model": "Ada"}, {"model": "a/model", "limit": 1}, {"benchmark": "rooms", "limit": 1, "batch": True, "model": "Ada"}),
+        ({}, {"model": "a/model", "limit": 1}, {"benchmark": "rooms", "limit": 1, "batch": True}),
         ({"scannet": ("d",)}, {}, {"scannet": ("d",), "batch": True}),
         ({"benchmark": "vsibench"}, {"benchmark": "rooms"}, {"benchmark": "vsibench", "batch": True}),
         ({"ply": "p"}, {}, {"ply": "p", "question": LOOK_AROUND, "batch": False}),

@@ -62,8 +62,10 @@ def chosen_options(given: dict[str, Any], before: dict[str, Any]) -> dict[str, A
     """Return the options of a run that a person plays.
 
     given: those typed after `play`, before: those of the program, typed ahead of it, in the
-    environment or a file. With nothing asked for, it is a few of the bundled rooms' questions.
+    environment or a file, of which a model's name is none of a person. With nothing asked for, it is a
+    few of the bundled rooms' questions.
     """
+    before = {name: value for name, value in before.items() if name != "model"}
     options = {**before, **given, "engine": "human"}
     if options.get("ply") is not None:
         return {**options, "question": options.get("question") or LOOK_AROUND, "batch": False}
