@@ -56,7 +56,7 @@ def test_look_around(tmp_path):
 
 def test_compare_views(tmp_path):
     told = call("compare_views.py", tmp_path)
-    names = re.findall(r"^(\w+): <run (\w+): 40 questions", told, re.MULTILINE)
+    names = re.findall(r"^(\w+): <run (\w+): 24 questions", told, re.MULTILINE)
     runs = {
         views: render_agent.load_run(tmp_path / "experiment_logs" / run) for views, run in names
     }
