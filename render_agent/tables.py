@@ -181,11 +181,11 @@ def overall_lines(found: Mapping[str, Any]) -> list[Line]:
         for name, other in found["parsers"].items()
         if name != found["parser"]
     ]
-    return lines + (_mirrored(found["mirrored"]) if "mirrored" in found else [])
+    return lines + (mirrored_lines(found["mirrored"]) if "mirrored" in found else [])
 
 
-def _mirrored(found: Mapping[str, Any]) -> list[Line]:
-    """Return what left and right came to in mirrored rooms: means of questions."""
+def mirrored_lines(found: Mapping[str, Any]) -> list[Line]:
+    """Return what left and right came to in mirrored rooms, of `mirrored` of results: means of questions."""
     lines = [
         Line(
             f"left/right, {truth} truth",

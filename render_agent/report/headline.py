@@ -1,4 +1,4 @@
-"""The score of a run, set against chance, papers, its own parts and its siblings."""
+"""The score of a run, set against chance, papers, and by its parts."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from render_agent.comparison import Side, compare
 from render_agent.report import palette
 from render_agent.report.counts import in_order
 from render_agent.report.data import ReportData
-from render_agent.report.plots import Cell, Plot, above, draw
+from render_agent.report.plots import Plot, above, draw
 from render_agent.report.words import type_words
 from render_agent.score.means import DIRECTION
 from render_agent.score.official import DIRECTION_TYPES
@@ -39,6 +38,17 @@ class Standing:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class TypeScore:
+    """The score of one type or task, and what others score, by their names."""
+
+    name: str
+    n: int
+    score: float
+    bounds: Bounds
+    levels: Mapping[str, float | None]
+
+
 def official(results: Mapping[str, Any]) -> float | None:
     """Return the official score of some results, over what was scored where answers are lacking."""
     over: float | None = results["official_over_scored"]["score"]
@@ -61,7 +71,7 @@ def against_papers(report: ReportData) -> Plot | None:
         for row in PUBLISHED
     ]
     rows.append(Standing("this run", own, bounds_of(report.results), own=True))
-    return _standings(
+    return standings(
         "papers",
         "Official score against published rows, %",
         rows,
@@ -78,62 +88,61 @@ def against_chance(report: ReportData) -> Plot | None:
     chance = {name: dict(levels) for name, levels in found["chance"].items()}
     if report.config.benchmark == "vsibench":
         chance["human"] = dict(PUBLISHED[0].tasks)
-    names = _types(found)
     rows = [
-        (name, score, found["intervals"].get(name), {who: chance[who].get(name) for who in chance})
-        for name, score in names.items()
+        TypeScore(
+            name,
+            number,
+            score,
+            found["intervals"].get(name),
+            {who: chance[who].get(name) for who in chance},
+        )
+        for name, (number, score) in _types(found).items()
     ]
-
-    def paint(axes: Any) -> None:
-        places = range(len(rows))
-        for who, (mark, colour) in MARKS.items():
-            points = [
-                (level[who], y)
-                for y, (*_, level) in zip(places, rows, strict=True)
-                if level.get(who) is not None
-            ]
-            if points:
-                axes.plot(
-                    *zip(*points, strict=True), mark, color=colour, ls="none", label=who,
-                    ms=12 if mark == "|" else 7.5, mew=1.4, mfc="none",
-                    clip_on=False,
-                )  # fmt: skip
-        for y, (_, _, within, _) in zip(places, rows, strict=True):
-            if within is not None:
-                axes.plot(within, [y, y], color=palette.BLUE, lw=1.8, solid_capstyle="butt")
-        axes.plot(
-            [score for _, score, _, _ in rows], places, "o", color=palette.BLUE, ms=6,
-            label="this run", clip_on=False,
-        )  # fmt: skip
-        axes.set_yticks(places, [type_words(name) for name, *_ in rows])
-        axes.set_ylim(len(rows) - 0.4, -0.6)
-        axes.set_xlim(0, 100)
-        axes.grid(axis="both")
-        axes.set_xlabel("score, %")
-        above(axes, 4)
-
-    numbers = {name: entry["n"] for name, entry in found["types"].items()}
-    numbers[DIRECTION] = sum(n for name, n in numbers.items() if name in DIRECTION_TYPES)
     return draw(
         "types",
         "Score by type, with 95 % intervals",
         "A dot a type with its interval, beside marks of what chance and others score.",
-        paint,
+        lambda axes: _paint_types(axes, rows),
         ("type", "n", "score, %", "95 % interval", *(f"{who}, %" for who in chance)),
         [
             (
-                type_words(name),
-                numbers[name],
-                figure(score),
-                interval(list(within) if within else None) or "–",
-                *(figure(level[who]) for who in chance),
+                type_words(row.name),
+                row.n,
+                figure(row.score),
+                interval(list(row.bounds) if row.bounds else None) or "–",
+                *(figure(row.levels[who]) for who in chance),
             )
-            for name, score, within, level in rows
+            for row in rows
         ],
         height=1.2 + 0.27 * len(rows),
         note="Intervals: bootstrap over scenes. Random: the mean score of a uniform choice among the"
         " options. Frequency: the commonest answer to each type, fitted on these very truths.",
     )
+
+
+def _paint_types(axes: Any, rows: Sequence[TypeScore]) -> None:
+    for who, (mark, colour) in MARKS.items():
+        points = [
+            (row.levels[who], y) for y, row in enumerate(rows) if row.levels.get(who) is not None
+        ]
+        if points:
+            axes.plot(
+                *zip(*points, strict=True), mark, color=colour, ls="none", label=who,
+                ms=12 if mark == "|" else 7.5, mew=1.4, mfc="none", clip_on=False,
+            )  # fmt: skip
+    for y, row in enumerate(rows):
+        if row.bounds is not None:
+            axes.plot(row.bounds, [y, y], color=palette.BLUE, lw=1.8, solid_capstyle="butt")
+    axes.plot(
+        [row.score for row in rows], range(len(rows)), "o", color=palette.BLUE, ms=6,
+        label="this run", clip_on=False,
+    )  # fmt: skip
+    axes.set_yticks(range(len(rows)), [type_words(row.name) for row in rows])
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_xlim(0, 100)
+    axes.grid(axis="both")
+    axes.set_xlabel("score, %")
+    above(axes, 4)
 
 
 def by_dataset(report: ReportData) -> Plot | None:
@@ -146,54 +155,13 @@ def by_dataset(report: ReportData) -> Plot | None:
     ]
     if len(rows) < 2:
         return None
-    return _standings("datasets", "Official score by data set, %", rows, "")
+    return standings("datasets", "Official score by data set, %", rows, "")
 
 
-def against_siblings(report: ReportData) -> tuple[Plot, list[tuple[Cell, ...]]] | None:
-    """The scores of runs that differ in what was shown alone, and a row a run of how they differ.
-
-    The rows: option and value, the run, its score, the paired difference from this run, its interval.
-    """
-    own = official(report.results)
-    if own is None or not report.siblings:
-        return None
-    config = report.config.to_json()
-    met = list(dict.fromkeys(sibling.option for sibling in report.siblings))
-    here = ", ".join(f"--{option} {config[option]}" for option in met)
-    standings = [Standing(f"this run ({here})", own, bounds_of(report.results), own=True)]
-    rows: list[tuple[Cell, ...]] = []
-    for sibling in report.siblings:
-        score = official(sibling.results)
-        if score is None:
-            continue
-        name = f"--{sibling.option} {sibling.value}"
-        standings.append(Standing(name, score, bounds_of(sibling.results), note=sibling.name))
-        mine = Side(report.name, report.results, {})
-        paired = compare(mine, Side(sibling.name, sibling.results, {}))["differences"].get(OFFICIAL)
-        difference = paired["difference"] if paired else None
-        rows.append(
-            (
-                name,
-                sibling.name,
-                figure(score),
-                "–" if difference is None else f"{difference:+.1f}",
-                interval(paired["interval"] if paired else None) or "–",
-            )
-        )
-    plot = _standings(
-        "siblings",
-        "Official score by what was shown, %",
-        standings,
-        "Intervals: bootstrap over scenes. The difference in the table is paired, question by question.",
-        keep_order=True,
-    )
-    return plot, rows
-
-
-def _standings(
+def standings(
     name: str, title: str, rows: Sequence[Standing], note: str, *, keep_order: bool = False
 ) -> Plot:
-    """Return a plot of one score a name, the best first unless the order is to be kept."""
+    """Return a plot of one score a name, with the best first unless the order is to be kept."""
     rows = rows if keep_order else sorted(rows, key=lambda row: -row.score)
 
     def paint(axes: Any) -> None:
@@ -234,11 +202,13 @@ def _standings(
     )
 
 
-def _types(found: Mapping[str, Any]) -> dict[str, float]:
-    """Return the score of every type that was scored, the three directions below their task."""
-    scores: dict[str, float] = {}
-    for name in in_order(found["types"]):
+def _types(found: Mapping[str, Any]) -> dict[str, tuple[int, float]]:
+    """Return n and score of every type that was scored, the three directions below their task."""
+    types = found["types"]
+    asked = sum(types[name]["n"] for name in DIRECTION_TYPES if name in types)
+    scores: dict[str, tuple[int, float | None]] = {}
+    for name in in_order(types):
         if name in DIRECTION_TYPES and DIRECTION in found["tasks"]:
-            scores.setdefault(DIRECTION, found["tasks"][DIRECTION])
-        scores[name] = found["types"][name]["score"]
-    return {name: score for name, score in scores.items() if score is not None}
+            scores.setdefault(DIRECTION, (asked, found["tasks"][DIRECTION]))
+        scores[name] = types[name]["n"], types[name]["score"]
+    return {name: (n, score) for name, (n, score) in scores.items() if score is not None}

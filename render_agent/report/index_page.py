@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from render_agent.report import figures, headline
+from render_agent.report import figures, headline, shown
 from render_agent.report.data import ReportData
 from render_agent.report.rows import LISTED, question_rows, script
 from render_agent.report.words import type_words
@@ -32,8 +32,8 @@ def write(report: ReportData, place: Path) -> None:
         if plot
     ]
     behaviour, costs = figures.behaviour(report), figures.costs(report)
-    siblings = headline.against_siblings(report)
-    for plot in (*score, *behaviour, *costs, *([siblings[0]] if siblings else [])):
+    siblings = shown.against_siblings(report)
+    for plot in (*score, *behaviour, *costs, *([siblings.plot] if siblings else [])):
         _write(place / "plots" / f"{plot.name}.svg", plot.svg)
     write_whole(place / "questions.js", script(rows), durable=False)
     shared = {**report.frame, "root": "", "type_words": type_words}

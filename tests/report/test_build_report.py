@@ -10,7 +10,8 @@ from made_runs import make_questions, play, walking
 
 from render_agent.cli import cli
 from render_agent.report.build import build
-from render_agent.report.data import page_of
+from render_agent.report.data import page_of, read_run
+from render_agent.report.shown import against_siblings
 from render_agent.run_log.folder import RunFolder
 
 
@@ -132,3 +133,20 @@ def test_the_command_prints_the_file_to_open(run, capfd):
     told = capfd.readouterr()
     assert told.out.strip() == str(run.path / "report" / "index.html")
     assert re.fullmatch(r"6 questions, \d+\.\d s; open the file in a browser", told.err.strip())
+
+
+def test_a_run_is_set_against_those_that_were_shown_something_else(tmp_path):
+    seeing = run_rooms(tmp_path, limit=6, max_turns=2)
+    blind = run_rooms(tmp_path, limit=6, max_turns=2, views="none")
+    run_rooms(tmp_path, limit=6, max_turns=3, views="none")
+    found = against_siblings(read_run(seeing, diagnose=False))
+    assert [(row.shown, row.name) for row in found.differences] == [("views none", blind.name)]
+    scores = [run.results()["official"] for run in (seeing, blind)]
+    assert [float(row[1]) for row in found.plot.rows] == [round(score, 1) for score in scores]
+    said = float(found.differences[0].difference.replace("−", "-"))
+    assert said == pytest.approx(scores[1] - scores[0], abs=0.051)
+    page = reported(seeing, diagnose=False).read_text("utf-8")
+    assert "Does it depend on what is seen?" in page
+    assert blind.name in page
+    alone = run_rooms(tmp_path / "alone", limit=6, max_turns=2, views="none")
+    assert against_siblings(read_run(alone, diagnose=False)) is None
