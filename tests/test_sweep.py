@@ -229,6 +229,27 @@ def test_an_error_of_one_cell_does_not_keep_the_others_from_running(tmp_path, mo
     assert len(list_runs(tmp_path / "sweep_small")) == 3
 
 
+def test_failed_questions_are_tried_again(tmp_path):
+    file = write(tmp_path, grid={"model": ["random", "explorer"]})
+    sweep(file, "--output", tmp_path)
+    place = tmp_path / "sweep_small"
+    whole, (first, second) = known(place), list_runs(place)
+    *others, last = RunFolder(second).lines()
+    nothing = dict.fromkeys(last.keys() - {"question_id", "turn", "phase", "events"})
+    failed = last | nothing | {"views": [], "messages": [], "error": "EngineError: gone"}
+    lines = "".join(json.dumps(line) + "\n" for line in [*others, failed])
+    (second / "turns.jsonl").write_text(lines)
+    rescored = CliRunner().invoke(cli, ["rescore", str(second), "--json"])
+    assert json.loads(rescored.stdout)["counts"]["failed"] == 1
+    before = turns(place)
+    sweep(file, "--output", tmp_path)
+    assert known(place) == whole
+    assert list_runs(place) == [first, second]
+    after = turns(place)
+    assert after[first / "turns.jsonl"] == before[first / "turns.jsonl"]
+    assert after[second / "turns.jsonl"][0].startswith(lines.encode())
+
+
 def turns_of_complete(place):
     return {
         run: (run / "turns.jsonl").stat().st_mtime_ns

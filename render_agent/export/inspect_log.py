@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from render_agent.chat import without_thinking
+from render_agent.config import OPTIONS
 from render_agent.errors import SetupError
 from render_agent.export.chosen import ChosenRun
 from render_agent.export.rows import Diagnoses
@@ -84,7 +85,9 @@ def _spec(run: ChosenRun, began: str) -> Any:
         task=name,
         task_display_name=f"{name} · {run.name}",
         task_args={
-            option: value for option, value in config.to_json().items() if value not in (None, ())
+            option: value
+            for option, value in config.to_json().items()
+            if value != OPTIONS[option].default
         },
         dataset=EvalDataset(name=name, samples=len(ids), sample_ids=list(ids)),
         model=f"{config.engine}/{run.model}",

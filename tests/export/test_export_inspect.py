@@ -32,6 +32,8 @@ def test_a_log_read_back_has_the_same_numbers(run, tmp_path, ending):
         name: pytest.approx(results[name] / 100)
         for name in ("official", "without_order", "micro", "mean_of_types")
     }
+    assert read.eval.task_args["image_size"] == [96, 72]
+    assert "max_turns" not in read.eval.task_args
     assert (read.results.total_samples, read.results.completed_samples) == (4, 4)
     for sample, row, state in zip(
         read.samples, results["questions"], read_states(RunFolder(run)), strict=True
