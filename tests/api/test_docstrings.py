@@ -1,8 +1,13 @@
 """Every public name has a docstring with an example, and the examples run."""
 
+import ast
 import doctest
 import importlib
 import inspect
+import pydoc
+import re
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -38,3 +43,29 @@ def test_every_public_method_is_described(name):
         and not inspect.getdoc(value)
     ]
     assert not bare
+
+
+def test_what_the_readme_shows_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(render_agent.bundled_rooms()["room01"], "room.ply")
+    text = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    told = text.split("\n## In Python\n")[1].split("\n## ")[0]
+    blocks = re.findall(r"^```python\n(.*?)^```$", told, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 2
+    names: dict[str, object] = {}
+    for block in blocks:
+        tree = ast.parse(block)
+        last = tree.body.pop()
+        exec(compile(tree, "README.md", "exec"), names)
+        assert isinstance(last, ast.Expr)
+        assert eval(compile(ast.Expression(last.value), "README.md", "eval"), names) is not None
+    assert names["dialogue"].answer == "unknown"
+    assert names["scene"].view().depth.shape == (480, 640)
+    named = set(re.findall(r"render_agent\.(\w+)", told))
+    assert named - {"ply"} <= set(render_agent.__all__)
+
+
+def test_help_tells_every_name():
+    told = pydoc.plain(pydoc.render_doc(render_agent))
+    for name in render_agent.__all__:
+        assert re.search(rf"\b{name}\b", told.partition("DATA")[0])
