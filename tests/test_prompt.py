@@ -175,6 +175,35 @@ def test_the_instructions_show_a_reply_that_is_one(kinds):
         assert name == "reasoning" or re.search(rf"^- .*{name}.*:", instructions, re.MULTILINE)
 
 
+@pytest.mark.parametrize("kinds", [("top", "ego"), ("ego",), ("top",)])
+@pytest.mark.parametrize("at_once", [1, 10])
+def test_what_is_shown_at_once_is_explained_and_nothing_can_be_asked_for(kinds, at_once):
+    free, passive = Prompt(9, 75.0, kinds), Prompt(9, 75.0, kinds, at_once)
+    instructions = passive.instructions
+    assert passive.on_request == ()
+    assert [kind for kind in KINDS if f'- "{kind}": ' in instructions] == [
+        kind for kind in KINDS if kind in kinds
+    ]
+    assert ("hide behind others" in instructions) == (at_once > 1)
+    assert ("map" in instructions) == ("top" in kinds)
+    camera = next(line for line in free.instructions.splitlines() if line.startswith("Camera: "))
+    assert camera in instructions.splitlines()
+    shown = instructions[instructions.index("{") : instructions.index("}") + 1]
+    jsonschema.validate(json.loads(shown), reply_schema(passive.on_request))
+    for words in ("forward", "rotation", "look_at", "ask for", "explore"):
+        assert words not in instructions
+
+
+def test_a_view_that_is_shown_at_once_says_where_it_was_taken():
+    _, user = Prompt(9, 75.0, ("top", "ego"), 2).opening(question(), FIRST[1:], HERE)
+    assert user["content"][0]["text"].endswith("\n\nTurn 1 of 9.")
+    assert user["content"][1]["text"] == (
+        "View 1 (ego), from [1.00, -2.35, 1.60], yaw -90, pitch 15:"
+    )
+    (later,) = Prompt(9, 75.0, ("top", "ego"), 2).following(1, "Not read.", (), HERE)
+    assert [piece["text"] for piece in later["content"]] == ["Not read.\n\nTurn 2 of 9."]
+
+
 def test_the_limits_in_the_instructions_are_those_of_the_moves():
     instructions, limits = Prompt(9, 75.0).instructions, Limits()
     assert f"at most {limits.rotation:g} a turn" in instructions
