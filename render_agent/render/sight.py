@@ -31,7 +31,13 @@ STEEPEST = 1.5
 """Tangent: an object that reaches farther from the middle of one picture is drawn in six."""
 
 LEAST_SHARE, LEAST_AREA = 0.3, 0.002
-"""What is seen well: this share of the object, and this part of the picture's pixels."""
+"""What is seen well: this share of the object, and this part of the picture's pixels.
+
+Looked at in the bundled rooms: with less than a quarter of it in sight, cut off by the edge or behind
+something else, a stove is a line above a sofa and a chair a corner of its seat; from 0.3 on people name
+what they see and can tell where it stands. And 0.002 of 640x480 is 25 pixels square, a little less than
+what vision models make one token of: at half of that a clock on the wall is told, a keyboard no more.
+"""
 
 
 @dataclass(frozen=True, slots=True)
