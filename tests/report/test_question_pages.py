@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from made_reports import HOSTILE, Targets, go, reported, run_hostile
+from made_reports import HOSTILE, Targets, go, reported, run_hostile, run_rooms
 from made_runs import make_config, make_questions, play
 from PIL import Image
 
@@ -367,6 +367,28 @@ def test_missing_scans_and_scans_that_are_gone(page, tmp_path):
     assert page.locator(".map image").count() == 0
     assert page.locator(".map .stop").count() == 3
     assert "positions alone" in page.inner_text(".map figcaption")
+
+
+def test_views_that_were_chosen_for_it_stand_on_the_map(page, tmp_path):
+    page.emulate_media(reduced_motion="reduce")
+    folder = run_rooms(tmp_path, views="four", id=("3",), max_turns=2)
+    place = pages_of(folder)
+    page.goto(address(place, "3"))
+    (state,) = read_run(folder, diagnose=False).states
+    cameras = [view.camera for view in state.views if isinstance(view.camera, Camera)]
+    assert len(cameras) == 4
+    stops = page.locator(".map .stop")
+    assert [int(text) for text in stops.locator("text").all_text_contents()] == [
+        view.number for view in state.views if isinstance(view.camera, Camera)
+    ]
+    places = [float(circle.get_attribute("cx")) for circle in stops.locator(".place").all()]
+    assert np.allclose(places, on_plan(place, [c.position for c in cameras])[:, 0], atol=0.051)
+    assert page.locator(".map .path").count() == 0
+    number = state.views[-1].number
+    page.keyboard.press(str(number))
+    assert page.evaluate("document.activeElement.id") == f"view-{number}"
+    assert page.get_attribute(".wedge.lit", "data-for") == f"view-{number}"
+    assert page.locator(".seen thead th").all_inner_texts() == ["view", *map(str, range(4))]
 
 
 def test_a_run_in_progress_is_stamped(page, tmp_path, report):

@@ -10,8 +10,8 @@
   function connect() {
     const { value, read, write, neighbours, report } = window.Report;
     const filter = read(location.hash);
-    const kept = Object.keys(filter).some((name) => name !== "at") ? location.hash : "";
     const found = neighbours(id, location.hash);
+    if (found.place < 0) return;  // the links of the page itself stay
     for (const [name, row] of [["before", found.before], ["after", found.after]]) {
       if (!row) { link(name).removeAttribute("href"); continue; }
       link(name).href = value(row, "page") + ".html" + write({ ...filter, at: "" });
@@ -23,7 +23,6 @@
     const all = report.rows.length;
     const of = found.count === all ? `${all}` : `${found.count} kept by the filter`;
     link("place").textContent = `${found.place + 1} of ${of}`;
-    return kept;
   }
 
   /* a jump within the page must not lose the filter that stands in the address */
@@ -73,7 +72,9 @@
       event.preventDefault();
       way.click();
     } else if (/^[1-9]$/.test(event.key)) {
-      jump((document.body.dataset.prefix || "") + "turn-" + event.key);
+      const own = document.body.dataset.prefix || "";
+      const named = (kind) => `${own}${kind}-${event.key}`;
+      if (!jump(named(document.body.dataset.jump || "turn"))) jump(named("turn"));
     }
   });
 
