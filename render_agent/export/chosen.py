@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,12 +12,17 @@ from render_agent.errors import UsageError
 from render_agent.run_log.folder import RunFolder
 from render_agent.run_log.reading import read_states
 from render_agent.run_log.results import row
+from render_agent.score.official import score_answer
 from render_agent.state import QuestionState
+from render_agent.stress.left_right import mirrored_truth, names_sides
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What is asked for: ids and types of questions, any where empty, and a least score (0 to 1)."""
+    """What is asked for: ids and types of questions, any where empty, and a least score (0 to 1).
+
+    The score is that in the room as it was shown: in a mirrored one left and right have changed places.
+    """
 
     ids: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
@@ -24,9 +30,8 @@ class Choice:
 
     def takes(self, entry: dict[str, Any]) -> bool:
         """Return whether a row of the results is asked for."""
-        if self.least_score is not None and (
-            entry["score"] is None or entry["score"] < self.least_score
-        ):
+        score = entry["score_as_shown"]
+        if self.least_score is not None and (score is None or score < self.least_score):
             return False
         return (not self.ids or entry["question_id"] in self.ids) and (
             not self.types or entry["type"] in self.types
@@ -35,17 +40,18 @@ class Choice:
 
 @dataclass(frozen=True)
 class ChosenRun:
-    """A run and those of its questions that are asked for, each with its row of the results."""
+    """A run and those of its questions that are asked for, each with its row of the results.
 
+    name: the folder's; of several with the same one, the later have ~2, ~3 … behind it. rows: also with
+    `truth_as_shown` and `score_as_shown`, which differ from those of the results where rooms were
+    mirrored, and are None where nobody knows what is right there.
+    """
+
+    name: str
     folder: RunFolder
     config: RunConfig
     states: list[QuestionState] = field(repr=False)
     rows: list[dict[str, Any]] = field(repr=False)
-
-    @property
-    def name(self) -> str:
-        """The run's name."""
-        return self.folder.name
 
     @property
     def model(self) -> str:
@@ -58,7 +64,10 @@ def choose_runs(folders: Sequence[RunFolder], choice: Choice) -> list[ChosenRun]
 
     UsageError where an id or a type is in none of the runs. RunLogError where a log is damaged.
     """
-    everything = [ChosenRun(folder, folder.config, read_states(folder), []) for folder in folders]
+    everything = [
+        ChosenRun(name, folder, folder.config, read_states(folder), [])
+        for name, folder in zip(_names(folders), folders, strict=True)
+    ]
     questions = [state.question for run in everything for state in run.states]
     for asked, known, kind in (
         (choice.ids, {question.id for question in questions}, "question with the id"),
@@ -70,7 +79,33 @@ def choose_runs(folders: Sequence[RunFolder], choice: Choice) -> list[ChosenRun]
     return [_chosen(run, choice) for run in everything]
 
 
+def _names(folders: Sequence[RunFolder]) -> list[str]:
+    """Return a name for every run, each once: runs of other outputs may have begun in the same second."""
+    taken: Counter[str] = Counter()
+    names = []
+    for folder in folders:
+        taken[folder.name] += 1
+        more = f"~{taken[folder.name]}" if taken[folder.name] > 1 else ""
+        names.append(folder.name + more)
+    return names
+
+
 def _chosen(run: ChosenRun, choice: Choice) -> ChosenRun:
-    pairs = [(state, entry) for state in run.states if choice.takes(entry := row(state))]
+    mirrored = run.config.pictures == "mirrored"
+    pairs = [
+        (state, entry)
+        for state in run.states
+        if choice.takes(entry := _as_shown(state, row(state), mirrored=mirrored))
+    ]
     states, rows = [state for state, _ in pairs], [entry for _, entry in pairs]
-    return ChosenRun(run.folder, run.config, states, rows)
+    return ChosenRun(run.name, run.folder, run.config, states, rows)
+
+
+def _as_shown(state: QuestionState, entry: dict[str, Any], *, mirrored: bool) -> dict[str, Any]:
+    """Return a row with what is right, and how the answer scores, in the room as it was shown."""
+    question, truth, score = state.question, entry["truth"], entry["score"]
+    if mirrored and names_sides(question):
+        truth = mirrored_truth(question)
+        known = truth is not None and score is not None
+        score = score_answer(question.type, state.answer, str(truth)) if known else None
+    return entry | {"truth_as_shown": truth, "score_as_shown": score}

@@ -27,7 +27,8 @@ def write_messages(
 
     Questions without a reply are left out. beside: the folder that paths of pictures start from;
     absolute: they start from the root. thinking: whether think blocks stay in the replies as they were
-    logged. truth: whether a line has it, beside the messages. OSError where it cannot be written.
+    logged. truth: whether a line has it, beside the messages; it and the score are those of the room as
+    shown, which may be mirrored. OSError where it cannot be written.
     """
 
     def lines() -> Iterator[dict[str, Any]]:
@@ -41,8 +42,9 @@ def write_messages(
                         "run": run.name,
                         "messages": [placed(entry, base) for entry in dialogue(state, thinking)],
                         **{name: row[name] for name in ("type", "scene", "status")},
-                        **{name: row[name] for name in ("answer", "score")},
-                        **({"truth": row["truth"]} if truth else {}),
+                        "answer": row["answer"],
+                        "score": row["score_as_shown"],
+                        **({"truth": row["truth_as_shown"]} if truth else {}),
                     }
 
     written = list(lines())

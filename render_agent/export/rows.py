@@ -24,6 +24,8 @@ OF_QUESTIONS: Columns = {
     "answer": "text",
     "truth": "text",
     "score": "float",
+    "truth_as_shown": "text",
+    "score_as_shown": "float",
     "turns": "int",
     "repairs": "int",
     "pictures_shown": "int",
@@ -35,7 +37,8 @@ OF_QUESTIONS: Columns = {
     "seconds_generating": "float",
     "error": "text",
 }
-"""A row a question. Seconds of generating are its share of the batches it was in."""
+"""A row a question. Seconds of generating are its share of the batches it was in. What is right as shown
+differs where rooms were mirrored."""
 
 OF_RUNS: Columns = {
     "benchmark": "text",

@@ -1,6 +1,7 @@
 """A finished run with right, wrong, thinking and unreadable replies, to be handed on."""
 
 import json
+from itertools import count
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -19,7 +20,9 @@ REPLIES = {
 }
 """Questions 0 and 1 are right, 2 scores 0.4 at most, 3 is wrong."""
 
-RIGHT, WRONG = ["0", "1"], ["2", "3"]
+RIGHT = ["0", "1"]
+
+NUMBERS = count()
 
 
 def make_run(folder: Path, **options) -> Path:
@@ -27,7 +30,8 @@ def make_run(folder: Path, **options) -> Path:
     path, _ = play(
         folder, make_questions(folder, 4), ScriptedEngine(Replies(REPLIES), 64), **options
     )
-    return path
+    # by its own name, as two that begin in the same second in two folders have the same one
+    return path.rename(path.with_name(f"run_{next(NUMBERS)}"))
 
 
 def export(*words: object) -> str:

@@ -1,5 +1,6 @@
 """Dialogues for training: what was said, with pictures that exist, as a model's own template takes them."""
 
+import csv
 import hashlib
 import json
 
@@ -67,6 +68,20 @@ def test_only_the_right_ones(run, tmp_path):
     scores = {line["id"]: line["score"] for line in json_lines(tmp_path / "some")}
     assert scores.keys() == {"0", "1", "2"}
     assert 0.1 <= scores["2"] < 0.5
+
+
+def test_right_in_a_mirrored_room_is_what_is_right_there(tmp_path):
+    """Questions 1 and 3 ask for left or right, which have changed places; B was right before."""
+    run = make_run(tmp_path, pictures="mirrored")
+    export(run, "--format", "messages", "--correct", "--with-truth", "--to", tmp_path / "a")
+    lines = {line["id"]: line for line in json_lines(tmp_path / "a")}
+    assert lines.keys() == {"0", "3"}
+    assert (lines["3"]["answer"], lines["3"]["truth"], lines["3"]["score"]) == ("A", "A", 1)
+    export(run, "--format", "csv", "--to", tmp_path / "b")
+    with (tmp_path / "b").open(newline="") as opened:
+        rows = {row["question_id"]: row for row in csv.DictReader(opened)}
+    assert [rows["1"][name] for name in ("truth", "score")] == ["B", "1.0"]
+    assert [rows["1"][f"{name}_as_shown"] for name in ("truth", "score")] == ["A", "0.0"]
 
 
 def test_truth_stands_beside_the_messages_only_where_it_is_asked_for(run, tmp_path):

@@ -3,6 +3,7 @@
 import builtins
 import csv
 import math
+import shutil
 
 import pyarrow as pa
 import pytest
@@ -85,10 +86,22 @@ def test_csv_says_the_same_as_parquet(run, tmp_path):
             for row in rows
         ]
         assert read_csv(tmp_path / form) == told
-        assert {row["run"] for row in rows} == {run.name, other.name}
-    by_run = {row["run"]: row for row in read_csv(tmp_path / "csv")}
-    assert (by_run[other.name]["seed"], by_run[other.name]["views"]) == ("1", "none")
-    assert (by_run[run.name]["seed"], by_run[run.name]["views"]) == ("0", "free")
+    rows = read_csv(tmp_path / "csv")
+    assert [(row["seed"], row["views"]) for row in rows] == [("0", "free")] * 4 + [
+        ("1", "none")
+    ] * 4
+
+
+def test_runs_of_the_same_name_are_told_apart(run, tmp_path):
+    same = tmp_path / run.name
+    shutil.copytree(run, same)
+    export(run, same, "--format", "csv", "--to", tmp_path / "a")
+    names = [row["run"] for row in read_csv(tmp_path / "a")]
+    assert names == [run.name] * 4 + [f"{run.name}~2"] * 4
+    pytest.importorskip("inspect_ai")
+    export(run, same, "--format", "inspect", "--to", tmp_path / "logs")
+    logs = sorted(path.name for path in (tmp_path / "logs").iterdir())
+    assert logs == [f"{run.name}.eval", f"{run.name}~2.eval"]
 
 
 def test_what_the_diagnosis_found_stands_in_the_rows(tmp_path):
