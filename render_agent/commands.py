@@ -111,7 +111,7 @@ def dry_run(config: RunConfig) -> int:
         f" all {config.max_turns} turns); the model's time comes on top",
         soft_wrap=True,
     )
-    if config.engine != "scripted":
+    if config.engine not in ("scripted", "human"):
         console.print(sentence(asked, prices), soft_wrap=True)
     for message in shown.messages:
         console.rule(message["role"], align="left")

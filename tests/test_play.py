@@ -81,7 +81,7 @@ def test_three_turns_in_the_browser_are_a_run_like_any_other(tmp_path, page):
     assert z == pytest.approx(1.0, abs=0.11)
     assert looked["action"]["view"] == "around"
     assert looked["happened"].startswith(f"Turned to the point ({x:g}, {y:g}, {z:g})")
-    assert answered["action"] == {"answer": "B", "answer_text": "B", "done": True, "view": "ego"}
+    assert answered["action"] == {"answer": "B", "answer_text": "B", "done": True}
     assert [view["kind"] for view in answered["views"]] == ["around"]
     assert all(line["seconds"]["generating"] > 0 for line in sat.lines())
     assert {line["batch_size"] for line in sat.lines()} == {1}

@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Lock, Thread
 from typing import Any, Protocol
 
-from render_agent.errors import SetupError
+from render_agent.errors import RenderAgentError, SetupError
 from render_agent.web.checks import (
     Refused,
     body_length,
@@ -177,6 +177,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_words(refused.status, refused.words)
             if posted:
                 self._pass_over_the_rest()
+        except RenderAgentError as error:
+            logger.error("could not serve %r: %s", self.path, error)
+            self._send_words(500, "Something went wrong here; the log says what.")
         except Exception:
             # The boundary of a request: whatever a site raises, the page is told in one sentence
             # and the others are served on.

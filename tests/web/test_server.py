@@ -7,7 +7,7 @@ from http.client import HTTPConnection
 
 import pytest
 
-from render_agent.errors import SetupError
+from render_agent.errors import RunLogError, SetupError
 from render_agent.web.checks import LONGEST_PATH, MOST_BYTES, TOKEN_HEADER, Refused, plain_path
 from render_agent.web.folder import find_file
 from render_agent.web.server import LocalServer, Page
@@ -23,6 +23,8 @@ class Shelf:
     def get(self, path):
         if path == "broken":
             raise ValueError("a secret detail")
+        if path == "damaged":
+            raise RunLogError("a secret line is damaged")
         return Page(b"first") if path == "" else find_file(self.folder, path)
 
     def post(self, path, body):
@@ -224,11 +226,16 @@ def test_other_methods_are_refused(server, method):
     assert headers["Content-Type"].startswith("text/plain")
 
 
-def test_what_goes_wrong_is_logged_and_not_shown(server, caplog):
-    status, _, body = ask(server, "/broken")
+@pytest.mark.parametrize(
+    ("path", "told", "traced"),
+    [("/broken", "a secret detail", True), ("/damaged", "a secret line is damaged", False)],
+)
+def test_what_goes_wrong_is_logged_and_not_shown(server, caplog, path, told, traced):
+    status, _, body = ask(server, path)
     assert status == 500
     assert b"secret" not in body
-    assert "a secret detail" in caplog.text
+    assert told in caplog.text
+    assert ("Traceback" in caplog.text) == traced
     assert ask(server)[0] == 200
 
 

@@ -133,9 +133,11 @@
       if (over) say("The run is finished");
     } catch {
       silent += 1;
-      if (silent === 3) say("This page is no longer kept up to date: render-agent view was ended.", true);
+      if (silent === 3) {
+        say("This page is no longer kept up to date: render-agent view has ended, or its terminal says why.", true);
+      }
     }
-    if (!over) setTimeout(watch, EVERY);
+    if (!over) setTimeout(watch, silent < 3 ? EVERY : 10 * EVERY);
   }
 
   if (!box.dataset.version.endsWith("-True")) setTimeout(watch, EVERY);

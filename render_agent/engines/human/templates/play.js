@@ -55,7 +55,7 @@
     const looked = point();
     if (looked) said.look_at = looked;
     const view = one("[name=view]:checked");
-    if (view) said.view = view.value === "earlier" ? Number(one("#number").value) : view.value;
+    if (view && !one("#done").checked) said.view = view.value === "earlier" ? Number(one("#number").value) : view.value;
     const given = answer();
     if (given !== null) said.answer = given;
     if (one("#done").checked) said.done = true;
