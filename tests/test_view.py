@@ -135,6 +135,7 @@ def test_the_index_follows_the_run_to_its_end(tmp_path, scratch, page, monkeypat
         gate.release(4)
         expect(rows.first).not_to_contain_text("active")
         expect(page.locator(".counts")).to_contain_text("1 answered")
+        expect(page.locator("header a[href='#why']")).to_have_count(1)
         expect(page.get_by_role("link", name="1", exact=True)).to_be_focused()
         assert page.locator("#filter [name=q]").input_value() == "box"
         gate.release(4)

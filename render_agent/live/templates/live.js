@@ -111,6 +111,7 @@
     else if (stamps) stamps.remove();
     else if (now) document.querySelector("header.top").append(document.importNode(now, true));
     if (table) {
+      change(document.querySelector("header.top nav"), fresh.querySelector("header.top nav"));
       choices(fresh);
       await rows();
     }
