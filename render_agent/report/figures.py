@@ -115,9 +115,9 @@ def coverage(report: ReportData) -> Plot | None:
 def causes(report: ReportData) -> Plot | None:
     """Why questions went as they did, by type."""
     found = counts.causes_by_type(report)
-    if not found:
-        return None
     met = [cause for cause in palette.CAUSES if any(c[cause] for c in found.values())]
+    if set(met) <= {"open"}:
+        return None
 
     def paint(axes: Any) -> None:
         places = range(len(found))

@@ -49,6 +49,10 @@ class TypeScore:
     levels: Mapping[str, float | None]
 
 
+def _asks_vsibench(report: ReportData) -> bool:
+    return report.config.batch and report.config.benchmark == "vsibench"
+
+
 def official(results: Mapping[str, Any]) -> float | None:
     """Return the official score of some results, over what was scored where answers are lacking."""
     over: float | None = results["official_over_scored"]["score"]
@@ -64,7 +68,7 @@ def bounds_of(results: Mapping[str, Any]) -> Bounds:
 def against_papers(report: ReportData) -> Plot | None:
     """The official score against published rows; None where the questions are not VSI-Bench's."""
     own = official(report.results)
-    if own is None or report.config.benchmark != "vsibench":
+    if own is None or not _asks_vsibench(report):
         return None
     rows = [
         Standing(row.name, row.official, note=", ".join(filter(None, (row.note, row.source))))
@@ -86,7 +90,7 @@ def against_chance(report: ReportData) -> Plot | None:
     if not found["types"]:
         return None
     chance = {name: dict(levels) for name, levels in found["chance"].items()}
-    if report.config.benchmark == "vsibench":
+    if _asks_vsibench(report):
         chance["human"] = dict(PUBLISHED[0].tasks)
     rows = [
         TypeScore(

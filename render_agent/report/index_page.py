@@ -75,8 +75,8 @@ def _facts(report: ReportData) -> list[tuple[str, str]]:
     facts = [
         ("Model", config.model_name),
         ("Engine", config.engine),
-        ("Benchmark", f"{Path(config.benchmark).name}, {config.subset}"),
-        ("Questions", f"{len(report.states):,} about {len(scenes):,} scenes"),
+        ("Benchmark", _benchmark(report)),
+        ("Questions", f"{len(report.states):,} about {_some(len(scenes), 'scene')}"),
         (
             "Views",
             config.views if config.pictures == "real" else f"{config.views}, {config.pictures}",
@@ -88,6 +88,18 @@ def _facts(report: ReportData) -> list[tuple[str, str]]:
     if commit := record.get("commit"):
         facts.append(("Commit", str(commit)[:12]))
     return facts
+
+
+def _benchmark(report: ReportData) -> str:
+    config = report.config
+    if not config.batch:
+        return "a question of one's own"
+    name = Path(config.benchmark).name
+    return f"{name}, {config.subset}" if config.benchmark == "vsibench" else name
+
+
+def _some(number: int, thing: str) -> str:
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
 def _head(report: ReportData) -> dict[str, Any]:

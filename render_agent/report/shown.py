@@ -81,5 +81,5 @@ def _difference(report: ReportData, sibling: Sibling) -> Difference:
         sibling.name,
         figure(official(sibling.results)),
         "–" if paired is None else f"{paired['difference']:+.1f}".replace("-", "−"),
-        interval(paired["interval"] if paired else None) or "–",
+        interval(paired["interval"] if paired else None).replace("-", "−") or "–",
     )

@@ -5,10 +5,12 @@ import re
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from made_reports import Targets, reported, run_hostile, run_rooms
-from made_runs import make_questions, play, walking
+from made_reports import Targets, go, reported, run_hostile, run_rooms
+from made_runs import SMALL, make_questions, play, walking
+from made_scenes import room, write_ply
 
 from render_agent.cli import cli
+from render_agent.config import RunConfig
 from render_agent.report.build import build
 from render_agent.report.data import page_of, read_run
 from render_agent.report.shown import against_siblings
@@ -150,3 +152,13 @@ def test_a_run_is_set_against_those_that_were_shown_something_else(tmp_path):
     assert blind.name in page
     alone = run_rooms(tmp_path / "alone", limit=6, max_turns=2, views="none")
     assert against_siblings(read_run(alone, diagnose=False)) is None
+
+
+def test_one_question_without_a_truth_has_a_report(tmp_path):
+    write_ply(tmp_path / "room.ply", *room())
+    asked = {"ply": str(tmp_path / "room.ply"), "question": "What is red?"}
+    folder = go(RunConfig(output=str(tmp_path / "runs"), max_turns=2, **asked, **SMALL))
+    page = reported(folder).read_text("utf-8")
+    assert "No question with a known truth is scored." in page
+    assert "What is red?" in page
+    assert "1 about 1 scene<" in page
