@@ -135,3 +135,16 @@ def test_a_comparison_shows_its_differences(page, tmp_path, run):
 def test_a_scene_shows_its_map():
     room = render_agent.open_scene(render_agent.bundled_rooms()["room00"], size=(320, 240))
     assert room._repr_png_() == room.map().png()
+
+
+def test_ipython_shows_pictures_and_pages(run):
+    formatters = pytest.importorskip("IPython.core.formatters")
+    shown = formatters.DisplayFormatter()
+    view = run.dialogue(0).views[0]
+    data, _ = shown.format(view)
+    assert data["image/png"] == view.png()
+    assert data["text/plain"] == repr(view)
+    for entry in (run, run.dialogue(0), run.compare(run)):
+        data, _ = shown.format(entry)
+        assert data["text/html"] == entry._repr_html_()
+        assert data["text/plain"] == repr(entry)
