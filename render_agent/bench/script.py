@@ -10,7 +10,7 @@ from math import log
 from typing import Any
 
 from render_agent.chance import frequent_answers
-from render_agent.engines.scripted import draw
+from render_agent.engines.unseeing import draw
 from render_agent.engines.seam import Request
 from render_agent.state import Question
 
