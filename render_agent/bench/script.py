@@ -10,8 +10,8 @@ from math import log
 from typing import Any
 
 from render_agent.chance import frequent_answers
-from render_agent.engines.unseeing import draw
 from render_agent.engines.seam import Request
+from render_agent.engines.unseeing import draw
 from render_agent.state import Question
 
 REPLY_TOKENS, SPREAD = 120, 0.45
