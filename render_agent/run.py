@@ -177,10 +177,12 @@ def preview(config: RunConfig, folder: Path) -> Preview:
     return Preview(questions, messages, folder, stored / pixels if pixels else 0.0, seconds)
 
 
-def start(config: RunConfig, describe: DescribeEngine = describe_engine) -> Run:
-    """Return a new run in a new folder. SetupError where something is missing for it.
+def check(
+    config: RunConfig, describe: DescribeEngine = describe_engine
+) -> tuple[list[Question], Mapping[str, Any]]:
+    """Return the questions of a new run and what is recorded of its engine; nothing is written.
 
-    describe: gives what is recorded of the engine.
+    SetupError where something is missing for the run. No model is loaded.
     """
     parse_start(config.start)
     check_ray(config)
@@ -188,7 +190,15 @@ def start(config: RunConfig, describe: DescribeEngine = describe_engine) -> Run:
     check_stress(config, questions)
     check_views(config, questions)
     refuse_a_full_disk(config, questions)
-    engine = describe(config)
+    return questions, describe(config)
+
+
+def start(config: RunConfig, describe: DescribeEngine = describe_engine) -> Run:
+    """Return a new run in a new folder. SetupError where something is missing for it.
+
+    describe: gives what is recorded of the engine.
+    """
+    questions, engine = check(config, describe)
     log = RunLog.create(
         Path(config.output),
         "batched" if config.batch else "single",

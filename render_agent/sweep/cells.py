@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from render_agent.config import RunConfig
-from render_agent.engines.choose import describe_engine
+from render_agent.config import CHANGEABLE, RunConfig
 from render_agent.errors import RenderAgentError, SetupError
-from render_agent.questions.choose import choose_questions
-from render_agent.render.start import parse_start
-from render_agent.run import Run, go_on, start
+from render_agent.run import Run, check, go_on, start
 from render_agent.run_log.folder import RunFolder, list_runs
-from render_agent.stress.scenes import check_stress
 from render_agent.sweep.plan import Cell, Sweep
-from render_agent.workers.cluster import check_ray
 
 Watch = Callable[[Run], object]
 
@@ -56,17 +51,9 @@ def check_cells(sweep: Sweep, begun: Mapping[str, RunFolder]) -> None:
         if cell.label in begun:
             continue
         try:
-            check_run(cell.config)
+            check(cell.config)
         except SetupError as error:
             raise type(error)(f"{cell.label}: {error}") from error
-
-
-def check_run(config: RunConfig) -> None:
-    """SetupError where a run could not begin."""
-    parse_start(config.start)
-    check_ray(config)
-    check_stress(config, choose_questions(config))
-    describe_engine(config)
 
 
 def run_cell(cell: Cell, begun: RunFolder | None, watch: Watch) -> None:
@@ -79,9 +66,4 @@ def run_cell(cell: Cell, begun: RunFolder | None, watch: Watch) -> None:
 
 def _changes(config: RunConfig) -> dict[str, object]:
     """Return the options that may differ from those a run began with."""
-    from render_agent.config import CHANGEABLE
-
-    return {
-        name: getattr(config, name)
-        for name in sorted(CHANGEABLE - {"output", "workers", "devices"})
-    }
+    return {name: getattr(config, name) for name in sorted(CHANGEABLE - {"output"})}
