@@ -90,7 +90,8 @@ def __dir__() -> list[str]:
 class _Package(ModuleType):
     """The package: `run` stays the function also once the module `render_agent.run` was imported.
 
-    An import binds a module to its name in the package, and only here both have the same.
+    An import binds a module to its name in the package, and only here both have the same. So the module
+    is reached by `from render_agent.run import …`, not as `render_agent.run`.
     """
 
     def __setattr__(self, name: str, value: Any) -> None:
