@@ -14,36 +14,42 @@ from render_agent.diagnosis.summary import reading
 HEADS = {
     Cause.RIGHT: "right",
     Cause.MISJUDGED: "mis-\njudged",
-    Cause.STOPPED_EARLY: "stopped\nearly",
+    Cause.STOPPED_EARLY: "stop-\nped\nearly",
     Cause.NEVER_LOOKED: "never\nlooked",
     Cause.PROTOCOL: "no\nanswer",
     Cause.UNKNOWN: "un-\nknown",
     Cause.ERROR: "error",
     Cause.OPEN: "open",
 }
-ALWAYS = (Cause.RIGHT, Cause.MISJUDGED, Cause.STOPPED_EARLY, Cause.NEVER_LOOKED, Cause.PROTOCOL)
+ALWAYS = (Cause.RIGHT, Cause.MISJUDGED, Cause.STOPPED_EARLY, Cause.NEVER_LOOKED)
 """Causes that have a column even where no question has them."""
+
+SEEN = {"well": "right,\nseen\nwell", "not_well": "right,\nnot\nwell"}
 
 
 def cause_table(found: Mapping[str, Any]) -> Table:
     """Return the causes by type, with right and wrong set against what was seen; see `summary`."""
     everything = found["all"]
     causes = [c for c in Cause if c in ALWAYS or everything["causes"][str(c)]]
-    table = Table(box=box.SIMPLE_HEAD, title="Why answers are right or wrong", title_justify="left")
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        title="Why answers are right or wrong, questions",
+        title_justify="left",
+        padding=(0, 1, 0, 0),
+        show_edge=False,
+    )
     table.add_column("question type", no_wrap=True)
-    table.add_column("n", justify="right")
-    for cause in causes:
-        table.add_column(HEADS[cause], justify="right")
-    for name in ("right, all\nseen well", "right,\nnot all"):
-        table.add_column(name, justify="right")
+    for head in ("n", *(HEADS[cause] for cause in causes), *SEEN.values()):
+        width = max(map(len, head.splitlines()))
+        table.add_column(head, justify="right", no_wrap=True, min_width=max(width, 5))
     for label, figures in (*sorted(found["types"].items()), ("all", everything)):
         if label == "all":
             table.add_section()
         table.add_row(
-            label,
+            label.removeprefix("object_"),  # it would not fit into 80 columns
             f"{figures['questions']:,}",
             *(f"{figures['causes'][str(cause)]:,}" for cause in causes),
-            *(_percent(figures["seen"][name]) for name in ("well", "not_well")),
+            *(_percent(figures["seen"][name]) for name in SEEN),
         )
     return table
 
@@ -51,7 +57,10 @@ def cause_table(found: Mapping[str, Any]) -> Table:
 def notes(found: Mapping[str, Any]) -> list[str]:
     """Return what is said below the table, a line each."""
     figures = found["all"]
-    lines = [reading(figures)]
+    lines = [
+        "right, seen well: where all that is named and has boxes had been seen well; not well: where not.",
+        reading(figures),
+    ]
     if figures["coverage"]:
         by_turn = " ".join(f"{100 * value:.0f}" for value in figures["coverage"])
         lines.append(f"Seen of the room's visible surface by turn, %: {by_turn}.")
@@ -65,5 +74,4 @@ def notes(found: Mapping[str, Any]) -> list[str]:
 
 
 def _percent(cell: Mapping[str, Any]) -> str:
-    number = cell["right"] + cell["wrong"]
-    return f"{cell['percent']:.0f} % of {number:,}" if number else "–"
+    return "–" if cell["percent"] is None else f"{cell['percent']:.0f} %"
