@@ -67,23 +67,27 @@ class Wanted:
 class _Sighted:
     """What is seen of a box from one place.
 
-    offsets: (n, 3) metres, its points from there. angles: (n,) steradians.
+    offsets: (n, 3) metres, its points from there. angles: (n,) steradians. areas: (n,) square metres
+    across the line of sight. nearest: metres to the nearest point, inf without any.
     """
 
     offsets: FloatArray
     angles: FloatArray
+    areas: FloatArray
+    nearest: float
+
+    @classmethod
+    def of(cls, around: Surroundings, which: NDArray[np.intp]) -> _Sighted:
+        """Return some of the points seen from a place."""
+        offsets, angles = around.points[which] - np.array(around.position), around.angles[which]
+        squared = (offsets**2).sum(axis=1)
+        nearest = math.sqrt(squared.min(initial=math.inf))
+        return cls(offsets, angles, angles * squared, nearest)
 
     @property
     def area(self) -> float:
-        """Square metres across the lines of sight; 0 where there are too few points."""
-        if len(self.angles) < FEWEST:
-            return 0.0
-        return float((self.angles * (self.offsets**2).sum(axis=1)).sum())
-
-    @property
-    def nearest(self) -> float:
-        """Metres to the nearest of the points."""
-        return float(np.sqrt((self.offsets**2).sum(axis=1).min()))
+        """Square metres of all points; 0 where they are too few."""
+        return float(self.areas.sum()) if len(self.areas) >= FEWEST else 0.0
 
 
 class Lookout:
@@ -97,9 +101,11 @@ class Lookout:
         self.frame = float(pixel_angles(*place.size, place.start.vertical_fov).sum())
         """Steradians that a picture takes."""
         self._free = place.space.standing_places(EYE_HEIGHT)
-        self._around: list[Surroundings] = []
-        for position in spread_out(self._free, place.start.position, PLACES):
-            self._around.append(look_around(place.scene, place.renderer, position))
+        spread = spread_out(self._free, place.start.position, PLACES - 1)
+        self._around = [
+            look_around(place.scene, place.renderer, position)
+            for position in (place.start.position, *spread)
+        ]
         self._points = np.asfortranarray(np.concatenate([each.points for each in self._around]))
         self._ends = np.cumsum([len(each.points) for each in self._around])
         self._sighted: dict[tuple[Hashable, int], _Sighted] = {}
@@ -116,15 +122,17 @@ class Lookout:
             if each.key not in self._aims:
                 self._find(each)
         aims = [(each, *aim) for each in wanted for aim in self._aims[each.key].items()]
+        cameras = [camera for _, _, camera in aims]
         values = np.zeros((len(aims), len(wanted)))
-        for row, (_, where, camera) in enumerate(aims):
-            frustum = Frustums.of([camera], self.place.size)
-            for column, each in enumerate(wanted):
-                values[row, column] = self._value(each, where, frustum)
+        rows: dict[int, list[int]] = {}
+        for row, (_, where, _) in enumerate(aims):
+            rows.setdefault(where, []).append(row)
+        for where, here in rows.items():
+            values[here] = self._values(wanted, where, [cameras[row] for row in here])
         for column, each in enumerate(wanted):
             if not values[:, column].any():
                 values[[aim[0] is each for aim in aims], column] = HIDDEN
-        return [camera for _, _, camera in aims], values
+        return cameras, values
 
     def _find(self, wanted: Wanted) -> None:
         """Find the places from which a box is seen best, and cameras that look at it from there."""
@@ -137,7 +145,7 @@ class Lookout:
         self._largest[wanted.key] = max(areas.values(), default=0.0)
         aimed = {where: self._turned_to(wanted, where) for where in places}
         values = {
-            where: self._value(wanted, where, Frustums.of([camera], self.place.size))
+            where: float(self._values([wanted], where, [camera])[0, 0])
             for where, camera in aimed.items()
             if areas[where]
         }
@@ -146,18 +154,24 @@ class Lookout:
             best = sorted(places, key=lambda where: (self._from_far(wanted, where), where))[:1]
         self._aims[wanted.key] = {where: aimed[where] for where in best}
 
-    def _value(self, wanted: Wanted, where: int, frustum: Frustums) -> float:
-        """Return how well a camera at one of the places shows a box, 0 to 1."""
-        sighted = self._from(wanted, where)
-        if not sighted.area:
-            return 0.0
-        held = frustum.hold(sighted.offsets)[0]
-        shown = _Sighted(sighted.offsets[held], sighted.angles[held])
-        if not shown.area:
-            return 0.0
-        share = min(1.0, shown.area / self._largest[wanted.key])
-        size = min(1.0, float(shown.angles.sum()) / self.frame / LARGE)
-        return share * math.sqrt(size) * min(1.0, shown.nearest / CLOSE) ** 2
+    def _values(
+        self, wanted: Sequence[Wanted], where: int, cameras: Sequence[Camera]
+    ) -> FloatArray:
+        """Return how well cameras at one of the places show each box, (cameras, boxes), 0 to 1."""
+        sighted = [self._from(each, where) for each in wanted]
+        held = Frustums.of(cameras, self.place.size).hold(_joined(sighted, "offsets"))
+        owners = np.repeat(np.arange(len(wanted)), [len(each.angles) for each in sighted])
+        angles, areas = _joined(sighted, "angles"), _joined(sighted, "areas")
+        whole = np.array([self._largest[each.key] or math.inf for each in wanted])
+        far = np.minimum(1.0, np.array([each.nearest for each in sighted]) / CLOSE) ** 2
+        values = np.zeros((len(cameras), len(wanted)))
+        for row, mask in enumerate(held):
+            mine, count = owners[mask], len(wanted)
+            enough = np.bincount(mine, minlength=count) >= FEWEST
+            share = np.minimum(1.0, np.bincount(mine, areas[mask], count) / whole)
+            size = np.bincount(mine, angles[mask], count) / self.frame / LARGE
+            values[row] = enough * share * np.sqrt(np.minimum(1.0, size)) * far
+        return values
 
     def _turned_to(self, wanted: Wanted, where: int) -> Camera:
         """Return a camera at one of the places that looks at what is seen of a box, or at its centre."""
@@ -192,8 +206,7 @@ class Lookout:
         known = self._sighted.get((wanted.key, where))
         if known is None:
             around = self._around[where]
-            held = _belongs(wanted.box, around.points)
-            known = _Sighted(around.points[held] - np.array(around.position), around.angles[held])
+            known = _Sighted.of(around, _belongs(wanted.box, around.points))
             self._sighted[wanted.key, where] = known
         return known
 
@@ -205,8 +218,7 @@ class Lookout:
         for where, end in enumerate(self._ends):
             around = self._around[where]
             mine = held[firsts[where] : firsts[where + 1]] - begin
-            offsets = around.points[mine] - np.array(around.position)
-            self._sighted[wanted.key, where] = _Sighted(offsets, around.angles[mine])
+            self._sighted[wanted.key, where] = _Sighted.of(around, mine)
             begin = int(end)
 
     def _from_far(self, wanted: Wanted, where: int) -> float:
@@ -226,6 +238,11 @@ def _belongs(box: OrientedBox, points: FloatArray) -> NDArray[np.intp]:
     within = (np.abs(box.local(points[near])) <= box.size / 2 + MARGIN).all(axis=1)
     found: NDArray[np.intp] = near[within]
     return found
+
+
+def _joined(sighted: Sequence[_Sighted], name: str) -> FloatArray:
+    joined: FloatArray = np.concatenate([getattr(each, name) for each in sighted])
+    return joined
 
 
 def _between(values: FloatArray, low: float, high: float) -> NDArray[np.intp]:

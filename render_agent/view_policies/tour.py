@@ -77,7 +77,7 @@ def _marked(
     for each, here, marked in zip(around, numbers, marks, strict=False):
         unique, first = np.unique(here, return_index=True)
         marked[:, unique] = frustums.hold(each.points[first] - np.array(each.position))
-    return marks[:, :, :known].reshape(-1, known)
+    return marks[:, :, :known].reshape(len(marks) * marks.shape[1], known)
 
 
 def spread_out(places: FloatArray, first: Vector, most: int) -> list[Vector]:
@@ -126,15 +126,19 @@ def _greedy(shown: NDArray[np.bool_], seen: NDArray[np.bool_], count: int, each:
     seen: (patches,) bool, is changed. each: cameras of one place, which follow one another.
     """
     found: list[int] = []
-    unused = np.ones(len(shown), bool)
+    left = np.ones(len(shown), bool)
+    elsewhere = left.copy()
     for _ in range(count):
-        if not unused.any():
-            unused[:] = True
-        gains = np.where(unused, np.count_nonzero(shown & ~seen, axis=1), -1)
+        if not left.any():  # more views than there are
+            left[:] = True
+        if not (left & elsewhere).any():
+            elsewhere[:] = True
+        gains = np.where(left & elsewhere, np.count_nonzero(shown & ~seen, axis=1), -1)
         best = int(gains.argmax())
         found.append(best)
         seen |= shown[best]
-        unused[best // each * each : (best // each + 1) * each] = False
+        left[best] = False
+        elsewhere[best // each * each : (best // each + 1) * each] = False
     return found
 
 

@@ -1,6 +1,7 @@
 """Views that are not chosen by the model, in the bundled rooms: what they cover and what they show."""
 
 import math
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 
@@ -16,11 +17,14 @@ from render_agent.questions.rooms import bundled
 from render_agent.render.rasteriser import Rasteriser
 from render_agent.render.sight import Sight, seen_well
 from render_agent.render.start import start_camera, surface
+from render_agent.rooms.boxes import upright
 from render_agent.scene.cache import SceneCache
+from render_agent.scene.free_space import FreeSpace
 from render_agent.view_policies.choose import make_policy
-from render_agent.view_policies.lookout import CLOSE
+from render_agent.view_policies.lookout import CLOSE, Lookout, Wanted
+from render_agent.view_policies.named_objects import looks
 from render_agent.view_policies.seam import Place
-from render_agent.view_policies.tour import in_short_order, spread_out
+from render_agent.view_policies.tour import in_short_order, spread_out, tour
 
 SIZE = (320, 240)
 QUESTIONS = bundled()
@@ -114,8 +118,8 @@ def test_a_walk_goes_as_far_as_a_model_may_and_is_drawn_from_seed_and_id():
 
 def test_a_tour_is_the_same_for_all_questions_of_a_scene():
     here, questions = place(ROOMS[7]), of(ROOMS[7])
-    tour = policy("tour")
-    tours = [tour.further(question, here) for question in questions]
+    chooser = policy("tour")
+    tours = [chooser.further(question, here) for question in questions]
     assert tours[0].shared
     assert all(each.cameras == tours[0].cameras for each in tours)
 
@@ -173,3 +177,41 @@ def test_places_are_spread_and_visited_in_a_short_order():
     start = place(ROOMS[0]).start.at((0.0, 0.0, 1.0))
     cameras = [start.at((x, 0.0, 1.0)) for x in (3.0, 1.0, 4.0, 2.0)]
     assert [camera.position[0] for camera in in_short_order(start, cameras)] == [1, 2, 3, 4]
+
+
+def test_where_there_is_one_place_only_the_camera_turns_on_the_spot():
+    here = place(ROOMS[7])
+    scene = replace(
+        here.scene,
+        points=here.scene.points * np.float32(0.12),
+        bounds=here.scene.bounds * 0.12,
+        floor=here.scene.floor * 0.12,
+        ceiling=here.scene.ceiling * 0.12,
+    )
+    space = FreeSpace.of(scene)
+    cramped = Place(
+        scene, space, RENDERER, start_camera(scene, RENDERER, space, "middle", 60.0), SIZE
+    )
+    cameras = tour(cramped, 30)
+    assert len(cameras) == 30
+    assert len(set(cameras[:24])) == len(set(cameras)) == 24
+    assert {camera.position for camera in cameras} == {cramped.start.position}
+
+
+def test_where_nothing_was_scanned_there_is_still_a_tour_and_a_look():
+    here = place(ROOMS[7])
+    few = replace(here.scene, points=here.scene.points[:3], faces=np.array([[0, 1, 2]], np.int32))
+    space = FreeSpace.of(few)
+    empty = Place(few, space, RENDERER, here.start, SIZE)
+    assert len(set(tour(empty, COUNT))) == COUNT
+    box = upright(np.zeros(3), np.ones(3))
+    (camera,) = looks(Lookout(empty), [Wanted("box", box, 1.0)], COUNT)
+    assert camera == camera.looking_at(box.centre)
+
+
+def test_a_cloud_is_toured_as_its_mesh_is():
+    here = place(ROOMS[7])
+    cloud = replace(here.scene, faces=None)
+    toured = Place(cloud, here.space, RENDERER, here.start, SIZE)
+    mesh, points = (patches(ROOMS[7], tour(each, COUNT)) for each in (here, toured))
+    assert points > 0.9 * mesh
