@@ -169,7 +169,7 @@ def known(place):
 def test_a_sweep_that_was_killed_comes_to_the_same_table(tmp_path):
     file = write(
         tmp_path,
-        count=24,
+        count=16,
         options={"max_turns": 8, "max_batched_turns": 1, "finish_together": 1, "batch_size": 1},
         grid={"seed": [0, 1], "views": ["free"]},
     )
@@ -332,7 +332,7 @@ def test_what_is_no_sweep_is_one_sentence(tmp_path, text, said):
 
 def test_the_example_runs(tmp_path):
     assert sweep(EXAMPLE, "--output", tmp_path, "--dry-run").count("160 questions") == 10
-    few = ("--scene", "room01", "--limit", 2, "--image-size", "96x72", "--model", "random")
+    few = ("--scene", "room01", "--limit", 1, "--image-size", "64x48", "--model", "random")
     sweep(EXAMPLE, "--output", tmp_path, *few)
     rows = table(tmp_path / "sweep_views")
     assert len(rows) == 10
