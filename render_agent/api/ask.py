@@ -21,12 +21,13 @@ from render_agent.api.given import GivenScan, scan_file
 from render_agent.api.results import RunResults
 from render_agent.config import RunConfig
 from render_agent.controller import Observer
+from render_agent.engines.seam import Engine
 from render_agent.errors import UsageError
-from render_agent.run import Run, go_on, start
+from render_agent.run import MakeEngine, Run, go_on, start
 from render_agent.run_log.folder import RunFolder, find_run
 from render_agent.run_log.program_log import program_log
 from render_agent.run_options import checked
-from render_agent.state import QuestionState, Turn
+from render_agent.state import Question, QuestionState, Turn
 
 COMMAND_LINE = {
     "json": "see RunResults.results",
@@ -139,11 +140,12 @@ def _run(options: dict[str, Any], engine: Answering | LoadedEngine, progress: bo
 
 
 def _to_its_end(run: Run, chosen: Chosen, progress: bool) -> RunResults:
+    make = _telling(chosen.make) if run.config.engine == "human" else chosen.make
     with program_log(run.path / "run.log", verbose=run.config.verbose):
         try:
             chosen.check(run.config)
             with _observer(run, progress) as observer:
-                run.go(observer, chosen.make)
+                run.go(observer, make)
         except BaseException as error:
             error.add_note(
                 f"Nothing is lost. To go on: render_agent.continue_run({str(run.path)!r})"
@@ -168,6 +170,24 @@ def _same_engine(folder: RunFolder, chosen: Chosen) -> None:
             raise UsageError(
                 f"{folder.name} has the {name} {getattr(saved, name)!r}: go on with the same"
             )
+
+
+def _telling(make: MakeEngine) -> MakeEngine:
+    """Return what makes the engine of a person and says where its page is, which nothing else would."""
+
+    def made(config: RunConfig, questions: Sequence[Question]) -> Engine:
+        from rich.console import Console
+
+        from render_agent.web.browser import open_page
+
+        engine = make(config, questions)
+        address = str(getattr(engine, "address", ""))
+        console = Console(stderr=True, highlight=False)
+        console.print(f"answer in the browser: {address}", soft_wrap=True)
+        open_page(address)
+        return engine
+
+    return made
 
 
 class Unwatched:

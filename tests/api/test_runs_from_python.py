@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import queue
+import threading
 
 import numpy as np
 import pytest
@@ -226,6 +228,27 @@ def test_a_loaded_model_answers_like_one_that_is_loaded_for_each_run(tmp_path, s
 def test_what_is_no_engine_is_refused(scan, tmp_path):
     with pytest.raises(UsageError, match="cannot answer"):
         render_agent.ask(scan, QUESTION, engine=3, output=tmp_path)
+
+
+def test_a_person_is_told_where_the_page_is(tmp_path, scan, page, capsys, monkeypatch):
+    places = queue.Queue()
+    monkeypatch.setattr("render_agent.web.browser.open_page", places.put)
+    given = {"options": ["left", "right"], "output": tmp_path / "runs", "image_size": (96, 72)}
+    done = queue.Queue()
+
+    def ask():
+        done.put(render_agent.ask(scan, QUESTION, engine="human", **given))
+
+    threading.Thread(target=ask, daemon=True).start()
+    address = places.get(timeout=60)
+    page.goto(address)
+    page.get_by_label("B. right").check()
+    page.get_by_label("I am done").check()
+    page.locator("#send").click()
+    dialogue = done.get(timeout=60)
+    assert dialogue.answer == "B"
+    assert len(dialogue.turns) == 1
+    assert capsys.readouterr().err == f"answer in the browser: {address}\n"
 
 
 def test_scans_in_memory_are_asked_about_as_their_files_are(tmp_path, scan):
