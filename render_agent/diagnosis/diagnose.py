@@ -52,6 +52,7 @@ def diagnose_run(
     """Return the diagnosis of every question of a run, by its id; also of a run in progress.
 
     processes: how many work at it, as many as are worth it unless given; their number changes nothing.
+    They are spawned: a script that wants more than one calls this under `if __name__ == "__main__"`.
     states: the run's questions, where they were read already. Where a scan is gone, or the views show
     something else (--pictures black, noise, shuffled) or nothing, the path alone is diagnosed. What the
     views showed is kept in the run's `report` folder and read from there where the log has not grown.

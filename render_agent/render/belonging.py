@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.camera import FloatArray, Vector
+from render_agent.render.faces import sound_faces
 from render_agent.rooms.boxes import OrientedBox
 from render_agent.scene.model import Scene
 
@@ -103,10 +104,13 @@ class Belonging:
 
     @classmethod
     def of(cls, scene: Scene, boxes: Sequence[OrientedBox]) -> Belonging:
-        """Return which faces, or points of a cloud, of `scene` lie in which boxes."""
+        """Return which faces, or points of a cloud, of `scene` lie in which boxes.
+
+        RenderError where a face names a vertex that the scene does not have.
+        """
         if scene.faces is None:
             return cls(scene.points[:, None], None, boxes)
-        corners = scene.points[scene.faces]
+        corners = scene.points[sound_faces(scene)]
         normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
         normals /= np.maximum(np.linalg.norm(normals, axis=1), 1e-20)[:, None]
         way = _way(scene, corners, normals)

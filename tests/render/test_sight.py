@@ -84,7 +84,7 @@ class Rays:
         areas, seen = shows.sum(axis=0), angles @ shows
         return areas, np.array([self.share(n, seen[n], camera.position) for n in range(len(seen))])
 
-    def share(self, number, seen, position, count=20000):
+    def share(self, number, seen, position, count=12000):
         """Return a seen solid angle as a share of that of the object alone."""
         if not seen:
             return 0.0
