@@ -8,7 +8,7 @@ from axe_playwright_python.sync_playwright import Axe
 from made_reports import HOSTILE, reported, run_hostile, run_rooms
 
 from render_agent.report.data import read_run
-from render_agent.report.rows import question_rows
+from render_agent.report.rows import question_rows, script
 
 TYPES = ("object_rel_distance", "object_rel_direction_easy", "object_counting")
 SEEN = 18
@@ -264,3 +264,24 @@ def test_the_page_forbids_what_it_does_not_need(page, seen, tmp_path):
     assert other.title() != "taken"
     assert other.locator("#table tbody tr").count() == SEEN
     other.close()
+
+
+def test_all_of_a_benchmark_is_led_through_a_hundred_rows_at_a_time(page, many, tmp_path):
+    index, rows = many
+    copy = tmp_path / "report"
+    shutil.copytree(index.parent, copy)
+    all_rows = [
+        {**rows[number % len(rows)], "id": f"q{number}", "text": f"question {number} of many"}
+        for number in range(5_130)
+    ]
+    (copy / "questions.js").write_bytes(script(all_rows))
+    opened(page, copy / "index.html", "#sort=-id")
+    assert page.inner_text("#count") == "5,130 questions, 1 to 100 shown"
+    assert shown(page) == [f"q{number}" for number in range(5_129, 5_029, -1)]
+    for _ in range(51):
+        page.evaluate("document.getElementById('page-after').click()")
+    assert page.inner_text("#count") == "5,130 questions, 5,101 to 5,130 shown"
+    assert shown(page) == [f"q{number}" for number in range(29, -1, -1)]
+    page.fill("#filter input", "question 77 many")
+    kept = [row["id"] for row in all_rows if "77" in row["text"]]
+    assert set(shown(page)) == set(kept)
