@@ -47,11 +47,15 @@ def test_a_batch_over_the_bundled_rooms(tmp_path):
     assert results["status"] == "partial"
     assert len(results["questions"]) == 5
     assert len((run / "results.csv").read_text().splitlines()) == 6
-    assert f"python -m render_agent show {run.name}" in err
+    assert f"python -m render_agent report {run.name}" in err
     question = results["questions"][0]["question_id"]
     code, out, _ = type_in("show", run.name, question, folder=tmp_path)
     assert code == 0
     assert "truth:" in out
+    code, out, _ = type_in("report", run.name, folder=tmp_path)
+    assert code == 0
+    assert (run / "report" / "index.html").is_file()
+    assert len(list((run / "report" / "questions").glob("*.html"))) == 5
     code, out, _ = type_in("ls", "--json", folder=tmp_path)
     assert [row["run"] for row in json.loads(out)] == [run.name]
     code, _, err = type_in("--continue", "recent", folder=tmp_path)
