@@ -22,11 +22,12 @@ RANDOM = {
 
 
 README = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
+SCORES = README.split("\n## Scores\n")[1].split("\n## ")[0]
 
 
 def told(name):
     """Return the figures of a row of the README's table of baselines, by task."""
-    (row,) = (line for line in README.splitlines() if line.startswith(f"| {name} |"))
+    (row,) = (line for line in SCORES.splitlines() if line.startswith(f"| {name} |"))
     cells = [cell.strip() for cell in row.strip("|").split("|")[1:]]
     named = zip(FREQUENCY, cells, strict=True)
     return {task: float(cell) for task, cell in named if cell != "–"}
