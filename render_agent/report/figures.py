@@ -1,8 +1,7 @@
-"""The plots of the index: which there are for a run, and what each shows."""
+"""Plots of what the questions of a run did: turns used, what was seen, why they failed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 from render_agent.report import counts, palette
@@ -14,16 +13,8 @@ from render_agent.report.words import type_words
 
 def behaviour(report: ReportData) -> list[Plot]:
     """Return the plots of what the questions did: turns used, what was seen, why they failed."""
-    return _those(report, turns_used, coverage, causes, seen)
-
-
-def costs(report: ReportData) -> list[Plot]:
-    """Return the plots of what the run cost."""
-    return _those(report, seconds, tokens, batches)
-
-
-def _those(report: ReportData, *figures: Callable[[ReportData], Plot | None]) -> list[Plot]:
-    return [plot for figure in figures if (plot := figure(report)) is not None]
+    found = (turns_used(report), coverage(report), causes(report), seen(report))
+    return [plot for plot in found if plot is not None]
 
 
 def turns_used(report: ReportData) -> Plot | None:
@@ -209,129 +200,6 @@ def seen(report: ReportData) -> Plot | None:
         note="Wilson's intervals over questions. Different questions fall on either side, so a difference"
         " is a hint, not a proof.",
     )
-
-
-def seconds(report: ReportData) -> Plot | None:
-    """Where the time of all turns went."""
-    found = counts.cost_by_turn(report)
-    return _by_turn(
-        "time",
-        "Where the time went, by turn",
-        "s",
-        found,
-        {
-            "rendering": (palette.GREEN, [cost.rendering for cost in found]),
-            "waiting": (palette.PALE, [cost.waiting for cost in found]),
-            "generating": (palette.BLUE, [cost.generating for cost in found]),
-        },
-        "Summed over questions, so more than the time on the clock where they ran side by side. A turn"
-        " has its share of the time of its batch.",
-    )
-
-
-def tokens(report: ReportData) -> Plot | None:
-    """Which tokens were read, known already, and written."""
-    found = counts.cost_by_turn(report)
-    return _by_turn(
-        "tokens",
-        "Tokens, by turn",
-        "tokens",
-        found,
-        {
-            "read anew": (palette.ORANGE, [cost.read for cost in found]),
-            "known already": (palette.PALE, [cost.cached for cost in found]),
-            "written": (palette.BLUE, [cost.written for cost in found]),
-        },
-        "Summed over questions. Known already: what the engine kept of earlier turns.",
-    )
-
-
-def batches(report: ReportData) -> Plot | None:
-    """How large the batches were over the run."""
-    found = counts.batches_over_time(report)
-    if not found or max(size for _, _, size in found) <= 1:
-        return None
-    colours = {"batched": palette.BLUE, "finishing": palette.ORANGE}
-
-    def paint(axes: Any) -> None:
-        for phase, colour in colours.items():
-            edges, sizes = [0], [0.0]
-            for met, place, size in found:
-                edges.append(place)
-                sizes.append(size if met == phase else 0.0)
-            if any(sizes):
-                axes.stairs(sizes[1:], edges, fill=True, color=colour, label=f"{phase} phase")
-        axes.set_xlim(0, found[-1][1])
-        axes.set_xlabel("turns of all questions, in the order of the log")
-        axes.set_ylabel("questions in a batch")
-        above(axes)
-
-    phases = {phase: [b for p, b in report.batches if p == phase] for phase in colours}
-    return draw(
-        "batches",
-        "Size of the batch that each turn was in",
-        "A stepped area over the turns in the order of the log: how many questions their batch held.",
-        paint,
-        ("phase", "turns", "calls of the model", "mean batch of a turn", "largest"),
-        [
-            (phase, len(all_), round(sum(1 / b for b in all_)), round(sum(all_) / len(all_), 1), max(all_))
-            for phase, all_ in phases.items()
-            if all_
-        ],
-        note="Batched: a turn of all active questions together. Finishing: each at its own pace.",
-    )  # fmt: skip
-
-
-def _by_turn(
-    name: str,
-    title: str,
-    unit: str,
-    found: Sequence[counts.TurnCost],
-    parts: dict[str, tuple[str, Sequence[float]]],
-    note: str,
-) -> Plot | None:
-    """Return stacked bars of what the turns cost, None where nothing was counted."""
-    totals = {part: sum(values) for part, (_, values) in parts.items()}
-    if not any(totals.values()):
-        return None
-
-    def paint(axes: Any) -> None:
-        turns, bottom = [cost.turn + 1 for cost in found], [0.0] * len(found)
-        for part, (colour, values) in parts.items():
-            axes.bar(
-                turns, values, bottom=bottom, color=colour, width=0.72,
-                label=f"{part} {amount(totals[part])}{' s' if unit == 's' else ''}",
-            )  # fmt: skip
-            bottom = [a + b for a, b in zip(bottom, values, strict=True)]
-        axes.set_xticks(turns)
-        axes.margins(y=0.08)
-        axes.yaxis.set_major_formatter(lambda value, _: amount(value))
-        axes.set_xlabel("turn")
-        axes.set_ylabel("seconds" if unit == "s" else unit)
-        above(axes)
-
-    digits = 2 if unit == "s" else None
-    return draw(
-        name,
-        title,
-        f"Stacked bars, one a turn: {', '.join(parts)}, in {unit}.",
-        paint,
-        ("turn", "questions", *(f"{part}, {unit}" for part in parts)),
-        [
-            (cost.turn + 1, cost.questions, *(round(v[n], digits) for _, v in parts.values()))
-            for n, cost in enumerate(found)
-        ],
-        note=note,
-    )
-
-
-def amount(value: float) -> str:
-    """Return a number as short as it can be said: 12, 3.4, 56k, 7.8M."""
-    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if abs(value) >= limit:
-            scaled = value / (1e3 if unit == "k" else limit)
-            return f"{scaled:.{0 if scaled >= 100 else 1}f}".removesuffix(".0") + unit
-    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}".removesuffix(".0")
 
 
 def _percent(share: float) -> float:

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from render_agent.report import counts, palette
-from render_agent.report.figures import amount
+from render_agent.report.cost_figures import amount
 from render_agent.report.plots import above, draw
 from render_agent.score.published import PUBLISHED, TASKS
 from render_agent.web.templates import ASSETS
