@@ -27,6 +27,11 @@ class ComparedRun:
     report: ReportData
     warnings: Sequence[str] = ()
 
+    @cached_property
+    def stamps(self) -> list[str]:
+        """What stands beside it in capitals."""
+        return self.report.stamps
+
     @property
     def what(self) -> str:
         """What it ran, in short."""
@@ -97,7 +102,7 @@ class Comparison:
     @property
     def frame(self) -> dict[str, Any]:
         """What `base.html` wants, apart from `root`."""
-        stamps = [f"{run.letter} {stamp}" for run in self.runs for stamp in run.report.stamps] + [
+        stamps = [f"{run.letter} {stamp}" for run in self.runs for stamp in run.stamps] + [
             f"NOT COMPARABLE, {run.letter}: {why}" for run in self.runs for why in run.warnings
         ]
         notes = [f"{run.letter}: {note}" for run in self.runs for note in run.report.notes]

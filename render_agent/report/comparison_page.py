@@ -92,7 +92,7 @@ def _write_changed(found: Comparison, place: Path) -> None:
     states = [{state.id: state for state in run.report.states} for run in found.runs]
     plans = [_plans(run, place) for run in found.runs]
     pages = [None, *(_page_of(change) for change in found.changes), None]
-    template = environment("report").get_template("compared.html")
+    template, frame = environment("report").get_template("compared.html"), found.frame
     try:
         for number, change in enumerate(found.changes):
             sides = [
@@ -100,7 +100,7 @@ def _write_changed(found: Comparison, place: Path) -> None:
                 for run, own, drawn in zip(found.runs, states, plans, strict=True)
             ]
             told = template.render(
-                found.frame,
+                frame,
                 root="../",
                 change=change,
                 sides=sides,
