@@ -230,18 +230,21 @@ def table(record: Mapping[str, Any]) -> str:
         )
         + ".",
         "",
-        "Mirrored rooms: questions whose options name left or right, mean of questions in percent.",
+        "Mirrored rooms: questions whose options name left or right, mean of questions in percent; the"
+        " turns of routes, which no box tells, are guessed.",
         "",
         "| `--views` | n | real room | mirrored, against the mirrored truth | mirrored, against the"
-        " original truth |",
-        "|---|---|---|---|---|",
+        " original truth | answers that turned, of those that should |",
+        "|---|---|---|---|---|---|",
     ]
     for name, entry in record["mirrored"].items():
         truths = " | ".join(
             f"{entry[truth]['micro']:.1f} ({within(entry[truth]['intervals']['micro'])})"
             for truth in ("mirrored", "original")
         )
-        lines.append(f"| `{name}` | {entry['n']} | {entry['real']:.1f} | {truths} |")
+        share = entry["turned"]["mirrored"]
+        turned = f"{share['share']:.1f} ({within(share['interval'])}) of {entry['turned']['n']}"
+        lines.append(f"| `{name}` | {entry['n']} | {entry['real']:.1f} | {truths} | {turned} |")
     lines += [
         "",
         f"{record['machine']}; {record['when'][:10]}; {record['processor_seconds']} s of processor time.",
