@@ -30,8 +30,8 @@ from render_agent.questions.rooms import BUNDLED
 from render_agent.rooms.ask import ask
 from render_agent.rooms.truth import read_truth
 from render_agent.rooms.write import write_questions
-from render_agent.run import MakeEngine, make_engine, start
 from render_agent.run_log.folder import RunFolder
+from render_agent.runner import MakeEngine, make_engine, start
 from render_agent.score.summary import OFFICIAL
 from render_agent.state import Phase, Question, QuestionState, Turn
 from render_agent.stress.left_right import mirrored_truth, names_sides

@@ -122,7 +122,7 @@ def measure(way: str, model: str, folder: str, limit: int, turns: int, url: str)
     """Run one way to its end; return its figures."""
     from render_agent.config import RunConfig
     from render_agent.engines.choose import make_engine
-    from render_agent.run import start
+    from render_agent.runner import start
 
     given: dict[str, Any] = {
         "dtype": "float32",

@@ -12,9 +12,7 @@ Importing it loads nothing heavy: each name below is imported when it is first u
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -85,18 +83,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-class _Package(ModuleType):
-    """The package: `run` stays the function also once the module `render_agent.run` was imported.
-
-    An import binds a module to its name in the package, and only here both have the same. So the module
-    is reached by `from render_agent.run import …`, not as `render_agent.run`.
-    """
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (name in _PLACES and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

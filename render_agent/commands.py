@@ -27,9 +27,9 @@ from render_agent.merging import merge
 from render_agent.progress import Display, Plain, Progress, Quiet, Terminal, duration
 from render_agent.questions.notes import question_notes
 from render_agent.questions.scans import missing_scans
-from render_agent.run import MakeEngine, Run, go_on, preview, start
 from render_agent.run_log.folder import RunFolder, find_run, list_runs
 from render_agent.run_log.program_log import program_log
+from render_agent.runner import MakeEngine, Run, go_on, preview, start
 from render_agent.spread import spread_table
 from render_agent.state import Question
 from render_agent.tables import figure, score_table

@@ -9,8 +9,8 @@ from made_scenes import room, write_ply
 
 from render_agent.config import RunConfig
 from render_agent.report.build import build
-from render_agent.run import start
 from render_agent.run_log.folder import RunFolder
+from render_agent.runner import start
 
 HOSTILE = "<script>document.title = 'taken'</script><img src=x onerror=\"document.title='taken'\">"
 

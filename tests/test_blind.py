@@ -14,8 +14,8 @@ from render_agent.chat import pictures
 from render_agent.look import Blindfold
 from render_agent.prompt import Prompt, reply_schema
 from render_agent.respond import respond
-from render_agent.run import go_on, start
 from render_agent.run_log.folder import RunFolder
+from render_agent.runner import go_on, start
 from render_agent.state import Question, QuestionState, Status
 
 

@@ -1,6 +1,5 @@
 """The controls come out in the order in which they must, and mirrored rooms flip left and right."""
 
-import importlib
 import importlib.util
 from functools import partial
 from pathlib import Path
@@ -67,7 +66,7 @@ def play(questions, tmp_path_factory):
         return Shared(Witness(asked, config.seed, eyes, walks=config.views == "free"))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(importlib.import_module("render_agent.run"), "scenes_of", shared)
+        patch.setattr("render_agent.runner.scenes_of", shared)
         yield partial(controls.play, questions, output, engine, **SMALL)
     for eyes in opened.values():
         eyes.close()

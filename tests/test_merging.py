@@ -9,8 +9,8 @@ from render_agent.config import RunConfig
 from render_agent.errors import QuestionsError, UsageError
 from render_agent.merging import merge
 from render_agent.questions.choose import choose_questions, part_of
-from render_agent.run import go_on
 from render_agent.run_log.folder import RunFolder
+from render_agent.runner import go_on
 
 
 @pytest.fixture

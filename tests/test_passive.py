@@ -14,8 +14,8 @@ from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import SetupError, UsageError
 from render_agent.estimate import FOLLOWING_TOKENS, picture_tokens, text_tokens
 from render_agent.questions.choose import choose_questions
-from render_agent.run import go_on, start
 from render_agent.run_log.folder import RunFolder
+from render_agent.runner import go_on, start
 from render_agent.view_budget import views_at_most
 
 ROOM = {"benchmark": "rooms", "scene": ("room07",), "limit": 4}

@@ -19,9 +19,9 @@ from render_agent.engines.human.engine import HumanEngine
 from render_agent.engines.seam import Request
 from render_agent.errors import SetupError, UsageError
 from render_agent.play.command import A_FEW, LOOK_AROUND, chosen_options
-from render_agent.run import go_on
 from render_agent.run_log.folder import RunFolder, find_run
 from render_agent.run_log.reading import read_states
+from render_agent.runner import go_on
 from render_agent.web import browser
 
 expect.set_options(timeout=30_000)  # other tests may have the processors

@@ -12,7 +12,7 @@ from PIL import Image
 
 from render_agent.cli import INTERRUPTED, TERMINATED, cli
 from render_agent.config import OPTIONS
-from render_agent.run import start
+from render_agent.runner import start
 from render_agent.system_libraries import LIBRARIES, SOFTWARE_DRIVER
 
 TREE = Path(__file__).parents[1]

@@ -7,8 +7,8 @@ from made_scenes import room, write_ply
 from small_models import small_model
 
 from render_agent.config import RunConfig
-from render_agent.run import go_on, start
 from render_agent.run_log.folder import RunFolder
+from render_agent.runner import go_on, start
 from render_agent.state import Status
 
 MODEL_OPTIONS = {

@@ -21,8 +21,8 @@ from render_agent.errors import UsageError
 from render_agent.questions.rows import load_rows
 from render_agent.render.choose import make_renderer
 from render_agent.render.start import start_camera
-from render_agent.run import go_on, start
 from render_agent.run_log.folder import RunFolder
+from render_agent.runner import go_on, start
 from render_agent.scene.free_space import FreeSpace
 from render_agent.scene.load import load_scene
 from render_agent.scene.mirrored import mirrored

@@ -20,8 +20,8 @@ from render_agent.errors import RunLogError
 from render_agent.live.run import LiveRun
 from render_agent.live.site import LiveSite
 from render_agent.live.tail import Tail
-from render_agent.run import start
 from render_agent.run_log.folder import RunFolder
+from render_agent.runner import start
 from render_agent.web.server import LocalServer
 
 expect.set_options(timeout=30_000)  # other tests may have the processors

@@ -16,8 +16,8 @@ from render_agent.commands import dry_run
 from render_agent.config import RunConfig
 from render_agent.engines.choose import make_engine
 from render_agent.errors import SetupError
-from render_agent.run import go_on, start
 from render_agent.run_log.folder import RunFolder
+from render_agent.runner import go_on, start
 from render_agent.scene.load import load_scene
 from render_agent.tables import score_table
 

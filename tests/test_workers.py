@@ -18,8 +18,8 @@ from small_models import small_model
 
 from render_agent.config import RunConfig
 from render_agent.errors import EngineError, SetupError, UsageError
-from render_agent.run import go_on, start
 from render_agent.run_log.folder import RunFolder, list_runs
+from render_agent.runner import go_on, start
 from render_agent.workers import cluster as cluster_module
 from render_agent.workers.cluster import cluster, resources
 from render_agent.workers.deck import MOST_DEATHS

@@ -23,10 +23,10 @@ from render_agent.config import RunConfig
 from render_agent.controller import Observer
 from render_agent.engines.seam import Engine
 from render_agent.errors import UsageError
-from render_agent.run import MakeEngine, Run, go_on, start
 from render_agent.run_log.folder import RunFolder, find_run
 from render_agent.run_log.program_log import program_log
 from render_agent.run_options import checked
+from render_agent.runner import MakeEngine, Run, go_on, start
 from render_agent.state import Question, QuestionState, Turn
 
 COMMAND_LINE = {

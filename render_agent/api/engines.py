@@ -12,8 +12,8 @@ from render_agent.engines.choose import describe_engine, make_engine
 from render_agent.engines.scripted import Policy, ScriptedEngine
 from render_agent.engines.seam import Capabilities, Engine, Reply, Request
 from render_agent.errors import UsageError
-from render_agent.run import DescribeEngine, MakeEngine
 from render_agent.run_options import checked
+from render_agent.runner import DescribeEngine, MakeEngine
 from render_agent.state import Question
 
 Answering = str | Engine | Policy | Callable[[Request], str] | None

@@ -18,9 +18,9 @@ from render_agent.dialogues import make_looker
 from render_agent.engines.device_memory import DeviceMemory, MainMemory, memory_of
 from render_agent.engines.seam import Engine
 from render_agent.look import Looking
-from render_agent.run import start
 from render_agent.run_log.folder import RunFolder
 from render_agent.run_log.pictures import Pictures
+from render_agent.runner import start
 from render_agent.scene.cache import SceneCache
 from render_agent.state import Question
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from render_agent.config import CHANGEABLE, RunConfig
 from render_agent.errors import RenderAgentError, SetupError
-from render_agent.run import Run, check, go_on, start
 from render_agent.run_log.folder import RunFolder, list_runs
+from render_agent.runner import Run, check, go_on, start
 from render_agent.sweep.plan import Cell, Sweep
 
 Watch = Callable[[Run], object]

@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import pkgutil
 import subprocess
 import sys
 from pathlib import Path
@@ -73,15 +74,9 @@ def test_dir_and_star_give_all_names():
         _ = render_agent.asks
 
 
-def test_run_is_the_function_also_after_the_module_of_that_name_was_imported():
-    module = importlib.import_module("render_agent.run")
-    assert render_agent.run is importlib.import_module("render_agent.api.ask").run
-    assert sys.modules["render_agent.run"] is module
-    told = python(
-        "import render_agent.run, render_agent; from render_agent.run import start;"
-        " from render_agent import run; print('is', run.__module__, render_agent.run is run)"
-    )
-    assert "is render_agent.api.ask True" in told
+def test_no_public_name_is_also_that_of_a_module():
+    modules = {module.name for module in pkgutil.iter_modules(render_agent.__path__)}
+    assert not modules & set(render_agent.__all__)
 
 
 def test_type_checkers_are_told_the_same_places():

@@ -25,9 +25,9 @@ from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.render.rasteriser import Rasteriser
 from render_agent.render.sight import Seen, Sight, seen_well
 from render_agent.rooms.truth import read_truth
-from render_agent.run import start
 from render_agent.run_log.folder import RunFolder
 from render_agent.run_log.reading import read_states
+from render_agent.runner import start
 from render_agent.scene.load import load_scene
 
 SCENES = Path(__file__).parents[2] / "scenes"

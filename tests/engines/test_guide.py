@@ -22,8 +22,8 @@ from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.engines.seam import Request
 from render_agent.engines.transformers_engine import TransformersEngine
 from render_agent.prompt import reply_schema
-from render_agent.run import start
 from render_agent.run_log.folder import RunFolder
+from render_agent.runner import start
 
 SCHEMA = reply_schema(("ego", "top", "around"))
 PADDED = 151_936

@@ -21,7 +21,7 @@ from render_agent.engines.openai_engine import OpenAIEngine
 from render_agent.engines.openai_options import OpenAIOptions, endpoint
 from render_agent.engines.seam import Request
 from render_agent.errors import EngineError
-from render_agent.run import start
+from render_agent.runner import start
 
 pytest.importorskip("openai", reason="the extra openai is not installed")
 

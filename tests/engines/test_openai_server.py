@@ -11,8 +11,8 @@ from small_models import small_model
 
 from render_agent.engines.transformers_engine import TransformersEngine
 from render_agent.errors import EngineError
-from render_agent.run import go_on, start
 from render_agent.run_log.folder import RunFolder
+from render_agent.runner import go_on, start
 
 pytest.importorskip("openai", reason="the extra openai is not installed")
 pytest.importorskip("fastapi", reason="transformers serve needs fastapi")

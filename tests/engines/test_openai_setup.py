@@ -20,7 +20,7 @@ from render_agent.engines.openai_options import (
 )
 from render_agent.engines.openai_pace import asked_wait, back_off, seconds_of, spent_wait
 from render_agent.errors import SetupError, UsageError
-from render_agent.run import start
+from render_agent.runner import start
 
 pytest.importorskip("openai", reason="the extra openai is not installed")
 

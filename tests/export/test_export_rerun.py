@@ -14,9 +14,9 @@ from render_agent.config import RunConfig
 from render_agent.errors import UsageError
 from render_agent.facts import known_facts, placed
 from render_agent.named import named_categories
-from render_agent.run import start
 from render_agent.run_log.folder import RunFolder
 from render_agent.run_log.reading import read_states
+from render_agent.runner import start
 from render_agent.scene.cache import SceneCache
 
 chunk = pytest.importorskip("rerun.chunk")

@@ -11,8 +11,8 @@ import pytest
 from made_runs import Silent, make_config, make_questions, outcome, play, transcripts, walking
 
 from render_agent.errors import RunLogError, SetupError, UsageError
-from render_agent.run import go_on, start
 from render_agent.run_log.folder import RunFolder, RunLog, find_run, list_runs
+from render_agent.runner import go_on, start
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from render_agent.engines.vllm_engine import VllmEngine
 from render_agent.engines.vllm_probe import differing
 from render_agent.errors import EngineError
 from render_agent.prompt import reply_schema
-from render_agent.run import start
+from render_agent.runner import start
 
 pytestmark = [
     pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not here: make test-vllm"),
