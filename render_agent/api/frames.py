@@ -5,56 +5,39 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from render_agent.action import Action
 from render_agent.diagnosis.model import Cause, Diagnosis
-from render_agent.run_log.results import COLUMNS
-from render_agent.state import QuestionState, Status, Turn
+from render_agent.export.chosen import ChosenRun
+from render_agent.export.columns import Columns
+from render_agent.export.rows import (
+    COLUMNS_OF_QUESTIONS,
+    COLUMNS_OF_TURNS,
+    OF_RUNS,
+    question_rows,
+    turn_rows,
+)
+from render_agent.state import Status
 
 if TYPE_CHECKING:
     import pandas
 
-TEXT, WORD, NUMBER, COUNT, FLAG = "string", "category", "float64", "Int64", "bool"
+TEXT, WORD, NUMBER, COUNT, FLAG = "string", "category", "float64", "Int64", "boolean"
 
-QUESTIONS = dict(
-    zip(
-        COLUMNS,
-        (TEXT, WORD, WORD, WORD, WORD, TEXT, TEXT, TEXT, NUMBER, COUNT),
-        strict=True,
-    )
-) | {
-    "question": TEXT,
-    "error": TEXT,
-    "cause": WORD,
-    "coverage": NUMBER,
-    "path_metres": NUMBER,
-}
-"""Columns of a frame of questions with their types: those of results.csv come first."""
+KINDS = {"text": TEXT, "int": COUNT, "float": NUMBER, "bool": FLAG}
+"""How a frame holds what `export` writes."""
 
-TURNS = {
-    "question_id": TEXT,
-    "turn": COUNT,
-    "phase": WORD,
-    "views": COUNT,
-    "kinds": TEXT,
-    "reply": TEXT,
-    "happened": TEXT,
-    "answer": TEXT,
-    "done": FLAG,
-    "malformed": FLAG,
-    "x_metres": NUMBER,
-    "y_metres": NUMBER,
-    "z_metres": NUMBER,
-    "yaw_degrees": NUMBER,
-    "pitch_degrees": NUMBER,
-    "tokens_in": COUNT,
-    "tokens_out": COUNT,
-    "tokens_cached": COUNT,
-    "seconds_rendering": NUMBER,
-    "seconds_waiting": NUMBER,
-    "seconds_generating": NUMBER,
-    "batch_size": COUNT,
-}
-"""Columns of a frame of turns with their types."""
+WORDS = {"run", "type", "dataset", "scene", "status", "cause", "phase", "finish", *OF_RUNS}
+"""Columns of few different texts: those of the options of a run are the same in all its rows."""
+
+
+def _typed(columns: Columns) -> dict[str, str]:
+    return {
+        name: WORD if kind == "text" and name in WORDS else KINDS[kind]
+        for name, kind in columns.items()
+    }
+
+
+QUESTIONS = _typed(COLUMNS_OF_QUESTIONS)
+TURNS = _typed(COLUMNS_OF_TURNS)
 
 TYPES = {
     "n": COUNT,
@@ -109,39 +92,14 @@ LEVELS: dict[str, Sequence[str]] = {
 """Columns whose categories are the same in every run, in this order."""
 
 
-def questions_frame(
-    rows: Sequence[Mapping[str, Any]],
-    states: Sequence[QuestionState],
-    diagnoses: Mapping[str, Diagnosis],
-) -> pandas.DataFrame:
-    """Return a row a question, in the order of the run.
-
-    rows: those of the results. Without a diagnosis `cause`, `coverage` (a share, 0 to 1) and
-    `path_metres` are missing values.
-    """
-    entries = []
-    for row, state in zip(rows, states, strict=True):
-        found = diagnoses.get(state.id)
-        entries.append(
-            {
-                **row,
-                "question": state.question.text,
-                "error": state.error,
-                "cause": None if found is None else str(found.cause),
-                "coverage": None if found is None else found.coverage,
-                "path_metres": None if found is None else found.path,
-            }
-        )
-    return _frame(entries, QUESTIONS)
+def questions_frame(run: ChosenRun, diagnoses: Mapping[str, Diagnosis]) -> pandas.DataFrame:
+    """Return a row a question: what `export --format parquet` writes, in the order of the run."""
+    return _frame(list(question_rows(run, diagnoses)), QUESTIONS)
 
 
-def turns_frame(states: Sequence[QuestionState]) -> pandas.DataFrame:
-    """Return a row a turn, question after question.
-
-    The pose is that in which the views of the turn were taken. `seconds_generating` is the time of the
-    whole batch: divided by `batch_size` it is the turn's share.
-    """
-    return _frame([_turn(state.id, turn) for state in states for turn in state.turns], TURNS)
+def turns_frame(run: ChosenRun, diagnoses: Mapping[str, Diagnosis]) -> pandas.DataFrame:
+    """Return a row a turn, question after question: what `export --format turns-parquet` writes."""
+    return _frame(list(turn_rows(run, diagnoses)), TURNS)
 
 
 def types_frame(results: Mapping[str, Any]) -> pandas.DataFrame:
@@ -214,35 +172,6 @@ def changed_frame(compared: Mapping[str, Any]) -> pandas.DataFrame:
         for entry in compared["changed"]
     ]
     return _frame(rows, CHANGED)
-
-
-def _turn(question_id: str, turn: Turn) -> dict[str, Any]:
-    action = turn.action
-    x, y, z = turn.stood.position
-    return {
-        "question_id": question_id,
-        "turn": turn.number,
-        "phase": turn.phase,
-        "views": len(turn.views),
-        "kinds": ",".join(view.kind for view in turn.views),
-        "reply": turn.reply,
-        "happened": turn.happened,
-        "answer": action.answer,
-        "done": isinstance(action, Action) and action.done,
-        "malformed": not isinstance(action, Action),
-        "x_metres": x,
-        "y_metres": y,
-        "z_metres": z,
-        "yaw_degrees": turn.stood.yaw,
-        "pitch_degrees": turn.stood.pitch,
-        "tokens_in": turn.tokens.prompt,
-        "tokens_out": turn.tokens.reply,
-        "tokens_cached": turn.tokens.cached,
-        "seconds_rendering": turn.seconds.rendering,
-        "seconds_waiting": turn.seconds.waiting,
-        "seconds_generating": turn.seconds.generating,
-        "batch_size": turn.batch_size,
-    }
 
 
 def _frame(

@@ -16,6 +16,7 @@ from render_agent.api.frames import questions_frame, sightings_frame, turns_fram
 from render_agent.config import RunConfig
 from render_agent.diagnosis.model import Diagnosis
 from render_agent.errors import UsageError
+from render_agent.export.chosen import ChosenRun, whole_run
 from render_agent.run_log.folder import RunFolder, find_run
 from render_agent.run_log.reading import read_states, results_of
 from render_agent.state import QuestionState
@@ -88,17 +89,20 @@ class RunResults:
 
     @property
     def questions(self) -> pandas.DataFrame:
-        """A row a question: the columns of `results.csv`, the text, and what its diagnosis says.
+        """A row a question: the columns that `render-agent export --format csv` writes.
 
-        `cause`, `coverage` (share of the room's surface, 0 to 1) and `path_metres` are missing values
-        until `diagnosis` was called.
+        Results, tokens and seconds, the options of the run; `cause`, `coverage` (share of the room's
+        surface, 0 to 1) and what else the diagnosis says are missing values until `diagnosis` was called.
         """
-        return questions_frame(self.results["questions"], self._states, self._diagnoses)
+        return questions_frame(self._whole, self._diagnoses)
 
     @property
     def turns(self) -> pandas.DataFrame:
-        """A row a turn: what was said and done, from where, with how many tokens and seconds."""
-        return turns_frame(self._states)
+        """A row a turn, as `render-agent export --format turns-csv` writes it.
+
+        What was said and done, from where, with how many tokens and seconds, and what the diagnosis says.
+        """
+        return turns_frame(self._whole, self._diagnoses)
 
     @property
     def types(self) -> pandas.DataFrame:
@@ -147,6 +151,10 @@ class RunResults:
         theirs = other if isinstance(other, RunResults) else load_run(other)
         sides = [(run.name, run.results, run.config.subset) for run in (self, theirs)]
         return compared(*sides, anyway=anyway)
+
+    @cached_property
+    def _whole(self) -> ChosenRun:
+        return whole_run(self.folder, self._states)
 
     @cached_property
     def _states(self) -> list[QuestionState]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from render_agent.config import RunConfig
@@ -65,7 +65,7 @@ def choose_runs(folders: Sequence[RunFolder], choice: Choice) -> list[ChosenRun]
     UsageError where an id or a type is in none of the runs. RunLogError where a log is damaged.
     """
     everything = [
-        ChosenRun(name, folder, folder.config, read_states(folder), [])
+        whole_run(folder, read_states(folder), name)
         for name, folder in zip(_names(folders), folders, strict=True)
     ]
     questions = [state.question for run in everything for state in run.states]
@@ -77,6 +77,16 @@ def choose_runs(folders: Sequence[RunFolder], choice: Choice) -> list[ChosenRun]
             names = ", ".join(run.name for run in everything)
             raise UsageError(f"there is no {kind} {unknown[0]!r} in {names}")
     return [_chosen(run, choice) for run in everything]
+
+
+def whole_run(
+    folder: RunFolder, states: Sequence[QuestionState], name: str | None = None
+) -> ChosenRun:
+    """Return a run with all its questions; name: the folder's unless given."""
+    config = folder.config
+    mirrored = config.pictures == "mirrored"
+    rows = [_as_shown(state, row(state), mirrored=mirrored) for state in states]
+    return ChosenRun(name or folder.name, folder, config, list(states), rows)
 
 
 def _names(folders: Sequence[RunFolder]) -> list[str]:
@@ -91,14 +101,8 @@ def _names(folders: Sequence[RunFolder]) -> list[str]:
 
 
 def _chosen(run: ChosenRun, choice: Choice) -> ChosenRun:
-    mirrored = run.config.pictures == "mirrored"
-    pairs = [
-        (state, entry)
-        for state in run.states
-        if choice.takes(entry := _as_shown(state, row(state), mirrored=mirrored))
-    ]
-    states, rows = [state for state, _ in pairs], [entry for _, entry in pairs]
-    return ChosenRun(run.name, run.folder, run.config, states, rows)
+    pairs = [pair for pair in zip(run.states, run.rows, strict=True) if choice.takes(pair[1])]
+    return replace(run, states=[state for state, _ in pairs], rows=[entry for _, entry in pairs])
 
 
 def _as_shown(state: QuestionState, entry: dict[str, Any], *, mirrored: bool) -> dict[str, Any]:

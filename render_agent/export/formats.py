@@ -13,11 +13,8 @@ from render_agent.export.columns import Columns, write_csv, write_parquet
 from render_agent.export.diagnosed import known_diagnoses
 from render_agent.export.place import check_place, replacing
 from render_agent.export.rows import (
-    OF_DIAGNOSES,
-    OF_QUESTIONS,
-    OF_RUNS,
-    OF_TURN_DIAGNOSES,
-    OF_TURNS,
+    COLUMNS_OF_QUESTIONS,
+    COLUMNS_OF_TURNS,
     Diagnoses,
     question_rows,
     turn_rows,
@@ -103,9 +100,9 @@ def _messages(runs: Sequence[ChosenRun], to: Path, how: How) -> Written:
 def _table(runs: Sequence[ChosenRun], form: str, to: Path) -> Written:
     rows_of: Callable[[ChosenRun, Diagnoses], Iterator[dict[str, Any]]]
     if form in ("csv", "parquet"):
-        rows_of, columns, what = question_rows, {**OF_QUESTIONS, **OF_RUNS, **OF_DIAGNOSES}, "rows"
+        rows_of, columns, what = question_rows, COLUMNS_OF_QUESTIONS, "rows"
     else:
-        rows_of, columns, what = turn_rows, {**OF_TURNS, **OF_TURN_DIAGNOSES}, "turns"
+        rows_of, columns, what = turn_rows, COLUMNS_OF_TURNS, "turns"
     rows = [row for run in runs for row in rows_of(run, known_diagnoses(run))]
     write: Callable[[Path, Columns, Sequence[Mapping[str, Any]]], None]
     write = write_csv if form in ("csv", "turns-csv") else write_parquet

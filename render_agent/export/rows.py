@@ -64,7 +64,7 @@ OF_DIAGNOSES: Columns = {
     "named": "text",
     "never_seen": "text",
     "coverage": "float",
-    "path_meters": "float",
+    "path_metres": "float",
     "blocked": "int",
     "returns": "int",
 }
@@ -109,7 +109,7 @@ OF_TURNS: Columns = {
 
 OF_TURN_DIAGNOSES: Columns = {
     "coverage": "float",
-    "path_meters": "float",
+    "path_metres": "float",
     "turned_degrees": "float",
     "blocked": "bool",
     "returned": "bool",
@@ -117,6 +117,9 @@ OF_TURN_DIAGNOSES: Columns = {
     "largest_area": "float",
 }
 """What the diagnosis says of a turn: of the named object seen best, the share and the pixels."""
+
+COLUMNS_OF_QUESTIONS: Columns = {**OF_QUESTIONS, **OF_RUNS, **OF_DIAGNOSES}
+COLUMNS_OF_TURNS: Columns = {**OF_TURNS, **OF_TURN_DIAGNOSES}
 
 Diagnoses = Mapping[str, Diagnosis]
 
@@ -216,7 +219,7 @@ def _diagnosed(found: Diagnosis | None) -> dict[str, Any]:
         "named": ", ".join(found.named) or None,
         "never_seen": ", ".join(found.never_seen) or None,
         "coverage": found.coverage,
-        "path_meters": found.path,
+        "path_metres": found.path,
         "blocked": found.blocked,
         "returns": found.returns,
     }
@@ -228,7 +231,7 @@ def _turn_diagnosed(found: TurnDiagnosis | None) -> dict[str, Any]:
     best = max(found.sightings, key=lambda sighting: sighting.share, default=None)
     return {
         "coverage": found.coverage,
-        "path_meters": found.path,
+        "path_metres": found.path,
         "turned_degrees": found.turned,
         "blocked": found.blocked,
         "returned": found.returned,

@@ -12,6 +12,7 @@ from PIL import Image
 import render_agent
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import RenderError, RunLogError, UsageError
+from render_agent.export.command import export_command
 from render_agent.run_log.results import COLUMNS
 
 
@@ -71,14 +72,29 @@ def test_turns_are_those_of_the_log(walked):
             line["reply"],
             line["happened"],
         )
-        assert row.kinds == ",".join(view["kind"] for view in line["views"])
-        assert [row.x_metres, row.y_metres, row.z_metres] == line["stood"]["position"]
-        assert (row.yaw_degrees, row.batch_size) == (line["stood"]["yaw"], line["batch_size"])
+        assert row.views == ",".join(f"{view['number']}:{view['kind']}" for view in line["views"])
+        assert [row.stood_x, row.stood_y, row.stood_z] == line["stood"]["position"]
+        assert (row.stood_yaw, row.batch_size) == (line["stood"]["yaw"], line["batch_size"])
         assert (row.tokens_in, row.tokens_out) == (line["tokens"]["in"], line["tokens"]["out"])
-        assert row.seconds_rendering == line["seconds"]["rendering"]
+        assert row.seconds_rendering == pytest.approx(line["seconds"]["rendering"], abs=1e-4)
+        share = line["seconds"]["generating"] / line["batch_size"]
+        assert row.seconds_generating == pytest.approx(share, abs=1e-4)
         assert row.done == bool(line["action"].get("done"))
-        assert not row.malformed
+    assert frame["malformed"].isna().all()
     assert frame["done"].sum() == 4
+
+
+def test_frames_are_what_the_command_exports(rooms, tmp_path):
+    run = render_agent.load_run(rooms[0].path)
+    run.diagnosis(processes=1)
+    for form, frame in (("parquet", run.questions), ("turns-parquet", run.turns)):
+        given = ["--to", str(tmp_path / form), str(run.path)]
+        export_command.main(["--format", form, *given], standalone_mode=False)
+        written = pd.read_parquet(tmp_path / form)
+        assert list(frame) == list(written)
+        for name in frame:
+            for ours, theirs in zip(frame[name], written[name], strict=True):
+                assert (pd.isna(ours) and pd.isna(theirs)) or ours == theirs, name
 
 
 def test_types_and_scores_are_those_of_the_results(rooms):
@@ -107,7 +123,7 @@ def test_a_frame_without_rows_has_the_same_columns_and_types(folder, questions, 
     assert str(empty.sightings["area_pixels"].dtype) == "float64"
     kinds = [{n: str(k) for n, k in frame.dtypes.items()} for frame in (full.turns, empty.turns)]
     assert kinds[0] == kinds[1]
-    assert empty.turns["malformed"].all()
+    assert empty.turns["malformed"].notna().all()
     assert empty.turns["answer"].isna().all()
 
 
@@ -166,6 +182,7 @@ def test_a_diagnosis_stands_in_the_frames(rooms):
         assert row.cause == str(told.cause)
         assert row.coverage == told.coverage
         assert row.path_metres == told.path
+    assert run.turns["coverage"].notna().all()
     seen = run.sightings
     assert len(seen) == sum(len(t.sightings) for one in found.values() for t in one.turns)
     assert seen["area_pixels"].max() > 100

@@ -113,7 +113,7 @@ def test_what_the_diagnosis_found_stands_in_the_rows(tmp_path):
     for name, diagnosis in found.items():
         assert rows[name]["cause"] == str(diagnosis.cause)
         assert rows[name]["coverage"] == diagnosis.coverage
-        assert rows[name]["path_meters"] == diagnosis.path
+        assert rows[name]["path_metres"] == diagnosis.path
     turns = [turn for name in rows for turn in found[name].turns]
     told = parquet.read_table(tmp_path / "b").to_pylist()
     assert [row["coverage"] for row in told] == [turn.coverage for turn in turns]
