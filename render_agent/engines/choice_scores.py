@@ -11,17 +11,21 @@ import copy
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
 
 from render_agent.engines.attempt import Fault, attempt
 from render_agent.engines.dialogue_tensors import PreparedPrompt
+from render_agent.engines.fitting import fit_rows
 from render_agent.engines.forward import as_taken
 from render_agent.engines.loaded import LoadedModel
+from render_agent.engines.memory_faults import free_memory, is_out_of_memory
 from render_agent.engines.pretrained import first_line
 from render_agent.engines.seam import Request, Scores
+from render_agent.engines.sizing import Sizing
 from render_agent.state import Tokens
 
 LOG = logging.getLogger(__name__)
@@ -29,10 +33,14 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """One request with the tokens of its choices."""
+    """One request with the tokens of its choices.
+
+    tokens: of the prompt and its longest choice, the last of which is never read.
+    """
 
     prompt: PreparedPrompt
     choices: tuple[tuple[int, ...], ...]
+    tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,36 +61,33 @@ def score_choices(
     loaded: LoadedModel,
     requests: Sequence[Request],
     choices: Sequence[Sequence[str]],
-    batch_size: int,
+    sizing: Sizing,
 ) -> list[Scores]:
     """Return for every request, in their order, how likely each of its choices is.
 
-    Every prompt is read once; its choices share its keys and values. batch_size: prompts, and then
-    choices, in one call; halved where memory does not hold them. A fault of one request is its
-    `Scores.error`. ValueError where a request has no choices or one that is empty; EngineError
-    where the device is lost.
+    Every prompt is read once; its choices share its keys and values. Prompts of similar length go
+    together, as many as `sizing` says that memory holds, the first of all alone; what does not fit is
+    halved, and what that teaches is kept. A fault of one request is its `Scores.error`. ValueError
+    where a request has no choices or one that is empty; EngineError where the device is lost.
     """
     tokens = [choice_tokens(loaded.tokenizer, given) for given in choices]
     scores: dict[int, Scores] = {}
-    able: list[tuple[int, Scored]] = []
+    able: dict[int, Scored] = {}
     for place, (request, given) in enumerate(zip(requests, tokens, strict=True)):
-        try:
-            prompt = loaded.inputs.prepare(request)
-        # A picture comes from a file and goes through three libraries: whatever is wrong with it
-        # is a fault of this request alone.
-        except Exception as error:
-            LOG.warning("%s: prompt failed", request.question_id, exc_info=True)
-            scores[place] = Scores(error=f"the prompt could not be prepared: {first_line(error)}")
-            continue
-        wrong = loaded.too_long(len(prompt.ids or ()) + max(map(len, given)) - 1)
-        if wrong is not None:
-            scores[place] = Scores(error=wrong)
+        found = _prepared(loaded, request, given)
+        if isinstance(found, str):
+            scores[place] = Scores(error=found)
         else:
-            able.append((place, Scored(prompt, given)))
-    for start in range(0, len(able), batch_size):
-        batch = able[start : start + batch_size]
-        found = _score(loaded, [scored for _, scored in batch], batch_size)
-        scores.update(zip([place for place, _ in batch], found, strict=True))
+            able[place] = found
+    waiting = list(able)
+    while waiting:
+        lengths = [able[place].tokens for place in waiting]
+        # Nothing is known of what a batch needs before one was read.
+        together = sizing.batches(lengths, 1 if sizing.line is None else None)[0]
+        batch = [able[waiting[at]] for at in together]
+        became = _fitted(loaded, batch, sizing)
+        scores.update(zip([waiting[at] for at in together], became, strict=True))
+        waiting = [place for place in waiting if place not in scores]
     return [scores[place] for place in range(len(requests))]
 
 
@@ -96,25 +101,67 @@ def choice_tokens(tokenizer: Any, choices: Sequence[str]) -> tuple[tuple[int, ..
     return tuple(tokens)
 
 
-def _score(loaded: LoadedModel, batch: Sequence[Scored], rows: int) -> list[Scores]:
-    """Return the scores of one batch; where it fails it is halved, and then the choices in one call."""
+def _prepared(
+    loaded: LoadedModel, request: Request, choices: tuple[tuple[int, ...], ...], again: bool = True
+) -> Scored | str:
+    """Return a request with its choices, or in one sentence why it cannot be read.
+
+    again: whether it is tried once more where memory ran out.
+    """
+    try:
+        prompt = loaded.inputs.prepare(request)
+        tokens = loaded.inputs.length(prompt) + max(map(len, choices)) - 1
+        return loaded.too_long(tokens) or Scored(prompt, choices, tokens)
+    # A picture comes from a file and goes through three libraries: whatever is wrong with it
+    # is a fault of this request alone.
+    except Exception as error:
+        LOG.warning("%s: prompt failed", request.question_id, exc_info=True)
+        reason, again = first_line(error), again and is_out_of_memory(error)
+    if again:
+        free_memory()
+        return _prepared(loaded, request, choices, again=False)
+    return f"the prompt could not be prepared: {reason}"
+
+
+def _fitted(loaded: LoadedModel, batch: Sequence[Scored], sizing: Sizing) -> list[Scores]:
+    """Return the scores of one batch, halved where it does not fit."""
+    fitted = fit_rows(
+        [scored.tokens for scored in batch],
+        lambda places: _score(loaded, [batch[place] for place in places], sizing),
+        sizing,
+    )
+    return [
+        Scores(error=loaded.alone(row.outcome, scored.prompt), events=row.events)
+        if isinstance(row.outcome, Fault)
+        else replace(row.outcome, events=row.events)
+        for row, scored in zip(fitted, batch, strict=True)
+    ]
+
+
+def _score(loaded: LoadedModel, batch: Sequence[Scored], sizing: Sizing) -> list[Scores] | Fault:
+    """Return the scores of prompts read in one call, or why it failed.
+
+    A prompt whose choices do not fit beside it has fewer of them in one call, in the end one.
+    """
     began = time.perf_counter()
-    found = attempt(lambda: _log_probabilities(loaded, batch, rows), loaded.model.device)
-    if not isinstance(found, Fault):
-        seconds = time.perf_counter() - began
-        return [
-            Scores(tuple(given), Tokens(prompt=read, reply=written), seconds, len(batch))
-            for given, read, written in found
-        ]
-    if len(batch) > 1:
-        half = (len(batch) + 1) // 2
-        return [
-            scores for part in (batch[:half], batch[half:]) for scores in _score(loaded, part, rows)
-        ]
-    most = min(rows, len(batch[0].choices))
-    if found.out_of_memory and most > 1:
-        return _score(loaded, batch, (most + 1) // 2)
-    return [Scores(error=loaded.alone(found, batch[0].prompt))]
+    longest = max(scored.tokens for scored in batch)
+    rows = sizing.rows_that_fit(longest)
+    sizing.memory.reset_peak()
+    before = sizing.memory.used()
+    while isinstance(
+        found := attempt(partial(_log_probabilities, loaded, batch, rows), loaded.model.device),
+        Fault,
+    ):
+        rows = min(rows, len(batch[0].choices))
+        if not found.out_of_memory or len(batch) > 1 or rows == 1:
+            return found
+        rows = (rows + 1) // 2
+    sizing.observe(len(batch) * longest, sizing.memory.peak() - before)
+    seconds = time.perf_counter() - began
+    return [
+        Scores(tuple(given), Tokens(prompt=read, reply=written), seconds, len(batch))
+        for given, read, written in found
+    ]
 
 
 def _log_probabilities(

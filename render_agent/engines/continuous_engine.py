@@ -12,12 +12,14 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from typing import Any
 
+from render_agent.engines.device_memory import memory_of
 from render_agent.engines.loaded import LoadedModel
 from render_agent.engines.pretrained import first_line
 from render_agent.engines.row_writer import RowWriter
 from render_agent.engines.rows import Written, distinct_samples, reply_of
 from render_agent.engines.samples import Asked, Sample, make_prompt
 from render_agent.engines.seam import Capabilities, Reply, Request, Scores
+from render_agent.engines.sizing import Sizing
 
 LOG = logging.getLogger(__name__)
 
@@ -57,6 +59,7 @@ class ContinuousEngine:
         self.capabilities = Capabilities(
             free_running=True, schema=loaded.guides is not None, score=True
         )
+        self._scoring = Sizing(memory_of(loaded.model), SCORED_TOGETHER)
         self._events: list[str] = []
         self.rows = RowWriter(
             loaded, budget, most_rows, read_tokens, self._put_down, self._events.append
@@ -124,7 +127,8 @@ class ContinuousEngine:
         """Return for every request, in their order, how likely each of its choices is."""
         from render_agent.engines.choice_scores import score_choices
 
-        return score_choices(self.loaded, requests, choices, min(self.batch_size, SCORED_TOGETHER))
+        self._scoring.most_rows = min(self.batch_size, SCORED_TOGETHER)
+        return score_choices(self.loaded, requests, choices, self._scoring)
 
     def retire(self, question_id: str) -> None:
         """Give up the question's row and its pictures."""

@@ -115,6 +115,12 @@ class DialogueTensors:
         ids, shown = self._expanded(self._tokens(text), self._shown(request, files, self.form))
         return PreparedPrompt(text, ids=ids, shown=shown)
 
+    def length(self, prompt: PreparedPrompt) -> int:
+        """Return the tokens of a prompt; where only the processor knows them, it is asked."""
+        if prompt.ids is not None:
+            return len(prompt.ids)
+        return int(self.encode([prompt])["input_ids"].shape[1])
+
     def token_types(self, prompt: PreparedPrompt) -> list[int]:
         """Return for every token of a prompt with ids 1 where it stands for a picture, else 0."""
         assert prompt.ids is not None

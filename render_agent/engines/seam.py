@@ -83,6 +83,7 @@ class Scores:
 
     log_probabilities: of each choice as the reply's beginning, its tokens' summed, natural
     logarithm; empty where `error` says why there are none. tokens: `reply` counts those of the choices.
+    events: as those of a `Reply`.
     """
 
     log_probabilities: tuple[float, ...] = ()
@@ -90,6 +91,7 @@ class Scores:
     seconds: float = 0.0
     batch_size: int = 1
     error: str | None = None
+    events: tuple[str, ...] = ()
 
 
 class Scorer(Protocol):

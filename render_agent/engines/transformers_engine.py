@@ -102,6 +102,8 @@ class TransformersEngine(BatchingEngine):
             batch_size or most_rows(options, self.model.device.type),
             float(options.get("memory_fraction", FRACTION)),
         )
+        # Reading a prompt needs other memory than writing a reply does.
+        self._scoring = Sizing(self.memory, self.sizing.most_rows, self.sizing.fraction)
         self.probing = batch_size is None
         self.vision = vision
         self._ready: dict[int, tuple[PreparedPrompt, int] | str] = {}
@@ -171,7 +173,8 @@ class TransformersEngine(BatchingEngine):
         """Return for every request, in their order, how likely each of its choices is."""
         from render_agent.engines.choice_scores import score_choices
 
-        return score_choices(self.loaded, requests, choices, self.batch_size)
+        self._scoring.most_rows = self.sizing.most_rows
+        return score_choices(self.loaded, requests, choices, self._scoring)
 
     def close(self) -> None:
         """Give back the model's memory."""
@@ -214,7 +217,7 @@ class TransformersEngine(BatchingEngine):
 
         try:
             prompt = self.inputs.prepare(request)
-            tokens = self._tokens(prompt)
+            tokens = self.inputs.length(prompt)
             return self.loaded.too_long(tokens) or (prompt, tokens)
         # A picture comes from a file and goes through three libraries: whatever is wrong with it
         # is a fault of this request alone.
@@ -225,12 +228,6 @@ class TransformersEngine(BatchingEngine):
             free_memory()
             return self._prepare(request, again=False)
         return f"the prompt could not be prepared: {reason}"
-
-    def _tokens(self, prompt: PreparedPrompt) -> int:
-        """Return the tokens of a prompt; where only the processor knows them, it is asked."""
-        if prompt.ids is not None:
-            return len(prompt.ids)
-        return int(self.inputs.encode([prompt])["input_ids"].shape[1])
 
     def _write(self, rows: Sequence[Measured]) -> list[Fitted[Written]]:
         """Return what each row became, or why it became nothing."""

@@ -16,9 +16,11 @@ from small_models import (
 
 from render_agent import chat
 from render_agent.engines.choice_scores import choice_tokens, score_choices
+from render_agent.engines.device_memory import FakeMemory
 from render_agent.engines.opening import open_model
 from render_agent.engines.reuse import engine_of
 from render_agent.engines.seam import Request
+from render_agent.engines.sizing import Sizing
 from render_agent.errors import EngineError
 
 SIZES = ("32x32", "64x64", "96x64", "50x70")
@@ -49,7 +51,7 @@ RAGGED = [request(turns, pictures) for turns in (1, 2, 3) for pictures in (0, 1,
 
 
 def score(loaded, requests, choices, batch_size=16):
-    return score_choices(loaded, requests, choices, batch_size)
+    return score_choices(loaded, requests, choices, Sizing(FakeMemory(2**40), batch_size))
 
 
 @torch.inference_mode()
@@ -183,6 +185,71 @@ def test_out_of_memory_halves_and_loses_nothing(loaded, monkeypatch, most):
     rows = rows_of(loaded, most, monkeypatch, torch.OutOfMemoryError("too many rows"))
     found = score(loaded, RAGGED[:3], [MANY[1:4]] * 3)
     assert max(rows) > most
+    assert close(found, [scores.log_probabilities for scores in expected])
+
+
+def test_memory_that_runs_out_at_any_call_changes_nothing(loaded, monkeypatch):
+    """Calls read 1, 3 and 1 prompts, and after each the two choices of several tokens."""
+    choices = [MANY[:3]] * 5
+    calls = rows_of(loaded, 100, monkeypatch, None)
+    expected = score(loaded, RAGGED[:5], choices, 3)
+    undisturbed = list(calls)
+    assert undisturbed == [1, 2, 3, 3, 3, 1, 2]
+    forward = loaded.model.forward
+    for place in range(len(undisturbed)):
+        calls.clear()
+
+        def failing(*args, now=place, **more):
+            if len(calls) == now:
+                calls.append(0)
+                raise torch.OutOfMemoryError("out of memory")
+            return forward(*args, **more)
+
+        monkeypatch.setattr(loaded.model, "forward", failing)
+        found = score(loaded, RAGGED[:5], choices, 3)
+        assert close(found, [scores.log_probabilities for scores in expected])
+        assert len(calls) > len(undisturbed)
+        told = [event for scores in found for event in scores.events]
+        # Choices that come again in smaller calls are no event: their prompts stay together.
+        assert told in ([], ["out_of_memory", "retried"], ["out_of_memory", "batch_halved"])
+
+
+def test_prompts_in_one_call_are_as_many_as_memory_holds(loaded, monkeypatch):
+    expected = score(loaded, RAGGED, [LETTERS] * len(RAGGED))
+    lengths = [scores.tokens.prompt for scores in expected]
+    memory = FakeMemory(5 * max(lengths) * 1000)
+    sizing = Sizing(memory, 64, 0.0)
+    rows = []
+    forward = loaded.model.forward
+
+    def needing(*args, **more):
+        count, length = more["input_ids"].shape
+        memory.need(count * length * 1000)
+        rows.append(count)
+        return forward(*args, **more)
+
+    monkeypatch.setattr(loaded.model, "forward", needing)
+    found = score_choices(loaded, RAGGED, [LETTERS] * len(RAGGED), sizing)
+    assert close(found, [scores.log_probabilities for scores in expected])
+    assert rows[0] == 1
+    assert 2 <= max(rows) < len(RAGGED) - 1
+    assert sum(rows) == len(RAGGED), "none failed"
+
+
+def test_memory_that_ran_out_while_a_prompt_was_made_is_tried_again(loaded, monkeypatch):
+    expected = score(loaded, RAGGED[:3], [LETTERS] * 3)
+    monkeypatch.setattr("render_agent.engines.choice_scores.free_memory", lambda: None)
+    prepare = loaded.inputs.prepare
+    asked = []
+
+    def refusing(one):
+        asked.append(one.question_id)
+        if asked.count(one.question_id) == 1:
+            raise MemoryError
+        return prepare(one)
+
+    monkeypatch.setattr(loaded.inputs, "prepare", refusing)
+    found = score(loaded, RAGGED[:3], [LETTERS] * 3)
     assert close(found, [scores.log_probabilities for scores in expected])
 
 
