@@ -21,7 +21,7 @@ from render_agent.live.command import view_command
 from render_agent.play.command import play_command
 from render_agent.report.command import report_command
 from render_agent.rooms.command import make_rooms_command
-from render_agent.run_options import run_option
+from render_agent.run_options import WHERE_RUNS_LIE, run_option
 from render_agent.sweep.command import sweep_command
 
 INTERRUPTED, TERMINATED = 130, 143
@@ -108,9 +108,6 @@ def _typed(context: click.Context, name: str) -> bool:
     return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
-OUTPUT = click.option(
-    "--output", default="experiment_logs", show_default=True, metavar="DIR", help="Where runs lie."
-)
 PARSER = click.option(
     "--parser",
     type=click.Choice(["official", "lmms-eval", "vlmevalkit"]),
@@ -122,7 +119,7 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @cli.command()
-@OUTPUT
+@WHERE_RUNS_LIE
 @AS_JSON
 def ls(output: str, as_json: bool) -> None:
     """List the runs, the newest last."""
@@ -134,7 +131,7 @@ def ls(output: str, as_json: bool) -> None:
 @cli.command()
 @click.argument("run")
 @click.argument("question", required=False)
-@OUTPUT
+@WHERE_RUNS_LIE
 @AS_JSON
 def show(run: str, question: str | None, output: str, as_json: bool) -> None:
     """Show RUN (recent, a name or a path): its scores, or the dialogue of one QUESTION (its id)."""
@@ -146,7 +143,7 @@ def show(run: str, question: str | None, output: str, as_json: bool) -> None:
 @cli.command()
 @click.argument("run")
 @PARSER
-@OUTPUT
+@WHERE_RUNS_LIE
 @AS_JSON
 def rescore(run: str, parser: str, output: str, as_json: bool) -> None:
     """Compute the results of RUN anew from its log, also of one that is unfinished.
@@ -187,7 +184,7 @@ def score(predictions: str, questions: str | None, parser: str, as_json: bool) -
     help="Write it as pages too (into OUTPUT/compare unless DIR is given), dialogues side by side.",
 )
 @click.option("--no-diagnosis", is_flag=True, help="Leave out of the pages what the cameras saw.")
-@OUTPUT
+@WHERE_RUNS_LIE
 @AS_JSON
 def compare(
     runs: tuple[str, ...],
@@ -212,7 +209,7 @@ def compare(
 
 @cli.command()
 @click.argument("runs", nargs=-1, required=True)
-@OUTPUT
+@WHERE_RUNS_LIE
 def merge(runs: tuple[str, ...], output: str) -> None:
     """Join RUNS, the shards I/N of one run, into a new run folder; it can be continued like any other."""
     from render_agent import commands

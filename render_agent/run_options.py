@@ -9,6 +9,7 @@ from os import PathLike, fspath
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from render_agent.config import AUTO, OPTIONS
 from render_agent.errors import UsageError
@@ -78,6 +79,11 @@ class Auto(click.ParamType[int | str]):
         return click.IntRange(min=1).convert(value, param, ctx)
 
 
+WHERE_RUNS_LIE = click.option(
+    "--output", default="experiment_logs", show_default=True, metavar="DIR", help="Where runs lie."
+)
+"""The option of every command that looks at runs."""
+
 TYPES: dict[str, click.ParamType[Any]] = {
     "image_size": Size(),
     "kinds": Kinds(),
@@ -115,6 +121,17 @@ def run_option(entry: Field[Any]) -> click.Option:
     if "metavar" in declared:
         more["metavar"] = declared["metavar"]
     return click.Option([flag, entry.name], **more)
+
+
+def given_options(context: click.Context | None) -> dict[str, Any]:
+    """Return the options of a run that were given to a command: typed, in the environment or in a file."""
+    if context is None:
+        return {}
+    return {
+        name: value
+        for name, value in context.params.items()
+        if name in OPTIONS and context.get_parameter_source(name) is not ParameterSource.DEFAULT
+    }
 
 
 def checked(options: Mapping[str, Any]) -> dict[str, Any]:

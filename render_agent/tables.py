@@ -64,8 +64,8 @@ def comparison_table(found: Mapping[str, Any]) -> Table:
             _shown(name),
             *(figure(entry[column]) for column in ("a", "b", "difference")),
             interval(entry["interval"]),
-            _probability(entry["p"]),
-            f"{test['only_a']}:{test['only_b']} {_probability(test['p'])}" if test else "",
+            probability(entry["p"]),
+            f"{test['only_a']}:{test['only_b']} {probability(test['p'])}" if test else "",
         )
     table.caption = (
         "interval and p: bootstrap over scenes. McNemar: choices that are right in one run only (a:b)"
@@ -105,7 +105,13 @@ def interval(bounds: list[float] | None) -> str:
     return "" if bounds is None else f"{bounds[0]:.1f} … {bounds[1]:.1f}"
 
 
-def _probability(p: float | None) -> str:
+def signed(points: float | None) -> str:
+    """Return a difference with its sign and one decimal, a dash for none."""
+    return "–" if points is None else f"{points:+.1f}"
+
+
+def probability(p: float | None) -> str:
+    """Return a p value as one reads it, a dash for none."""
     if p is None:
         return "–"
     return "<.001" if p < 0.001 else f"{p:.3f}"

@@ -67,11 +67,13 @@ def diagnose_run(
 def kept_diagnoses(folder: RunFolder, states: Sequence[QuestionState]) -> dict[str, Diagnosis]:
     """Return those diagnoses of a run for which nothing has to be watched, by question id.
 
-    These are the questions whose views, as `states` have them, were watched and kept before. Nothing
-    is written.
+    These are the questions whose views, as `states` have them, were watched and kept before; all of
+    them where nothing was shown, or something else than the question is about. Nothing is written.
     """
     config = folder.config
-    known = _compared(folder, config, states)[0] if _shows(config) else {}
+    if not _shows(config):
+        return {state.id: _judged(config, state, Watched()) for state in states}
+    known = _compared(folder, config, states)[0]
     return {
         state.id: _judged(config, state, known[state.id]) for state in states if state.id in known
     }

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from render_agent.run_options import WHERE_RUNS_LIE
+
 FORMATS = ("messages", "csv", "turns-csv", "parquet", "turns-parquet", "inspect", "rerun")
 
 
@@ -33,9 +35,7 @@ FORMATS = ("messages", "csv", "turns-csv", "parquet", "turns-parquet", "inspect"
 @click.option("--with-truth", is_flag=True, help="Messages: the truth beside them, never in them.")
 @click.option("--embed", is_flag=True, help="Inspect: pictures inside the log, so that they show.")
 @click.option("--force", is_flag=True, help="Replace what is there.")
-@click.option(
-    "--output", default="experiment_logs", show_default=True, metavar="DIR", help="Where runs lie."
-)
+@WHERE_RUNS_LIE
 def export_command(
     runs: tuple[str, ...],
     form: str,

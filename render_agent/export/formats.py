@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from render_agent.diagnosis.diagnose import kept_diagnoses
 from render_agent.errors import SceneError, UsageError
 from render_agent.export.chosen import ChosenRun
 from render_agent.export.columns import Columns, write_csv, write_parquet
-from render_agent.export.diagnosed import known_diagnoses
 from render_agent.export.place import check_place, replacing
 from render_agent.export.rows import (
     COLUMNS_OF_QUESTIONS,
@@ -80,6 +80,11 @@ def _is_folder(runs: Sequence[ChosenRun], form: str, to: Path) -> bool:
     return False
 
 
+def _diagnosed(run: ChosenRun) -> Diagnoses:
+    """Return what is known of the chosen questions already: nothing is rendered or written for them."""
+    return kept_diagnoses(run.folder, run.states)
+
+
 def _messages(runs: Sequence[ChosenRun], to: Path, how: How) -> Written:
     from render_agent.export.messages import write_messages
 
@@ -103,7 +108,7 @@ def _table(runs: Sequence[ChosenRun], form: str, to: Path) -> Written:
         rows_of, columns, what = question_rows, COLUMNS_OF_QUESTIONS, "rows"
     else:
         rows_of, columns, what = turn_rows, COLUMNS_OF_TURNS, "turns"
-    rows = [row for run in runs for row in rows_of(run, known_diagnoses(run))]
+    rows = [row for run in runs for row in rows_of(run, _diagnosed(run))]
     write: Callable[[Path, Columns, Sequence[Mapping[str, Any]]], None]
     write = write_csv if form in ("csv", "turns-csv") else write_parquet
     with replacing(to) as draft:
@@ -117,7 +122,7 @@ def _inspect(runs: Sequence[ChosenRun], to: Path, how: How, *, folder: bool) -> 
     files = _names(to, [run.name for run in runs], ".eval") if folder else [to]
     for run, file in zip(runs, files, strict=True):
         with replacing(file) as draft:
-            write_inspect(run, draft, known_diagnoses(run), embed=how.embed)
+            write_inspect(run, draft, _diagnosed(run), embed=how.embed)
     return Written(tuple(files), sum(len(run.states) for run in runs), "samples")
 
 

@@ -134,8 +134,7 @@ class LiveRun:
             row(state),
             diagnosis,
             plan,
-            passive=self.config.passive,
-            size=self.config.image_size,
+            self.config,
         )
         page_text = page_of_part(report.frame, part, self._beside[state.id])
         return page_text, str(standing["version"])

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from render_agent.config import OPTIONS, RunConfig
-from render_agent.run_options import run_option
+from render_agent.run_options import given_options, run_option
 
 OFFERED = (
     "ply",
@@ -77,17 +76,6 @@ def chosen_options(given: dict[str, Any], before: dict[str, Any]) -> dict[str, A
     return options
 
 
-def _typed(context: click.Context | None) -> dict[str, Any]:
-    """Return the options of a run that were given to a command, whichever way."""
-    if context is None:
-        return {}
-    return {
-        name: value
-        for name, value in context.params.items()
-        if name in OPTIONS and context.get_parameter_source(name) is not ParameterSource.DEFAULT
-    }
-
-
 @click.pass_context
 def play(context: click.Context, /, model: str | None, browser: bool, **options: Any) -> None:
     """Be the model: see its views, take its turns, answer; in the browser, on this machine alone.
@@ -102,10 +90,10 @@ def play(context: click.Context, /, model: str | None, browser: bool, **options:
     """
     from render_agent import commands
 
-    given = _typed(context)
+    given = given_options(context)
     if model is not None:
         given["model"] = model
-    config = RunConfig(**chosen_options(given, _typed(context.parent)))
+    config = RunConfig(**chosen_options(given, given_options(context.parent)))
     context.exit(commands.new_run(config, browser=browser))
 
 

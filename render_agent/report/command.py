@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
+from render_agent.run_options import WHERE_RUNS_LIE
+
 
 @click.command("report")
 @click.argument("run")
-@click.option(
-    "--output", default="experiment_logs", show_default=True, metavar="DIR", help="Where runs lie."
-)
+@WHERE_RUNS_LIE
 @click.option(
     "--processes",
     type=click.IntRange(1),

@@ -8,9 +8,10 @@ from functools import cached_property
 from string import ascii_uppercase
 from typing import Any
 
-from render_agent.comparison import RIGHT, Row
+from render_agent.comparison import Row
 from render_agent.errors import UsageError
 from render_agent.report.data import ReportData
+from render_agent.report.words import outcome
 
 MOST = len(ascii_uppercase)
 """So many runs can be compared at once: each has a letter."""
@@ -61,7 +62,7 @@ class Change:
     @property
     def sides(self) -> tuple[str, ...]:
         """`right`, `wrong` or `open` for every run."""
-        return tuple(side_of(row) for row in self.rows)
+        return tuple(outcome(row) for row in self.rows)
 
     @property
     def change(self) -> str:
@@ -119,13 +120,6 @@ def compared_runs(
         ComparedRun(letter, report, why)
         for letter, report, why in zip(ascii_uppercase, reports, warnings, strict=False)
     ]
-
-
-def side_of(row: Row | None) -> str:
-    """Return `right` or `wrong`, `open` where there is no score."""
-    if row is None or row["score"] is None:
-        return "open"
-    return "right" if row["score"] >= RIGHT else "wrong"
 
 
 def _scored(row: Row | None) -> Row | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,20 +16,20 @@ from render_agent.report.comparison_data import Change, ComparedRun, Comparison
 from render_agent.report.comparison_plots import (
     differences,
     names_of,
-    probability,
     score_of,
     scores,
     words_of,
 )
 from render_agent.report.plan import Plans
 from render_agent.report.question_page import QuestionPart, question_part
+from render_agent.report.rows import script
 from render_agent.report.words import type_words
 from render_agent.run_log.files import write_whole
 from render_agent.run_log.pictures import safe_name
 from render_agent.score.summary import OFFICIAL
 from render_agent.state import QuestionState
 from render_agent.stress.scenes import scenes_of
-from render_agent.tables import figure, interval
+from render_agent.tables import figure, interval, probability, signed
 from render_agent.web.templates import environment
 
 COLUMNS = ("id", "page", "type", "dataset", "scene", "outcome", "truth", "answer", "text")
@@ -144,8 +143,7 @@ def _beside(run: ComparedRun, state: QuestionState | None, plans: Plans, place: 
             report.rows[state.id],
             diagnosis,
             plans.of(state, diagnosis),
-            passive=report.config.passive,
-            size=report.config.image_size,
+            report.config,
         )
     there = Path(os.path.relpath(report.folder.path, place / "questions")).as_posix()
     return Beside(run, part, f"{run.letter.lower()}-", f"{there}/", f"../{_shown(run)}/")
@@ -184,7 +182,7 @@ def _difference(entry: Any) -> dict[str, Any] | None:
     low, high = entry["interval"] or (0.0, 0.0)
     side = "better" if low > 0 else "worse" if high < 0 else ""
     return {
-        "value": f"{entry['difference']:+.1f}",
+        "value": signed(entry["difference"]),
         "interval": interval(entry["interval"]),
         "p": probability(entry["p"]),
         "side": side,
@@ -218,29 +216,19 @@ def _choices(changes: Sequence[Change]) -> dict[str, list[tuple[str, int]]]:
 
 
 def _script(changes: Sequence[Change]) -> bytes:
-    """Return `questions.js`, which sets window.REPORT as that of a report does; it is ASCII."""
+    """Return `questions.js`, in which a row tells what the first run that has the question says of it."""
     rows = [
-        (
-            change.question_id,
-            safe_name(change.question_id),
-            change.first["type"],
-            change.first["dataset"],
-            change.first["scene"],
-            change.change,
-            change.first["truth"],
-            ", ".join(str(row["answer"]) for row in change.rows if row is not None),
-            change.text,
-        )
+        {
+            **{name: change.first[name] for name in ("type", "dataset", "scene", "truth")},
+            "id": change.question_id,
+            "page": safe_name(change.question_id),
+            "outcome": change.change,
+            "answer": ", ".join(str(row["answer"]) for row in change.rows if row is not None),
+            "text": change.text,
+        }
         for change in changes
     ]
-    places = [COLUMNS.index(name) for name in LISTED]
-    values = {COLUMNS[n]: sorted({row[n] for row in rows}) for n in places}
-    compact = [
-        [values[COLUMNS[n]].index(cell) if n in places else cell for n, cell in enumerate(row)]
-        for row in rows
-    ]
-    data = {"columns": COLUMNS, "values": values, "rows": compact}
-    return b"window.REPORT = " + json.dumps(data, separators=(",", ":")).encode() + b";\n"
+    return script(rows, COLUMNS, LISTED)
 
 
 def _page_of(change: Change) -> str:

@@ -11,7 +11,7 @@ from render_agent.report.counts import in_order
 from render_agent.report.plots import Plot, above, draw
 from render_agent.report.words import type_words
 from render_agent.score.summary import OFFICIAL
-from render_agent.tables import figure, interval
+from render_agent.tables import figure, interval, probability, signed
 
 COLOURS = (
     palette.BLUE,
@@ -167,18 +167,11 @@ def _cells(found: Comparison, name: str) -> list[str]:
         entry = pair["differences"].get(name) or dict.fromkeys(("difference", "interval", "p"))
         difference, p = entry["difference"], entry["p"]
         cells += [
-            "–" if difference is None else f"{difference:+.1f}",
+            signed(difference),
             interval(entry["interval"]) or "–",
             probability(p),
         ]
     return cells
-
-
-def probability(p: float | None) -> str:
-    """Return a p value as one reads it."""
-    if p is None:
-        return "–"
-    return "< .001" if p < 0.001 else f"{p:.3f}"
 
 
 def _look(place: int) -> tuple[str, str]:

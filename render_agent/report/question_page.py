@@ -9,8 +9,9 @@ from typing import Any
 
 from render_agent.answer import letters
 from render_agent.chat import encodable
+from render_agent.config import RunConfig
 from render_agent.diagnosis.model import Cause, Diagnosis, NamedBox
-from render_agent.report.data import ReportData, page_of
+from render_agent.report.data import page_of
 from render_agent.report.dialogue_parts import (
     MessagePart,
     Seeing,
@@ -110,11 +111,10 @@ def question_part(
     row: Mapping[str, Any],
     diagnosis: Diagnosis | None,
     plan: Plan | None,
-    *,
-    passive: bool,
-    size: tuple[int, int],
+    config: RunConfig,
 ) -> QuestionPart:
-    """Return what a page needs of a question; row: of the results; size: of its views in pixels."""
+    """Return what a page needs of a question; row: of the results; config: of its run."""
+    size, passive = config.image_size, config.passive
     well = well_seen(diagnosis, size)
     return QuestionPart(
         state=state,
@@ -135,24 +135,6 @@ def question_part(
         max_turns=state.max_turns,
         size=size,
     )
-
-
-def question_page(
-    report: ReportData,
-    state: QuestionState,
-    plan: Plan | None,
-    beside: tuple[str | None, str | None] = (None, None),
-) -> str:
-    """Return the page of a question of this run; see `page_of_part`."""
-    part = question_part(
-        state,
-        report.rows[state.id],
-        report.diagnoses.get(state.id),
-        plan,
-        passive=report.config.passive,
-        size=report.config.image_size,
-    )
-    return page_of_part(report.frame, part, beside)
 
 
 def page_of_part(

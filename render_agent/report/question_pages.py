@@ -91,9 +91,7 @@ def _write(job: Job) -> None:
     try:
         for state, row, diagnosis, beside in job.entries:
             plan = plans.of(state, diagnosis)
-            part = question_part(
-                state, row, diagnosis, plan, passive=config.passive, size=config.image_size
-            )
+            part = question_part(state, row, diagnosis, plan, config)
             page = page_of_part(job.frame, part, beside)
             write_whole(job.folder / page_of(state.id), page.encode("utf-8"), durable=False)
     finally:

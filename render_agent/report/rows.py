@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from render_agent.report.data import ReportData
@@ -25,15 +25,22 @@ def question_rows(report: ReportData) -> list[dict[str, Any]]:
     return [_row(report, state.id, state.question.text) for state in report.states]
 
 
-def script(rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """Return `questions.js`, which sets window.REPORT; it is ASCII, whatever the texts hold."""
-    values = {name: sorted({row[name] for row in rows if row[name]}) for name in LISTED}
+def script(
+    rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[str] = COLUMNS,
+    listed: Collection[str] = LISTED,
+) -> bytes:
+    """Return `questions.js`, which sets window.REPORT; it is ASCII, whatever the texts hold.
+
+    listed: the columns whose texts stand in a list, of which a row holds the place.
+    """
+    values = {name: sorted({row[name] for row in rows if row[name]}) for name in listed}
     places = {name: {text: n for n, text in enumerate(texts)} for name, texts in values.items()}
     compact = [
-        [places[name].get(row[name]) if name in places else row[name] for name in COLUMNS]
+        [places[name].get(row[name]) if name in places else row[name] for name in columns]
         for row in rows
     ]
-    data = {"columns": COLUMNS, "values": values, "rows": compact}
+    data = {"columns": columns, "values": values, "rows": compact}
     return b"window.REPORT = " + json.dumps(data, separators=(",", ":")).encode() + b";\n"
 
 

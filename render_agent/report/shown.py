@@ -10,7 +10,7 @@ from render_agent.report.headline import Standing, bounds_of, official, standing
 from render_agent.report.plots import Plot
 from render_agent.score.summary import OFFICIAL
 from render_agent.siblings import Sibling
-from render_agent.tables import figure, interval, mirrored_lines
+from render_agent.tables import figure, interval, mirrored_lines, signed
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,6 @@ def _difference(report: ReportData, sibling: Sibling) -> Difference:
         f"{sibling.option} {sibling.value}",
         sibling.name,
         figure(official(sibling.results)),
-        "–" if paired is None else f"{paired['difference']:+.1f}".replace("-", "−"),
-        interval(paired["interval"] if paired else None).replace("-", "−") or "–",
+        signed(paired["difference"] if paired else None),
+        interval(paired["interval"] if paired else None) or "–",
     )

@@ -29,8 +29,8 @@ def type_words(name: str) -> str:
     return TYPES.get(name, name.replace("_", " "))
 
 
-def outcome(row: Mapping[str, Any]) -> str:
-    """Return `right`, `wrong` or `open` (not scored) of a row of the results."""
-    if row["score"] is None:
+def outcome(row: Mapping[str, Any] | None) -> str:
+    """Return `right`, `wrong` or `open` (not scored, or not there) of a row of the results."""
+    if row is None or row["score"] is None:
         return "open"
     return "right" if row["score"] >= RIGHT else "wrong"

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from render_agent.config import OPTIONS
-from render_agent.run_options import run_option
+from render_agent.run_options import given_options, run_option
 
 NOT_HERE = ("batch", "ply", "question", "option", "repeat", "shard")
 """Options of a run that a sweep has no use for."""
@@ -35,18 +34,7 @@ def sweep_command(context: click.Context, /, file: str, dry_run: bool, **options
     from render_agent.errors import UsageError
     from render_agent.sweep.go import check_file, sweep
 
-    typed = {**_typed(context.parent), **_typed(context)}
+    typed = {**given_options(context.parent), **given_options(context)}
     if wrong := sorted(typed.keys() & set(NOT_HERE)):
         raise UsageError(f"--{wrong[0]} has no place in a sweep")
     context.exit(sweep(check_file(file), typed, dry_run=dry_run))
-
-
-def _typed(context: click.Context | None) -> dict[str, Any]:
-    """Return the options of a run that were given: typed, in the environment or in a --config file."""
-    if context is None:
-        return {}
-    return {
-        name: value
-        for name, value in context.params.items()
-        if name in OPTIONS and context.get_parameter_source(name) is not ParameterSource.DEFAULT
-    }

@@ -13,7 +13,7 @@ from render_agent.run_log.reading import results_of
 from render_agent.score.summary import OFFICIAL
 from render_agent.sweep.cells import is_complete
 from render_agent.sweep.plan import Cell, Sweep
-from render_agent.tables import figure, interval
+from render_agent.tables import figure, interval, signed
 
 COLUMNS = (
     "label",
@@ -161,7 +161,7 @@ def words(row: Mapping[str, Any], baseline: str) -> tuple[str, ...]:
     return (
         figure(row["official"]),
         interval(_bounds(row, "official")),
-        "baseline" if row["label"] == baseline else _signed(row["difference"]),
+        "baseline" if row["label"] == baseline else signed(row["difference"]),
         interval(_bounds(row, "difference")),
         f"{row['answered'] + row['exhausted']} of {row['questions']}",
         f"{row['failed']}{active}",
@@ -236,10 +236,6 @@ def _line(parts: Sequence[str]) -> str:
 def _bounds(row: Mapping[str, Any], name: str) -> list[float] | None:
     low, high = row[f"{name}_low"], row[f"{name}_high"]
     return None if low is None else [low, high]
-
-
-def _signed(points: float | None) -> str:
-    return "–" if points is None else f"{points:+.1f}"
 
 
 def _sum(one: float | None, other: float | None) -> float | None:
