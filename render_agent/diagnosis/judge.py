@@ -5,27 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from render_agent.action import Malformed
-from render_agent.diagnosis.model import Cause, Diagnosis, NamedBox, TurnDiagnosis
+from render_agent.diagnosis.model import Cause, Diagnosis, TurnDiagnosis
 from render_agent.diagnosis.path import Step, steps
 from render_agent.diagnosis.watch import Watched, WatchedTurn
-from render_agent.named import kind_of, named_categories
+from render_agent.named import named_categories
 from render_agent.render.sight import Seen, seen_well
 from render_agent.score.official import score_answer
+from render_agent.shown import first_shown, was_shown
 from render_agent.state import Question, QuestionState, Status
 from render_agent.stress.left_right import mirrored_truth, names_sides
 
 RIGHT = 0.5
 """A score from which on an answer counts as right."""
-
-ENOUGH = 0.3
-"""Of the room's visible surface: who saw less has not looked at the size of the room. A look all around
-from the middle shows 0.35 to 0.4 of a single bundled room, and 0.15 to 0.25 of a flat."""
-
-EVERY = "object_counting"
-"""The type of question for which every box of a category has to be seen."""
-
-SIZE = "room_size_estimation"
-"""The type of question for which the room itself has to be seen."""
 
 
 def diagnose(
@@ -47,11 +38,11 @@ def diagnose(
         _turn(state, number, step, watched, passive=passive) for number, step in enumerate(moved)
     )
     named = named_categories(question)
-    first_seen = _first_seen(question, watched.boxes, turns, size)
-    unseen = any(turn is None for turn in first_seen.values())
-    known = len(first_seen) == len(named) > 0
-    if kind_of(question) == SIZE and turns and turns[-1].coverage is not None:
-        unseen, known = turns[-1].coverage < ENOUGH, True
+    first_seen = first_shown(
+        question, [box.category for box in watched.boxes], _seen_well(turns, size)
+    )
+    shown = was_shown(question, first_seen, turns[-1].coverage if turns else None)
+    unseen = shown is False
     early = (
         not passive
         and state.status is Status.ANSWERED
@@ -62,9 +53,9 @@ def diagnose(
     if cause is Cause.UNKNOWN:
         if unseen:
             cause = Cause.STOPPED_EARLY if early else Cause.NEVER_LOOKED
-        elif known:
+        elif shown:
             cause = Cause.MISJUDGED
-    return Diagnosis(question.id, cause, named, watched.boxes, turns, first_seen, early)
+    return Diagnosis(question.id, cause, named, watched.boxes, turns, first_seen, shown, early)
 
 
 def _turn(
@@ -100,25 +91,12 @@ def _truth(question: Question, *, mirrored: bool) -> str | None:
     return mirrored_truth(question) if mirrored and names_sides(question) else question.truth
 
 
-def _first_seen(
-    question: Question,
-    boxes: Sequence[NamedBox],
-    turns: Sequence[TurnDiagnosis],
-    size: tuple[int, int],
-) -> dict[str, int | None]:
-    """Return the turn in which each category that has boxes had been seen well, None where it never was."""
+def _seen_well(turns: Sequence[TurnDiagnosis], size: tuple[int, int]) -> dict[int, int]:
+    """Return for the boxes that were seen well the first turn in which they were."""
     when: dict[int, int] = {}
     for turn in turns:
         for sighting in turn.sightings:
             seen = Seen(sighting.area, sighting.share, sighting.distance)
             if sighting.box not in when and seen_well(seen, size):
                 when[sighting.box] = turn.turn
-    found: dict[str, int | None] = {}
-    for category in dict.fromkeys(box.category for box in boxes):
-        own = [number for number, box in enumerate(boxes) if box.category == category]
-        turns_seen = [when[number] for number in own if number in when]
-        if kind_of(question) == EVERY:
-            found[category] = max(turns_seen) if len(turns_seen) == len(own) else None
-        else:
-            found[category] = min(turns_seen, default=None)
-    return found
+    return when

@@ -17,7 +17,7 @@ from render_agent.run_log.files import json_lines, read_lines, write_whole
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 1
+FORMAT = 2
 """Raised where what is watched, or how, changes: what an older version kept is then left aside."""
 
 

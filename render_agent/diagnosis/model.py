@@ -14,7 +14,8 @@ class Cause(StrEnum):
     RIGHT = "right"
     """The answer scores at least half."""
     MISJUDGED = "misjudged"
-    """All that the question names was seen well, and the answer is wrong."""
+    """All that the question names was seen well, and the answer is wrong. Not that the views could not
+    have been better: a way between two places, say, has no box."""
     STOPPED_EARLY = "stopped early"
     """It said done with turns left while something named was never seen well."""
     NEVER_LOOKED = "never looked"
@@ -24,7 +25,8 @@ class Cause(StrEnum):
     ERROR = "error"
     """The question failed, or its scan is missing: nothing is said of the model."""
     UNKNOWN = "unknown"
-    """It is wrong, and there are no boxes that say what it would have had to look at."""
+    """It is wrong, and no box says what it would have had to look at; so it is for the order in which a
+    video showed things, too, which no scan can tell."""
     OPEN = "open"
     """It is not finished, or nobody knows its truth."""
 
@@ -87,8 +89,9 @@ class Diagnosis:
 
     named: the categories that it names. boxes: those of them that are known; without any there are no
     sightings. first_seen: for every named category that has boxes the turn in which one of them (for
-    counting: the last of them) was first seen well, None where that never happened. cause: see Cause.
-    premature: whether it said done with turns left before all that is named was seen well.
+    counting: the last of them) was first seen well, None where that never happened. shown: whether all
+    that the question is about was seen well, None where nobody can tell; see `was_shown`. cause: see
+    Cause. premature: whether it said done with turns left before that.
     """
 
     question_id: str
@@ -97,6 +100,7 @@ class Diagnosis:
     boxes: tuple[NamedBox, ...]
     turns: tuple[TurnDiagnosis, ...]
     first_seen: dict[str, int | None]
+    shown: bool | None = None
     premature: bool = False
 
     @property

@@ -19,11 +19,12 @@ WRONG = (*JUDGED[1:], Cause.PROTOCOL, Cause.UNKNOWN)
 def summary(states: Sequence[QuestionState], diagnoses: Mapping[str, Diagnosis]) -> dict[str, Any]:
     """Return the figures of a run: `all` of them, and those of each of its `types`.
 
-    Each holds: `questions`; `causes`, questions by cause; `seen`, of the questions whose named objects
-    have boxes and whose answers were read, how many are right and wrong where all of these had been seen
-    well and where not, and the percentage that is right; `coverage`, the mean share of the room's visible
+    Each holds: `questions`; `causes`, questions by cause; `seen`, of the questions of which it can be told
+    and whose answers were read, how many are right and wrong where all that they are about had been seen
+    well and where not, and the percentage that is right: the wrong ones are those that misjudged, and
+    those that stopped early or never looked; `coverage`, the mean share of the room's visible
     surface seen by each turn, a finished question keeping its last; `turns_to_see`, the mean number of
-    turns until all was seen well; `premature`, `blocked`, `returns` and `repairs`, how many of all
+    turns until all that is named was seen well, where it was; `premature`, `blocked`, `returns` and `repairs`, how many of all
     questions together; `metres` and `degrees` a question.
     """
     found = [(state, diagnoses[state.id]) for state in states if state.id in diagnoses]
@@ -46,9 +47,9 @@ def reading(figures: Mapping[str, Any]) -> str:
     early, never = causes[str(Cause.STOPPED_EARLY)], causes[str(Cause.NEVER_LOOKED)]
     parts = [
         (early + never, f"something named had not been seen well ({early:,} stopped early)"),
-        (causes[str(Cause.MISJUDGED)], "all had been seen well and was misjudged"),
+        (causes[str(Cause.MISJUDGED)], "all that is named had been seen well and was misjudged"),
         (causes[str(Cause.PROTOCOL)], "no answer could be read"),
-        (causes[str(Cause.UNKNOWN)], "nobody can tell, as boxes or views are missing"),
+        (causes[str(Cause.UNKNOWN)], "nobody can tell what had to be seen"),
     ]
     told = [f"in {100 * number / wrong:.0f} % {words}" for number, words in parts if number]
     which = "the wrong answer" if wrong == 1 else f"{wrong:,} wrong answers"
@@ -61,11 +62,11 @@ def reading(figures: Mapping[str, Any]) -> str:
 
 def _figures(diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:
     causes = Counter(str(diagnosis.cause) for diagnosis in diagnoses)
-    judged = [one for one in diagnoses if one.first_seen and one.cause in JUDGED]
+    judged = [one for one in diagnoses if one.shown is not None and one.cause in JUDGED]
     until = [
         1 + max(turn for turn in one.first_seen.values() if turn is not None)
         for one in judged
-        if not one.never_seen
+        if one.shown and one.first_seen
     ]
     walked = [one for one in diagnoses if one.turns]
     turned = [sum(turn.turned for turn in one.turns) for one in walked]
@@ -73,8 +74,8 @@ def _figures(diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:
         "questions": len(diagnoses),
         "causes": {str(cause): causes[str(cause)] for cause in Cause},
         "seen": {
-            "well": _right([one for one in judged if not one.never_seen]),
-            "not_well": _right([one for one in judged if one.never_seen]),
+            "well": _right([one for one in judged if one.shown]),
+            "not_well": _right([one for one in judged if not one.shown]),
         },
         "coverage": _coverage(walked),
         "turns_to_see": _mean(until, 2),

@@ -58,7 +58,8 @@ def notes(found: Mapping[str, Any]) -> list[str]:
     """Return what is said below the table, a line each."""
     figures = found["all"]
     lines = [
-        "right, seen well: where all that is named and has boxes had been seen well; not well: where not.",
+        "right, seen well: where all that a question is about had been seen well; not well: where not. Other"
+        " questions fall on either side, so the difference is no proof that looking made it.",
         reading(figures),
     ]
     if figures["coverage"]:

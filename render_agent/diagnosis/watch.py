@@ -14,19 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.camera import Camera
-from render_agent.diagnosis.coverage import Surface
 from render_agent.diagnosis.model import NamedBox, Sighting
 from render_agent.facts import Facts
-from render_agent.render.around import camera_ahead, cameras_of, cell_size
+from render_agent.render.coverage import Surface
 from render_agent.render.seam import Renderer
 from render_agent.render.sight import Counted, Sight
 from render_agent.rooms.boxes import OrientedBox
 from render_agent.scene.free_space import FreeSpace
 from render_agent.scene.model import Scene
 from render_agent.state import View
-
-COUNTED = 240
-"""Pixels across in which it is counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +73,8 @@ class Watcher:
                 strict=False,
             )
         )
-        self._sight = Sight(renderer, scene, everything, size, COUNTED)
-        self._quarter = self._sight.sized(cell_size(size))
+        self._sight = Sight(renderer, scene, everything, size)
         self._surface = Surface.of(scene, space, renderer)
-        self._size = size
         self._known: dict[tuple[str, Camera], tuple[Counted, NDArray[np.bool_]]] = {}
 
     def watch(self, shown: Shown) -> Watched:
@@ -110,11 +104,7 @@ class Watcher:
 
     def _look(self, kind: str, camera: Camera) -> tuple[Counted, NDArray[np.bool_]]:
         if (kind, camera) not in self._known:
-            if kind == "around":
-                ahead = camera_ahead(camera, self._size)
-                looks = [self._one(self._quarter, each) for each in cameras_of(ahead)]
-            else:
-                looks = [self._one(self._sight, camera)]
+            looks = [self._one(sight, each) for sight, each in self._sight.looks(kind, camera)]
             counted, surface = looks[0]
             for more, points in looks[1:]:
                 counted, surface = counted + more, surface | points

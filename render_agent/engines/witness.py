@@ -7,35 +7,30 @@ gets more right answers from it, and pictures that show nothing get it no furthe
 from __future__ import annotations
 
 import json
-import math
-from collections import Counter, OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
+from typing import NamedTuple
 
-from render_agent.camera import Camera, Vector
+import numpy as np
+
+from render_agent.camera import Camera
 from render_agent.config import RunConfig
 from render_agent.engines.seam import Request
 from render_agent.engines.unseeing import Explorer, RandomChoice
 from render_agent.facts import Facts, known_facts, placed
 from render_agent.named import named_categories
 from render_agent.oracle import true_answer
-from render_agent.render.around import cameras_of, cell_size
 from render_agent.render.choose import make_renderer
+from render_agent.render.coverage import Surface
 from render_agent.render.seam import Renderer
 from render_agent.render.sight import Counted, Sight, seen_well
-from render_agent.rooms.boxes import OrientedBox
 from render_agent.scene.cache import SceneCache
+from render_agent.scene.free_space import FreeSpace
 from render_agent.scene.model import Scene
+from render_agent.shown import EVERY, SIZE, first_shown, was_shown
 from render_agent.state import Question, View
 from render_agent.stress.scenes import scenes_of
-
-Box = tuple[str, int]
-"""A category, in lower case, and the number of a box within it."""
-
-COUNTING, ROOM_SIZE = "object_counting", "room_size_estimation"
-
-PLACES, APART = 3, 0.5
-"""A room's size is judged from so many places, each so many metres from the others."""
 
 OPEN_SCENES = 8
 """Scenes whose boxes are kept sorted; those of more are sorted again when they are looked at."""
@@ -45,6 +40,32 @@ KEPT = 1024
 
 SHOWING = ("real", "mirrored")
 """The --pictures that show the scene which a question is about."""
+
+WORDS = {
+    True: "I have seen what this is about.",
+    False: "I have not seen all that this is about: I guess.",
+    None: "Nobody can tell what had to be seen for this: I guess.",
+}
+"""What it says, by what `was_shown` tells."""
+
+NO_BOX_TELLS = "I have seen what this is about, but no box tells the answer: I guess."
+"""What it says of a route, say, whose places it has seen."""
+
+
+class Told(NamedTuple):
+    """What views have told of a question.
+
+    shown: whether all that it is about was seen well, None where nobody can tell. answer: the true one
+    where it was and the boxes tell it. counted: how many boxes were seen of those to be counted.
+    """
+
+    shown: bool | None = None
+    answer: str | None = None
+    counted: int = 0
+
+
+UNTOLD = Told()
+"""Of a scene of which nothing is known, and where nothing is shown."""
 
 
 class Witness:
@@ -65,16 +86,14 @@ class Witness:
     def reply(self, request: Request) -> str:
         """Return the next step of the walk, or the answer: the true one, or a guess."""
         question = self.questions[request.question_id]
-        answer, least = None, 0
-        if self.eyes is not None:
-            answer, least = self.eyes.answer(question, request.views)
+        told = UNTOLD if self.eyes is None else self.eyes.look(question, request.views)
         steps = self._explorer.walk(question.id) if self.walks else []
-        if answer is None and not request.last and request.turn < len(steps):
+        if told.answer is None and not request.last and request.turn < len(steps):
             return json.dumps(steps[request.turn])
-        if answer is not None:
-            return _answer("I have seen what this is about.", answer)
-        guess = self._chance.guess(question.id, least)
-        return _answer("I have not seen all that this is about: I guess.", guess)
+        if told.answer is not None:
+            return _answer(WORDS[True], told.answer)
+        reasoning = NO_BOX_TELLS if told.shown else WORDS[told.shown]
+        return _answer(reasoning, self._chance.guess(question.id, told.counted))
 
     def close(self) -> None:
         """Give back what it looks with."""
@@ -102,30 +121,26 @@ class Eyes:
         """What draws the frames that are looked at."""
         return make_renderer()
 
-    def answer(self, question: Question, views: Sequence[View]) -> tuple[str | None, int]:
-        """Return the true answer where the views have shown enough for it, and what was counted.
-
-        That is every box of the category for counting, at least one of every category for other
-        questions that name some, and several places for the size of the room.
-        """
+    def look(self, question: Question, views: Sequence[View]) -> Told:
+        """Return what the views have shown of what the question is about; `was_shown` has the rule."""
         if question.scene not in self.facts:
-            return None, 0
+            return UNTOLD
         room = self._room(question)
-        cameras = {view: view.camera for view in views if isinstance(view.camera, Camera)}
-        if question.type == ROOM_SIZE:
-            enough = distinct_places(cameras.values()) >= PLACES
-            return (true_answer(question, room.facts) if enough else None), 0
-        counting = question.type == COUNTING
+        fresh = list(dict.fromkeys(view for view in views if isinstance(view.camera, Camera)))
         names = named_categories(question)
-        seen: set[Box] = set()
-        for view in cameras:
-            seen |= room.seen(view, self.size, names, self.renderer)
-        counted = Counter(name for name, _ in seen)
-        known = Counter(name for name, _ in room.boxes)
-        enough = bool(names) and all(
-            known[name] and counted[name] >= (known[name] if counting else 1) for name in names
+        which = [number for number, label in enumerate(room.labels) if label in names]
+        seen: set[int] = set()
+        for view in fresh:
+            seen |= room.seen(view, which, self.renderer)
+        first = first_shown(
+            question,
+            [room.labels[number] for number in which],
+            {place: 0 for place, number in enumerate(which) if number in seen},
         )
-        return (true_answer(question, room.facts) if enough else None), len(seen) * counting
+        coverage = room.coverage(fresh, self.renderer) if question.type == SIZE else None
+        shown = was_shown(question, first, coverage)
+        answer = true_answer(question, room.facts) if shown else None
+        return Told(shown, answer, len(seen) if question.type == EVERY else 0)
 
     def close(self) -> None:
         """Give the renderer back."""
@@ -136,8 +151,8 @@ class Eyes:
         """Return what is known of the question's scene, in the scene's frame."""
         name = question.scene
         if name not in self._rooms:
-            scene = self.scenes.get(question)
-            self._rooms[name] = Room(scene, placed(self.facts[name], scene))
+            scene, space = self.scenes.get(question), partial(self.scenes.space, question)
+            self._rooms[name] = Room(scene, space, placed(self.facts[name], scene), self.size)
         self._rooms.move_to_end(name)
         while len(self._rooms) > OPEN_SCENES:
             self._rooms.popitem(last=False)
@@ -145,58 +160,64 @@ class Eyes:
 
 
 class Room:
-    """A scene and what is known of it. facts: with their boxes in the scene's frame."""
+    """A scene and what is known of it.
 
-    def __init__(self, scene: Scene, facts: Facts) -> None:
+    facts: with their boxes in the scene's frame. space: gives its free space. size: of the views.
+    """
+
+    def __init__(
+        self, scene: Scene, space: Callable[[], FreeSpace], facts: Facts, size: tuple[int, int]
+    ) -> None:
         self.scene = scene
+        self.space = space
         self.facts = facts
-        self.boxes: list[Box] = []
-        self._in_frame: list[OrientedBox] = []
-        for label, some in facts.boxes.items():
-            self.boxes += [(label.lower(), number) for number in range(len(some))]
-            self._in_frame += some
+        self.size = size
+        self.labels = [label.lower() for label, some in facts.boxes.items() for _ in some]
+        self._boxes = [box for some in facts.boxes.values() for box in some]
         self._looks: Sight | None = None
+        self._surface: Surface | None = None
         self._counted: OrderedDict[tuple[str, Camera], Counted] = OrderedDict()
 
-    def seen(
-        self, view: View, size: tuple[int, int], names: Sequence[str], renderer: Renderer
-    ) -> set[Box]:
-        """Return the boxes of some categories that a view of this size shows well.
+    def seen(self, view: View, which: Sequence[int], renderer: Renderer) -> set[int]:
+        """Return those of the boxes, by number, that a view shows well.
 
         Of a picture of four directions what they show together counts.
         """
         camera = view.camera
-        which = [number for number, (label, _) in enumerate(self.boxes) if label in names]
         if not which or not isinstance(camera, Camera):
             return set()
-        sight = self._sight(size, renderer)
+        sight = self._sight(renderer)
         key = view.kind, camera
         if key not in self._counted:
-            self._counted[key] = _count(sight, view.kind, camera, size)
+            first, *others = (
+                look.count(look.frame(each), each) for look, each in sight.looks(view.kind, camera)
+            )
+            self._counted[key] = sum(others, first)
         self._counted.move_to_end(key)
         while len(self._counted) > KEPT:
             self._counted.popitem(last=False)
         shown = sight.seen(self._counted[key], camera.position, which)
         return {
-            self.boxes[number]
-            for number, seen in zip(which, shown, strict=True)
-            if seen_well(seen, size)
+            number for number, seen in zip(which, shown, strict=True) if seen_well(seen, self.size)
         }
 
-    def _sight(self, size: tuple[int, int], renderer: Renderer) -> Sight:
+    def coverage(self, views: Sequence[View], renderer: Renderer) -> float:
+        """Return the share of the room's visible surface that views show together."""
+        if self._surface is None:
+            self._surface = Surface.of(self.scene, self.space(), renderer)
+        surface, sight = self._surface, self._sight(renderer)
+        covered = np.zeros(len(surface.points), bool)
+        for view in views:
+            if isinstance(view.camera, Camera):
+                for look, each in sight.looks(view.kind, view.camera):
+                    covered |= surface.seen(look.frame(each), each)
+        return float(covered.mean()) if len(covered) else 0.0
+
+    def _sight(self, renderer: Renderer) -> Sight:
         """Return what looks for the boxes; made when it is first needed, as it sorts the whole surface."""
         if self._looks is None:
-            self._looks = Sight(renderer, self.scene, self._in_frame, size)
+            self._looks = Sight(renderer, self.scene, self._boxes, self.size)
         return self._looks
-
-
-def _count(sight: Sight, kind: str, camera: Camera, size: tuple[int, int]) -> Counted:
-    """Return what of each box shows in a view, in all four directions of an `around`."""
-    if kind != "around":
-        return sight.count(sight.frame(camera), camera)
-    sight = sight.sized(cell_size(size))
-    first, *others = (sight.count(sight.frame(one), one) for one in cameras_of(camera))
-    return sum(others, first)
 
 
 def witness(
@@ -214,15 +235,6 @@ def witness(
         facts = known_facts(questions, config.annotations)
         eyes = Eyes(scenes_of(config, questions), facts, config.image_size)
     return Witness(questions, seed, eyes, walks=config.views == "free")
-
-
-def distinct_places(cameras: Iterable[Camera]) -> int:
-    """Return how many of the cameras' places lie at least APART metres from those before them."""
-    places: list[Vector] = []
-    for camera in cameras:
-        if all(math.dist(camera.position, place) >= APART for place in places):
-            places.append(camera.position)
-    return len(places)
 
 
 def _answer(reasoning: str, answer: str) -> str:

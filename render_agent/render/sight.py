@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.camera import Camera, FloatArray, Vector
+from render_agent.render.around import camera_ahead, cameras_of, cell_size
 from render_agent.render.belonging import MARGIN, Belonging
 from render_agent.render.seam import Frame, Renderer
 from render_agent.rooms.boxes import OrientedBox
@@ -65,8 +66,12 @@ class Counted:
 
 
 def seen_well(seen: Seen, size: tuple[int, int]) -> bool:
-    """Return whether an object can be told and judged from a picture of `size` that shows it so."""
-    return seen.share >= LEAST_SHARE and seen.area >= LEAST_AREA * size[0] * size[1]
+    """Return whether an object can be told and judged from a picture of `size` that shows it so.
+
+    Share and area count as they are kept: to three decimals, and to a tenth of a pixel.
+    """
+    share, area = round(seen.share, 3), round(seen.area, 1)
+    return share >= LEAST_SHARE and area >= LEAST_AREA * size[0] * size[1]
 
 
 class Sight:
@@ -146,6 +151,16 @@ class Sight:
         other.size = size
         other.counted = max(1, round(size[0] * shrunk)), max(1, round(size[1] * shrunk))
         return other
+
+    def looks(self, kind: str, camera: Camera) -> list[tuple[Sight, Camera]]:
+        """Return the cameras whose pictures a view of a kind shows together, each with what counts in it.
+
+        Those are four for `around`, each in a quarter of the picture, and the view's own for others.
+        """
+        if kind != "around":
+            return [(self, camera)]
+        quarter = self.sized(cell_size(self.size))
+        return [(quarter, each) for each in cameras_of(camera_ahead(camera, self.size))]
 
     def _by_depth(self, frame: Frame, camera: Camera) -> tuple[Belonging, NDArray[np.int32]]:
         """Return what the surface points under the pixels belong to, and the group of each pixel."""

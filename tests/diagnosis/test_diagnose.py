@@ -22,6 +22,7 @@ from render_agent.diagnosis.model import Cause
 from render_agent.diagnosis.summary import reading, summary
 from render_agent.diagnosis.table import notes
 from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.engines.witness import NO_BOX_TELLS, WORDS
 from render_agent.render.rasteriser import Rasteriser
 from render_agent.render.sight import Seen, Sight, seen_well
 from render_agent.rooms.truth import read_truth
@@ -318,9 +319,75 @@ def test_the_command_says_why(looking, staring):
     as_json = CliRunner().invoke(cli, ["diagnose", str(looking.path), "--json"])
     figures = json.loads(as_json.stdout)
     assert figures["all"]["causes"]["misjudged"] == 3
-    assert figures["all"]["seen"]["well"] == {"right": 1, "wrong": 2, "percent": 33.3}
+    assert figures["all"]["seen"]["well"] == {"right": 1, "wrong": 3, "percent": 25.0}
     assert figures["all"]["seen"]["not_well"] == {"right": 0, "wrong": 0, "percent": None}
     assert figures["types"].keys() == {q.type for q in looking.questions()}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"views": "four"}, {"views": "oracle"}, {"pictures": "mirrored"}],
+    ids=str,
+)
+def test_diagnosis_and_witness_agree_on_what_was_shown(tmp_path, options):
+    config = RunConfig(
+        batch=True, benchmark="rooms", scene=("room03", "room06"), model="witness",
+        output=str(tmp_path), **SMALL, **options,
+    )  # fmt: skip
+    run = start(config)
+    try:
+        run.go(Silent())
+    finally:
+        run.close()
+    folder = RunFolder(run.path)
+    states, diagnoses = read_states(folder), diagnose_run(folder)
+    told = {True: {WORDS[True], NO_BOX_TELLS}, False: {WORDS[False]}, None: {WORDS[None]}}
+    for state in states:
+        one = diagnoses[state.id]
+        said = json.loads(state.turns[-1].reply)["reasoning"]
+        assert said in told[one.shown], state.id
+        if said == WORDS[True] and one.first_seen:  # it answers as soon as it has seen
+            assert max(one.first_seen.values()) == len(state.turns) - 1
+            assert one.cause is Cause.RIGHT
+    assert {one.shown for one in diagnoses.values()} >= (
+        {True} if "views" in options else {True, False}
+    )
+    figures = summary(states, diagnoses)
+    for entry in (figures["all"], *figures["types"].values()):
+        causes, seen = entry["causes"], entry["seen"]
+        assert seen["well"]["wrong"] == causes["misjudged"]
+        assert seen["not_well"]["wrong"] == causes["never looked"] + causes["stopped early"]
+        assert seen["well"]["right"] + seen["not_well"]["right"] == causes["right"]
+
+
+def test_who_was_right_without_boxes_is_not_counted_as_having_seen(tmp_path):
+    """Of half-known questions the right ones counted as seen well, the wrong ones nowhere."""
+    for name in ("room00.ply", "room00.json"):
+        shutil.copy(SCENES / name, tmp_path / name)
+    rows = [json.loads(line) for line in QUESTIONS.read_text("utf-8").splitlines()]
+    row = next(row for row in rows if str(row["id"]) == DIRECTION)
+    text = row["question"].replace("bookshelf", "unicorn")
+    asked = [row | {"id": n, "question": text} for n in range(2)]
+    order = {"question_type": "obj_appearance_order", "options": ["A. tv, door", "B. door, tv"]}
+    words = (
+        "What will be the first-time appearance order of the following categories in the video: "
+    )
+    order |= {"question": words + "tv, door?", "ground_truth": "A"}
+    asked += [row | order | {"id": 2 + n} for n in range(2)]
+    (tmp_path / "questions.jsonl").write_text("".join(json.dumps(one) + "\n" for one in asked))
+    right = row["ground_truth"]
+    answers = (right, "B" if right == "A" else "A", "A", "B")
+    replies = {str(n): looks_at("tv", "door", answer=answer) for n, answer in enumerate(answers)}
+    engine = ScriptedEngine(Replies(replies), 8)
+    path, _ = play(tmp_path, tmp_path / "questions.jsonl", engine, start=MIDDLE, max_turns=TURNS)
+    folder = RunFolder(path)
+    found = diagnose_run(folder)
+    causes = [found[str(n)].cause for n in range(4)]
+    assert causes == [Cause.RIGHT, Cause.UNKNOWN] * 2
+    assert {one.shown for one in found.values()} == {None}
+    assert {turn is None for turn in found["0"].first_seen.values()} == {False}
+    empty = {"right": 0, "wrong": 0, "percent": None}
+    assert summary(read_states(folder), found)["all"]["seen"] == {"well": empty, "not_well": empty}
 
 
 def test_figures_add_up(looking, staring):

@@ -12,7 +12,7 @@ from render_agent.config import RunConfig
 from render_agent.engines.choose import describe_engine, make_engine
 from render_agent.engines.seam import Request
 from render_agent.engines.unseeing import Explorer, RandomChoice
-from render_agent.engines.witness import Eyes, Witness, distinct_places, witness
+from render_agent.engines.witness import NO_BOX_TELLS, WORDS, Eyes, Witness, witness
 from render_agent.facts import Facts, known_facts
 from render_agent.questions.rooms import bundled
 from render_agent.render.around import camera_ahead
@@ -47,6 +47,23 @@ SIZE_OF = Question(
 AREA = Question(
     "area", "b", "d", "room", "room_size_estimation", "What is the size of this room?", "number",
     (), "20", Path("room.ply"),
+)  # fmt: skip
+ROUTE = Question(
+    "route", "b", "d", "room", "route_planning",
+    "You are a robot beginning at the lamp and facing the plant. You want to navigate to the plant. You"
+    " will perform the following actions: 1. [please fill in] 2. Go forward until the plant. You have"
+    " reached the final destination.", "letter", ("A. Turn Back", "B. Turn Left"), "B",
+    Path("room.ply"),
+)  # fmt: skip
+FIRST = Question(
+    "first", "b", "d", "room", "obj_appearance_order",
+    "What will be the first-time appearance order of the following categories in the video: lamp,"
+    " plant?", "letter", ("A. lamp, plant", "B. plant, lamp"), "A", Path("room.ply"),
+)  # fmt: skip
+UNKNOWN = Question(
+    "unknown", "b", "d", "room", "object_abs_distance",
+    "What is the distance between the lamp and the piano (in meters)?", "number", (), "1.0",
+    Path("room.ply"),
 )  # fmt: skip
 ASKED = [SIDES, COUNT, SIZE_OF, AREA] + [
     Question(f"other{n}", "b", "d", "far", "object_counting", "How many box(s) are in this room?",
@@ -83,33 +100,33 @@ def looking(number, *boxes, place=STAND):
 def test_it_answers_once_it_has_seen_all_that_is_named(eyes):
     views = looking(0, LAMP, PLANT, SOFA)
     away = View(3, "ego", "", Camera(STAND, 180.0, 0.0, FIELD))
-    assert eyes.answer(SIDES, []) == (None, 0)
-    assert eyes.answer(SIDES, views[:2]) == (None, 0)
-    assert eyes.answer(SIDES, [*views[1:], away]) == (None, 0)
-    assert eyes.answer(SIDES, views[::-1]) == ("B", 0)
-    assert eyes.answer(SIZE_OF, views[:1]) == (None, 0)
-    assert eyes.answer(SIZE_OF, views[1:2]) == ("120", 0)
+    assert eyes.look(SIDES, []) == (False, None, 0)
+    assert eyes.look(SIDES, views[:2]) == (False, None, 0)
+    assert eyes.look(SIDES, [*views[1:], away]) == (False, None, 0)
+    assert eyes.look(SIDES, views[::-1]) == (True, "B", 0)
+    assert eyes.look(SIZE_OF, views[:1]) == (False, None, 0)
+    assert eyes.look(SIZE_OF, views[1:2]) == (True, "120", 0)
 
 
 def test_what_is_too_far_too_much_hidden_or_on_a_map_is_not_seen(eyes, scene):
     top = View(0, "top", "", MapCamera((2.5, 2.0), 2.0, 0.05))
-    assert eyes.answer(SIZE_OF, [top]) == (None, 0)
+    assert eyes.look(SIZE_OF, [top]) == (False, None, 0)
     behind = Camera((4.3, 3.45, 0.2), 0.0, 0.0, FIELD).looking_at(PLANT.centre)  # within the sofa
-    assert eyes.answer(SIZE_OF, [View(0, "ego", "", behind)]) == (None, 0)
+    assert eyes.look(SIZE_OF, [View(0, "ego", "", behind)]) == (False, None, 0)
     aside = (
         Camera(STAND, 0.0, 0.0, FIELD).looking_at(PLANT.centre).turned(46)
     )  # mostly off the picture
-    assert eyes.answer(SIZE_OF, [View(0, "ego", "", aside)]) == (None, 0)
+    assert eyes.look(SIZE_OF, [View(0, "ego", "", aside)]) == (False, None, 0)
 
 
 def test_the_four_directions_show_what_they_show_together(eyes):
     ahead = camera_ahead(Camera(STAND, 20.0, -20.0, FIELD), SIZE)
-    assert eyes.answer(SIDES, [View(0, "around", "", ahead)]) == ("B", 0)
+    assert eyes.look(SIDES, [View(0, "around", "", ahead)]) == (True, "B", 0)
 
 
 def test_counting_needs_all_and_a_guess_fits_with_what_was_counted(eyes):
-    assert eyes.answer(COUNT, looking(0, LAMP, PLANT, SOFA)) == ("3", 3)
-    assert eyes.answer(COUNT, looking(0, LAMP, PLANT, LAMP)) == (None, 2)
+    assert eyes.look(COUNT, looking(0, LAMP, PLANT, SOFA)) == (True, "3", 3)
+    assert eyes.look(COUNT, looking(0, LAMP, PLANT, LAMP)) == (False, None, 2)
     for seed in range(30):
         policy = Witness(ASKED, seed, eyes, walks=False)
         views = looking(0, LAMP, PLANT)
@@ -123,13 +140,29 @@ def test_counting_needs_all_and_a_guess_fits_with_what_was_counted(eyes):
     assert float(chance.guess("count", 100)) <= 6  # more than any truth: then as ever
 
 
-def test_the_size_of_a_room_needs_several_places(eyes):
-    places = [(2.5, 2.0, 1.5), (2.6, 2.0, 1.5), (2.5, 1.2, 1.5), (1.2, 2.0, 1.5)]
-    cameras = [Camera(place) for place in places]
-    assert [distinct_places(cameras[:n]) for n in range(5)] == [0, 1, 1, 2, 3]
-    views = [View(n, "ego", "", camera) for n, camera in enumerate(cameras)]
-    assert eyes.answer(AREA, views[:3]) == (None, 0)
-    assert eyes.answer(AREA, views) == ("20.0", 0)
+def test_the_size_of_a_room_needs_enough_of_its_surface_however_it_was_shown(eyes):
+    ahead = Camera(STAND, 0.0, 0.0, FIELD)
+    one_by_one = [View(n, "ego", "", ahead.turned(90 * n)) for n in range(4)]
+    assert eyes.look(AREA, one_by_one[:1]) == (False, None, 0)
+    assert eyes.look(AREA, one_by_one[:1] * 4) == (False, None, 0)
+    assert eyes.look(AREA, one_by_one) == (True, "20.0", 0)
+    assert eyes.look(AREA, [View(0, "around", "", ahead)]) == (True, "20.0", 0)
+
+
+def test_what_no_box_tells_is_not_said_to_be_unseen(eyes):
+    views = looking(0, LAMP, PLANT)
+    assert eyes.look(ROUTE, views[:1]) == (False, None, 0)
+    assert eyes.look(ROUTE, views) == (True, None, 0)
+    assert eyes.look(FIRST, views) == (None, None, 0)
+    assert eyes.look(UNKNOWN, views) == (None, None, 0)
+    policy = Witness([*ASKED, ROUTE, FIRST], 0, eyes, walks=False)
+    said = {
+        question.id: json.loads(policy.reply(request(question, shown)))["reasoning"]
+        for question, shown in ((ROUTE, views), (FIRST, views), (SIDES, views))
+    }
+    assert said["route"] == NO_BOX_TELLS
+    assert said["first"] == WORDS[None]
+    assert said["sides"] == WORDS[False]
 
 
 def test_in_a_mirrored_room_left_is_right(scene):
@@ -139,8 +172,8 @@ def test_in_a_mirrored_room_left_is_right(scene):
         View(view.number, "ego", "", view.camera.mirrored(other.mirrored_at))
         for view in looking(0, LAMP, PLANT, SOFA)
     ]
-    assert eyes.answer(SIDES, views) == ("A", 0)
-    assert eyes.answer(SIZE_OF, views) == ("120", 0)
+    assert eyes.look(SIDES, views) == (True, "A", 0)
+    assert eyes.look(SIZE_OF, views) == (True, "120", 0)
     eyes.close()
 
 
@@ -197,4 +230,4 @@ def test_who_is_shown_nothing_sees_nothing(options, sees, walks):
 
 def test_a_scene_of_which_nothing_is_known_is_guessed_about(eyes):
     other = next(question for question in ASKED if question.scene == "far")
-    assert eyes.answer(other, looking(0, LAMP)) == (None, 0)
+    assert eyes.look(other, looking(0, LAMP)) == (None, None, 0)

@@ -5,7 +5,7 @@ import pytest
 from made_scenes import box, joined
 
 from render_agent.camera import Camera
-from render_agent.diagnosis.coverage import DIRECTIONS, REACH, Surface, free_places, spread
+from render_agent.render.coverage import DIRECTIONS, REACH, Surface, free_places, spread
 from render_agent.render.rasteriser import Rasteriser
 from render_agent.scene.free_space import FreeSpace
 from render_agent.scene.model import Scene
