@@ -1,0 +1,1 @@
+"""A vision-language model as judge of views: how well each would help to answer a question."""
