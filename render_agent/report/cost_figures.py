@@ -7,7 +7,7 @@ from typing import Any
 
 from render_agent.report import counts, palette
 from render_agent.report.data import ReportData
-from render_agent.report.plots import Plot, above, draw
+from render_agent.report.plots import Plot, above, draw, from_zero
 
 
 def costs(report: ReportData) -> list[Plot]:
@@ -109,7 +109,7 @@ def _by_turn(
             )  # fmt: skip
             bottom = [a + b for a, b in zip(bottom, values, strict=True)]
         axes.set_xticks(turns)
-        axes.margins(y=0.08)
+        from_zero(axes, 0.08)
         axes.yaxis.set_major_formatter(lambda value, _: amount(value))
         axes.set_xlabel("turn")
         axes.set_ylabel("seconds" if unit == "s" else unit)

@@ -15,6 +15,7 @@ from render_agent.run_log.pictures import safe_name
 from render_agent.run_log.reading import read_states, results_of
 from render_agent.siblings import Sibling, siblings
 from render_agent.state import Phase, QuestionState
+from render_agent.stress.pictures import NOTES as STRESS
 
 UNFINISHED = "IN PROGRESS"
 
@@ -55,7 +56,7 @@ class ReportData:
 
     @property
     def stamps(self) -> list[str]:
-        """What stands on every page in capitals: that the run is in progress, or partial."""
+        """What stands on every page in capitals: that the run is in progress, partial, or a stress test."""
         done = sum(not state.active for state in self.states)
         told = []
         if not self.finished:
@@ -64,6 +65,8 @@ class ReportData:
             told.append("PARTIAL: some of the benchmark's questions")
         elif self.finished and self.results["status"] != "complete":
             told.append("PARTIAL: not every question is scored")
+        if stress := STRESS.get(self.config.pictures):
+            told.append(stress.replace("stress test", "STRESS TEST"))
         return told
 
     @property

@@ -7,8 +7,21 @@ from typing import Any
 from render_agent.report import counts, palette
 from render_agent.report.counts import Mean
 from render_agent.report.data import ReportData
-from render_agent.report.plots import Plot, above, draw
+from render_agent.report.plots import Plot, above, draw, from_zero, whole
 from render_agent.report.words import type_words
+
+CAUSES = {
+    "misjudged": "Misjudged: all that the question names was seen well, and the answer is wrong.",
+    "never looked": "Never looked: it used its turns, and something that the question names was never"
+    " seen well.",
+    "stopped early": "Stopped early: something that the question names was never seen well, with turns"
+    " left.",
+    "protocol": "Protocol: no answer could be read.",
+    "error": "Error: the question failed, or its scan is missing.",
+    "unknown": "Unknown: the answer is wrong, and nothing tells what it would have had to see.",
+    "open": "Open: not finished, or without a known truth.",
+}
+"""What the causes mean."""
 
 
 def behaviour(report: ReportData) -> list[Plot]:
@@ -38,7 +51,8 @@ def turns_used(report: ReportData) -> Plot | None:
                 ha="center", fontsize=8.5,
             )  # fmt: skip
         axes.set_xticks(turns)
-        axes.margins(y=0.12)
+        from_zero(axes, 0.12)
+        whole(axes.yaxis)
         axes.set_xlabel("turns used")
         axes.set_ylabel("questions")
         above(axes)
@@ -76,12 +90,14 @@ def coverage(report: ReportData) -> Plot | None:
             )  # fmt: skip
             if means[0].low is not None:
                 low, high = ([100 * (getattr(m, e) or 0) for m in means] for e in ("low", "high"))
-                axes.fill_between(turns, low, high, color=colour, alpha=0.18, lw=0)
+                axes.fill_between(
+                    turns, low, high, color=colour, alpha=0.18, lw=0 if len(means) > 1 else 4
+                )
         axes.set_ylim(0, None)
         axes.grid(axis="y")
         axes.set_xlabel("turn")
         axes.set_ylabel("surface seen so far, %")
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        whole(axes.xaxis)
         above(axes)
 
     return draw(
@@ -135,9 +151,7 @@ def causes(report: ReportData) -> Plot | None:
         ("type", "n", *met),
         [(type_words(kind), c.total(), *(c[cause] for cause in met)) for kind, c in found.items()],
         height=1.3 + 0.27 * len(found),
-        note="Never looked: it used its turns and something that the question names was never seen"
-        " well. Stopped early: the same, with turns left. Misjudged: all of it was seen well, and the"
-        " answer is wrong. Protocol: no answer could be read.",
+        note=" ".join(CAUSES[cause] for cause in met if cause in CAUSES),
     )
 
 

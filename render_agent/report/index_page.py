@@ -107,12 +107,14 @@ def _head(report: ReportData) -> dict[str, Any]:
     found = report.results
     score, over = headline.official(found), found["official_over_scored"]["n"]
     counts, chance = found["counts"], found["chance"]
+    scenes = {(r["dataset"], r["scene"]) for r in found["questions"] if r["score"] is not None}
     met = ("answered", "exhausted", "failed", "missing", "active", "repaired")
     return {
         "score": figure(score),
         "interval": interval(list(headline.bounds_of(found) or []) or None),
         "label": "Official score, %" if found["official"] is not None else "Official score of those scored, %",
         "n": over,
+        "scenes": _some(len(scenes), "scene"),
         "chance": [(name, figure(chance[name].get(MACRO))) for name in ("random", "frequency")],
         "counts": [(name, counts[name]) for name in met if counts.get(name)],
     }  # fmt: skip

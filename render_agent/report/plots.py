@@ -116,6 +116,18 @@ def above(axes: Any, columns: int = 3) -> None:
     axes.legend(loc="lower left", ncols=columns, borderaxespad=0.2).set_in_layout(False)
 
 
+def from_zero(axes: Any, room: float) -> None:
+    """Let the heights of bars begin at 0 and leave a share of the axes free above the highest."""
+    axes.use_sticky_edges = False  # else a part of no height on top of a bar holds the axes to it
+    axes.margins(y=room)
+    axes.set_ylim(bottom=0)
+
+
+def whole(axis: Any) -> None:
+    """Let an axis that counts have whole numbers only."""
+    axis.get_major_locator().set_params(integer=True, min_n_ticks=1)
+
+
 def _align(figure: Any) -> None:
     """Let the legends begin where the figure does."""
     figure.draw_without_rendering()

@@ -26,6 +26,7 @@ from render_agent.report.plan import Plan
 from render_agent.report.words import outcome, type_words
 from render_agent.score.official import CHOICE_TYPES
 from render_agent.state import Question, QuestionState
+from render_agent.stress.left_right import mirrored_truth, names_sides
 from render_agent.web.templates import environment
 
 LONG = 160
@@ -55,7 +56,9 @@ class QuestionPart:
     """What a page needs of one question in one run.
 
     outcome: `right`, `wrong` or `open`. score: percent. why: its cause in words, None where it was not
-    diagnosed. passive: whether its views were chosen for it, and shown at once.
+    diagnosed. mirrored: what is right in the mirrored room where that is another answer, "" where
+    nobody can tell, None where the truth is the same. passive: whether its views were chosen for
+    it, and shown at once.
     """
 
     state: QuestionState
@@ -64,6 +67,7 @@ class QuestionPart:
     outcome: str
     score: float | None
     why: str | None
+    mirrored: str | None
     options: tuple[OptionPart, ...]
     turns: tuple[TurnPart, ...]
     plan: Plan | None
@@ -122,7 +126,8 @@ def question_part(
         diagnosis=diagnosis,
         outcome=outcome(row),
         score=None if row["score"] is None else 100 * row["score"],
-        why=None if diagnosis is None else cause_words(diagnosis),
+        why=None if diagnosis is None else cause_words(diagnosis, config),
+        mirrored=_mirrored(state.question) if config.pictures == "mirrored" else None,
         options=_options(state),
         turns=tuple(turn_parts(state, size, diagnosis)),
         plan=plan,
@@ -153,8 +158,12 @@ def page_of_part(
     return encodable(found)
 
 
-def cause_words(diagnosis: Diagnosis) -> str:
-    """Return why a question went as it did, with what it never saw."""
+def cause_words(diagnosis: Diagnosis, config: RunConfig) -> str:
+    """Return why a question went as it did, with what it never saw or why nobody can tell."""
+    if diagnosis.cause is Cause.UNKNOWN and config.views == "none":
+        return "unknown: it was shown nothing"
+    if diagnosis.cause is Cause.UNKNOWN and config.pictures in ("black", "noise", "shuffled"):
+        return "unknown: its pictures did not show its scene"
     lacking = ", ".join(diagnosis.never_seen)
     if lacking and diagnosis.cause is Cause.RIGHT:
         return f"right, without having seen well: {lacking}"
@@ -191,6 +200,14 @@ def _placed(box: NamedBox) -> str:
         for separator, values in ((", ", box.centre), (" × ", box.size))
     )
     return f"middle ({middle}) m, size {size} m"
+
+
+def _mirrored(question: Question) -> str | None:
+    """Return what is right in the mirrored room, None where it is the truth itself."""
+    if question.truth is None or not names_sides(question):
+        return None
+    found = mirrored_truth(question)
+    return None if found == question.truth else found or ""
 
 
 def _is(letter: str, given: str | None) -> bool:

@@ -1,0 +1,128 @@
+"""Reports of runs that are out of the ordinary: long names, stress tests, one scene, one turn."""
+
+import json
+from types import SimpleNamespace
+from xml.etree import ElementTree
+
+import pytest
+from made_reports import reported
+from made_runs import make_questions, play
+
+from render_agent.engines.scripted import ScriptedEngine
+from render_agent.report import counts
+from render_agent.report.data import page_of
+from render_agent.report.figures import coverage
+from render_agent.report.plots import draw, from_zero, whole
+from render_agent.run_log.folder import RunFolder
+
+TEXT = "{http://www.w3.org/2000/svg}text"
+
+
+class Says:
+    """Gives the same answer to every question, at once."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def reply(self, request):
+        return json.dumps({"answer": self.answer, "done": True})
+
+
+def shown_to(folder, answer, questions="rooms", **options):
+    """Report a run in which every question gets this answer; return its index and its run folder."""
+    path, _ = play(folder, questions, ScriptedEngine(Says(answer)), max_turns=2, **options)
+    return reported(RunFolder(path)), RunFolder(path)
+
+
+def sided(folder):
+    """Write a question of left and right about a made room, whose truth is B, right."""
+    questions = make_questions(folder, 2)
+    questions.write_text(questions.read_text().splitlines()[1] + "\n")
+    return questions
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+def test_a_long_id_makes_no_page_wider(page, tmp_path, width):
+    page.set_viewport_size({"width": width, "height": 900})
+    questions = make_questions(tmp_path, 1)
+    row = json.loads(questions.read_text())
+    name = "x" * 300
+    questions.write_text(json.dumps(row | {"id": name}) + "\n")
+    index, _ = shown_to(tmp_path, "3", questions)
+    for file in (index, index.parent / "all.html", index.parent / page_of(name)):
+        page.goto(file.as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth") == width, file.name
+
+
+def test_a_mirrored_question_says_what_is_right_in_the_mirror(page, tmp_path):
+    index, _ = shown_to(tmp_path, "A", sided(tmp_path), pictures="mirrored")
+    page.goto((index.parent / page_of("1")).as_uri())
+    facts = dict(
+        zip(
+            page.locator(".facts dt").all_inner_texts(),
+            page.locator(".facts dd").all_inner_texts(),
+            strict=True,
+        )
+    )
+    assert (facts["Result"], facts["Why"]) == ("wrong", "right")  # against the truth, in the mirror
+    assert (facts["Truth"], facts["Truth in the mirrored room"]) == ("B", "A")
+    assert page.locator(".stamps li").all_inner_texts() == [
+        "STRESS TEST: the rooms are mirrored, left for right (--pictures mirrored)"
+    ]
+    index, _ = shown_to(tmp_path / "real", "A", sided(tmp_path), pictures="real")
+    page.goto((index.parent / page_of("1")).as_uri())
+    assert "Truth in the mirrored room" not in page.inner_text(".facts")
+    assert page.locator(".stamps").count() == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"views": "none"}, "unknown: it was shown nothing"),
+        ({"pictures": "black"}, "unknown: its pictures did not show its scene"),
+    ],
+)
+def test_why_nobody_can_tell_is_said(page, tmp_path, options, why):
+    index, _ = shown_to(tmp_path, "99", id=("0",), benchmark="rooms", **options)
+    page.goto((index.parent / page_of("0")).as_uri())
+    assert page.locator(".facts dd").last.inner_text() == why
+    page.goto(index.as_uri())
+    assert "no interval over 1 scene; n = 1" in page.inner_text(".headline")
+    causes = page.locator(".plotted", has_text="causes by type").locator("figcaption p").first
+    assert causes.inner_text().startswith("Unknown: ")
+
+
+def test_a_reply_is_shown_once_unless_more_is_asked_for(page, tmp_path):
+    index, _ = shown_to(tmp_path, "3", make_questions(tmp_path, 1))
+    page.goto((index.parent / page_of("0")).as_uri())
+    assert page.locator(".turn .reply").first.is_visible()
+    assert not page.locator(".turn .json").first.is_visible()
+    page.locator(".turn .lines summary").first.click()
+    lines = page.locator(".turn .json").first
+    assert lines.is_visible()
+    assert json.loads(lines.inner_text()) == {"answer": "3", "done": True}
+
+
+def test_bars_have_room_above_them_and_whole_counts():
+    found = {}
+
+    def paint(axes):
+        axes.bar([1, 2], [3, 1], color="#0072b2")
+        axes.bar([1, 2], [0, 1], bottom=[3, 1], color="#d55e00")
+        from_zero(axes, 0.12)
+        whole(axes.yaxis)
+        found["limits"], found["ticks"] = axes.get_ylim(), axes.get_yticks()
+
+    draw("made", "A title", "Bars.", paint, ("x",), [(1,)])
+    assert found["limits"] == pytest.approx((0, 3.36), abs=0.01)
+    assert all(tick == int(tick) for tick in found["ticks"])
+
+
+def test_one_turn_is_called_1(monkeypatch):
+    means = {"right": [counts.Mean(0.5, 2, 0.4, 0.6)]}
+    monkeypatch.setattr(counts, "coverage_by_turn", lambda report: means)
+    words = [
+        e.text or "" for e in ElementTree.fromstring(coverage(SimpleNamespace()).svg).iter(TEXT)
+    ]
+    assert "1" in words
+    assert not [word for word in words if word.startswith(("0.9", "1.0"))]
