@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from render_agent.annotations import BoxedObject, is_annotations, read_annotations
+from render_agent.annotations import BoxedObject, annotation_files, is_annotations, read_annotations
 from render_agent.rooms.boxes import OrientedBox
 from render_agent.rooms.truth import TrueObject, read_truth
 from render_agent.scene.model import Scene
@@ -35,8 +35,7 @@ def known_facts(questions: Iterable[Question], annotations: str | None = None) -
     in neither format.
     """
     scans = {question.scene: question.scan for question in questions}
-    files = {scan for scan in scans.values() if scan is not None and is_annotations(scan)}
-    official = [*sorted(files), *([] if annotations is None else [Path(annotations)])]
+    official = _official(scans.values(), annotations)
     found = {
         scene: Facts(annotation.counts, annotation.room_size, _by_label(annotation.objects))
         for file in official
@@ -48,6 +47,20 @@ def known_facts(questions: Iterable[Question], annotations: str | None = None) -
             truth = read_truth(scan.with_suffix(".json"))
             found[scene] = Facts(truth.counts, truth.area, _by_label(truth.objects))
     return found
+
+
+def facts_files(questions: Iterable[Question], annotations: str | None = None) -> list[Path]:
+    """Return the files that `known_facts` may read, each once. QuestionsError as there."""
+    scans = {question.scan for question in questions}
+    files = [file for path in _official(scans, annotations) for file in annotation_files(path)]
+    beside = sorted(scan.with_suffix(".json") for scan in scans if scan is not None)
+    return list(dict.fromkeys([*files, *(file for file in beside if file.is_file())]))
+
+
+def _official(scans: Iterable[Path | None], annotations: str | None) -> list[Path]:
+    """Return the official annotations: files that scenes are built from, and what was given."""
+    files = {scan for scan in scans if scan is not None and is_annotations(scan)}
+    return [*sorted(files), *([] if annotations is None else [Path(annotations)])]
 
 
 def placed(facts: Facts, scene: Scene) -> Facts:

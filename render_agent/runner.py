@@ -7,7 +7,7 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,7 +22,8 @@ from render_agent.controller import Observer, PhaseController, Sampling
 from render_agent.dialogues import MakeLooker, make_looker, make_prompt
 from render_agent.engines.choose import describe_engine, make_engine
 from render_agent.engines.seam import Engine
-from render_agent.errors import SetupError, UsageError
+from render_agent.errors import UsageError
+from render_agent.input_files import check_facts, check_scans, facts_hashes, scan_hashes, sha256
 from render_agent.look import Looker
 from render_agent.paths import absolute_paths
 from render_agent.questions.choose import choose_questions, question_files
@@ -33,7 +34,6 @@ from render_agent.run_log.pictures import Pictures
 from render_agent.run_log.reading import notes
 from render_agent.run_log.results import results, table
 from render_agent.run_log.seam import TurnLog
-from render_agent.scene.alignment import alignment_file
 from render_agent.scene.cache import SceneCache
 from render_agent.state import Question, QuestionState
 from render_agent.stress.scenes import check_stress, scenes_of
@@ -243,7 +243,8 @@ def go_on(folder: RunFolder, changes: Mapping[str, Any]) -> Run:
         active = [state.question for state in run.states if state.active]
         check_views(config, active)
         shuffled = config.pictures == "shuffled"  # then any scan may be shown
-        _check_scans(folder, questions if shuffled and active else active)
+        check_scans(folder, questions if shuffled and active else active)
+        check_facts(folder, config, active)
     except BaseException:
         log.close()
         raise
@@ -273,39 +274,10 @@ def record(
         "sha256": {
             "questions": {str(file): sha256(file) for file in question_files(config)},
             "prompt": hashlib.sha256(prompt.instructions.encode()).hexdigest(),
-            "scans": _scan_hashes(questions),
+            "annotations": facts_hashes(config, questions),
+            "scans": scan_hashes(questions),
         },
     }
-
-
-def sha256(path: Path) -> str:
-    """Return the SHA-256 of a file. SetupError where it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise SetupError(f"cannot read {path}: {error.strerror}") from error
-
-
-def _scan_hashes(questions: Iterable[Question]) -> dict[str, str | None]:
-    """Return the SHA-256 of every file that a scene is read from, None where it is not there."""
-    scans = {question.scan for question in questions if question.scan is not None}
-    alignments = {alignment_file(scan) for scan in scans}
-    files = sorted(scans | {file for file in alignments if file is not None})
-    return {str(file): sha256(file) if file.is_file() else None for file in files}
-
-
-def _check_scans(folder: RunFolder, questions: Sequence[Question]) -> None:
-    known = folder.record["sha256"]["scans"]
-    scans = {str(question.scan) for question in questions}
-    for file, digest in _scan_hashes(questions).items():
-        # A scan that was not there may be put there; an alignment would turn what was drawn before.
-        was_there = known.get(file) is not None or file not in scans
-        if file in known and was_there and digest != known[file]:
-            raise SetupError(
-                f"{file} is not the {'scan' if file in scans else 'alignment'} that {folder.name} began"
-                " with (its SHA-256 differs): restore the file, or start a new run"
-            )
 
 
 def _versions() -> dict[str, str]:

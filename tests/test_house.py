@@ -28,7 +28,7 @@ LAYERS = [
     "view_policies",
     "engines",
     "run_log predictions",
-    "look comparison merging siblings",
+    "look comparison merging siblings input_files",
     "choose",
     "respond dialogues",
     "controller progress tables",

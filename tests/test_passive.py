@@ -1,8 +1,10 @@
 """`--views start|four|top|random-walk|tour|oracle`: all views at once, chosen by somebody else."""
 
+import hashlib
 import json
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 from made_runs import Silent, make_config, make_questions, outcome, play, transcripts
@@ -17,6 +19,8 @@ from render_agent.questions.choose import choose_questions
 from render_agent.run_log.folder import RunFolder
 from render_agent.runner import go_on, start
 from render_agent.view_budget import views_at_most
+
+SCENES = Path(__file__).parents[1] / "scenes"
 
 ROOM = {"benchmark": "rooms", "scene": ("room07",), "limit": 4}
 """The smallest of the bundled rooms, whose boxes are known."""
@@ -196,3 +200,33 @@ def test_a_dry_run_counts_the_pictures_of_the_first_turn_once(tmp_path, capsys):
     later = config.max_new_tokens + FOLLOWING_TOKENS  # of each turn before, and no picture
     assert told["estimate"]["prompt_tokens"] == 3 * (4 * opening + (1 + 2 + 3) * later)
     assert told["drawing_seconds"] > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "refused"),
+    [
+        ({"views": "oracle"}, True),
+        ({"model": "witness"}, True),
+        ({"model": "oracle", "views": "none"}, True),
+        ({}, False),
+    ],
+    ids=str,
+)
+def test_boxes_that_changed_are_refused_where_results_rest_on_them(tmp_path, options, refused):
+    for name in ("room07.ply", "room07.json"):
+        shutil.copy(SCENES / name, tmp_path / name)
+    rows = (SCENES / "questions.jsonl").read_text("utf-8").splitlines(keepends=True)
+    questions = tmp_path / "questions.jsonl"
+    questions.write_text("".join(row for row in rows if '"room07"' in row), "utf-8")
+    run = start(make_config(tmp_path, questions, limit=2, max_turns=2, **options))
+    run.close()
+    truth = tmp_path / "room07.json"
+    recorded = run.log.folder.record["sha256"]["annotations"]
+    assert recorded == {str(truth): hashlib.sha256(truth.read_bytes()).hexdigest()}
+    go_on(RunFolder(run.path), {}).close()
+    truth.write_text(truth.read_text("utf-8") + "\n", "utf-8")
+    if not refused:
+        go_on(RunFolder(run.path), {}).close()
+        return
+    with pytest.raises(SetupError, match=r"room07\.json is not the file of boxes"):
+        go_on(RunFolder(run.path), {})

@@ -1,0 +1,69 @@
+"""The files that a run reads, by their SHA-256: recorded at its start, compared when it goes on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from render_agent.config import RunConfig
+from render_agent.errors import SetupError
+from render_agent.facts import facts_files
+from render_agent.run_log.folder import RunFolder
+from render_agent.scene.alignment import alignment_file
+from render_agent.state import Question
+
+KNOWING = ("oracle", "witness")
+"""The scripted models that answer from what is known of the scenes."""
+
+
+def sha256(path: Path) -> str:
+    """Return the SHA-256 of a file. SetupError where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise SetupError(f"cannot read {path}: {error.strerror}") from error
+
+
+def scan_hashes(questions: Iterable[Question]) -> dict[str, str | None]:
+    """Return the SHA-256 of every file that a scene is read from, None where it is not there."""
+    scans = {question.scan for question in questions if question.scan is not None}
+    alignments = {alignment_file(scan) for scan in scans}
+    files = sorted(scans | {file for file in alignments if file is not None})
+    return {str(file): sha256(file) if file.is_file() else None for file in files}
+
+
+def facts_hashes(config: RunConfig, questions: Sequence[Question]) -> dict[str, str]:
+    """Return the SHA-256 of every file that tells the boxes of the questions' scenes."""
+    return {str(file): sha256(file) for file in facts_files(questions, config.annotations)}
+
+
+def check_scans(folder: RunFolder, questions: Sequence[Question]) -> None:
+    """SetupError where a scan or alignment is not the one that a run began with."""
+    known = folder.record["sha256"]["scans"]
+    scans = {str(question.scan) for question in questions}
+    for file, digest in scan_hashes(questions).items():
+        # A scan that was not there may be put there; an alignment would turn what was drawn before.
+        was_there = known.get(file) is not None or file not in scans
+        if file in known and was_there and digest != known[file]:
+            kind = "scan" if file in scans else "alignment"
+            raise SetupError(_differs(file, kind, folder))
+
+
+def check_facts(folder: RunFolder, config: RunConfig, questions: Sequence[Question]) -> None:
+    """SetupError where views or answers rest on boxes that are not those that a run began with."""
+    known = folder.record["sha256"].get("annotations")
+    knowing = config.engine == "scripted" and config.model in KNOWING
+    if known is None or not (knowing or config.views == "oracle"):
+        return
+    for file, digest in facts_hashes(config, questions).items():
+        if digest != known.get(file):
+            raise SetupError(_differs(file, "file of boxes", folder))
+
+
+def _differs(file: str, kind: str, folder: RunFolder) -> str:
+    return (
+        f"{file} is not the {kind} that {folder.name} began with (its SHA-256 differs): restore the file,"
+        " or start a new run"
+    )
