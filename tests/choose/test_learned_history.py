@@ -1,0 +1,116 @@
+"""Camera moves as numbers."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from render_agent.action import Action
+from render_agent.camera import Camera, wrapped
+from render_agent.choose.learned.history import (
+    NUMBERS,
+    Histories,
+    encode_action,
+    encode_history,
+    stack,
+)
+
+
+def numbers(action, camera=None):
+    return dict(zip(NUMBERS, encode_action(action, camera).tolist(), strict=True))
+
+
+def test_nothing_asked_for_is_zeros():
+    assert not encode_action(Action()).any()
+
+
+@pytest.mark.parametrize(
+    ("action", "expected"),
+    [
+        (Action(rotation=90), {"rotation_sine": 1, "rotation_half_of_1_minus_cosine": 0.5}),
+        (Action(rotation=-90), {"rotation_sine": -1, "rotation_half_of_1_minus_cosine": 0.5}),
+        (Action(pitch=-30), {"pitch": -0.5}),
+        (Action(forward=1), {"forward": 0.5}),
+        (Action(left=-2, up=0.5), {"left": -1, "up": 0.25}),
+        (Action(forward=99, left=-99), {"forward": 1, "left": -1}),
+        (Action(view="ego"), {"ego": 1}),
+        (Action(view="top"), {"top": 1}),
+        (Action(view="around"), {"around": 1}),
+        (Action(view=0), {"earlier_view": 1}),
+        (Action(answer="A", done=True), {"answer": 1, "done": 1}),
+        (Action(look_at=(1, 2, 3)), {"look_at": 1}),
+    ],
+)
+def test_what_is_asked_for_stands_in_its_place(action, expected):
+    found = numbers(action)
+    assert found == pytest.approx(dict.fromkeys(NUMBERS, 0) | expected, abs=1e-6)
+
+
+def test_half_a_turn_is_the_same_either_way_and_nothing_jumps_there():
+    left, right, nearly = (encode_action(Action(rotation=r)) for r in (180, -180, 179))
+    np.testing.assert_allclose(left, right, atol=1e-6)
+    assert np.abs(nearly - right).max() < 0.02
+    np.testing.assert_allclose(encode_action(Action(rotation=400)), left, atol=1e-6)
+
+
+@given(st.floats(-170, 170), st.floats(-50, 50), st.floats(-180, 180), st.floats(-40, 40))
+def test_a_point_looked_at_is_the_turn_that_leads_to_it(rotation, pitch, yaw, first):
+    camera = Camera((1.0, 2.0, 1.5), yaw, first, 60.0)
+    aim = math.radians(yaw + rotation), math.radians(max(-59, min(59, first + pitch)))
+    point = (
+        1 + 3 * math.cos(aim[0]) * math.cos(aim[1]),
+        2 + 3 * math.sin(aim[0]) * math.cos(aim[1]),
+        1.5 + 3 * math.sin(aim[1]),
+    )
+    turned = camera.looking_at(point)
+    found = numbers(Action(look_at=point), camera)
+    same = numbers(Action(rotation=wrapped(turned.yaw - yaw), pitch=turned.pitch - first))
+    assert found == pytest.approx(same | {"look_at": 1.0}, abs=1e-5)
+
+
+def test_the_last_moves_stand_last():
+    actions = [Action(forward=0.1 * n) for n in range(1, 14)]
+    values, known = encode_history(actions)
+    assert known.all()
+    np.testing.assert_allclose(
+        values[:, NUMBERS.index("forward")], np.arange(4, 14) * 0.05, atol=1e-6
+    )
+    values, known = encode_history(actions[:2])
+    assert known.tolist() == [False] * 8 + [True] * 2
+    assert not values[:8].any()
+    assert len(stack([encode_history(actions), encode_history(actions[:1])])) == 2
+
+
+def test_what_is_no_history_is_refused():
+    with pytest.raises(ValueError, match="one move at least"):
+        encode_history([])
+    with pytest.raises(ValueError, match="cameras do not fit"):
+        encode_history([Action(done=True)], [])
+    with pytest.raises(ValueError, match="not finite"):
+        encode_history([Action(forward=math.nan)])
+    with pytest.raises(ValueError, match="not finite"):
+        encode_history([Action(rotation=math.inf)])
+    with pytest.raises(ValueError, match="no history"):
+        stack([])
+    with pytest.raises(ValueError, match="different lengths"):
+        stack([encode_history([Action()], length=n) for n in (2, 3)])
+
+
+@pytest.mark.parametrize(
+    ("known", "told"),
+    [
+        ([[False, False]], "one at least"),
+        ([[True, False]], "last places"),
+        ([[False, True]], "hold zeros"),
+        ([[True, True, True]], r"\(N, H\)"),
+    ],
+)
+def test_histories_with_gaps_are_refused(known, told):
+    with pytest.raises(ValueError, match=told):
+        Histories(np.ones((1, 2, 3), np.float32), np.array(known))
+    with pytest.raises(ValueError, match="no history"):
+        Histories(np.ones((0, 2, 3), np.float32), np.ones((0, 2), bool))
+    with pytest.raises(ValueError, match="float32"):
+        Histories(np.ones((1, 2, 3)), np.ones((1, 2), bool))

@@ -1,0 +1,202 @@
+"""Training: it learns, its members do not know of each other, and a break changes nothing."""
+
+import math
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+import torch
+from made_examples import SMALL, made_examples
+from scipy.stats import binomtest
+
+from render_agent.choose.learned.batches import Prepared
+from render_agent.choose.learned.choices import choose
+from render_agent.choose.learned.ensemble import Ensemble
+from render_agent.choose.learned.example import Example
+from render_agent.choose.learned.features import Features
+from render_agent.choose.learned.loss import contrast, losses
+from render_agent.choose.learned.parameters import initial, member
+from render_agent.choose.learned.training import Settings, fit
+from render_agent.errors import SetupError
+
+BRIEF = Settings(members=2, epochs=3, batch=8, rate=1e-2, seed=3)
+
+
+def same(one, other):
+    return all(torch.equal(one.parameters[name], other.parameters[name]) for name in one.parameters)
+
+
+def test_it_learns_to_choose_in_states_that_it_has_not_seen():
+    settings = Settings(members=3, epochs=7, batch=32, rate=1e-2, seed=1)
+    held_out = made_examples(150, seed=2)
+    lines = []
+    fitted = fit(SMALL, made_examples(400, seed=1), held_out, settings, after_epoch=lines.append)
+    assert lines == fitted.epochs
+    assert [line["epoch"] for line in lines] == list(range(1, 8))
+    last = lines[-1]
+    assert last["states"] == 150
+    assert last["chance"] == 0.25
+    right = round(150 * last["chosen"])
+    assert binomtest(right, 150).proportion_ci(0.999).low > 0.6
+    for alone in last["members"]:
+        assert binomtest(round(150 * alone), 150).proportion_ci(0.999).low > 0.5
+    assert all(end < begin for begin, end in zip(lines[0]["loss"], last["loss"], strict=True))
+    choices = choose(fitted.ensemble, held_out)
+    assert choices.to_json() == {name: last[name] for name in choices.to_json()}
+    by_score = [
+        example.good[fitted.ensemble.score(example.features, example.histories).argmax(1)]
+        for example in held_out
+    ]
+    np.testing.assert_allclose(np.mean(by_score, 0), last["members"], atol=0.01)
+
+    unlearned = choose(Ensemble.fresh(SMALL, 3, 1), held_out)
+    assert binomtest(int(unlearned.fused.sum()), 150).proportion_ci(0.999).low < 0.25
+
+
+def test_members_are_independent():
+    """A member learns the same beside others as alone, and another one learns otherwise."""
+    examples, held_out = made_examples(24, seed=4), made_examples(6, seed=5)
+    three = fit(SMALL, examples, [], replace(BRIEF, members=3))
+    one = fit(SMALL, examples, [], replace(BRIEF, members=1))
+    alone, beside = (np.array([line["loss"] for line in f.epochs]) for f in (one, three))
+    np.testing.assert_allclose(alone[:, 0], beside[:, 0], rtol=1e-4)
+    for state in held_out:
+        its, theirs = (f.ensemble.score(state.features, state.histories) for f in (one, three))
+        np.testing.assert_allclose(its[0], theirs[0], rtol=0, atol=1e-3)
+        assert np.abs(theirs[0] - theirs[1]).max() > 0.01
+
+
+def test_training_is_reproducible_and_goes_on_after_a_break(tmp_path):
+    examples, held_out = made_examples(24, seed=5), made_examples(12, seed=6)
+    whole = fit(SMALL, examples, held_out, BRIEF)
+    assert same(whole.ensemble, fit(SMALL, examples, held_out, BRIEF).ensemble)
+    assert not same(whole.ensemble, fit(SMALL, examples, [], replace(BRIEF, seed=4)).ensemble)
+
+    class Broken(Exception):
+        pass
+
+    def broken(line):
+        if line["epoch"] == stop:
+            raise Broken
+
+    for stop in (1, 2):
+        file = tmp_path / str(stop) / "training.safetensors"
+        with pytest.raises(Broken):
+            fit(SMALL, examples, held_out, BRIEF, checkpoint=file, after_epoch=broken)
+        told = []
+        went_on = fit(SMALL, examples, held_out, BRIEF, checkpoint=file, after_epoch=told.append)
+        assert [line["epoch"] for line in told] == list(range(stop + 1, 4))
+        assert same(went_on.ensemble, whole.ensemble)
+        assert went_on.epochs == whole.epochs
+        again = fit(SMALL, examples, held_out, BRIEF, checkpoint=file, after_epoch=broken)
+        assert same(again.ensemble, whole.ensemble)
+        assert [path.name for path in file.parent.iterdir()] == [file.name]
+
+
+def test_a_checkpoint_of_something_else_is_refused(tmp_path):
+    examples, file = made_examples(12, seed=5), tmp_path / "training.safetensors"
+    fit(SMALL, examples, [], replace(BRIEF, epochs=1), checkpoint=file)
+    for others, settings in (
+        (made_examples(12, seed=6), replace(BRIEF, epochs=1)),
+        (examples, replace(BRIEF, epochs=2)),
+    ):
+        with pytest.raises(SetupError, match="other examples, sizes or settings"):
+            fit(SMALL, others, [], settings, checkpoint=file)
+    file.write_bytes(file.read_bytes()[:500])
+    with pytest.raises(SetupError, match="as safetensors"):
+        fit(SMALL, examples, [], replace(BRIEF, epochs=1), checkpoint=file)
+
+
+def test_training_that_comes_apart_says_so():
+    with pytest.raises(SetupError, match="lower the rate"):
+        fit(SMALL, made_examples(24, seed=5), [], replace(BRIEF, rate=math.inf))
+    with pytest.raises(SetupError, match="too few"):
+        fit(SMALL, made_examples(1, seed=5), [], BRIEF)
+
+
+def with_two_views(examples):
+    """Give the second example the first one's view and question, and a second good candidate."""
+    first, second, *rest = examples
+    good = second.good.copy()
+    good[np.flatnonzero(~good)[0]] = True
+    return [first, Example(first.features, second.histories, good), *rest]
+
+
+def test_the_loss_is_the_contrast_written_out():
+    examples = with_two_views(made_examples(5, seed=7))
+    examples[3] = Example(
+        examples[3].features,
+        replace_rows(examples[3].histories, 2),
+        np.array([True, True]),
+    )
+    p = initial(SMALL, 2, 0)
+    prepared = Prepared(SMALL, examples, torch.device("cpu"))
+    assert prepared.seen.shape[0] == 4
+    chosen = np.array([[0, 1, 2], [3, 1, 4]])
+    found = losses(SMALL, p, prepared.batch(chosen))
+    for number, row in enumerate(chosen):
+        ensemble = Ensemble(SMALL, member(p, number))
+        states = [examples[n] for n in row]
+        scale = math.exp(p["log_scale"][number])
+
+        def logits(state, of, ensemble=ensemble, scale=scale):
+            return np.exp(scale * ensemble.score(state.features, of.histories)[0].astype(float))
+
+        total = 0.0
+        for mine in states:
+            others = [o for o in states if o.features is not mine.features]
+            own = logits(mine, mine)
+            theirs = sum(logits(mine, o)[o.good].sum() for o in others)
+            total -= math.log(own[mine.good].sum() / (own.sum() + theirs))
+            columns = own + sum(logits(o, mine) for o in others)
+            total -= np.log(own / columns)[mine.good].mean()
+        assert float(found[number]) == pytest.approx(total / 2 / len(states), rel=1e-5)
+
+
+def replace_rows(histories, count):
+    return type(histories)(histories.values[:count], histories.known[:count])
+
+
+def test_the_least_loss_is_that_of_the_right_choice():
+    state, good = torch.tensor([[0, 0, 1, 1]]), torch.tensor([[True, False, False, True]])
+    context = torch.tensor([[0, 1]])
+    right = torch.where((state[:, None] == torch.arange(2)[:, None]) & good[:, None], 50.0, -50.0)
+    assert contrast(right, context, state, good).item() < 1e-6
+    assert contrast(-right, context, state, good).item() > 50
+
+
+def test_gradients_are_finite_where_rows_are_filled_up():
+    examples = made_examples(4, seed=8)
+    examples[0] = Example(
+        examples[0].features, replace_rows(examples[0].histories, 1), np.array([True])
+    )
+    p = {name: t.requires_grad_() for name, t in initial(SMALL, 2, 0).items()}
+    batch = Prepared(SMALL, examples, torch.device("cpu")).batch(np.array([[0, 1], [2, 3]]))
+    assert (batch.state == -1).any()
+    losses(SMALL, p, batch).sum().backward()
+    assert all(t.grad.isfinite().all() for t in p.values())
+    assert sum(bool(t.grad.any()) for t in p.values()) == len(p)
+
+
+def test_states_where_nothing_can_be_wrong_are_no_choice():
+    example = made_examples(1, seed=9)[0]
+    sure = Example(example.features, example.histories, np.ones(4, bool))
+    ensemble = Ensemble.fresh(SMALL, 2, 0)
+    assert choose(ensemble, [sure]).to_json()["states"] == 0
+    assert choose(ensemble, [sure, example]).to_json()["states"] == 1
+    fitted = fit(SMALL, [example, sure], [sure], replace(BRIEF, epochs=1))
+    assert "chosen" not in fitted.epochs[0]
+
+
+def test_examples_that_do_not_fit_are_refused():
+    example = made_examples(1, seed=9)[0]
+    with pytest.raises(ValueError, match="teaches nothing"):
+        Example(example.features, example.histories, np.zeros(4, bool))
+    with pytest.raises(ValueError, match="as many bools"):
+        Example(example.features, example.histories, np.ones(3, bool))
+    short = Features(example.features.patches[:3], example.features.text)
+    with pytest.raises(ValueError, match="patches of"):
+        choose(Ensemble.fresh(SMALL, 1, 0), [Example(short, example.histories, example.good)])
+    longer = type(SMALL)(**(asdict(SMALL) | {"history": 4}))
+    with pytest.raises(ValueError, match="moves of"):
+        fit(longer, [example] * 2, [], BRIEF)
