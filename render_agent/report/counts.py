@@ -9,6 +9,8 @@ from math import sqrt
 
 import numpy as np
 
+from render_agent.diagnosis.model import Cause
+from render_agent.diagnosis.summary import JUDGED
 from render_agent.report.data import ReportData
 from render_agent.report.words import outcome
 from render_agent.score.official import TYPES
@@ -110,18 +112,19 @@ def causes_by_type(report: ReportData) -> dict[str, Counter[str]]:
 
 
 def right_when_seen(report: ReportData) -> dict[str, tuple[Mean, Mean]]:
-    """Return the share of right questions where all that is named was seen well, and where not.
+    """Return the share of right questions where all that they are about was seen well, and where not.
 
-    By type, after all of them together; over scored questions of whose named objects boxes are known.
+    By type, after all of them together; over questions whose answers were read and of which it can be
+    told, as `seen` of a diagnosis' summary has them.
     """
     counted: dict[str, dict[bool, Counter[str]]] = {}
     for question_id, found in report.diagnoses.items():
         row = report.rows.get(question_id)
-        if row is None or row["score"] is None or not found.first_seen:
+        if row is None or found.shown is None or found.cause not in JUDGED:
             continue
         for kind in (ALL_TYPES, row["type"]):
             sides = counted.setdefault(kind, {True: Counter(), False: Counter()})
-            sides[not found.never_seen][outcome(row)] += 1
+            sides[found.shown]["right" if found.cause is Cause.RIGHT else "wrong"] += 1
     return {
         kind: (
             wilson(counted[kind][True]["right"], counted[kind][True].total()),

@@ -23,6 +23,21 @@ CAUSES = {
 }
 """What the causes mean."""
 
+NEVER_SHOWN = (
+    "Never looked: something that the question names was never shown well, and the model did not choose"
+    " its views."
+)
+"""What that cause means where the views were chosen for the model."""
+
+TOGETHER = "as if questions were independent; those of one scene are not, so the real ones are wider."
+"""What an interval over questions leaves out."""
+
+AS_SCORED = (
+    " Right is what the scores above call right, by the truth of the room that is not mirrored."
+)
+AS_SHOWN = " Right is what is right in the mirrored room, so not what the scores above are of."
+"""What right means in mirrored rooms, where answers are scored, and where they are set against views."""
+
 
 def behaviour(report: ReportData) -> list[Plot]:
     """Return the plots of what the questions did: turns used, what was seen, why they failed."""
@@ -68,7 +83,7 @@ def turns_used(report: ReportData) -> Plot | None:
             for (turn, c), share in zip(found.items(), shares, strict=True)
         ],
         note="Above each bar the share that is right: a score of at least 50 %. Its interval in the"
-        " table is Wilson's over questions.",
+        f" table is Wilson's, {TOGETHER}{AS_SCORED if _mirrored(report) else ''}",
     )
 
 
@@ -114,14 +129,16 @@ def coverage(report: ReportData) -> Plot | None:
             )
             for turn in range(max(map(len, found.values())))
         ],
-        note="Means over questions with 95 % intervals. A question that has ended keeps what it had"
-        " seen, so that every point is over the same questions.",
+        note="Means over questions; a question that has ended keeps what it had seen, so that every point"
+        f" is over the same questions. 95 % intervals, {TOGETHER}"
+        f"{AS_SCORED if _mirrored(report) else ''}",
     )
 
 
 def causes(report: ReportData) -> Plot | None:
     """Why questions went as they did, by type."""
     found = counts.causes_by_type(report)
+    meant = CAUSES | ({"never looked": NEVER_SHOWN} if report.config.passive else {})
     met = [cause for cause in palette.CAUSES if any(c[cause] for c in found.values())]
     if set(met) <= {"open"}:
         return None
@@ -151,7 +168,8 @@ def causes(report: ReportData) -> Plot | None:
         ("type", "n", *met),
         [(type_words(kind), c.total(), *(c[cause] for cause in met)) for kind, c in found.items()],
         height=1.3 + 0.27 * len(found),
-        note=" ".join(CAUSES[cause] for cause in met if cause in CAUSES),
+        note=" ".join(meant[cause] for cause in met if cause in meant)
+        + (AS_SHOWN if _mirrored(report) else ""),
     )
 
 
@@ -188,7 +206,7 @@ def seen(report: ReportData) -> Plot | None:
         "seen",
         "Right where what is named was seen, and where not",
         "Two dots a type with intervals: the share right of questions whose named objects were all seen"
-        " well, and of those where something was not.",
+        " well, and of those where something was not; for the size of a room, its surface.",
         paint,
         (
             "type",
@@ -211,9 +229,14 @@ def seen(report: ReportData) -> Plot | None:
             for kind, both in found.items()
         ],
         height=1.3 + 0.27 * len(found),
-        note="Wilson's intervals over questions. Different questions fall on either side, so a difference"
-        " is a hint, not a proof.",
+        note=f"Wilson's 95 % intervals, {TOGETHER} Different questions fall on either side, so a"
+        " difference is a hint, not a proof."
+        f"{AS_SHOWN if _mirrored(report) else ''}",
     )
+
+
+def _mirrored(report: ReportData) -> bool:
+    return report.config.pictures == "mirrored"
 
 
 def _percent(share: float) -> float:

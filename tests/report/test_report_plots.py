@@ -6,6 +6,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from render_agent.diagnosis.model import Cause, Diagnosis
+from render_agent.diagnosis.summary import summary
 from render_agent.report import counts, palette
 from render_agent.report.cost_figures import amount
 from render_agent.report.plots import above, draw
@@ -78,6 +80,49 @@ def test_every_colour_of_a_plot_has_its_name_in_the_style():
 def test_wilson_is_that_of_the_literature(right, n, low, high):
     found = counts.wilson(right, n)
     assert (found.low, found.high) == pytest.approx((low, high), abs=5e-5)
+
+
+def judged(cause, shown, score):
+    """A question of a report as far as `right_when_seen` looks: its row and its diagnosis."""
+    name = f"{cause} {shown} {score}"
+    first = {"lamp": 0 if shown is not False else None}
+    return (
+        name,
+        {"question_id": name, "type": "object_counting", "score": score},
+        Diagnosis(name, cause, ("lamp",), (), (), first, shown),
+    )
+
+
+def test_right_where_seen_is_counted_as_the_causes_are():
+    """Half-known questions count on neither side, and in mirrored rooms right is as the cause has it."""
+    made = [
+        judged(Cause.RIGHT, True, 1.0),
+        judged(Cause.RIGHT, True, 0.0),  # right in the mirrored room, wrong by the original truth
+        judged(Cause.MISJUDGED, True, 0.2),
+        judged(Cause.NEVER_LOOKED, False, 0.0),
+        judged(Cause.STOPPED_EARLY, False, 0.0),
+        judged(Cause.RIGHT, False, 1.0),
+        judged(Cause.RIGHT, None, 1.0),
+        judged(Cause.UNKNOWN, None, 0.0),
+        judged(Cause.PROTOCOL, True, 0.0),
+        judged(Cause.OPEN, True, None),
+    ]
+    report = SimpleNamespace(
+        rows={name: row for name, row, _ in made},
+        diagnoses={name: diagnosis for name, _, diagnosis in made},
+    )
+    found = counts.right_when_seen(report)
+    assert list(found) == [counts.ALL_TYPES, "object_counting"]
+    for seen, unseen in found.values():
+        assert (seen.n, seen.value) == (3, pytest.approx(2 / 3))
+        assert (unseen.n, unseen.value) == (3, pytest.approx(1 / 3))
+    states = [
+        SimpleNamespace(id=name, question=SimpleNamespace(type=row["type"]))
+        for name, row, _ in made
+    ]
+    told = summary(states, report.diagnoses)["all"]["seen"]
+    assert told["well"] == {"right": 2, "wrong": 1, "percent": 66.7}
+    assert told["not_well"] == {"right": 1, "wrong": 2, "percent": 33.3}
 
 
 def test_the_size_of_batches_is_kept_over_a_long_log():
