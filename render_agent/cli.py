@@ -182,7 +182,7 @@ def score(predictions: str, questions: str | None, parser: str, as_json: bool) -
     is_flag=False,
     flag_value="",
     metavar="[DIR]",
-    help="Write it as pages too (into OUTPUT/compare unless DIR is given), dialogues side by side.",
+    help="Write it as pages too (into compare/ beside RUN_A unless DIR is given), dialogues side by side.",
 )
 @click.option("--no-diagnosis", is_flag=True, help="Leave out of the pages what the cameras saw.")
 @WHERE_RUNS_LIE

@@ -69,16 +69,20 @@ def compare_runs(
 ) -> None:
     """Compare every run with the first and print what differs; write it as pages where wanted.
 
-    page: the folder of the pages; one without a name is beside the runs. diagnose: whether the pages
-    show what the cameras saw. UsageError where runs are not comparable.
+    page: the folder of the pages; one without a name is beside the first run. diagnose: whether the pages
+    show what the cameras saw. UsageError where runs are not comparable, or page is one of them.
     """
+    if page is not None and page != Path() and _is_run(output, page):
+        raise UsageError(
+            f"--page {page} is a run, not a folder for pages: put --page last, or give it a folder"
+        )
     if len(names) < 2:
         raise UsageError("compare needs two runs at the least: render-agent compare RUN_A RUN_B")
     folders = [find_run(output, name) for name in names]
     first, *others = (_side(folder) for folder in folders)
     pairs = [_pair(first, other, anyway=anyway) for other in others]
     if page is not None:
-        place = _write_pages(folders, pairs, output, page, diagnose=diagnose)
+        place = _write_pages(folders, pairs, page, diagnose=diagnose)
         click.echo(str(place), err=as_json)
     if as_json:
         _print_json(pairs[0] if len(pairs) == 1 else {"comparisons": pairs})
@@ -89,6 +93,12 @@ def compare_runs(
             console.print(f"NOT COMPARABLE: {reason}", soft_wrap=True)
         console.print(comparison_table(found))
         console.print(changed_table(found))
+
+
+def _is_run(output: Path, place: Path) -> bool:
+    return place.name == "recent" or any(
+        (path / "config.json").is_file() for path in (output / place, place)
+    )
 
 
 def _pair(one: Side, two: Side, *, anyway: bool) -> dict[str, Any]:
@@ -114,7 +124,6 @@ def _pair(one: Side, two: Side, *, anyway: bool) -> dict[str, Any]:
 def _write_pages(
     folders: Sequence[RunFolder],
     pairs: Sequence[Mapping[str, Any]],
-    output: Path,
     page: Path,
     *,
     diagnose: bool,
@@ -127,7 +136,7 @@ def _write_pages(
     reports = [read_run(folder, diagnose=diagnose) for folder in folders]
     runs = compared_runs(reports, [(), *(pair["warnings"] for pair in pairs)])
     unnamed = page == Path()
-    place = comparison_folder(output, [folder.name for folder in folders]) if unnamed else page
+    place = comparison_folder([folder.path for folder in folders]) if unnamed else page
     return write_comparison(Comparison(runs, pairs), place)
 
 

@@ -103,10 +103,10 @@ class Comparison:
     @property
     def frame(self) -> dict[str, Any]:
         """What `base.html` wants, apart from `root`."""
-        stamps = [f"{run.letter} {stamp}" for run in self.runs for stamp in run.stamps] + [
+        stamps = _told({run.letter: run.stamps for run in self.runs}) + [
             f"NOT COMPARABLE, {run.letter}: {why}" for run in self.runs for why in run.warnings
         ]
-        notes = [f"{run.letter}: {note}" for run in self.runs for note in run.report.notes]
+        notes = _told({run.letter: run.report.notes for run in self.runs})
         return {"name": self.name, "stamps": stamps, "notes": notes}
 
 
@@ -120,6 +120,15 @@ def compared_runs(
         ComparedRun(letter, report, why)
         for letter, report, why in zip(ascii_uppercase, reports, warnings, strict=False)
     ]
+
+
+def _told(texts: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return each text once, behind the letters of the runs of which it is told."""
+    letters: dict[str, list[str]] = {}
+    for letter, own in texts.items():
+        for text in own:
+            letters.setdefault(text, []).append(letter)
+    return [f"{', '.join(whose)}: {text}" for text, whose in letters.items()]
 
 
 def _scored(row: Row | None) -> Row | None:

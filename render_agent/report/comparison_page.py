@@ -81,10 +81,10 @@ def write_comparison(found: Comparison, place: Path) -> Path:
     return index
 
 
-def comparison_folder(output: Path, names: Sequence[str]) -> Path:
+def comparison_folder(runs: Sequence[Path]) -> Path:
     """Return where the pages of a comparison of these runs lie unless said otherwise."""
-    name = "-".join(names)
-    return output / "compare" / (name if len(name) <= 120 else safe_name(name))
+    name = "-".join(run.name for run in runs)
+    return runs[0].parent / "compare" / (name if len(name) <= 120 else safe_name(name))
 
 
 def _write_changed(found: Comparison, place: Path) -> None:

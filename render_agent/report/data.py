@@ -71,8 +71,8 @@ class ReportData:
 
     @property
     def notes(self) -> list[str]:
-        """What must be said beside every figure of this run."""
-        return list(self.results["notes"])
+        """What must be said beside every figure of this run, apart from its stamps."""
+        return [note for note in self.results["notes"] if note != STRESS.get(self.config.pictures)]
 
     @property
     def frame(self) -> dict[str, Any]:

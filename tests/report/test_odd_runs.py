@@ -5,9 +5,11 @@ from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
+from click.testing import CliRunner
 from made_reports import reported
 from made_runs import make_questions, play
 
+from render_agent.cli import cli
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.report import counts
 from render_agent.report.data import page_of
@@ -121,8 +123,36 @@ def test_bars_have_room_above_them_and_whole_counts():
 def test_one_turn_is_called_1(monkeypatch):
     means = {"right": [counts.Mean(0.5, 2, 0.4, 0.6)]}
     monkeypatch.setattr(counts, "coverage_by_turn", lambda report: means)
-    words = [
-        e.text or "" for e in ElementTree.fromstring(coverage(SimpleNamespace()).svg).iter(TEXT)
-    ]
+    words = [e.text or "" for e in ElementTree.fromstring(coverage(report).svg).iter(TEXT)]
     assert "1" in words
     assert not [word for word in words if word.startswith(("0.9", "1.0"))]
+
+
+def test_what_several_runs_are_stamped_with_is_said_once(page, tmp_path):
+    questions = make_questions(tmp_path, 2)
+    runs = [
+        shown_to(tmp_path, "3", questions, limit=1, pictures=pictures)[1].path
+        for pictures in ("real", "black", "noise")
+    ]
+    said = CliRunner().invoke(cli, ["compare", *map(str, runs), "--page"])
+    assert said.exit_code == 0, said.output
+    index = runs[0].parent / "compare" / "-".join(run.name for run in runs) / "index.html"
+    assert str(index) in said.output
+    page.goto(index.as_uri())
+    assert page.locator(".stamps li").all_inner_texts() == [
+        "A, B, C: PARTIAL: some of the benchmark's questions",
+        "B: STRESS TEST: every picture is black (--pictures black)",
+        "C: STRESS TEST: every picture is noise (--pictures noise)",
+    ]
+    assert "stress test" not in page.inner_text(".notes")
+
+
+def test_a_run_is_never_taken_for_the_folder_of_pages(tmp_path):
+    questions = make_questions(tmp_path, 1)
+    runs = [shown_to(tmp_path, "3", questions)[1] for _ in range(2)]
+    before = sorted(path.name for path in runs[0].path.iterdir())
+    for name in (runs[0].name, str(runs[0].path), "recent"):
+        words = ["compare", "--page", name, runs[1].name, "--output", str(runs[0].path.parent)]
+        refused = CliRunner().invoke(cli, words)
+        assert "put --page last" in str(refused.exception)
+    assert sorted(path.name for path in runs[0].path.iterdir()) == before
