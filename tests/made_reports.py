@@ -3,6 +3,7 @@
 import json
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from made_runs import Silent, make_config
 from made_scenes import room, write_ply
@@ -58,18 +59,41 @@ def run_hostile(folder):
 
 
 class Targets(HTMLParser):
-    """Everything that a page refers to: tag, attribute, value; and the ids that it has."""
+    """Everything that a page refers to: tag, attribute, value; and the ids that it has.
+
+    own: styles and scripts that stand in the page itself.
+    """
 
     def __init__(self, page: Path) -> None:
         super().__init__()
         self.found: list[tuple[str, str, str]] = []
         self.ids: list[str] = []
+        self.own: list[str] = []
         self.feed(page.read_text("utf-8"))
 
     def handle_starttag(self, tag, attrs):
         """Note what an element refers to."""
+        if tag == "style" or (tag == "script" and "src" not in dict(attrs)):
+            self.own.append(tag)
         for name, value in attrs:
+            if name == "style" or name.startswith("on"):
+                self.own.append(name)
             if name in ("href", "src", "srcset", "data", "action", "poster"):
                 self.found.append((tag, name, value or ""))
             elif name == "id":
                 self.ids.append(value)
+
+
+def assert_whole(page: Path) -> Targets:
+    """Fail where a page refers to what is not there, or holds a style, script or picture of its own."""
+    targets = Targets(page)
+    assert not targets.own
+    assert len(targets.ids) == len(set(targets.ids))
+    for _, name, value in targets.found:
+        assert name in ("href", "src")
+        parts = urlsplit(value)
+        assert (parts.scheme, parts.netloc, value[:1] == "/") == ("", "", False), value
+        target = (page.parent / unquote(parts.path)).resolve()
+        there = target.is_file() if parts.path else parts.fragment in targets.ids
+        assert there, (page.name, value)
+    return targets

@@ -8,8 +8,8 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from click.testing import CliRunner
+from made_pages import ANY, IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
 from made_sittings import TRUTH, ask_about_a_room, program, sat_through, sitting
 from playwright.sync_api import expect
 
@@ -225,20 +225,15 @@ def test_where_nothing_can_be_asked_for_there_is_an_answer_alone(tmp_path, page,
     assert sat.results["counts"]["answered"] == 2
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_is_good_for_everybody(tmp_path, page, scheme):
-    page.emulate_media(color_scheme=scheme)
+@IN_BOTH_LIGHTS
+def test_the_page_is_good_for_everybody(tmp_path, page, width, scheme):
+    seen_at(page, width, scheme)
     with sitting(tmp_path, ask_about_a_room(tmp_path, DIRECTION)) as sat:
         page.goto(sat.engine.address)
         at_turn(page, 1)
         send(page)
         at_turn(page, 2)
-        for width in (1400, 390):
-            page.set_viewport_size({"width": width, "height": 900})
-            wide = page.evaluate("document.documentElement.scrollWidth")
-            assert wide <= width
-            found = Axe().run(page).response["violations"]
-            assert not [(fault["id"], fault["nodes"][0]["html"]) for fault in found]
+        assert_nothing_serious(page, width, ANY)
         page.get_by_label("A. left").check()
         page.get_by_label("I am done").check()
         send(page)

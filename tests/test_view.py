@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Semaphore, Thread
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
+from made_pages import assert_nothing_serious
 from made_runs import Silent, make_config, make_questions, play, walking
 from playwright.sync_api import expect
 
@@ -142,12 +142,7 @@ def test_the_index_follows_the_run_to_its_end(tmp_path, scratch, page, monkeypat
         expect(page.locator(".stamps")).to_have_count(0)
         expect(page.locator(".counts")).to_contain_text("2 answered")
         expect(page.locator("#live")).to_have_text("The run is finished")
-        found = Axe().run(page).response["violations"]
-        assert not [
-            (fault["id"], fault["nodes"][0]["html"])
-            for fault in found
-            if fault["impact"] in ("serious", "critical")
-        ]
+        assert_nothing_serious(page)
         page.get_by_role("link", name="1", exact=True).click()
         page.wait_for_url("**/report/questions/1.html*")
         assert page.locator("#turn-1").count() == 1

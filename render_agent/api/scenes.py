@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from types import TracebackType
 from typing import Literal
 
 from render_agent.api.defaults import FIELD_OF_VIEW, SIZE
@@ -74,12 +73,7 @@ class OpenScene:
     def __enter__(self) -> OpenScene:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

@@ -4,9 +4,9 @@ import json
 import shutil
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from click.testing import CliRunner
-from made_reports import HOSTILE, Targets
+from made_pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
+from made_reports import HOSTILE, assert_whole
 from made_runs import make_questions, play
 
 from render_agent.cli import cli
@@ -147,29 +147,17 @@ def test_keys_follow_the_filter_of_the_comparison(page, two):
 def test_every_page_refers_to_what_is_there(two):
     pages = [two, *sorted((two.parent / "questions").iterdir())]
     assert len(pages) == 5
-    for file in pages:
-        text = file.read_text("utf-8")
-        assert not [word for word in (" style=", "data:image", "<script>") if word in text]
-        targets = Targets(file)
-        assert len(targets.ids) == len(set(targets.ids))
-        for _, _, value in targets.found:
-            path, _, place = value.partition("#")
-            assert (file.parent / path).resolve().is_file() if path else place in targets.ids
-    pictures = [value for _, name, value in Targets(pages[1]).found if name == "src"]
+    targets = [assert_whole(file) for file in pages]
+    pictures = [value for _, name, value in targets[1].found if name == "src"]
     assert any(value.startswith("../../../2") for value in pictures)  # they stay where the runs are
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1400, "dark"), (390, "light")])
+@IN_BOTH_LIGHTS
 def test_nothing_serious_is_in_anybodys_way(page, two, width, scheme):
-    page.set_viewport_size({"width": width, "height": 900})
-    page.emulate_media(color_scheme=scheme)
+    seen_at(page, width, scheme)
     for file in (two, two.parent / "questions" / "1.html"):
         page.goto(file.as_uri())
-        page.evaluate("document.querySelectorAll('details').forEach(part => { part.open = true })")
-        assert page.evaluate("document.documentElement.scrollWidth") == width
-        found = Axe().run(page, options={"preload": False}).response["violations"]
-        serious = [entry for entry in found if entry["impact"] in ("serious", "critical")]
-        assert not [(entry["id"], entry["nodes"][0]["html"][:200]) for entry in serious]
+        assert_nothing_serious(page, width)
 
 
 def test_three_runs_are_set_against_the_first(page, runs, tmp_path):

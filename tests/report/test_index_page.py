@@ -4,7 +4,7 @@ import json
 import shutil
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
+from made_pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
 from made_reports import HOSTILE, reported, run_hostile, run_rooms
 
 from render_agent.report.data import read_run
@@ -84,21 +84,22 @@ def test_rows_come_a_hundred_at_a_time(page, many):
     assert shown(page) == ids(rows)[:100]
 
 
-@pytest.mark.parametrize("column", ["type", "scene", "outcome"])
-def test_a_filter_keeps_the_rows_of_one_value(page, many, column):
+def test_a_filter_keeps_the_rows_of_one_value(page, many):
     index, rows = many
     opened(page, index)
-    values = sorted({row[column] for row in rows})
-    offered = page.locator(f"#filter select[name={column}] option").evaluate_all(
-        "all => all.map(option => option.value)"
-    )
-    assert offered == ["", *values]
-    for wanted in values[:2]:
-        page.select_option(f"#filter select[name={column}]", wanted)
-        kept = [row for row in rows if row[column] == wanted]
-        assert 0 < len(kept) < len(rows)
-        assert shown(page) == ids(kept)[:100]
-        assert page.inner_text("#count").startswith(f"{len(kept)} questions of 160")
+    for column in ("type", "scene", "outcome"):
+        values = sorted({row[column] for row in rows})
+        offered = page.locator(f"#filter select[name={column}] option").evaluate_all(
+            "all => all.map(option => option.value)"
+        )
+        assert offered == ["", *values]
+        for wanted in values[:2]:
+            page.select_option(f"#filter select[name={column}]", wanted)
+            kept = [row for row in rows if row[column] == wanted]
+            assert 0 < len(kept) < len(rows)
+            assert shown(page) == ids(kept)[:100]
+            assert page.inner_text("#count").startswith(f"{len(kept)} questions of 160")
+        page.select_option(f"#filter select[name={column}]", "")
 
 
 def test_filters_and_words_together_and_all_again(page, many):
@@ -121,29 +122,28 @@ def test_filters_and_words_together_and_all_again(page, many):
     assert shown(page) == ids(rows)[:100]
 
 
-@pytest.mark.parametrize("column", ["score", "turns", "id", "type", "scene", "answer", "truth"])
-def test_a_column_sorts_up_and_down_and_not(page, many, column):
+def test_a_column_sorts_up_and_down_and_not(page, many):
     index, rows = many
     opened(page, index)
-    head = page.locator(f"#table th[data-column={column}]")
-    head.locator("button").click()
-    assert head.get_attribute("aria-sort") == "ascending"
-    values = [row[column] for row in rows]
 
     def natural(value):
         if isinstance(value, str) and value.replace(".", "", 1).isdigit():
             return (0, float(value), "")
         return (1, 0, value.lower()) if isinstance(value, str) else (0, value, "")
 
-    by_id = {row["id"]: row[column] for row in rows}
-    wanted = sorted(natural(value) for value in values)
-    assert [natural(by_id[name]) for name in shown(page)] == wanted[:100]
-    head.locator("button").click()
-    assert head.get_attribute("aria-sort") == "descending"
-    assert [natural(by_id[name]) for name in shown(page)] == wanted[::-1][:100]
-    head.locator("button").click()
-    assert head.get_attribute("aria-sort") is None
-    assert shown(page) == ids(rows)[:100]
+    for column in ("score", "turns", "id", "type", "scene", "answer", "truth"):
+        head = page.locator(f"#table th[data-column={column}]")
+        head.locator("button").click()
+        assert head.get_attribute("aria-sort") == "ascending"
+        by_id = {row["id"]: row[column] for row in rows}
+        wanted = sorted(natural(row[column]) for row in rows)
+        assert [natural(by_id[name]) for name in shown(page)] == wanted[:100]
+        head.locator("button").click()
+        assert head.get_attribute("aria-sort") == "descending"
+        assert [natural(by_id[name]) for name in shown(page)] == wanted[::-1][:100]
+        head.locator("button").click()
+        assert head.get_attribute("aria-sort") is None
+        assert shown(page) == ids(rows)[:100]
 
 
 def test_the_filter_stands_in_the_address_and_goes_along(page, many):
@@ -200,20 +200,12 @@ def test_keys_lead_through_the_table(page, many):
     assert not page.is_visible("#help")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1400, 390])
-def test_anyone_can_read_it(page, seen, scheme, width):
-    page.set_viewport_size({"width": width, "height": 900})
-    page.emulate_media(color_scheme=scheme)
-    every = (width, scheme) in ((1400, "light"), (390, "dark"))
-    for name in ("index.html", "all.html") if every else ("index.html",):
+@IN_BOTH_LIGHTS
+def test_anyone_can_read_it(page, seen, width, scheme):
+    seen_at(page, width, scheme)
+    for name in ("index.html", "all.html") if scheme == "dark" else ("index.html",):
         page.goto((seen.parent / name).as_uri())
-        page.evaluate("document.querySelectorAll('details').forEach(part => part.open = true)")
-        # without `preload` axe reads no style by a request, which a browser refuses on disk
-        found = Axe().run(page, options={"preload": False}).response["violations"]
-        serious = [v for v in found if v["impact"] in ("serious", "critical")]
-        assert not [(v["id"], v["nodes"][0]["html"][:200]) for v in serious]
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert_nothing_serious(page, width)
 
 
 def test_without_a_script_there_are_rows_and_a_way_to_all(browser, many):
@@ -253,7 +245,7 @@ def test_nothing_of_a_question_is_taken_for_markup(page, tmp_path):
 def test_the_page_forbids_what_it_does_not_need(page, seen, tmp_path):
     """A style or script that gets into a page all the same does nothing."""
     copy = tmp_path / "report"
-    shutil.copytree(seen.parent, copy)
+    shutil.copytree(seen.parent, copy, ignore=shutil.ignore_patterns("questions", "plans"))
     index = copy / "index.html"
     words = index.read_text("utf-8")
     index.write_text(
@@ -269,7 +261,7 @@ def test_the_page_forbids_what_it_does_not_need(page, seen, tmp_path):
 def test_all_of_a_benchmark_is_led_through_a_hundred_rows_at_a_time(page, many, tmp_path):
     index, rows = many
     copy = tmp_path / "report"
-    shutil.copytree(index.parent, copy)
+    shutil.copytree(index.parent, copy, ignore=shutil.ignore_patterns("questions", "plans"))
     all_rows = [
         {**rows[number % len(rows)], "id": f"q{number}", "text": f"question {number} of many"}
         for number in range(5_130)
@@ -278,8 +270,7 @@ def test_all_of_a_benchmark_is_led_through_a_hundred_rows_at_a_time(page, many, 
     opened(page, copy / "index.html", "#sort=-id")
     assert page.inner_text("#count") == "5,130 questions, 1 to 100 shown"
     assert shown(page) == [f"q{number}" for number in range(5_129, 5_029, -1)]
-    for _ in range(51):
-        page.evaluate("document.getElementById('page-after').click()")
+    page.evaluate("for (let n = 0; n < 51; n++) document.getElementById('page-after').click()")
     assert page.inner_text("#count") == "5,130 questions, 5,101 to 5,130 shown"
     assert shown(page) == [f"q{number}" for number in range(29, -1, -1)]
     page.fill("#filter input", "question 77 many")

@@ -7,8 +7,8 @@ import shutil
 
 import numpy as np
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from made_reports import HOSTILE, Targets, go, reported, run_hostile, run_rooms
+from made_pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
+from made_reports import HOSTILE, assert_whole, go, reported, run_hostile, run_rooms
 from made_runs import make_config, make_questions, play
 from PIL import Image
 
@@ -301,13 +301,7 @@ def test_everything_that_a_page_refers_to_is_there(report):
     pages = sorted((report / "questions").iterdir())
     assert len(pages) == 4
     for file in pages:
-        text = file.read_text("utf-8")
-        assert not [word for word in (" style=", "data:image", "<script>") if word in text]
-        targets = Targets(file)
-        assert len(targets.ids) == len(set(targets.ids))
-        for _, _, value in targets.found:
-            path, _, place = value.partition("#")
-            assert (file.parent / path).resolve().is_file() if path else place in targets.ids
+        assert_whole(file)
 
 
 def test_pictures_are_shown_at_last(page, report):
@@ -318,19 +312,12 @@ def test_pictures_are_shown_at_last(page, report):
     assert widths == [96] * 6
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1400, 390])
+@IN_BOTH_LIGHTS
 def test_nothing_serious_is_in_anybodys_way(page, report, width, scheme):
-    page.set_viewport_size({"width": width, "height": 900})
-    page.emulate_media(color_scheme=scheme)
-    for question_id in ("3", "17") if (width, scheme) == (390, "light") else ("3",):
+    seen_at(page, width, scheme)
+    for question_id in ("3", "17") if scheme == "dark" else ("3",):
         page.goto(address(report, question_id))
-        assert page.evaluate("document.documentElement.scrollWidth") == width
-        page.evaluate("document.querySelectorAll('details').forEach(part => { part.open = true })")
-        # without `preload` axe reads no style by a request, which a browser refuses on disk
-        found = Axe().run(page, options={"preload": False}).response["violations"]
-        serious = [entry for entry in found if entry["impact"] in ("serious", "critical")]
-        assert not [(entry["id"], entry["nodes"][0]["html"][:200]) for entry in serious]
+        assert_nothing_serious(page, width)
 
 
 def test_a_question_prints_on_few_pages(page, report):

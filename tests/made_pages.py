@@ -1,0 +1,31 @@
+"""What every page is held to in a browser."""
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+IN_BOTH_LIGHTS = pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (390, "dark")])
+"""What axe finds of colours depends on the scheme alone, and of the layout on the width alone."""
+
+
+SERIOUS = ("serious", "critical")
+ANY = ("minor", "moderate", *SERIOUS)
+"""How grave axe calls what it finds."""
+
+
+def assert_nothing_serious(page, width=None, impacts=SERIOUS):
+    """Fail where axe finds anything so grave on a page, all its parts open, or it is wider than `width`."""
+    if width is not None:
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.evaluate("document.querySelectorAll('details').forEach(part => { part.open = true })")
+    if width is not None:
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    # without `preload` axe reads no style by a request, which a browser refuses on disk
+    found = Axe().run(page, options={"preload": False}).response["violations"]
+    grave = [entry for entry in found if entry["impact"] in impacts]
+    assert not [(entry["id"], entry["nodes"][0]["html"][:200]) for entry in grave]
+
+
+def seen_at(page, width, scheme):
+    """Let the page be looked at in a window so wide, in the light or in the dark."""
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme=scheme)
