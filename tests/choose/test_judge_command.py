@@ -1,0 +1,140 @@
+"""`render-agent judge`: anybody's pictures, a table, CSV and JSON, and the exit codes."""
+
+import csv
+import json
+
+import pytest
+from click.testing import CliRunner
+from small_models import small_model, speckled
+
+from render_agent.cli import cli
+from render_agent.errors import SetupError, UsageError
+
+ASKED = ("--question", "How many chairs are there?")
+
+
+def reply(*values):
+    names = ("visible", "unoccluded", "scale", "new")
+    return json.dumps(
+        {name: {"reason": f"[b]{name}", "value": v} for name, v in zip(names, values, strict=True)}
+    )
+
+
+@pytest.fixture
+def views(tmp_path):
+    """A folder with three pictures, one of them in a folder below, and other files."""
+    folder = tmp_path / "views"
+    (folder / "below").mkdir(parents=True)
+    speckled(64, 48, 1).save(folder / "b.png")
+    speckled(64, 48, 2).save(folder / "a.JPG")
+    speckled(48, 64, 3).convert("RGBA").save(folder / "below" / "c.webp")
+    (folder / "notes.txt").write_text("no picture")
+    return folder
+
+
+@pytest.fixture
+def scripted(tmp_path):
+    """The options of an engine whose replies are written: the second cannot be read."""
+    file = tmp_path / "replies.json"
+    texts = {0: reply(True, 0.5, False, True), 1: "8/10", 2: reply(True, 1, True, True)}
+    rows = [{"id": f"judge/{number}", "replies": [text]} for number, text in texts.items()]
+    file.write_text(json.dumps(rows))
+    return ["--engine", "scripted", "--model", str(file), "--mode", "json", *ASKED]
+
+
+def judge(*words):
+    return CliRunner().invoke(cli, ["judge", *map(str, words)])
+
+
+def test_a_table_and_a_csv_name_every_picture(views, scripted, tmp_path):
+    file = tmp_path / "scores.csv"
+    result = judge(views, *scripted, "--csv", file)
+    assert result.exit_code == 1, "one could not be judged"
+    assert "judged 2 of 3 · replies that cannot be read 1" in result.stdout
+    with file.open(newline="", encoding="utf-8") as opened:
+        rows = list(csv.DictReader(opened))
+    assert [row["picture"] for row in rows] == [
+        str(views / name) for name in ("a.JPG", "b.png", "below/c.webp")
+    ]
+    assert [row["score"] for row in rows] == [str((3 + 1 + 1) / 7), "", "1.0"]
+    assert rows[0]["criteria.unoccluded"] == "0.5"
+    assert rows[0]["criteria.unoccluded.reason"] == "[b]unoccluded"
+    assert (rows[1]["fault"], rows[1]["why_not"]) == ("reply", "the reply is no JSON: extra data")
+
+
+def test_json_holds_what_the_csv_holds(views, scripted):
+    result = judge(views, *scripted, "--json")
+    told = json.loads(result.stdout)
+    assert (told["rubric"], told["mode"], told["question"]) == ("view", "json", ASKED[1])
+    assert told["totals"]["judged"] == 2
+    assert told["totals"]["reply"] == 1
+    assert [row["score"] for row in told["pictures"]] == [5 / 7, None, 1]
+
+
+def test_pictures_that_cannot_be_read_are_named_and_the_others_judged(views, scripted):
+    (views / "b.png").write_bytes(b"torn")
+    (views / "[red]below").mkdir()
+    result = judge(views / "[red]below" / "none.png", views, *scripted, "--json")
+    assert result.exit_code == 1
+    rows = json.loads(result.stdout)["pictures"]
+    assert [row["fault"] for row in rows] == ["picture", None, "picture", "reply"]
+    assert rows[0]["why_not"] == "the picture cannot be read: No such file or directory"
+    assert rows[0]["picture"].endswith("[red]below/none.png")
+    shown = judge(views / "[red]below" / "none.png", views, *scripted)
+    assert "[red]" in shown.stdout.replace("\n", "")
+    assert "pictures that cannot be read 2" in shown.stdout
+
+
+def test_a_real_model_judges_files(views):
+    model = ("--model", small_model(), "--engine", "transformers")
+    words = [views, *model, *ASKED, "--json", "--longest-side", "64"]
+    result = CliRunner().invoke(
+        cli, ["--device", "cpu", "--dtype", "float32", "judge", *map(str, words)]
+    )
+    assert result.exit_code == 0, result.output
+    scores = [row["score"] for row in json.loads(result.stdout)["pictures"]]
+    assert len(set(scores)) == 3
+    assert all(0 < score < 1 for score in scores)
+
+
+def test_an_own_rubric_without_a_question(views, scripted, tmp_path):
+    rubric = tmp_path / "mine.yaml"
+    rubric.write_text("name: sharp\nhelps: Is it sharp?\nbetter: Which is sharper?\n")
+    engine = scripted[:4]
+    result = judge(views, *engine, "--rubric", rubric, "--mode", "pairwise", "--json")
+    assert json.loads(result.stdout)["rubric"] == "sharp"
+    assert result.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "reason"),
+    [
+        (["{views}", "--engine", "scripted"], UsageError, "give --question TEXT"),
+        (["{views}", "--engine", "scripted", *ASKED], UsageError, "--mode json or pairwise"),
+        (["{views}/below/..", *ASKED, "--rubric", "best"], SetupError, "no rubric 'best'"),
+        (["{empty}", *ASKED], UsageError, "there is no picture in"),
+        (["{views}", *ASKED, "--model", "{empty}"], SetupError, "--engine scripted"),
+        (["{views}", *ASKED, "--csv", "{empty}/none/s.csv"], SetupError, "cannot write"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(views, tmp_path, words, error, reason):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    result = judge(*(word.format(views=views, empty=empty) for word in words))
+    assert isinstance(result.exception, error), result.output
+    assert reason in str(result.exception)
+    assert "\n" not in str(result.exception)
+
+
+def test_a_csv_that_is_there_is_kept_where_nothing_was_judged(views, tmp_path):
+    file = tmp_path / "scores.csv"
+    file.write_text("kept")
+    judge(views, "--engine", "scripted", *ASKED, "--csv", file)
+    assert file.read_text() == "kept"
+
+
+@pytest.mark.parametrize("size", ["0", "-1", "many"])
+def test_batch_sizes_that_are_none_are_refused(views, size):
+    result = judge(views, *ASKED, "--batch-size", size)
+    assert result.exit_code == 2
+    assert "neither auto nor a number above 0" in result.output

@@ -1,0 +1,184 @@
+"""Rubrics: those that are shipped, and what is wrong with others in a sentence each."""
+
+import json
+from importlib.resources import files
+
+import jsonschema
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from render_agent.choose.judge.prompts import criteria_form, criteria_schema
+from render_agent.choose.judge.reading import Unreadable, read_criteria
+from render_agent.choose.judge.rubric import faults_of, load_rubric, read_rubric, shipped
+from render_agent.engines.seam import Reply
+from render_agent.errors import SetupError
+
+WHOLE = {
+    "name": "mine",
+    "helps": "Does it help with {question}?",
+    "introduction": "Judge.",
+    "criteria": {"seen": {"text": "Is {named} seen?", "kind": "boolean", "weight": 2}},
+}
+
+
+def test_the_shipped_rubrics_ask_in_every_mode():
+    assert "view" in shipped()
+    for name in shipped():
+        rubric = load_rubric(name)
+        assert rubric.name == name
+        for mode in ("yes", "json", "pairwise"):
+            system, user = rubric.prompts(mode, "How many chairs are there?")
+            assert "How many chairs are there?" in user
+            assert "{" not in system + user
+            assert rubric.asks_about_a_question(mode)
+
+
+def test_the_view_rubric_has_the_criteria_of_a_good_view():
+    rubric = load_rubric("view")
+    assert list(rubric.criteria) == ["visible", "unoccluded", "scale", "new"]
+    form = criteria_form(rubric)
+    assert all(f"- {name}: " in form for name in rubric.criteria)
+
+
+def test_a_reply_that_keeps_the_schema_can_be_read():
+    rubric = load_rubric("view")
+    schema = criteria_schema(rubric)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    best = {
+        name: {"reason": "so", "value": True if entry.kind == "boolean" else 1.0}
+        for name, entry in rubric.criteria.items()
+    }
+    jsonschema.validate(best, schema)
+    found = read_criteria(Reply((json.dumps(best),)), rubric)
+    assert not isinstance(found, Unreadable)
+    assert rubric.value({name: finding.value for name, finding in found.items()}) == 1
+    assert rubric.value(dict.fromkeys(rubric.criteria, 0.0) | {"visible": 1.0}) == 3 / 7
+
+
+def test_what_is_filled_in_is_not_filled_again():
+    rubric = read_rubric(yaml.safe_dump(WHOLE | {"helps": "{question} {named}"}).encode())
+    _, user = rubric.prompts("yes", "{named} {other} %s", "{question}")
+    assert user == "{named} {other} %s {question}"
+
+
+def test_a_mode_that_a_rubric_does_not_ask_is_told():
+    rubric = read_rubric(yaml.safe_dump(WHOLE).encode())
+    with pytest.raises(SetupError, match="mine has no entry 'better', which mode pairwise asks"):
+        rubric.prompts("pairwise", "Where?")
+
+
+CRITERION = WHOLE["criteria"]["seen"]
+
+
+def with_criterion(**changes):
+    return {"criteria": {"seen": CRITERION | changes}}
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"name": ""}, "name must be a short name"),
+        ({"name": "\x1b[31mred"}, "name must be a short name"),
+        ({"helps": 3}, "helps must be a text"),
+        ({"helps": " "}, "helps must be a text"),
+        ({"system": ["a"]}, "system must be a text"),
+        ({"helps": "{scene}"}, "helps holds {scene}, which stands for nothing"),
+        ({"helps": "a" * 5000}, "helps is longer than 4000 characters"),
+        ({"weights": 1}, "there is no entry 'weights', only name, "),
+        ({True: "Does it?"}, "names of entries must be texts"),
+        ({"longest_reason": 0}, "longest_reason must be a whole number"),
+        ({"longest_reason": True}, "longest_reason must be a whole number"),
+        ({"criteria": ["seen"]}, "criteria must be a mapping"),
+        ({"criteria": {}}, "introduction and criteria go together"),
+        ({"criteria": {f"c{n}": CRITERION for n in range(33)}}, "criteria are 33"),
+        ({"criteria": {True: CRITERION}}, "YAML takes yes, no, on and off for true and false"),
+        ({"criteria": {"seen": "Is it?"}}, "criterion seen must have text"),
+        (with_criterion(text=None), "criterion seen: text must be a text"),
+        (with_criterion(kind="number"), "criterion seen: kind must be one of boolean, fraction"),
+        (with_criterion(weight=0), "criterion seen: weight must be a number above 0"),
+        (with_criterion(weight=float("nan")), "criterion seen: weight must be"),
+        (with_criterion(weight=float("inf")), "criterion seen: weight must be"),
+        (with_criterion(weight=10**400), "criterion seen: weight must be"),
+        (with_criterion(weight="2"), "criterion seen: weight must be"),
+        (with_criterion(size=1), "criterion seen: there is no entry 'size'"),
+    ],
+)
+def test_each_fault_is_a_sentence(change, fault):
+    assert faults_of(WHOLE) == []
+    (told,) = faults_of(WHOLE | change)
+    assert fault in told
+
+
+def test_all_faults_are_told_at_once():
+    wrong = WHOLE | {"name": 1, "helps": "", **with_criterion(weight=-1)}
+    with pytest.raises(SetupError, match=r"name must .*; helps must .*; criterion seen: weight"):
+        read_rubric(yaml.safe_dump(wrong).encode(), "mine.yaml")
+
+
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"!!python/object/apply:os.system ['echo no']",
+        b"name: !!python/name:os.system",
+        b"[" * 50_000,
+        b"- " * 20_000,
+        b"name: [",
+        b"\xff\xfe\x00",
+        b"when: 2024-99-99",
+        b"n: " + b"9" * 20_000,
+        b"",
+        b"- a\n- b",
+        b"&a [*a]",
+        b"name: &a {b: *a}",
+        b"x" * 70_000,
+        BOMB.encode(),
+        b"name: a\ncriteria: &c {seen: *c}",
+    ],
+    ids=range(15),
+)
+def test_hostile_text_is_told_and_nothing_else_happens(text):
+    with pytest.raises(SetupError) as told:
+        read_rubric(text, "hostile.yaml")
+    assert str(told.value).startswith("hostile.yaml is no ")
+    assert len(str(told.value)) < 1500
+    assert "\n" not in str(told.value)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from([*WHOLE, "system", "text", "kind", "weight", "seen"]), inner
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(VALUES)
+def test_any_value_is_a_rubric_or_has_faults(data):
+    assert all(isinstance(fault, str) for fault in faults_of(data))
+    if not faults_of(data):
+        assert read_rubric(yaml.safe_dump(data).encode()).name == data["name"]
+
+
+def test_files_and_names_that_are_no_rubric(tmp_path):
+    with pytest.raises(SetupError, match=r"there is no rubric 'nothing': .* one of .*view"):
+        load_rubric("nothing")
+    with pytest.raises(SetupError, match="there is no rubric"):
+        load_rubric("../rubrics/view")
+    with pytest.raises(SetupError, match="there is no rubric"):
+        load_rubric(str(tmp_path))
+    mine = tmp_path / "mine.yaml"
+    mine.write_bytes(
+        files("render_agent.choose.judge").joinpath("rubrics", "view.yaml").read_bytes()
+    )
+    assert load_rubric(str(mine)) == load_rubric("view")
