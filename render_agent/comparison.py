@@ -131,7 +131,11 @@ def _scored(row: Row, score: float) -> Scored:
 
 
 def _certainty(drawn: np.ndarray[Any, np.dtype[np.float64]], scenes: int) -> dict[str, Any]:
-    """Return the interval of resampled differences and how often they fall on either side of 0."""
+    """Return the interval of resampled differences, and a p by how often they lie beside 0.
+
+    p is no smaller than the chance that all scenes differ to one side, 2^(1 - scenes): of few scenes
+    resampling alone would make it too sure.
+    """
     known = drawn[~np.isnan(drawn)]
     if scenes < 2 or not len(known):
         return {"interval": None, "p": None}
@@ -139,7 +143,7 @@ def _certainty(drawn: np.ndarray[Any, np.dtype[np.float64]], scenes: int) -> dic
     beside = min(int((known <= 0).sum()), int((known >= 0).sum()))
     return {
         "interval": [percent(float(low)), percent(float(high))],
-        "p": min(1.0, 2 * (beside + 1) / (len(known) + 1)),
+        "p": min(1.0, max(2 * (beside + 1) / (len(known) + 1), 2.0 ** (1 - scenes))),
     }
 
 

@@ -72,6 +72,16 @@ def test_pairing_sees_what_two_intervals_do_not():
     assert "choices" not in compare(a, b)["mcnemar"]
 
 
+@pytest.mark.parametrize("scenes", [2, 4, 8, 30])
+def test_few_scenes_prove_little_however_alike_they_differ(scenes):
+    a, b = (
+        side(n, [score] * 4 * scenes, "object_counting") for n, score in (("a", 0.2), ("b", 0.9))
+    )
+    entry = compare(a, b)["differences"]["official"]
+    sign_test = 2 * 0.5**scenes
+    assert entry["p"] == pytest.approx(max(2 / 2001, sign_test))
+
+
 def test_numbers_change_sides_at_half_a_score():
     a = side("a", [0.1, 0.4, 0.5, 1.0], "object_counting")
     b = side("b", [0.4, 0.6, 0.9, 0.3], "object_counting")
