@@ -43,4 +43,7 @@ def replacing(file: Path) -> Iterator[Path]:
             yield draft
             draft.replace(file)
     except OSError as error:
-        raise SetupError(f"cannot write {file}: {error.strerror or error}") from error
+        reason = error.strerror or str(error)
+        if error.filename and f".{file.name}." not in str(error.filename):
+            reason = f"{error.filename}: {reason}"  # a picture or a scan that it is made of, say
+        raise SetupError(f"cannot write {file}: {reason}") from error

@@ -1,6 +1,7 @@
 """Logs for Inspect AI: read back by its own library, shown by its own viewer."""
 
 import base64
+import shutil
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -8,7 +9,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from made_exports import REPLIES, export, make_run
 
-from render_agent.errors import UsageError
+from render_agent.errors import SetupError, UsageError
 from render_agent.run_log.folder import RunFolder
 from render_agent.run_log.reading import read_states
 
@@ -131,3 +132,11 @@ class Silent(SimpleHTTPRequestHandler):
 
     def log_message(self, *_):
         """Say nothing."""
+
+
+def test_a_picture_that_is_gone_is_named(tmp_path):
+    path = make_run(tmp_path)
+    shutil.rmtree(path / "views")
+    with pytest.raises(SetupError, match=r"\.eval: .*/views/.*\.png: No such file"):
+        export(path, "--format", "inspect", "--embed", "--to", tmp_path / "logs")
+    assert not list((tmp_path / "logs").iterdir())

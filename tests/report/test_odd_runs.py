@@ -123,6 +123,7 @@ def test_bars_have_room_above_them_and_whole_counts():
 def test_one_turn_is_called_1(monkeypatch):
     means = {"right": [counts.Mean(0.5, 2, 0.4, 0.6)]}
     monkeypatch.setattr(counts, "coverage_by_turn", lambda report: means)
+    report = SimpleNamespace(config=SimpleNamespace(pictures="real"))
     words = [e.text or "" for e in ElementTree.fromstring(coverage(report).svg).iter(TEXT)]
     assert "1" in words
     assert not [word for word in words if word.startswith(("0.9", "1.0"))]
