@@ -26,6 +26,7 @@ import numpy as np
 
 from render_agent.comparison import Side, compare
 from render_agent.config import RunConfig
+from render_agent.controller import Silent
 from render_agent.questions.rooms import BUNDLED
 from render_agent.rooms.ask import ask
 from render_agent.rooms.truth import read_truth
@@ -33,7 +34,7 @@ from render_agent.rooms.write import write_questions
 from render_agent.run_log.folder import RunFolder
 from render_agent.runner import MakeEngine, make_engine, start
 from render_agent.score.summary import OFFICIAL
-from render_agent.state import Phase, Question, QuestionState, Turn
+from render_agent.state import Question
 from render_agent.stress.left_right import mirrored_truth, names_sides
 
 VIEWS = ("none", "top", "start", "four", "random-walk", "free", "tour", "oracle")
@@ -48,19 +49,6 @@ ORDER = (
 """Pairs of --views of which the second must come out better."""
 
 Results = Mapping[str, Any]
-
-
-class Silent:
-    """Watches nothing."""
-
-    def began(self, phase: Phase, states: Sequence[QuestionState]) -> None:
-        """Nothing to do."""
-
-    def took(self, state: QuestionState, turn: Turn) -> None:
-        """Nothing to do."""
-
-    def failed(self, state: QuestionState) -> None:
-        """Nothing to do."""
 
 
 def ask_bundled(folder: Path, each: int, seed: int = 1) -> Path:

@@ -44,6 +44,19 @@ class Observer(Protocol):
         ...
 
 
+class Silent:
+    """The observer of a run that nobody watches."""
+
+    def began(self, phase: Phase, states: Sequence[QuestionState]) -> None:
+        """Nothing is said."""
+
+    def took(self, state: QuestionState, turn: Turn) -> None:
+        """Nothing is said."""
+
+    def failed(self, state: QuestionState) -> None:
+        """Nothing is said; the error is in the log."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """How replies are generated. guided: held to their schema, where the engine can."""

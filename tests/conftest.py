@@ -18,7 +18,17 @@ settings.register_profile("search", deadline=None, max_examples=2000)
 settings.load_profile("same")
 
 
-LONG = ("test_workers.py", "test_openai_server.py", "test_killed_runs.py", "test_end_to_end.py")
+LONG = (
+    "test_workers.py",
+    "test_openai_server.py",
+    "test_killed_runs.py",
+    "test_end_to_end.py",
+    "test_fair_controls.py",
+    "test_question_pages.py",
+    "test_index_page.py",
+    "test_examples.py",
+    "test_runs_from_python.py",
+)
 """Files that take longest, so that they come first: the other process still has work meanwhile."""
 
 

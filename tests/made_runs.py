@@ -6,6 +6,7 @@ from pathlib import Path
 from made_scenes import room, write_ply
 
 from render_agent.config import RunConfig
+from render_agent.controller import Silent
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.run_log.folder import RunFolder
 from render_agent.runner import start
@@ -77,19 +78,6 @@ def outcome(path: Path) -> dict:
 
 
 STEP = json.dumps({"rotation_angle_degrees": 30, "forward_meters": 0.3})
-
-
-class Silent:
-    """Sees nothing of what happens."""
-
-    def began(self, phase, states):
-        pass
-
-    def took(self, state, turn):
-        pass
-
-    def failed(self, state):
-        pass
 
 
 def play(folder, questions, engine, **options):

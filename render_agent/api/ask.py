@@ -20,14 +20,14 @@ from render_agent.api.engines import (
 from render_agent.api.given import GivenScan, scan_file
 from render_agent.api.results import RunResults
 from render_agent.config import RunConfig
-from render_agent.controller import Observer
+from render_agent.controller import Observer, Silent
 from render_agent.engines.seam import Engine
 from render_agent.errors import UsageError
 from render_agent.run_log.folder import RunFolder, find_run
 from render_agent.run_log.program_log import program_log
 from render_agent.run_options import checked
 from render_agent.runner import MakeEngine, Run, go_on, start
-from render_agent.state import Question, QuestionState, Turn
+from render_agent.state import Question
 
 COMMAND_LINE = {
     "json": "see RunResults.results",
@@ -190,23 +190,10 @@ def _telling(make: MakeEngine) -> MakeEngine:
     return made
 
 
-class Unwatched:
-    """Sees nothing of what happens in a run."""
-
-    def began(self, phase: str, states: Sequence[QuestionState]) -> None:
-        """A phase, or a batched turn, begins."""
-
-    def took(self, state: QuestionState, turn: Turn) -> None:
-        """A question took a turn."""
-
-    def failed(self, state: QuestionState) -> None:
-        """A question failed; its error is in the log."""
-
-
 @contextmanager
 def _observer(run: Run, progress: bool) -> Iterator[Observer]:
     if not progress:
-        yield Unwatched()
+        yield Silent()
         return
     from rich.console import Console
 

@@ -14,6 +14,7 @@ from render_agent.bench.figures import Trial, baselines_of, summary, work_of
 from render_agent.bench.meter import MeteredEngine, MeteredLooker, overlap
 from render_agent.bench.variants import Variant
 from render_agent.config import RunConfig
+from render_agent.controller import Silent
 from render_agent.dialogues import make_looker
 from render_agent.engines.device_memory import DeviceMemory, MainMemory, memory_of
 from render_agent.engines.seam import Engine
@@ -120,16 +121,3 @@ class Watch:
             memory=engine.peak,
             work=work_of(RunFolder(path).lines()),
         )
-
-
-class Silent:
-    """An observer that says nothing."""
-
-    def began(self, phase: Any, states: Any) -> None:
-        """A phase begins."""
-
-    def took(self, state: Any, turn: Any) -> None:
-        """A question took a turn."""
-
-    def failed(self, state: Any) -> None:
-        """A question failed."""
