@@ -74,13 +74,17 @@ def against_papers(report: ReportData) -> Plot | None:
         Standing(row.name, row.official, note=", ".join(filter(None, (row.note, row.source))))
         for row in PUBLISHED
     ]
-    rows.append(Standing("this run", own, bounds_of(report.results), own=True))
+    told = "; ".join([*report.stamps, *report.notes])
+    count = f"{report.results['official_over_scored']['n']:,} questions"
+    rows.append(
+        Standing(f"this run ({count})", own, bounds_of(report.results), own=True, note=told)
+    )
     return standings(
         "papers",
         "Official score against published rows, %",
         rows,
-        "The papers' models watch a video of the scene; this run renders it. Rows are over all of"
-        " VSI-Bench unless said otherwise.",
+        "The papers' models watch a video of the scene; this run is asked of the scan. Rows are over all"
+        f" of VSI-Bench unless said otherwise.{f' This run: {told}.' if told else ''}",
     )
 
 

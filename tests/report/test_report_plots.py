@@ -8,7 +8,7 @@ import pytest
 
 from render_agent.diagnosis.model import Cause, Diagnosis
 from render_agent.diagnosis.summary import summary
-from render_agent.report import counts, palette
+from render_agent.report import counts, headline, palette
 from render_agent.report.cost_figures import amount
 from render_agent.report.plots import above, draw
 from render_agent.score.published import PUBLISHED, TASKS
@@ -160,3 +160,20 @@ def test_published_rows_are_the_means_of_their_tasks():
 )
 def test_amounts_are_short(value, words):
     assert amount(value) == words
+
+
+@pytest.mark.parametrize(
+    ("stamps", "notes"), [([], []), (["IN PROGRESS: 12 of 5130 questions done"], ["stand-ins"])]
+)
+def test_a_run_beside_the_papers_says_of_how_many_questions_and_of_what_it_is(stamps, notes):
+    report = SimpleNamespace(
+        config=SimpleNamespace(batch=True, benchmark="vsibench"),
+        results={"official_over_scored": {"score": 41.2, "n": 1234}, "intervals": {}},
+        stamps=stamps,
+        notes=notes,
+    )
+    plot = headline.against_papers(report)
+    own = next(row for row in plot.rows if row[0].startswith("this run"))
+    told = "; ".join([*stamps, *notes])
+    assert own == ("this run (1,234 questions)", "41.2", "–", told)
+    assert plot.note.endswith(f" This run: {told}." if told else "unless said otherwise.")
