@@ -26,10 +26,10 @@ RUBRIC = Rubric(
     better="Which shows it better?",
     introduction="Judge the view.",
     criteria={
-        "seen": Criterion("Is it seen?", weight=3),
-        "share": Criterion("How much?", "fraction"),
+        "a": Criterion("Is it seen?", weight=3),
+        "b": Criterion("How much?", "fraction"),
     },
-    longest_reason=2,
+    longest_reason=1,
 )
 SIZES = ((32, 32), (96, 64), (64, 96), (32, 96))
 IMAGES = [speckled(width, height, seed) for seed, (width, height) in enumerate(SIZES)]
@@ -124,8 +124,10 @@ def test_the_probability_of_yes_is_that_of_the_logits(loaded, alone):
         assert score.support == pytest.approx(support, rel=1e-3)
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("batch_size", ["auto", 2])
+@pytest.mark.parametrize(
+    ("mode", "batch_size"),
+    [("yes", "auto"), ("yes", 2), ("json", "auto"), ("pairwise", "auto"), ("pairwise", 4)],
+)
 def test_a_batch_gives_what_singles_give(engine, alone, mode, batch_size):
     assert same(judged(engine, mode, batch_size=batch_size), alone[mode])
 
@@ -210,10 +212,12 @@ def test_a_memory_of_one_row_leaves_the_scores(engine, alone, monkeypatch, mode)
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_picture_that_cannot_be_read_has_no_score_and_changes_no_other(engine, tmp_path, mode):
+def test_a_picture_that_cannot_be_read_has_no_score_and_changes_no_other(
+    engine, alone, tmp_path, mode
+):
     torn = tmp_path / "torn.png"
     torn.write_bytes(b"\x89PNG\r\n\x1a\n and no more")
-    whole = judged(engine, mode, range(3))
+    whole = judged(engine, mode, range(3)) if mode == "pairwise" else alone[mode][:3]
     found = judged(engine, mode, images=[*IMAGES[:3], torn])
     assert same(found[:3], whole)
     assert found[3].value is None
@@ -227,6 +231,7 @@ def test_an_earlier_view_that_cannot_be_read_is_the_reason(engine, tmp_path):
         IMAGES[:1], ["a"], ["b"], engine=engine, earlier=[[tmp_path / "none.png"]]
     )
     assert (score.value, score.fault) == (None, Fault.PICTURE)
+    assert score.reason.startswith("of an earlier view, the picture cannot be read")
     assert score.reason.endswith("No such file or directory")
     assert engine.calls == 0
 

@@ -1,7 +1,9 @@
 """Rubrics: those that are shipped, and what is wrong with others in a sentence each."""
 
 import json
+import re
 from importlib.resources import files
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -40,6 +42,13 @@ def test_the_view_rubric_has_the_criteria_of_a_good_view():
     assert list(rubric.criteria) == ["visible", "unoccluded", "scale", "new"]
     form = criteria_form(rubric)
     assert all(f"- {name}: " in form for name in rubric.criteria)
+
+
+def test_the_rubric_that_the_readme_shows_is_one():
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    blocks = re.findall(r"^```yaml\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+    (shown,) = [block for block in blocks if "criteria:" in block]
+    assert list(read_rubric(shown.encode()).criteria) == ["visible", "share"]
 
 
 def test_a_reply_that_keeps_the_schema_can_be_read():

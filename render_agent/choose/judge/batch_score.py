@@ -84,9 +84,11 @@ def _unreadable(pictures: Pictures, shown: Sequence[Shown]) -> dict[int, Score]:
     broken = pictures.faults()
     found = {}
     for number, entry in enumerate(shown):
-        wrong = [broken[name] for name in (entry.picture, *entry.earlier) if name in broken]
-        if wrong:
-            found[number] = Score(None, wrong[0], Fault.PICTURE)
+        before = [broken[name] for name in entry.earlier if name in broken]
+        if entry.picture in broken:
+            found[number] = Score(None, broken[entry.picture], Fault.PICTURE)
+        elif before:
+            found[number] = Score(None, f"of an earlier view, {before[0]}", Fault.PICTURE)
     return found
 
 
