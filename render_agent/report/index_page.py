@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from render_agent.report import cost_figures, figures, headline, shown
+from render_agent.report import beside, cost_figures, figures, headline
 from render_agent.report.data import ReportData
 from render_agent.report.rows import LISTED, question_rows, script
 from render_agent.report.words import type_words
@@ -32,7 +32,7 @@ def write(report: ReportData, place: Path) -> None:
         if plot
     ]
     behaviour, costs = figures.behaviour(report), cost_figures.costs(report)
-    siblings = shown.against_siblings(report)
+    siblings = beside.against_siblings(report)
     for plot in (*score, *behaviour, *costs, *([siblings.plot] if siblings else [])):
         _write(place / "plots" / f"{plot.name}.svg", plot.svg)
     write_whole(place / "questions.js", script(rows), durable=False)

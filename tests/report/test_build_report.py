@@ -11,9 +11,9 @@ from made_scenes import room, write_ply
 
 from render_agent.cli import cli
 from render_agent.config import RunConfig
+from render_agent.report.beside import against_siblings
 from render_agent.report.build import build
 from render_agent.report.data import page_of, read_run
-from render_agent.report.shown import against_siblings
 from render_agent.run_log.folder import RunFolder
 
 

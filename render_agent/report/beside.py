@@ -25,7 +25,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class SiblingScores:
     """The siblings of a run: their scores, how they differ, what left and right came to in mirrored rooms.
 
     mirrored: a line a figure: what it is, n, score, interval.
@@ -36,7 +36,7 @@ class Shown:
     mirrored: tuple[tuple[str, str, str, str], ...]
 
 
-def against_siblings(report: ReportData) -> Shown | None:
+def against_siblings(report: ReportData) -> SiblingScores | None:
     """Return how the runs beside this one scored; None where there is none."""
     own = official(report.results)
     scored = [one for one in report.siblings if official(one.results) is not None]
@@ -63,7 +63,7 @@ def against_siblings(report: ReportData) -> Shown | None:
         keep_order=True,
     )
     mirrored = next((one.results["mirrored"] for one in scored if "mirrored" in one.results), None)
-    return Shown(
+    return SiblingScores(
         plot,
         tuple(_difference(report, one) for one in scored),
         tuple(
