@@ -29,7 +29,9 @@ NEVER_SHOWN = (
 )
 """What that cause means where the views were chosen for the model."""
 
-TOGETHER = "as if questions were independent; those of one scene are not, so the real ones are wider."
+TOGETHER = (
+    "as if questions were independent; those of one scene are not, so the real ones are wider."
+)
 """What an interval over questions leaves out."""
 
 AS_SCORED = (
