@@ -69,7 +69,8 @@ def comparison_table(found: Mapping[str, Any]) -> Table:
         )
     table.caption = (
         "interval and p: bootstrap over scenes. McNemar: choices that are right in one run only (a:b)"
-        " and the exact p; in the row official those of all choices."
+        " and the exact p, as if questions of one scene were independent; in the row official those of all"
+        " choices."
     )
     for side, notes in found.get("notes", {}).items():
         table.caption += "".join(f"\n- {side}: {note}" for note in notes)
