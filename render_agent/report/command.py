@@ -24,11 +24,13 @@ from render_agent.run_options import WHERE_RUNS_LIE
 def report_command(run: str, output: str, processes: int | None, no_diagnosis: bool) -> None:
     """Write the report of RUN (recent, a name or a path) into its folder and print its index.
 
-    It opens from disk in any browser. A run in progress may be reported, and is stamped so.
+    It opens from disk in any browser. A run in progress may be reported, and is stamped so. Scans and
+    pictures that are gone are told of; the pages do without them.
     """
     from time import perf_counter
 
     from render_agent.report.build import build
+    from render_agent.report.lacking import lacking
     from render_agent.run_log.folder import find_run
 
     began = perf_counter()
@@ -36,6 +38,8 @@ def report_command(run: str, output: str, processes: int | None, no_diagnosis: b
         find_run(Path(output), run), processes=processes, diagnose=not no_diagnosis
     )
     click.echo(str(index))
+    for told in lacking(report, index.parent):
+        click.echo(told, err=True)
     seconds = perf_counter() - began
     pages = "1 question" if len(report.states) == 1 else f"{len(report.states)} questions"
     click.echo(f"{pages}, {seconds:.1f} s; open the file in a browser", err=True)

@@ -20,8 +20,8 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise RunLogError(
-            f"cannot write {path}: {error.strerror or error}; make room or give access, then"
-            f" continue the run: nothing that was logged is lost"
+            f"cannot write {path}: {error.strerror or error}; make room or give access, then go on:"
+            f" nothing that was logged is lost"
         ) from error
 
 

@@ -1,6 +1,7 @@
 """Reports of runs that are out of the ordinary: long names, stress tests, one scene, one turn."""
 
 import json
+import shutil
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
@@ -157,3 +158,18 @@ def test_a_run_is_never_taken_for_the_folder_of_pages(tmp_path):
         refused = CliRunner().invoke(cli, words)
         assert "put --page last" in str(refused.exception)
     assert sorted(path.name for path in runs[0].path.iterdir()) == before
+
+
+def test_scans_and_pictures_that_are_gone_are_told_of(tmp_path):
+    _, folder = shown_to(tmp_path, "3", make_questions(tmp_path, 2))
+    words = ["report", str(folder.path), "--processes", "1"]
+    whole_run = CliRunner().invoke(cli, words)
+    assert (whole_run.exit_code, "gone" in whole_run.output) == (0, False)
+    (tmp_path / "room.ply").unlink()
+    shown = len(list((folder.path / "views").rglob("*.png")))
+    shutil.rmtree(folder.path / "report")
+    shutil.rmtree(folder.path / "views")
+    said = CliRunner().invoke(cli, words)
+    assert said.exit_code == 0, said.output
+    assert "1 of 1 scans cannot be read here" in said.output
+    assert f"{shown} of {shown} pictures are gone from views/" in said.output
