@@ -79,7 +79,8 @@ def compare_runs(
     if len(names) < 2:
         raise UsageError("compare needs two runs at the least: render-agent compare RUN_A RUN_B")
     folders = [find_run(output, name) for name in names]
-    first, *others = (_side(folder) for folder in folders)
+    alike = len({folder.name for folder in folders}) < len(folders)
+    first, *others = (_side(folder, by_path=alike) for folder in folders)
     pairs = [_pair(first, other, anyway=anyway) for other in others]
     if page is not None:
         place = _write_pages(folders, pairs, page, diagnose=diagnose)
@@ -140,9 +141,13 @@ def _write_pages(
     return write_comparison(Comparison(runs, pairs), place)
 
 
-def _side(folder: RunFolder) -> Side:
+def _side(folder: RunFolder, *, by_path: bool) -> Side:
     config = folder.config
-    return Side(folder.name, results_of(folder), {"--subset": config.subset})
+    return Side(
+        str(folder.path) if by_path else folder.name,
+        results_of(folder),
+        {"--subset": config.subset},
+    )
 
 
 def _print_json(found: dict[str, Any]) -> None:

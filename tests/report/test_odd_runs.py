@@ -173,3 +173,12 @@ def test_scans_and_pictures_that_are_gone_are_told_of(tmp_path):
     assert said.exit_code == 0, said.output
     assert "1 of 1 scans cannot be read here" in said.output
     assert f"{shown} of {shown} pictures are gone from views/" in said.output
+
+
+def test_compared_runs_of_one_name_are_told_apart(tmp_path):
+    _, folder = shown_to(tmp_path, "3", make_questions(tmp_path, 2))
+    other = tmp_path / "other" / folder.name
+    shutil.copytree(folder.path, other)
+    said = CliRunner().invoke(cli, ["compare", str(folder.path), str(other), "--json"])
+    found = json.loads(said.stdout)
+    assert (found["a"], found["b"]) == (str(folder.path), str(other))
