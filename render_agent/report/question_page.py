@@ -164,12 +164,25 @@ def cause_words(diagnosis: Diagnosis, config: RunConfig) -> str:
         return "unknown: it was shown nothing"
     if diagnosis.cause is Cause.UNKNOWN and config.pictures in ("black", "noise", "shuffled"):
         return "unknown: its pictures did not show its scene"
-    lacking = ", ".join(diagnosis.never_seen)
+    lacking = ", ".join(_missed(diagnosis, config.image_size))
     if lacking and diagnosis.cause is Cause.RIGHT:
         return f"right, without having seen well: {lacking}"
     if lacking and diagnosis.cause not in (Cause.ERROR, Cause.OPEN):
         return f"{diagnosis.cause} (never seen well: {lacking})"
     return str(diagnosis.cause)
+
+
+def _missed(diagnosis: Diagnosis, size: tuple[int, int]) -> list[str]:
+    """Return what was never seen well: a category, or its boxes where others of it were (when counting)."""
+    seen = well_seen(diagnosis, size)
+    boxes = list(enumerate(diagnosis.boxes))
+    missed: list[str] = []
+    for category in diagnosis.never_seen:
+        own = [(number, box) for number, box in boxes if box.category == category]
+        some = any(number in seen for number, _ in own)
+        left = [name_of(box, diagnosis.boxes) for number, box in own if number not in seen]
+        missed += left if some else [category]
+    return missed
 
 
 def natural_neighbours(

@@ -4,6 +4,7 @@ import json
 import math
 import re
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,10 +14,13 @@ from made_runs import make_config, make_questions, play
 from PIL import Image
 
 from render_agent.camera import Camera, MapCamera
+from render_agent.config import RunConfig
+from render_agent.diagnosis.model import Cause, Diagnosis, NamedBox, Sighting, TurnDiagnosis
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.report import question_pages
 from render_agent.report.build import copy_assets
 from render_agent.report.data import page_of, read_run
+from render_agent.report.question_page import cause_words
 from render_agent.run_log.folder import RunFolder
 
 THOUGHT = "It must be <b>behind</b> me."
@@ -387,3 +391,19 @@ def test_a_run_in_progress_is_stamped(page, tmp_path, report):
     page.goto(address(place, "3"))
     assert page.inner_text(".stamps li >> nth=0").startswith("IN PROGRESS: ")
     assert "not finished" in page.inner_text(".facts")
+
+
+def test_of_a_counted_category_the_boxes_that_were_missed_are_named():
+    axes = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+    boxes = tuple(
+        NamedBox(name, number, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0), axes)
+        for name, number in (("chair", 0), ("chair", 1), ("chair", 2), ("lamp", 0))
+    )
+    turns = (TurnDiagnosis(0, sightings=(Sighting(0, 1, 9000.0, 0.9, 2.0),)),)
+    found = Diagnosis(
+        "q", Cause.STOPPED_EARLY, ("chair", "lamp"), boxes, turns, {"chair": None, "lamp": None}
+    )
+    told = cause_words(found, RunConfig(batch=True))
+    assert told == "stopped early (never seen well: chair 1, chair 3, lamp)"
+    never = replace(found, turns=())
+    assert cause_words(never, RunConfig(batch=True)).endswith("(never seen well: chair, lamp)")
