@@ -1,0 +1,138 @@
+"""The report of a run: the time to diagnose and write it, its size, and the time to open its index.
+
+    python benchmarks/report.py RUN --output results/report
+
+RUN is a run folder, such as one of all 5,130 questions that benchmarks/full_scale.py describes. Its
+report is written anew three times: once diagnosing all questions, once with the diagnosis kept, once
+without any.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import resource
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from render_agent.run_log.folder import RunFolder
+
+
+def built(run: Path, *options: str) -> dict[str, float]:
+    """Write the report in a process of its own; return its wall and processor seconds."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    began = time.perf_counter()
+    command = [sys.executable, "-m", "render_agent", "report", str(run.resolve()), *options]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    seconds = time.perf_counter() - began
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"seconds": round(seconds, 1), "processor_seconds": round(used, 1)}
+
+
+def sizes(report: Path) -> dict[str, float]:
+    """Return the megabytes of a report by kind of file, and how many files there are."""
+    files = [path for path in report.rglob("*") if path.is_file()]
+    found: dict[str, float] = {"files": len(files)}
+    for path in files:
+        kind = path.suffix.lstrip(".") or path.name
+        found[kind] = found.get(kind, 0.0) + path.stat().st_size / 1e6
+    return {kind: round(value, 2) for kind, value in found.items()}
+
+
+def opened(index: Path) -> float | None:
+    """Return the seconds until a browser has loaded the index and shows its rows; None without one."""
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        program = None
+    if program is None:
+        return None
+    with sync_playwright() as started:
+        browser = started.chromium.launch(
+            executable_path=program, args=["--no-sandbox", "--disable-gpu"]
+        )
+        page = browser.new_page()
+        began = time.perf_counter()
+        page.goto(index.resolve().as_uri())
+        page.locator("#table tbody tr").first.wait_for()
+        seconds = time.perf_counter() - began
+        browser.close()
+    return round(seconds, 2)
+
+
+def markdown(found: dict[str, Any]) -> str:
+    """Return the figures as a page."""
+    rows = [
+        f"| {name} | {found[key]['seconds']} | {found[key]['processor_seconds']} |"
+        for name, key in (
+            ("diagnosed anew", "diagnosed"),
+            ("diagnosis kept", "kept"),
+            ("without diagnosis", "without"),
+        )
+    ]
+    kinds = ", ".join(
+        f"{kind} {size} MB" for kind, size in found["size"].items() if kind != "files"
+    )
+    opening = found["index_opens_in"]
+    told = "not measured" if opening is None else f"{opening} s"
+    return "\n".join(
+        [
+            "# The report of a run",
+            "",
+            f"{found['questions']} questions, {found['turns']} turns, {found['scenes']} scenes.",
+            "",
+            "| `render-agent report` | seconds | processor seconds |",
+            "|---|---|---|",
+            *rows,
+            "",
+            f"{found['size']['files']} files: {kinds}. Pictures are those of the run, not copied.",
+            f"A browser has loaded the index and shows its rows in {told}.",
+            "",
+            f"{found['machine']}; load {found['load']} at the start.",
+            "",
+            f"    {found['command']}",
+            "",
+        ]
+    )
+
+
+@click.command()
+@click.argument("run", type=click.Path(exists=True, path_type=Path))
+@click.option("--output", type=click.Path(path_type=Path), required=True)
+def main(run: Path, output: Path) -> None:
+    """Measure the report of RUN."""
+    folder = RunFolder(run)
+    load = round(os.getloadavg()[0], 1)
+    report = run / "report"
+    shutil.rmtree(report, ignore_errors=True)
+    questions = folder.questions()
+    found: dict[str, Any] = {
+        "questions": len(questions),
+        "turns": len(folder.lines()),
+        "scenes": len({question.scene for question in questions}),
+        "diagnosed": built(run),
+        "size": sizes(report),
+        "index_opens_in": opened(report / "index.html"),
+        "kept": built(run),
+        "without": built(run, "--no-diagnosis"),
+        "load": load,
+        "machine": f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}",
+        "command": shlex.join(["python", "benchmarks/report.py", "RUN", "--output", str(output)]),
+    }
+    output.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
+    output.with_suffix(".md").write_text(markdown(found))
+    click.echo(markdown(found))
+
+
+if __name__ == "__main__":
+    main()
