@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from render_agent.report.palette import INK, LINE, PAPER, SOFT
-from render_agent.report.svg import pageable
+from render_agent.report.svg import pageable, settled
 
 WIDTH = 5.2
 """Inches: about as many points as a phone is wide, so that its letters can be read there too."""
@@ -100,7 +100,7 @@ def draw(
         name,
         title,
         description,
-        pageable(file.getvalue().decode(), f"plot-{name}", title, description),
+        pageable(settled(file.getvalue().decode()), f"plot-{name}", title, description),
         tuple(columns),
         tuple(tuple(row) for row in rows),
         note,

@@ -46,6 +46,20 @@ def pageable(text: str, name: str, title: str, description: str) -> str:
     return re.sub(r">\s+<", "><", ElementTree.tostring(root, encoding="unicode"))
 
 
+def settled(text: str) -> str:
+    """Return a drawing of matplotlib's with the ids that it made renumbered as they come.
+
+    It hashes them from places on the page, and the solver of the layout may leave the last bit of a
+    place open: the same figures would not always give the same bytes.
+    """
+    numbers: dict[str, str] = {}
+
+    def renumbered(found: re.Match[str]) -> str:
+        return numbers.setdefault(found[0], f"{found[0][0]}{len(numbers)}")
+
+    return re.sub(r"(?<=[\"#])[a-z][0-9a-f]{10}(?=[\")])", renumbered, text)
+
+
 def _references(root: ElementTree.Element) -> list[str]:
     return [
         value

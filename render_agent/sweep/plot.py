@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from render_agent.report.palette import (
     VERMILLION,
 )
 from render_agent.report.plots import STYLE
+from render_agent.report.svg import settled
 
 COLOURS = (BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, GREY, INK)
 """Of the values of the first option that varies, in order; a ninth value has the first one again."""
@@ -69,7 +71,9 @@ def plot(
         if by is not None and costs:
             panels[1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         figure.suptitle(title, x=0.01, ha="left", fontweight="bold", fontsize=11)
-        figure.savefig(file, format="svg", metadata={"Date": None, "Title": title})
+        drawn = io.BytesIO()
+        figure.savefig(drawn, format="svg", metadata={"Date": None, "Title": title})
+    file.write_text(settled(drawn.getvalue().decode()), "utf-8")
     return True
 
 

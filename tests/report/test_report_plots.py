@@ -11,6 +11,7 @@ from render_agent.diagnosis.summary import summary
 from render_agent.report import counts, headline, palette
 from render_agent.report.cost_figures import amount
 from render_agent.report.plots import above, draw
+from render_agent.report.svg import settled
 from render_agent.score.published import PUBLISHED, TASKS
 from render_agent.web.templates import ASSETS
 
@@ -177,3 +178,12 @@ def test_a_run_beside_the_papers_says_of_how_many_questions_and_of_what_it_is(st
     told = "; ".join([*stamps, *notes])
     assert own == ("this run (1,234 questions)", "41.2", "–", told)
     assert plot.note.endswith(f" This run: {told}." if told else "unless said otherwise.")
+
+
+def test_ids_do_not_hang_on_the_last_bit_of_a_place():
+    one = '<g clip-path="url(#pf68ee6434b)"><use xlink:href="#m0123456789"/></g><clipPath id="pf68ee6434b"/>'
+    other = one.replace("f68ee6434b", "643a8e7eb9")
+    assert settled(one) == settled(other)
+    assert settled(one) == (
+        '<g clip-path="url(#p0)"><use xlink:href="#m1"/></g><clipPath id="p0"/>'
+    )
