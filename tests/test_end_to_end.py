@@ -1,6 +1,7 @@
 """The program as its users type it, in processes of its own."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -93,17 +94,18 @@ def test_a_stopped_run_prints_the_line_that_continues_it(tmp_path, number, code)
     questions = make_questions(tmp_path, 4)
     policy = tmp_path / "slow.py"
     policy.write_text(
-        "import time\n"
+        "import os, time\n"
         "class Slow:\n"
         "    def reply(self, request):\n"
-        "        time.sleep(0.3)\n"
+        "        time.sleep(float(os.environ.get('PAUSE', 0)))\n"
         '        return \'{"answer": "A", "done": true}\' if request.turn else \'{"view": "top"}\'\n'
         "def policy(questions, seed):\n"
         "    return Slow()\n"
     )
     options = ("--batch", "--benchmark", questions, "--batch-size", 1, *QUICK, "--model", policy)
+    slowly = {**os.environ, "PAUSE": "0.3"}
     with subprocess.Popen(
-        command(*options), cwd=tmp_path, stderr=subprocess.PIPE, text=True
+        command(*options), cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=slowly
     ) as process:
         while not (runs := list_runs(tmp_path / "experiment_logs")) or not (
             (runs[0] / "turns.jsonl").exists()
