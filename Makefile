@@ -1,7 +1,7 @@
 # `make run` and `make test` do all the set-up themselves; see scripts/set-up.
 VENV := .venv
 VLLM_VENV := .venv-vllm
-TEST_PROCESSES ?= 2
+TEST_PROCESSES ?= 3
 PIP_FILES := setup.cfg pyproject.toml constraints-cpu.txt scripts/set-up
 
 .DEFAULT_GOAL := help
