@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from rich import box
 from rich.table import Table
 
+from render_agent.plain_table import plain_table
 from render_agent.score.means import DIRECTION, MACRO
 from render_agent.score.official import DIRECTION_TYPES, ORDER
 from render_agent.score.summary import OFFICIAL
@@ -35,7 +35,7 @@ def score_table(found: Mapping[str, Any]) -> Table:
     """Return the scores by type, with every named mean below and what they are in the caption."""
     parser = found["parser"]
     by = "VSI-Bench's definitions" if parser == OFFICIAL else f"answers read as {parser} does"
-    table = _table(f"Score by {by}{'' if found['status'] == 'complete' else ' (PARTIAL)'}")
+    table = plain_table(f"Score by {by}{'' if found['status'] == 'complete' else ' (PARTIAL)'}")
     table.add_column("question type", no_wrap=True)
     for name in ("n", "score", "95 % interval", "random", "frequency"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -53,7 +53,7 @@ def score_table(found: Mapping[str, Any]) -> Table:
 
 def comparison_table(found: Mapping[str, Any]) -> Table:
     """Return both scores, their difference, its interval and both tests, by mean and type."""
-    table = _table(f"b: {found['b']}, a: {found['a']}, {found['n']} questions")
+    table = plain_table(f"b: {found['b']}, a: {found['a']}, {found['n']} questions")
     table.add_column("", no_wrap=True)
     for name in ("a", "b", "b − a", "95 % interval", "p", "McNemar"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -81,7 +81,7 @@ def changed_table(found: Mapping[str, Any]) -> Table:
     """Return the first of the questions that are right in one run and wrong in the other."""
     changed = found["changed"]
     gained = sum(entry["b"]["score"] > entry["a"]["score"] for entry in changed)
-    table = _table(
+    table = plain_table(
         f"{len(changed)} questions changed sides: {gained} won, {len(changed) - gained} lost"
     )
     for name in ("question", "type", "scene", "truth", "a", "b"):
@@ -116,17 +116,6 @@ def probability(p: float | None) -> str:
     if p is None:
         return "–"
     return "<.001" if p < 0.001 else f"{p:.3f}"
-
-
-def _table(title: str) -> Table:
-    return Table(
-        title=title,
-        title_justify="left",
-        caption_justify="left",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        padding=(0, 1, 0, 0),
-    )
 
 
 def _add(table: Table, line: Line, *more: str) -> None:

@@ -15,7 +15,7 @@ TREE = Path(__file__).parents[1]
 PACKAGE = TREE / "render_agent"
 
 LAYERS = [
-    "errors numerals chat paths setting system_libraries",
+    "errors numerals chat paths plain_table setting system_libraries",
     "web view_budget",
     "answer score config camera scene.model annotations",
     "action config_file",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rich import box
 from rich.table import Table
 
 from render_agent.diagnosis.model import Cause
 from render_agent.diagnosis.summary import reading
+from render_agent.plain_table import plain_table
 
 HEADS = {
     Cause.RIGHT: "right",
@@ -31,13 +31,7 @@ def cause_table(found: Mapping[str, Any]) -> Table:
     """Return the causes by type, with right and wrong set against what was seen; see `summary`."""
     everything = found["all"]
     causes = [c for c in Cause if c in ALWAYS or everything["causes"][str(c)]]
-    table = Table(
-        box=box.SIMPLE_HEAD,
-        title="Why answers are right or wrong, questions",
-        title_justify="left",
-        padding=(0, 1, 0, 0),
-        show_edge=False,
-    )
+    table = plain_table("Why answers are right or wrong, questions")
     table.add_column("question type", no_wrap=True)
     for head in ("n", *(HEADS[cause] for cause in causes), *SEEN.values()):
         width = max(map(len, head.splitlines()))

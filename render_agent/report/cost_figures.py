@@ -12,13 +12,13 @@ from render_agent.report.plots import Plot, above, draw, from_zero
 
 def costs(report: ReportData) -> list[Plot]:
     """Return the plots of what the run cost."""
-    found = (seconds(report), tokens(report), batches(report))
+    by_turn = counts.cost_by_turn(report)
+    found = (seconds(by_turn), tokens(by_turn), batches(report))
     return [plot for plot in found if plot is not None]
 
 
-def seconds(report: ReportData) -> Plot | None:
+def seconds(found: Sequence[counts.TurnCost]) -> Plot | None:
     """Where the time of all turns went."""
-    found = counts.cost_by_turn(report)
     return _by_turn(
         "time",
         "Where the time went, by turn",
@@ -34,9 +34,8 @@ def seconds(report: ReportData) -> Plot | None:
     )
 
 
-def tokens(report: ReportData) -> Plot | None:
+def tokens(found: Sequence[counts.TurnCost]) -> Plot | None:
     """Which tokens were read, known already, and written."""
-    found = counts.cost_by_turn(report)
     return _by_turn(
         "tokens",
         "Tokens, by turn",

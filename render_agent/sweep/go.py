@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from render_agent.commands import program, watch
 from render_agent.errors import RenderAgentError, UsageError
+from render_agent.plain_table import plain_table
 from render_agent.questions.choose import choose_questions
 from render_agent.run_log.files import json_bytes, write_whole
 from render_agent.run_log.folder import RunFolder
@@ -149,14 +149,7 @@ def write_sweep(asked: Sweep, rows: list[Row], notes: Mapping[str, list[str]]) -
 
 def sweep_table(asked: Sweep, rows: list[Row], notes: Mapping[str, list[str]]) -> Table:
     """Return the figures of all cells as a person reads them."""
-    table = Table(
-        title=title(asked),
-        title_justify="left",
-        caption_justify="left",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        padding=(0, 1, 0, 0),
-    )
+    table = plain_table(title(asked))
     head, names = named(asked, rows)
     table.add_column(head, overflow="fold")
     for name in SHORT:

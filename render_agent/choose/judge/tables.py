@@ -81,18 +81,11 @@ def judge_table(
     names: Sequence[str], scores: Sequence[Score], criteria: Sequence[str], mode: Mode, title: str
 ) -> Table:
     """Return the scores in the pictures' order, with the reason where there is none."""
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(
-        title=Text(title),
-        title_justify="left",
-        caption_justify="left",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        padding=(0, 1, 0, 0),
-    )
+    from render_agent.plain_table import plain_table
+
+    table = plain_table(Text(title))
     shown = list(criteria) if mode == "json" else []
     wrong = any(score.fault for score in scores)
     table.add_column("picture", overflow="fold")
