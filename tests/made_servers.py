@@ -123,15 +123,23 @@ class MadeServer:
                 self.bodies.append(json.loads(body))
             fault = self.faults.pop(0) if chat and self.faults else None
             self._count(int(chat))
-        try:
-            if fault is None:
-                handler.respond(*self.answer(handler.command, handler.path, body))
-            else:
-                self.done.append(fault)
+        # counted as done before it is sent: whoever reads the answer may ask again at once
+        if fault is None:
+            try:
+                answer = self.answer(handler.command, handler.path, body)
+            finally:
+                self._ended(chat)
+            handler.respond(*answer)
+        else:
+            self.done.append(fault)
+            try:
                 self._do(fault, handler, body)
-        finally:
-            with self._lock:
-                self._count(-int(chat))
+            finally:
+                self._ended(chat)
+
+    def _ended(self, chat: bool) -> None:
+        with self._lock:
+            self._count(-int(chat))
 
     def _do(self, fault: Fault, handler: Handler, body: bytes) -> None:
         if isinstance(fault, tuple):
