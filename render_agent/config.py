@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from math import isfinite
 from typing import Any
 
+from render_agent.choosing_options import ChoosingOptions
 from render_agent.errors import UsageError
 from render_agent.paths import absolute_paths
 from render_agent.setting import setting
@@ -18,7 +19,7 @@ AUTO = "auto"
 
 
 @dataclass(frozen=True, slots=True)
-class RunConfig:
+class RunConfig(ChoosingOptions):
     """The options of one run, resolved: flag beats environment beats file beats default.
 
     What may differ when a run is continued: the groups `speed`, `place` and `display`, and what is
@@ -265,6 +266,11 @@ class RunConfig:
                 f" {self.workers} out"
             )
         opening_kinds(self.views, self.kinds)  # refuses what cannot be shown
+        self.check_choosing(
+            greedy=not self.temperature,
+            free=self.views == "free",
+            human=self.engine == "human",
+        )
 
     @property
     def model_name(self) -> str:
@@ -330,8 +336,10 @@ def fingerprint_of(options: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-OPTIONS = {entry.name: entry for entry in fields(RunConfig)}
-"""The declared options by name."""
+LATER = ("choosing", "place", "display")
+
+OPTIONS = {e.name: e for e in sorted(fields(RunConfig), key=lambda e: e.metadata["group"] in LATER)}
+"""The declared options by name, as they are told; a base class would have its own first."""
 
 CHANGEABLE = {
     name

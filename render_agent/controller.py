@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import time
 from collections import deque
@@ -11,21 +10,19 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
-from render_agent.action import read
+from render_agent.agents.seam import Agent, Taken
+from render_agent.agents.seeds import turn_seed
 from render_agent.chat import Message
+from render_agent.choose.seam import Panel, Situation, Verdict
+from render_agent.deliberation import Deliberations, Failure
 from render_agent.engines.seam import Engine, Reply, Request
 from render_agent.errors import EngineError, RenderAgentError, RunLogError
 from render_agent.look import Look, Looking
 from render_agent.prompt import Prompt, reply_schema
-from render_agent.respond import respond
 from render_agent.run_log.seam import TurnLog
-from render_agent.state import Phase, QuestionState, Seconds, Turn
+from render_agent.state import Phase, QuestionState, Seconds, Tokens, Turn
 
 logger = logging.getLogger(__name__)
-
-
-LOOK_AGAIN = 0.005
-"""Seconds that a free-running engine is waited for while a view is being drawn for it."""
 
 
 class Observer(Protocol):
@@ -70,7 +67,7 @@ class Sampling:
 class PhaseController:
     """Runs questions to their end; owns nothing but the order in which things happen.
 
-    max_batched_turns: turns that all questions take together. finish_together: how many questions
+    agent: decides each turn. panel: the verifiers that it may ask. max_batched_turns: turns that all questions take together. finish_together: how many questions
     then finish side by side, each at its own pace; 1 is strictly one after the other. Neither
     changes what is said in any dialogue.
     """
@@ -82,6 +79,8 @@ class PhaseController:
         log: TurnLog,
         prompt: Prompt,
         observer: Observer,
+        agent: Agent,
+        panel: Panel,
         *,
         max_batched_turns: int,
         finish_together: int,
@@ -92,6 +91,8 @@ class PhaseController:
         self.log = log
         self.prompt = prompt
         self.observer = observer
+        self.agent = agent
+        self.panel = panel
         self.max_batched_turns = max_batched_turns
         self.finish_together = finish_together
         self.sampling = sampling
@@ -113,6 +114,7 @@ class PhaseController:
             late = [s for s in states if s.active]
             self.advance(late, together=self.finish_together, phase="finishing")
         finally:
+            self._drawing.submit(self.panel.close)
             self._drawing.submit(self.looker.close)
             self._drawing.shutdown()
 
@@ -126,26 +128,25 @@ class PhaseController:
             self.observer.began(phase, states)
         line = deque(states)
         looking: deque[tuple[QuestionState, Future[Look]]] = deque()
-        asked: dict[str, Asked] = {}
+        deciding = Deliberations[Asked](self.engine, self.panel, self._drawing.submit)
         try:
-            while line or looking or asked:
+            while line or looking or deciding:
                 while (
-                    line and len(looking) + len(asked) < together and self._may_draw(looking, asked)
+                    line
+                    and len(looking) + len(deciding) < together
+                    and self._may_draw(looking, deciding)
                 ):
                     state = line.popleft()
                     looking.append((state, self._drawing.submit(self.looker.look, state)))
-                for question in self._drawn(looking, phase, idle=not asked):
-                    asked[question.state.id] = question
-                    self.engine.submit([question.request])
-                drawing = any(not future.done() for _, future in looking)
-                answered = [
-                    (asked.pop(request.question_id), reply)
-                    for request, reply in self.engine.ready(LOOK_AGAIN if drawing else None)
-                ]
-                for question, reply in answered:
-                    self._act(question, reply, phase)
+                for asked in self._drawn(looking, phase, idle=deciding.idle):
+                    steps = self.agent.decide(asked.situation, asked.request)
+                    deciding.begin(asked, steps, self.agent.dialogues(asked.state.id))
+                took = []
+                for asked, outcome in deciding.ended(views_wait=bool(looking)):
+                    self._act(asked, outcome, phase)
+                    took.append(asked.state)
                 if phase == "finishing":
-                    line.extendleft(q.state for q, _ in reversed(answered) if q.state.active)
+                    line.extendleft(state for state in reversed(took) if state.active)
                 self.log.sync()
         finally:
             for _, future in looking:
@@ -159,14 +160,14 @@ class PhaseController:
             except RenderAgentError as error:
                 logger.warning("question %s lacks a picture: %s", state.id, error)
 
-    def _may_draw(self, looking: Sized, asked: Sized) -> bool:
+    def _may_draw(self, looking: Sized, deciding: Deliberations[Asked]) -> bool:
         """Whether another view may be drawn before those that wait are asked about.
 
         What waits takes memory, in an engine that runs free as well as here.
         """
         waiting = len(looking)
         if self.engine.capabilities.free_running:
-            waiting += len(asked)
+            waiting += deciding.asked
         return waiting < 2 * self.engine.batch_size
 
     def _drawn(
@@ -206,43 +207,40 @@ class PhaseController:
             max_new_tokens=self.sampling.max_new_tokens,
             schema=self.schema,
         )
-        return Asked(state, look, tuple(messages), request, time.perf_counter())
+        situation = Situation(state, look, self.log.pictures.get)
+        return Asked(situation, tuple(messages), request, time.perf_counter())
 
-    def _act(self, asked: Asked, reply: Reply, phase: Phase) -> None:
-        """Carry out what one reply asks for, and write the turn down."""
+    def _act(self, asked: Asked, outcome: Taken | Failure, phase: Phase) -> None:
+        """Write down what a turn came to, and let its question take it."""
         state, look = asked.state, asked.look
-        if reply.error is not None:
-            self._fail(state, phase, RenderAgentError(reply.error), reply.events)
+        if isinstance(outcome, Failure):
+            self._fail(state, phase, outcome.error, outcome.events)
             return
-        for picture in look.written:
+        for picture in (*look.written, *outcome.written):
             picture.result()
-        question = state.question
-        action = read(reply.text, question.wanted, question.options)
-        response = respond(
-            action, state, look, self.prompt.on_request, cut_off=reply.finish == "length"
-        )
-        waited = time.perf_counter() - asked.since - reply.seconds
+        spent = asked.spent(outcome)
         turn = Turn(
             number=asked.request.turn,
             phase=phase,
             views=look.views,
             messages=asked.messages,
-            reply=reply.text,
-            action=action,
-            happened=response.happened,
+            reply=outcome.reply,
+            action=outcome.action,
+            happened=outcome.response.happened,
             stood=look.camera,
-            camera=response.camera,
-            tokens=reply.tokens,
-            seconds=Seconds(look.seconds, max(0.0, waited), reply.seconds),
-            batch_size=reply.batch_size,
-            finish=reply.finish,
-            events=reply.events,
+            camera=outcome.response.camera,
+            tokens=spent.tokens,
+            seconds=spent.seconds,
+            batch_size=outcome.replies[0].batch_size,
+            finish=outcome.finish,
+            events=spent.events,
+            evidence=outcome.evidence,
         )
         self.log.append(state.id, turn)
         state.take(turn)
         self.observer.took(state, turn)
         if not state.active:
-            self.engine.retire(state.id)
+            self._retire(state)
 
     def _fail(
         self, state: QuestionState, phase: Phase, error: Exception, events: Sequence[str] = ()
@@ -252,22 +250,56 @@ class PhaseController:
         logger.error("question %s failed: %s", state.id, sentence, exc_info=error)
         self.log.append_error(state.id, len(state.turns), phase, sentence, events)
         state.fail(sentence, events)
-        self.engine.retire(state.id)
+        self._retire(state)
         self.observer.failed(state)
+
+    def _retire(self, state: QuestionState) -> None:
+        for dialogue in self.agent.dialogues(state.id):
+            self.engine.retire(dialogue)
 
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """A question under way to the engine, since `since`; messages are those new in this turn."""
+    """A question whose turn is being decided since `since`; messages are those new in this turn."""
 
-    state: QuestionState
-    look: Look
+    situation: Situation
     messages: tuple[Message, ...]
     request: Request
     since: float
 
+    @property
+    def state(self) -> QuestionState:
+        """The question."""
+        return self.situation.state
 
-def turn_seed(seed: int, question_id: str, turn: int) -> int:
-    """Return the seed of one turn: it depends on nothing but these three."""
-    digest = hashlib.sha256(f"{seed} {question_id} {turn}".encode()).digest()
-    return int.from_bytes(digest[:4], "big")
+    @property
+    def look(self) -> Look:
+        """What it is shown."""
+        return self.situation.look
+
+    def spent(self, taken: Taken) -> Spent:
+        """Return what the turn took, now that it ended.
+
+        The share of the turn in every batch counts, set against the batch of its first reply.
+        """
+        own = taken.replies[0]
+        share = sum(reply.seconds / reply.batch_size for reply in taken.replies)
+        share += sum(verdict.seconds for verdict in taken.verdicts)
+        waited = time.perf_counter() - self.since - own.seconds
+        parts: list[Reply | Verdict] = [*taken.replies, *taken.verdicts]
+        tokens = Tokens(
+            sum(part.tokens.prompt for part in parts),
+            sum(part.tokens.reply for part in parts),
+            sum(part.tokens.cached for part in parts),
+        )
+        seconds = Seconds(self.look.seconds, max(0.0, waited), share * own.batch_size)
+        return Spent(tokens, seconds, tuple(event for part in parts for event in part.events))
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a turn took, and what went wrong on the way and was mended."""
+
+    tokens: Tokens
+    seconds: Seconds
+    events: tuple[str, ...]

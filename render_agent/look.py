@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from render_agent.action import Action
+from render_agent.action import Action, Malformed
+from render_agent.agent_plan import agent_plan
 from render_agent.camera import Camera, Vector
 from render_agent.render.start import start_camera
 from render_agent.render.views import Viewer
 from render_agent.run_log.pictures import question_file, scene_file
 from render_agent.scene.free_space import FreeSpace
-from render_agent.state import Question, QuestionState, SceneSource, View
+from render_agent.state import Candidate, Evidence, Question, QuestionState, SceneSource, View
 from render_agent.stress.pictures import PictureKeeper
 from render_agent.view_policies.seam import Further, Place, Policy
 
@@ -53,6 +54,12 @@ class Looking(Protocol):
         """Return the next views of a question."""
         ...
 
+    def foresee(
+        self, state: QuestionState, look: Look, candidates: Sequence[Candidate]
+    ) -> tuple[list[Candidate], list[Future[None]]]:
+        """Return candidates with what each would be shown next, and for each picture when it is on disk."""
+        ...
+
     def restore(self, state: QuestionState) -> None:
         """Draw again the pictures of a question's turns that are gone from the run folder."""
         ...
@@ -68,6 +75,12 @@ class Blindfold:
     def look(self, state: QuestionState) -> Look:
         """Return no view."""
         return Look((), Camera((0.0, 0.0, 0.0)), None)
+
+    def foresee(
+        self, state: QuestionState, look: Look, candidates: Sequence[Candidate]
+    ) -> tuple[list[Candidate], list[Future[None]]]:
+        """Return the candidates as they are: none would be shown anything."""
+        return list(candidates), []
 
     def restore(self, state: QuestionState) -> None:
         """Nothing was drawn."""
@@ -124,13 +137,46 @@ class Looker:
         picture cannot be written.
         """
         for turn in state.turns:
+            stood = state.trail[: turn.number + 1]
             for view in turn.views:
-                if not self.pictures.there(view.file):
-                    trail = state.trail[: turn.number]
-                    taken = view.camera if view.kind == "ego" else None
-                    camera = taken if isinstance(taken, Camera) else turn.stood
-                    picture = self.viewer.draw(view.kind, state.scene, camera, trail)
-                    self.pictures.keep(view.file, picture.picture).result()
+                self._draw_again(state, view, turn.stood, stood[:-1])
+            for candidate in turn.evidence.candidates if turn.evidence else ():
+                if candidate.view is not None:
+                    led = _led(turn.evidence, candidate) if turn.evidence else []
+                    self._draw_again(state, candidate.view, candidate.camera, [*stood, *led])
+
+    def foresee(
+        self, state: QuestionState, look: Look, candidates: Sequence[Candidate]
+    ) -> tuple[list[Candidate], list[Future[None]]]:
+        """Return candidates with what each would be shown next, and for each picture when it is on disk.
+
+        Those that have a view keep it, and those that lead to the same share their picture. SceneError or
+        RenderError where the scene cannot be read or drawn.
+        """
+        before = {view.number: view for view in (*state.views, *look.views)}
+        stood = [*(turn.stood for turn in state.turns), look.camera]
+        found: dict[int, Candidate] = {}
+        drawn: dict[tuple[str, Camera, int | None], View] = {}
+        written: list[Future[None]] = []
+        for candidate in candidates:
+            parent = None if candidate.follows is None else found[candidate.follows]
+            kind = self._asked_for(candidate.action, before)
+            key = str(kind), candidate.camera, candidate.follows
+            if candidate.view is not None:
+                view = candidate.view
+            elif isinstance(kind, View):
+                view = kind
+            elif key in drawn:
+                view = drawn[key]
+            else:
+                trail = [*stood, parent.camera] if parent else stood
+                picture = self.viewer.draw(kind, state.scene, candidate.camera, trail)
+                file = question_file(state.id, len(state.turns), "candidate", candidate.number + 1)
+                written.append(self.pictures.keep(file, picture.picture))
+                view = View(len(before) + (parent is not None), kind, file, picture.camera)
+                drawn[key] = view
+            found[candidate.number] = replace(candidate, view=view)
+        return list(found.values()), written
 
     @property
     def viewer(self) -> Viewer:
@@ -147,11 +193,25 @@ class Looker:
     def _wanted(self, state: QuestionState) -> tuple[str | View, ...]:
         if not state.turns:
             return self.opening
-        action = state.turns[-1].action
+        shown = {view.number: view for view in state.views}
+        return (self._asked_for(state.turns[-1].action, shown),)
+
+    def _asked_for(self, action: Action | Malformed, shown: Mapping[int, View]) -> str | View:
+        """Return the view that a reply asks for: one that was shown, by its number, or a kind."""
         asked = action.view if isinstance(action, Action) else None
-        if isinstance(asked, int) and asked < len(state.views):
-            return (state.views[asked],)
-        return (asked,) if asked in self.kinds else self.kinds[:1]
+        if isinstance(asked, int) and asked in shown:
+            return shown[asked]
+        return asked if isinstance(asked, str) and asked in self.kinds else self.kinds[0]
+
+    def _draw_again(
+        self, state: QuestionState, view: View, camera: Camera, trail: Sequence[Camera]
+    ) -> None:
+        """Draw a view whose picture is gone; camera: where it was asked for."""
+        if not self.pictures.there(view.file):
+            taken = view.camera if view.kind == "ego" else None
+            camera = taken if isinstance(taken, Camera) else camera
+            picture = self.viewer.draw(view.kind, state.scene, camera, trail)
+            self.pictures.keep(view.file, picture.picture).result()
 
     def _views(self, state: QuestionState, camera: Camera) -> Shown:
         scene = state.question.scene
@@ -163,11 +223,16 @@ class Looker:
             if isinstance(kind, View):
                 views.append(kind)
                 continue
-            turn = len(state.turns)
+            turn, number = len(state.turns), len(state.views) + len(views)
+            if (foreseen := _foreseen(state)) is not None:
+                views.append(replace(foreseen, number=number))
+                continue
             file = question_file(state.id, turn, kind) if turn else scene_file(scene, kind)
             picture = self.viewer.draw(kind, state.scene, camera, state.trail[:turn])
             written.append(self.pictures.keep(file, picture.picture))
-            views.append(View(len(state.views) + len(views), kind, file, picture.camera))
+            views.append(View(number, kind, file, picture.camera))
+        for view in _beside(state):
+            views.append(replace(view, number=len(state.views) + len(views)))
         shown = tuple(views), tuple(written)
         if not state.turns:
             self._openings[scene] = shown
@@ -180,6 +245,31 @@ class Looker:
                 state.scene, self.viewer.renderer, space, self.start, self.viewer.vertical_fov
             )
         return self._starts[scene]
+
+
+def _foreseen(state: QuestionState) -> View | None:
+    """Return the view that was drawn when the last move was chosen, None where none was."""
+    evidence = state.turns[-1].evidence if state.turns else None
+    if evidence is None:
+        return None
+    return next(c.view for c in evidence.candidates if c.number == evidence.chosen)
+
+
+def _beside(state: QuestionState) -> list[View]:
+    """Return the views of the moves that were not made, where the model is shown them; each picture once."""
+    evidence = state.turns[-1].evidence if state.turns else None
+    if evidence is None or agent_plan(evidence.agent).kind != "show":
+        return []
+    others = [c.view for c in evidence.candidates if c.view and c.number != evidence.chosen]
+    shown = {view.file for view in state.views} | {view.file for view in [_foreseen(state)] if view}
+    return [
+        view for view in {view.file: view for view in others}.values() if view.file not in shown
+    ]
+
+
+def _led(evidence: Evidence, candidate: Candidate) -> list[Camera]:
+    """Return the pose of the move that a candidate goes on from."""
+    return [c.camera for c in evidence.candidates if c.number == candidate.follows]
 
 
 class PassiveLooker(Looker):

@@ -166,7 +166,8 @@ class Prompt:
     ) -> list[Message]:
         """Return the message of a later turn: what the last reply led to, and the views it asked for."""
         first = text(f"{happened}\n\n{self._standing(turn, camera)}")
-        return [message("user", first, *self._shown(views), *self._last_call(turn))]
+        shown = self._shown(views, posed=len(views) > 1)
+        return [message("user", first, *shown, *self._last_call(turn))]
 
     def _standing(self, turn: int, camera: Camera) -> str:
         place = f"Turn {turn + 1} of {self.max_turns}."
@@ -174,11 +175,12 @@ class Prompt:
             return place
         return f"{place} You stand at {_pose(camera)}."
 
-    def _shown(self, views: Sequence[View]) -> list[Piece]:
+    def _shown(self, views: Sequence[View], *, posed: bool = False) -> list[Piece]:
+        """Return the views; posed: with where each was taken."""
         pieces = []
         for view in views:
             taken = ""
-            if self.at_once and isinstance(view.camera, Camera):
+            if (self.at_once or posed) and isinstance(view.camera, Camera):
                 taken = f", from {_pose(view.camera)}"
             pieces += [text(f"View {view.number} ({view.kind}){taken}:"), picture(view.file)]
         return pieces

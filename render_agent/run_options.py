@@ -88,6 +88,7 @@ TYPES: dict[str, click.ParamType[Any]] = {
     "image_size": Size(),
     "kinds": Kinds(),
     "devices": Parts(),
+    "verifier_weights": Parts(),
     "finish_together": Auto(),
     "batch_size": Auto(),
     "field_of_view": click.FloatRange(20, 140),

@@ -15,8 +15,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from render_agent.agents.choose import make_agent
 from render_agent.capacity import refuse_a_full_disk
 from render_agent.chat import Message
+from render_agent.choose.verifiers import make_panel
 from render_agent.config import AUTO, CHANGEABLE, OPTIONS, RunConfig
 from render_agent.controller import Observer, PhaseController, Sampling
 from render_agent.dialogues import MakeLooker, make_looker, make_prompt
@@ -121,12 +123,17 @@ def play(
     """
     together = config.finish_together
     batched = 0 if engine.capabilities.one_dialogue else config.max_batched_turns
+    questions = [state.question for state in states]
+    looker, prompt = look(config, scenes, log.pictures, questions), make_prompt(config)
+    panel = make_panel(config, questions, engine)
     controller = PhaseController(
-        look(config, scenes, log.pictures, [state.question for state in states]),
+        looker,
         engine,
         log,
-        make_prompt(config),
+        prompt,
         observer,
+        make_agent(config, prompt, panel, looker),
+        panel,
         max_batched_turns=min(batched, config.max_turns),
         finish_together=engine.batch_size if together == AUTO else int(together),
         sampling=Sampling(

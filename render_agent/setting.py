@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Any, Literal
 
-Group = Literal["questions", "engine", "dialogue", "speed", "place", "display"]
+Group = Literal["questions", "engine", "dialogue", "choosing", "speed", "place", "display"]
 
 
 def setting(default: Any, group: Group, text: str, **more: Any) -> Any:

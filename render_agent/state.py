@@ -87,6 +87,82 @@ class Seconds:
 
 
 @dataclass(frozen=True, slots=True)
+class Candidate:
+    """A reply that could have been the turn's, and what it would have led to.
+
+    camera: the pose after it. view: what would be shown next, None where that was not drawn; its number
+    is the one that it would have. group: the number of the wording that it answers. follows: the number
+    of the candidate that it goes on from, None where it is a turn's own.
+    """
+
+    number: int
+    reply: str
+    action: Action | Malformed
+    happened: str
+    camera: Camera
+    view: View | None = None
+    group: int = 0
+    follows: int | None = None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it could be read and does not end the dialogue."""
+        return isinstance(self.action, Action) and not self.action.done
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What one verifier said of the candidates that were weighed, in their order.
+
+    scores: a row a member, None where it could not tell; they compare within this turn and this member
+    only. reasons: why there is no score, or what it rests on; empty where nothing is to be said.
+    """
+
+    verifier: str
+    members: tuple[str, ...]
+    scores: tuple[tuple[float | None, ...], ...]
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ballot:
+    """A vote on the answer.
+
+    votes: the answers, by sample, None where it gave none. winner: what was taken. agreement: the share
+    of the answers that are the winner. expected: the score that the winner would have on the average,
+    were the votes the truth in turn. spread: the standard deviation of numbers, None of others.
+    """
+
+    votes: tuple[str | None, ...]
+    winner: str
+    agreement: float
+    expected: float
+    spread: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Why a turn went as it did: the candidates and what spoke for each.
+
+    chosen: the number of the candidate that was taken. weighed: numbers of those that verifiers scored,
+    in the order of the scores; fused has their fused scores, empty where there is none. wordings: the
+    question as each group was asked it, where there are several. tokens: those of the turn that
+    verifiers took. calls: of the model, beyond that of the turn's first reply, its share of each.
+    """
+
+    agent: str
+    candidates: tuple[Candidate, ...]
+    chosen: int
+    weighed: tuple[int, ...] = ()
+    judgements: tuple[Judgement, ...] = ()
+    fused: tuple[float, ...] = ()
+    ballot: Ballot | None = None
+    wordings: tuple[str, ...] = ()
+    tokens: Tokens = Tokens()
+    calls: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
     """One turn of one question, as the run log keeps it.
 
@@ -110,6 +186,13 @@ class Turn:
     batch_size: int = 1
     finish: Literal["stop", "length"] = "stop"
     events: tuple[str, ...] = ()
+    evidence: Evidence | None = None
+
+    @property
+    def drawn(self) -> set[str]:
+        """The files of the pictures that it shows, and of those that were drawn to choose its move."""
+        candidates = self.evidence.candidates if self.evidence else ()
+        return {view.file for view in self.views} | {c.view.file for c in candidates if c.view}
 
 
 class SceneSource(Protocol):

@@ -16,7 +16,8 @@ PACKAGE = TREE / "render_agent"
 
 LAYERS = [
     "errors numerals chat paths plain_table setting system_libraries",
-    "web view_budget",
+    "web view_budget agent_plan",
+    "choosing_options",
     "answer score config camera scene.model annotations",
     "action config_file",
     "state run_options",
@@ -31,6 +32,8 @@ LAYERS = [
     "look comparison merging siblings input_files",
     "choose",
     "respond dialogues",
+    "agents",
+    "deliberation",
     "controller progress tables",
     "workers",
     "runner spread",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 from render_agent.engines.device_memory import DeviceMemory
 from render_agent.engines.seam import Engine, Reply, Request
 from render_agent.look import Look, Looking
-from render_agent.state import QuestionState
+from render_agent.state import Candidate, QuestionState
 
 Span = tuple[float, float]
 
@@ -124,6 +125,16 @@ class MeteredLooker:
         began = self.clock()
         try:
             return self.inside.look(state)
+        finally:
+            self.drawing.append((began, self.clock()))
+
+    def foresee(
+        self, state: QuestionState, look: Look, candidates: Sequence[Candidate]
+    ) -> tuple[list[Candidate], list[Future[None]]]:
+        """Return candidates with what each would be shown next."""
+        began = self.clock()
+        try:
+            return self.inside.foresee(state, look, candidates)
         finally:
             self.drawing.append((began, self.clock()))
 

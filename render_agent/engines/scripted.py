@@ -7,6 +7,7 @@ import json
 import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -53,6 +54,8 @@ class ScriptedEngine(BatchingEngine):
         return [self._one(request, len(requests)) for request in requests]
 
     def _one(self, request: Request, batch_size: int) -> Reply:
+        if request.about is not None:
+            request = replace(request, question_id=request.about)
         try:
             text: object = self.policy.reply(request)
         except Exception as error:  # a policy is anybody's code and may raise anything

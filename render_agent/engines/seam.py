@@ -17,8 +17,9 @@ from render_agent.state import Tokens, View
 class Request:
     """One turn of one question, asked of an engine.
 
-    messages: the whole dialogue; those of one question only ever grow, so an engine may keep what
-    it computed for the earlier ones until `retire`. picture: gives the RGB picture of an image
+    question_id: what its dialogue goes by; `about` has the id of the question itself where that has more
+    than one dialogue. messages: the whole dialogue; those of one id only ever grow, so an engine may keep
+    what it computed for the earlier ones until `retire`. picture: gives the RGB picture of an image
     entry's file. views: those of the whole dialogue with the cameras they were taken with, for whoever
     answers without reading pictures; no model is given them. last: whether no turn follows. schema: the
     JSON schema of the reply, None where anything goes.
@@ -35,6 +36,7 @@ class Request:
     seed: int = 0
     max_new_tokens: int = 512
     schema: Mapping[str, Any] | None = None
+    about: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from render_agent.action import from_json as action_from_json
-from render_agent.camera import Camera, camera_from_json
-from render_agent.state import Phase, Question, QuestionState, Seconds, Tokens, Turn, View
+from render_agent.camera import Camera
+from render_agent.run_log.evidence_lines import evidence_from_json, evidence_to_json
+from render_agent.run_log.view_lines import view_from_json, view_to_json
+from render_agent.state import Phase, Question, QuestionState, Seconds, Tokens, Turn
 
 
 def turn_to_json(question_id: str, turn: Turn) -> dict[str, Any]:
@@ -17,7 +19,7 @@ def turn_to_json(question_id: str, turn: Turn) -> dict[str, Any]:
         "question_id": question_id,
         "turn": turn.number,
         "phase": turn.phase,
-        "views": [_view_to_json(view) for view in turn.views],
+        "views": [view_to_json(view) for view in turn.views],
         "messages": list(turn.messages),
         "reply": turn.reply,
         "action": turn.action.to_json(),
@@ -37,6 +39,7 @@ def turn_to_json(question_id: str, turn: Turn) -> dict[str, Any]:
         "batch_size": turn.batch_size,
         "finish": turn.finish,
         "events": list(turn.events),
+        **({"evidence": evidence_to_json(turn.evidence)} if turn.evidence else {}),
         "error": None,
     }
 
@@ -76,7 +79,7 @@ def turn_from_json(line: Mapping[str, Any]) -> Turn:
     return Turn(
         number=line["turn"],
         phase=line["phase"],
-        views=tuple(_view_from_json(view) for view in line["views"]),
+        views=tuple(view_from_json(view) for view in line["views"]),
         messages=tuple(line["messages"]),
         reply=line["reply"],
         action=action_from_json(line["action"]),
@@ -88,6 +91,7 @@ def turn_from_json(line: Mapping[str, Any]) -> Turn:
         batch_size=line["batch_size"],
         finish=line["finish"],
         events=tuple(line.get("events", ())),
+        evidence=evidence_from_json(line["evidence"]) if line.get("evidence") else None,
     )
 
 
@@ -140,16 +144,3 @@ def question_from_json(line: Mapping[str, Any]) -> Question:
         scan=None if line["scan"] is None else Path(line["scan"]),
         pruned=line.get("pruned"),
     )
-
-
-def _view_to_json(view: View) -> dict[str, Any]:
-    return {
-        "number": view.number,
-        "kind": view.kind,
-        "file": view.file,
-        "camera": view.camera.to_json(),
-    }
-
-
-def _view_from_json(data: Mapping[str, Any]) -> View:
-    return View(data["number"], data["kind"], data["file"], camera_from_json(data["camera"]))

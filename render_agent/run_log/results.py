@@ -116,8 +116,10 @@ def totals(states: Sequence[QuestionState]) -> dict[str, Any]:
     events.update(event for state in states for event in state.lost_events)
     return {
         "turns": len(turns),
-        "calls": round(sum(1 / turn.batch_size for turn in turns)),
-        "renders": len({view.file for turn in turns for view in turn.views}),
+        "calls": round(
+            sum(1 / t.batch_size + (t.evidence.calls if t.evidence else 0.0) for t in turns)
+        ),
+        "renders": len({file for turn in turns for file in turn.drawn}),
         "events": dict(sorted(events.items())),
         "tokens": {
             "in": sum(turn.tokens.prompt for turn in turns),

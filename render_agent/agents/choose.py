@@ -1,0 +1,21 @@
+"""The agent that the options name."""
+
+from __future__ import annotations
+
+from render_agent.agents.choosing import Choosing, Foreseeing
+from render_agent.agents.seam import Agent
+from render_agent.agents.single import Single
+from render_agent.choose.seam import Panel
+from render_agent.config import RunConfig
+from render_agent.prompt import Prompt
+
+
+def make_agent(config: RunConfig, prompt: Prompt, panel: Panel, foreseeing: Foreseeing) -> Agent:
+    """Return the agent of a run.
+
+    panel: its verifiers. foreseeing: draws where candidates lead.
+    """
+    plan = config.agent_plan
+    if plan.kind == "single":
+        return Single(prompt.on_request)
+    return Choosing(config.agent, plan, panel, prompt, foreseeing, config.seed)

@@ -1,0 +1,31 @@
+"""The agent that takes the one reply."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from render_agent.agents.proposals import reading
+from render_agent.agents.seam import Ask, Steps, Taken
+from render_agent.choose.seam import Situation
+from render_agent.engines.seam import Request
+
+
+class Single:
+    """Takes the one reply of every turn.
+
+    kinds: the kinds of view that a reply may ask for.
+    """
+
+    def __init__(self, kinds: Sequence[str]) -> None:
+        self.kinds = tuple(kinds)
+
+    def decide(self, situation: Situation, request: Request) -> Steps:
+        """Ask once, and take what comes."""
+        (reply,) = yield Ask((request,))
+        cut_off = reply.finish == "length"
+        action, response = reading(situation, reply.text, self.kinds, cut_off=cut_off)
+        return Taken(reply.text, action, response, (reply,), reply.finish)
+
+    def dialogues(self, question_id: str) -> Sequence[str]:
+        """Return the one dialogue."""
+        return (question_id,)

@@ -1,0 +1,31 @@
+"""The verifiers that the options name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from render_agent.agent_plan import VerifierPlan
+from render_agent.choose.chance import RandomVerifier
+from render_agent.choose.seam import Panel, Verifier
+from render_agent.config import RunConfig
+from render_agent.engines.seam import Engine
+from render_agent.errors import SetupError
+from render_agent.state import Question
+
+
+def make_panel(config: RunConfig, questions: Sequence[Question], engine: Engine) -> Panel:
+    """Return the verifiers of a run. SetupError where what one needs is not at hand.
+
+    engine: of the run, which the judge asks where no other model is named.
+    """
+    verifiers = tuple(make_verifier(plan, config, questions, engine) for plan in config.verifiers)
+    return Panel(verifiers, config.weights, config.fusion)
+
+
+def make_verifier(
+    plan: VerifierPlan, config: RunConfig, questions: Sequence[Question], engine: Engine
+) -> Verifier:
+    """Return one verifier. SetupError where what it needs is not at hand."""
+    if plan.name == "random":
+        return RandomVerifier(config.seed)
+    raise SetupError(f"--verifier {plan.label} is not to be had")

@@ -1,0 +1,147 @@
+"""Turns being decided: every agent gets what it waits for, whatever waits alike in one batch."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from render_agent.agents.seam import Ask, Draw, Steps, Taken
+from render_agent.choose.seam import Case, Panel
+from render_agent.engines.seam import Engine, Reply
+from render_agent.errors import EngineError, RenderAgentError, RunLogError
+
+LOOK_AGAIN = 0.005
+"""Seconds that a free-running engine is waited for while something is being drawn for it."""
+
+Owner = TypeVar("Owner")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a turn came to nothing, and the engine's events on the way."""
+
+    error: Exception
+    events: tuple[str, ...] = ()
+
+
+@dataclass(eq=False)
+class Course(Generic[Owner]):
+    """One turn on its way; replies: those that it waits for, by dialogue id, in order.
+
+    kept: ids of dialogues that go on after it.
+    """
+
+    owner: Owner
+    steps: Steps
+    kept: frozenset[str]
+    replies: dict[str, Reply | None] = field(default_factory=dict)
+
+
+class Deliberations(Generic[Owner]):
+    """The turns under way; owned by the thread that owns the engine.
+
+    draw: has work done by the thread that draws.
+    """
+
+    def __init__(
+        self, engine: Engine, panel: Panel, draw: Callable[[Callable[[], Any]], Future[Any]]
+    ) -> None:
+        self.engine = engine
+        self.panel = panel
+        self._draw = draw
+        self._asked: dict[str, Course[Owner]] = {}
+        self._drawing: deque[tuple[Course[Owner], Future[Any]]] = deque()
+        self._judging: list[tuple[Course[Owner], Case]] = []
+        self._ended: list[tuple[Owner, Taken | Failure]] = []
+
+    def __len__(self) -> int:
+        courses = {id(course) for course in self._asked.values()}
+        return len(courses) + len(self._drawing) + len(self._judging) + len(self._ended)
+
+    @property
+    def asked(self) -> int:
+        """Requests that the engine has not answered."""
+        return len(self._asked)
+
+    @property
+    def idle(self) -> bool:
+        """Whether neither the engine nor the thread that draws has anything to do for them."""
+        return not self._asked and not self._drawing
+
+    def begin(self, owner: Owner, steps: Steps, kept: Sequence[str]) -> None:
+        """Take a turn on its way; kept: ids of dialogues that go on after it."""
+        self._go_on(Course(owner, steps, frozenset(kept)), None)
+
+    def ended(self, *, views_wait: bool) -> list[tuple[Owner, Taken | Failure]]:
+        """Wait until something came that a turn waits for, and return the turns that ended.
+
+        views_wait: whether views are being drawn for other questions, which will be asked soon; verifiers
+        that ask the engine wait for these. EngineError or RunLogError where the run has to stop.
+        """
+        while self._drawing and (self._drawing[0][1].done() or not (self._asked or views_wait)):
+            self._drew(*self._drawing.popleft())
+        if self._asked:
+            soon = views_wait or bool(self._drawing)
+            for request, reply in self.engine.ready(LOOK_AGAIN if soon else None):
+                self._answered(request.question_id, reply)
+        elif self._judging and not self._drawing and not views_wait:
+            self._judge()
+        ended, self._ended = self._ended, []
+        return ended
+
+    def _drew(self, course: Course[Owner], future: Future[Any]) -> None:
+        try:
+            found = future.result()
+        except (RunLogError, EngineError):
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a scan makes a library raise fails its
+            self._ended.append((course.owner, Failure(error)))  # question alone
+        else:
+            self._go_on(course, found)
+
+    def _answered(self, dialogue: str, reply: Reply) -> None:
+        course = self._asked.pop(dialogue)
+        course.replies[dialogue] = reply
+        replies = [found for found in course.replies.values() if found is not None]
+        if len(replies) < len(course.replies):
+            return
+        for name in course.replies.keys() - course.kept:
+            self.engine.retire(name)
+        faults = [found.error for found in replies if found.error is not None]
+        if faults:
+            events = tuple(event for found in replies for event in found.events)
+            self._ended.append((course.owner, Failure(RenderAgentError(faults[0]), events)))
+        else:
+            self._go_on(course, replies)
+
+    def _judge(self) -> None:
+        """Have every verifier that asks the engine score all cases that wait."""
+        waiting, self._judging = self._judging, []
+        cases = [case for _, case in waiting]
+        verdicts = zip(*(v.score_all(cases) for v in self.panel.asking), strict=True)
+        for (course, _), found in zip(waiting, verdicts, strict=True):
+            self._go_on(course, list(found))
+
+    def _go_on(self, course: Course[Owner], found: Any) -> None:
+        """Give a turn what it waits for, so that it goes on to what it needs next, or to its end."""
+        try:
+            need = course.steps.send(found)
+        except StopIteration as end:
+            self._ended.append((course.owner, end.value))
+            return
+        except (RunLogError, EngineError):
+            raise
+        except RenderAgentError as error:
+            self._ended.append((course.owner, Failure(error)))
+            return
+        if isinstance(need, Ask):
+            course.replies = {request.question_id: None for request in need.requests}
+            self._asked.update(dict.fromkeys(course.replies, course))
+            self.engine.submit(need.requests)
+        elif isinstance(need, Draw):
+            self._drawing.append((course, self._draw(need.work)))
+        else:
+            self._judging.append((course, need.case))

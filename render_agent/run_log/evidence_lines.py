@@ -1,0 +1,87 @@
+"""What a line of `turns.jsonl` says of how its turn was chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from render_agent.action import from_json as action_from_json
+from render_agent.camera import Camera
+from render_agent.run_log.view_lines import view_from_json, view_to_json
+from render_agent.state import Ballot, Candidate, Evidence, Judgement, Tokens
+
+
+def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
+    """Return evidence as a line has it."""
+    return {
+        "agent": evidence.agent,
+        "chosen": evidence.chosen,
+        "candidates": [_candidate_to_json(candidate) for candidate in evidence.candidates],
+        "weighed": list(evidence.weighed),
+        "judgements": [asdict(judgement) for judgement in evidence.judgements],
+        "fused": list(evidence.fused),
+        "ballot": None if evidence.ballot is None else asdict(evidence.ballot),
+        "wordings": list(evidence.wordings),
+        "tokens": {
+            "in": evidence.tokens.prompt,
+            "out": evidence.tokens.reply,
+            "from_cache": evidence.tokens.cached,
+        },
+        "calls": evidence.calls,
+    }
+
+
+def evidence_from_json(data: Mapping[str, Any]) -> Evidence:
+    """Return what `evidence_to_json` wrote. KeyError, TypeError or ValueError where it did not."""
+    tokens, ballot = data["tokens"], data["ballot"]
+    return Evidence(
+        agent=data["agent"],
+        candidates=tuple(_candidate_from_json(candidate) for candidate in data["candidates"]),
+        chosen=data["chosen"],
+        weighed=tuple(data["weighed"]),
+        judgements=tuple(_judgement_from_json(found) for found in data["judgements"]),
+        fused=tuple(data["fused"]),
+        ballot=None if ballot is None else Ballot(**{**ballot, "votes": tuple(ballot["votes"])}),
+        wordings=tuple(data["wordings"]),
+        tokens=Tokens(tokens["in"], tokens["out"], tokens["from_cache"]),
+        calls=data["calls"],
+    )
+
+
+def _candidate_to_json(candidate: Candidate) -> dict[str, Any]:
+    return {
+        "number": candidate.number,
+        "reply": candidate.reply,
+        "action": candidate.action.to_json(),
+        "happened": candidate.happened,
+        "camera": candidate.camera.to_json(),
+        "view": None if candidate.view is None else view_to_json(candidate.view),
+        "group": candidate.group,
+        "follows": candidate.follows,
+    }
+
+
+def _candidate_from_json(data: Mapping[str, Any]) -> Candidate:
+    return Candidate(
+        number=data["number"],
+        reply=data["reply"],
+        action=action_from_json(data["action"]),
+        happened=data["happened"],
+        camera=Camera.from_json(data["camera"]),
+        view=None if data["view"] is None else view_from_json(data["view"]),
+        group=data["group"],
+        follows=data["follows"],
+    )
+
+
+def _judgement_from_json(data: Mapping[str, Any]) -> Judgement:
+    def row(scores: Sequence[float | None]) -> tuple[float | None, ...]:
+        return tuple(scores)
+
+    return Judgement(
+        verifier=data["verifier"],
+        members=tuple(data["members"]),
+        scores=tuple(row(scores) for scores in data["scores"]),
+        reasons=tuple(data["reasons"]),
+    )
