@@ -13,7 +13,7 @@ from render_agent.run_log.folder import RunFolder
 from render_agent.scene.alignment import alignment_file
 from render_agent.state import Question
 
-KNOWING = ("oracle", "witness")
+KNOWING = ("oracle", "witness", "seeker")
 """The scripted models that answer from what is known of the scenes."""
 
 

@@ -22,6 +22,7 @@ NOTES = {
     f" answer, {FITTED}",
     "witness": "answers from the truth once its views have shown well what the question names, else by"
     " chance: a test of views, no model",
+    "seeker": "wanders, and answers as witness does: from the truth once its views have shown it",
 }
 """What must be said beside the figures of a policy that has a name."""
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from render_agent.config import RunConfig
 from render_agent.engines.baselines import frequency, oracle
 from render_agent.engines.seam import BatchingEngine, Capabilities, Reply, Request
-from render_agent.engines.unseeing import Explorer, RandomChoice
+from render_agent.engines.unseeing import Explorer, RandomChoice, Wanderer
 from render_agent.engines.witness import Witness, witness
 from render_agent.errors import SetupError
 from render_agent.state import Question, Tokens
@@ -31,6 +31,15 @@ class Policy(Protocol):
 
     def reply(self, request: Request) -> str:
         """Return the text of the reply to one request."""
+        ...
+
+
+@runtime_checkable
+class SamplingPolicy(Protocol):
+    """A policy whose samples of one request differ."""
+
+    def samples(self, request: Request) -> Sequence[str]:
+        """Return as many replies as the request has samples; the first is what `reply` returns."""
         ...
 
 
@@ -57,12 +66,20 @@ class ScriptedEngine(BatchingEngine):
         if request.about is not None:
             request = replace(request, question_id=request.about)
         try:
-            text: object = self.policy.reply(request)
+            if isinstance(self.policy, SamplingPolicy):
+                texts: tuple[object, ...] = tuple(self.policy.samples(request))
+            else:
+                texts = (self.policy.reply(request),) * request.samples
         except Exception as error:  # a policy is anybody's code and may raise anything
             logger.exception("the policy failed at question %s", request.question_id)
             return Reply(batch_size=batch_size, error=f"the policy raised {error!r}")
-        if not isinstance(text, str):
-            fault = f"the policy must reply with a text, not {type(text).__name__}"
+        replies = tuple(text for text in texts if isinstance(text, str))
+        if len(replies) < len(texts):
+            odd = next(text for text in texts if not isinstance(text, str))
+            fault = f"the policy must reply with a text, not {type(odd).__name__}"
+            return Reply(batch_size=batch_size, error=fault)
+        if len(replies) != request.samples:
+            fault = f"the policy gave {len(replies)} samples, not {request.samples}"
             return Reply(batch_size=batch_size, error=fault)
         words = sum(
             len(piece["text"].split())
@@ -70,8 +87,8 @@ class ScriptedEngine(BatchingEngine):
             for piece in message["content"]
             if piece["type"] == "text"
         )
-        tokens = Tokens(prompt=words, reply=len(text.split()))
-        return Reply((text,) * request.samples, tokens, batch_size=batch_size)
+        read, written = words * request.samples, sum(len(text.split()) for text in replies)
+        return Reply(replies, Tokens(prompt=read, reply=written), batch_size=batch_size)
 
 
 class Replies:
@@ -91,12 +108,17 @@ class Replies:
 
 MakePolicy = Callable[[Sequence[Question], int], Policy]
 
+seeker = partial(witness, wanders=True)
+"""The policy that wanders until its views have shown what a question names."""
+
 POLICIES: dict[str, MakePolicy] = {
     "explorer": Explorer,
     "random": RandomChoice,
     "frequency": frequency,
     "oracle": oracle,
     "witness": witness,
+    "wanderer": Wanderer,
+    "seeker": seeker,
 }
 """The policies that have a name."""
 
@@ -115,8 +137,8 @@ def make_scripted(
     make = policy_maker(model)
     if make is oracle and config is not None:
         make = partial(oracle, annotations=config.annotations)
-    elif make is witness:
-        make = partial(witness, config=config)
+    elif make in (witness, seeker):
+        make = partial(witness, config=config, wanders=make is seeker)
     return ScriptedEngine(make(questions, seed), batch_size)
 
 

@@ -63,6 +63,35 @@ class Explorer:
         return steps[: chance.randint(2, len(steps))]
 
 
+class Wanderer:
+    """Moves at random until the last turn, and then gives the commonest answer to the question's type."""
+
+    def __init__(self, questions: Sequence[Question], seed: int = 0) -> None:
+        self._explorer = Explorer(questions, seed)
+
+    def reply(self, request: Request) -> str:
+        """Return a random move, or in the last turn the answer."""
+        return self.samples(request)[0]
+
+    def samples(self, request: Request) -> list[str]:
+        """Return as many random moves, each drawn from the request's seed and its own number."""
+        if request.last:
+            return [self._explorer.reply(request)] * request.samples
+        return [random_move(request.seed, number) for number in range(request.samples)]
+
+
+def random_move(seed: int, number: int) -> str:
+    """Return a move that depends on these two alone: a turn by any angle, mostly with a walk after it."""
+    chance = random.Random(f"{seed} {number}")
+    move = {
+        "reasoning": "I go somewhere else.",
+        "rotation_angle_degrees": round(chance.uniform(-180, 180)),
+        "forward_meters": chance.choice([0, 0.5, 1, 1.5, 2]),
+        "pitch_degrees": chance.choice([0, 0, 0, -15]),
+    }
+    return json.dumps(move)
+
+
 class RandomChoice:
     """Answers at once: a uniform choice among the options, or among the truths of the type's questions."""
 

@@ -17,7 +17,7 @@ import numpy as np
 from render_agent.camera import Camera
 from render_agent.config import RunConfig
 from render_agent.engines.seam import Request
-from render_agent.engines.unseeing import Explorer, RandomChoice
+from render_agent.engines.unseeing import Explorer, RandomChoice, random_move
 from render_agent.facts import Facts, known_facts, placed
 from render_agent.named import named_categories
 from render_agent.oracle import true_answer
@@ -71,25 +71,43 @@ UNTOLD = Told()
 class Witness:
     """Walks as `explorer` does until all that a question names was seen well, then answers.
 
-    eyes: None where nothing is shown. walks: whether it chooses its views.
+    eyes: None where nothing is shown. walks: whether it chooses its views. wanders: whether it walks as
+    `wanderer` does instead, to the last turn.
     """
 
     def __init__(
-        self, questions: Sequence[Question], seed: int, eyes: Eyes | None, *, walks: bool
+        self,
+        questions: Sequence[Question],
+        seed: int,
+        eyes: Eyes | None,
+        *,
+        walks: bool,
+        wanders: bool = False,
     ) -> None:
         self.questions = {question.id: question for question in questions}
         self.eyes = eyes
         self.walks = walks
+        self.wanders = wanders
         self._explorer = Explorer(questions, seed)
         self._chance = RandomChoice(questions, seed)
 
     def reply(self, request: Request) -> str:
         """Return the next step of the walk, or the answer: the true one, or a guess."""
+        return self.samples(request)[0]
+
+    def samples(self, request: Request) -> list[str]:
+        """Return as many replies: the same answer or step, but for one who wanders and goes many ways."""
         question = self.questions[request.question_id]
         told = UNTOLD if self.eyes is None else self.eyes.look(question, request.views)
-        steps = self._explorer.walk(question.id) if self.walks else []
-        if told.answer is None and not request.last and request.turn < len(steps):
-            return json.dumps(steps[request.turn])
+        if told.answer is None and not request.last and self.walks:
+            if self.wanders:
+                return [random_move(request.seed, number) for number in range(request.samples)]
+            steps = self._explorer.walk(question.id)
+            if request.turn < len(steps):
+                return [json.dumps(steps[request.turn])] * request.samples
+        return [self._answer(question, told)] * request.samples
+
+    def _answer(self, question: Question, told: Told) -> str:
         if told.answer is not None:
             return _answer(WORDS[True], told.answer)
         reasoning = NO_BOX_TELLS if told.shown else WORDS[told.shown]
@@ -221,20 +239,24 @@ class Room:
 
 
 def witness(
-    questions: Sequence[Question], seed: int = 0, config: RunConfig | None = None
+    questions: Sequence[Question],
+    seed: int = 0,
+    config: RunConfig | None = None,
+    *,
+    wanders: bool = False,
 ) -> Witness:
     """Return the policy that answers rightly once the views have shown what a question names.
 
-    config: the options of the run; without them it sees nothing. Errors: QuestionsError where a file of
+    config: the options of the run; without them it sees nothing. wanders: whether it walks at random. Errors: QuestionsError where a file of
     truths is in no known format.
     """
     if config is None:
-        return Witness(questions, seed, None, walks=True)
+        return Witness(questions, seed, None, walks=True, wanders=wanders)
     eyes = None
     if not config.blind and config.pictures in SHOWING:
         facts = known_facts(questions, config.annotations)
         eyes = Eyes(scenes_of(config, questions), facts, config.image_size)
-    return Witness(questions, seed, eyes, walks=config.views == "free")
+    return Witness(questions, seed, eyes, walks=config.views == "free", wanders=wanders)
 
 
 def _answer(reasoning: str, answer: str) -> str:
