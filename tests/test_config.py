@@ -1,9 +1,11 @@
 import json
+import re
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
+from render_agent.agent_plan import AgentPlan
 from render_agent.config import CHANGEABLE, OPTIONS, RunConfig, fingerprint_of
 from render_agent.config_file import options_of_file
 from render_agent.errors import UsageError
@@ -31,9 +33,15 @@ def written(tmp_path, content):
     return str(path)
 
 
+CHOOSING = {"agent": "lookahead:4", "verifier": ("random",), "verifier_weights": ("0.5",)}
+"""Values that these options can have, with an agent that chooses."""
+
+
 def another(name):
     """Return some other value of an option."""
     value = OPTIONS[name].default
+    if name in CHOOSING:
+        return CHOOSING[name]
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):
@@ -49,7 +57,8 @@ def test_the_options_that_may_change_are_those_of_the_contract():
 
 @pytest.mark.parametrize("name", sorted(OPTIONS.keys() - {"batch", "ply", "question", "option"}))
 def test_the_fingerprint_changes_with_what_changes_results(name):
-    config = RunConfig(batch=True)
+    given = {"agent": "lookahead:3", "temperature": 1} if name in CHOOSING else {}
+    config = RunConfig(batch=True, **given)
     changed = replace(config, **{name: another(name)})
     assert (changed.fingerprint == config.fingerprint) == (name in CHANGEABLE)
 
@@ -211,3 +220,86 @@ def test_a_folder_that_happens_to_have_a_name_does_not_change_its_meaning(tmp_pa
     (tmp_path / "weights" / "config.json").write_text("{}")
     named = RunConfig(batch=True, model="weights").absolute()
     assert named.model == str(tmp_path / "weights")
+
+
+@pytest.mark.parametrize(
+    ("options", "plan"),
+    [
+        ({}, AgentPlan()),
+        ({"agent": "vote:5"}, AgentPlan("vote", 5)),
+        ({"agent": "best:3", "verifier": ("random",)}, AgentPlan("best", 3)),
+        ({"agent": "lookahead:4"}, AgentPlan("lookahead", 4)),
+        ({"agent": "lookahead:4:2"}, AgentPlan("lookahead", 4, depth=2)),
+        ({"agent": "rephrase:2x3"}, AgentPlan("rephrase", 3, groups=2)),
+        ({"agent": "rephrase:2×3"}, AgentPlan("rephrase", 3, groups=2)),
+        ({"agent": "show:2"}, AgentPlan("show", 2)),
+    ],
+)
+def test_an_agent_is_read_as_it_is_written(options, plan):
+    assert RunConfig(batch=True, temperature=1, **options).agent_plan == plan
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [
+        "",
+        "vote",
+        "vote:",
+        "vote:1",
+        "vote:65",
+        "vote:x",
+        "vote:3:2",
+        "vote:-3",
+        "single:2",
+        "best:3.5",
+        "lookahead:4:3",
+        "lookahead:4:1:1",
+        "rephrase:4",
+        "rephrase:1x1",
+        "rephrase:0x4",
+        "rephrase:9x9",
+        "votes:3",
+        "lookahead 4",
+    ],
+)
+def test_an_agent_that_cannot_be_is_refused_in_a_sentence(agent):
+    with pytest.raises(UsageError, match="--agent"):
+        RunConfig(batch=True, temperature=1, agent=agent)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"agent": "vote:3", "temperature": 0}, "give a --temperature above 0"),
+        ({"agent": "best:3"}, "needs --verifier random or learned:DIR"),
+        ({"agent": "best:3", "verifier": ("geometry",)}, "use --agent lookahead:3"),
+        ({"verifier": ("random",)}, "--agent single takes no verifier"),
+        ({"agent": "vote:3", "verifier": ("random",)}, "--agent vote:3 takes no verifier"),
+        ({"agent": "show:3", "verifier_weights": ("1",)}, "--agent show:3 takes no verifier"),
+        ({"agent": "vote:3", "engine": "human"}, "a person gives one"),
+        ({"agent": "lookahead:3", "views": "tour"}, "use it with --views free"),
+        ({"agent": "lookahead:3", "views": "none"}, "use it with --views free"),
+        ({"agent": "lookahead:3", "verifier": ("guess",)}, "--verifier 'guess' will not do"),
+        ({"agent": "lookahead:3", "verifier": ("learned",)}, "--verifier 'learned' will not do"),
+        ({"agent": "lookahead:3", "verifier": ("judge:",)}, "--verifier 'judge:' will not do"),
+        ({"agent": "lookahead:3", "verifier": ("random", "random")}, "named twice"),
+        ({"agent": "lookahead:3", "verifier_weights": ("1", "2")}, "2 weights for 1 verifiers"),
+        ({"agent": "lookahead:3", "verifier_weights": ("0",)}, "one at least is above 0"),
+        ({"agent": "lookahead:3", "verifier_weights": ("nan",)}, "are 0 or more"),
+        ({"agent": "lookahead:3", "verifier_weights": ("one",)}, "are numbers"),
+    ],
+)
+def test_options_of_choosing_that_contradict_each_other_are_refused(options, told):
+    with pytest.raises(UsageError, match=re.escape(told)):
+        RunConfig(**{"batch": True, "temperature": 1} | options)
+
+
+def test_votes_need_no_moves():
+    for views in ("none", "tour", "free"):
+        assert RunConfig(batch=True, temperature=1, agent="vote:3", views=views).verifiers == ()
+
+
+def test_geometry_chooses_where_moves_are_drawn_and_nobody_else_is_named():
+    config = RunConfig(batch=True, temperature=1, agent="lookahead:3")
+    assert [(plan.name, plan.argument) for plan in config.verifiers] == [("geometry", None)]
+    assert config.weights == (1.0,)

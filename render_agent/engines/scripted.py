@@ -87,8 +87,13 @@ class ScriptedEngine(BatchingEngine):
             for piece in message["content"]
             if piece["type"] == "text"
         )
-        read, written = words * request.samples, sum(len(text.split()) for text in replies)
-        return Reply(replies, Tokens(prompt=read, reply=written), batch_size=batch_size)
+        once = replies if isinstance(self.policy, SamplingPolicy) else replies[:1]
+        tokens = Tokens(
+            prompt=words * len(once),
+            reply=sum(len(text.split()) for text in once),
+            cached=words * (len(once) - 1),  # as an engine that reads a prompt once for its samples
+        )
+        return Reply(replies, tokens, batch_size=batch_size)
 
 
 class Replies:

@@ -121,6 +121,13 @@ def test_tokens_and_samples_are_counted():
     [reply] = engine.generate([Request("1", 0, request(1).messages, lambda file: None, samples=3)])
     assert len(reply.samples) == 3
     assert (reply.tokens.prompt, reply.tokens.reply) == (3, len(reply.text.split()))
+    several = make_scripted("wanderer", MIXED, 0)
+    [reply] = several.generate([Request("1", 0, request(1).messages, lambda file: None, samples=3)])
+    assert len(set(reply.samples)) == 3
+    assert (reply.tokens.prompt, reply.tokens.cached) == (9, 6)
+    assert reply.tokens.reply == sum(len(text.split()) for text in reply.samples)
+    [alone] = several.generate([Request("1", 0, request(1).messages, lambda file: None)])
+    assert alone.samples == reply.samples[:1]
 
 
 def write(path, content):
@@ -204,7 +211,7 @@ def test_a_policy_that_fails_at_a_question_fails_it_alone(tmp_path, caplog):
         ("c.json", '{"1": ["x"]}', "entry 1: it must be"),
         ("d.jsonl", '{"id": 1, "replies": []}\n{"id": 2, "replies": "x"}', "entry 2: it must be"),
         ("e.jsonl", '{"id": 1}', "entry 1: it must be"),
-        ("f.txt", "", "has no model .* give one of explorer, random, frequency, oracle, witness, or an existing"),
+        ("f.txt", "", "has no model .* give one of explorer, random, frequency, oracle, witness, wanderer, seeker, or an existing"),
     ],
 )  # fmt: skip
 def test_a_file_that_holds_no_policy_is_a_set_up_error_of_one_sentence(
