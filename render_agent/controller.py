@@ -67,9 +67,9 @@ class Sampling:
 class PhaseController:
     """Runs questions to their end; owns nothing but the order in which things happen.
 
-    agent: decides each turn. panel: the verifiers that it may ask. max_batched_turns: turns that all questions take together. finish_together: how many questions
-    then finish side by side, each at its own pace; 1 is strictly one after the other. Neither
-    changes what is said in any dialogue.
+    agent: decides each turn. panel: the verifiers that it may ask. max_batched_turns: turns that all
+    questions take together. finish_together: how many questions then finish side by side, each at its own
+    pace; 1 is strictly one after the other. Neither changes what is said in any dialogue.
     """
 
     def __init__(
