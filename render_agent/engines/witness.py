@@ -7,36 +7,24 @@ gets more right answers from it, and pictures that show nothing get it no furthe
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from typing import NamedTuple
-
-import numpy as np
 
 from render_agent.camera import Camera
 from render_agent.config import RunConfig
 from render_agent.engines.seam import Request
 from render_agent.engines.unseeing import Explorer, RandomChoice, random_move
-from render_agent.facts import Facts, known_facts, placed
+from render_agent.facts import Facts, known_facts
 from render_agent.named import named_categories
 from render_agent.oracle import true_answer
 from render_agent.render.choose import make_renderer
-from render_agent.render.coverage import Surface
+from render_agent.render.looks import Room, Rooms
 from render_agent.render.seam import Renderer
-from render_agent.render.sight import Counted, Sight, seen_well
 from render_agent.scene.cache import SceneCache
-from render_agent.scene.free_space import FreeSpace
-from render_agent.scene.model import Scene
 from render_agent.shown import EVERY, SIZE, first_shown, was_shown
 from render_agent.state import Question, View
 from render_agent.stress.scenes import scenes_of
-
-OPEN_SCENES = 8
-"""Scenes whose boxes are kept sorted; those of more are sorted again when they are looked at."""
-
-KEPT = 1024
-"""Views of a scene whose counts are kept: more than all questions of a scene have at a time."""
 
 SHOWING = ("real", "mirrored")
 """The --pictures that show the scene which a question is about."""
@@ -131,8 +119,7 @@ class Eyes:
     ) -> None:
         self.scenes = scenes
         self.facts = facts
-        self.size = size
-        self._rooms: OrderedDict[str, Room] = OrderedDict()
+        self.rooms = Rooms(size)
 
     @cached_property
     def renderer(self) -> Renderer:
@@ -167,75 +154,8 @@ class Eyes:
 
     def _room(self, question: Question) -> Room:
         """Return what is known of the question's scene, in the scene's frame."""
-        name = question.scene
-        if name not in self._rooms:
-            scene, space = self.scenes.get(question), partial(self.scenes.space, question)
-            self._rooms[name] = Room(scene, space, placed(self.facts[name], scene), self.size)
-        self._rooms.move_to_end(name)
-        while len(self._rooms) > OPEN_SCENES:
-            self._rooms.popitem(last=False)
-        return self._rooms[name]
-
-
-class Room:
-    """A scene and what is known of it.
-
-    facts: with their boxes in the scene's frame. space: gives its free space. size: of the views.
-    """
-
-    def __init__(
-        self, scene: Scene, space: Callable[[], FreeSpace], facts: Facts, size: tuple[int, int]
-    ) -> None:
-        self.scene = scene
-        self.space = space
-        self.facts = facts
-        self.size = size
-        self.labels = [label.lower() for label, some in facts.boxes.items() for _ in some]
-        self._boxes = [box for some in facts.boxes.values() for box in some]
-        self._looks: Sight | None = None
-        self._surface: Surface | None = None
-        self._counted: OrderedDict[tuple[str, Camera], Counted] = OrderedDict()
-
-    def seen(self, view: View, which: Sequence[int], renderer: Renderer) -> set[int]:
-        """Return those of the boxes, by number, that a view shows well.
-
-        Of a picture of four directions what they show together counts.
-        """
-        camera = view.camera
-        if not which or not isinstance(camera, Camera):
-            return set()
-        sight = self._sight(renderer)
-        key = view.kind, camera
-        if key not in self._counted:
-            first, *others = (
-                look.count(look.frame(each), each) for look, each in sight.looks(view.kind, camera)
-            )
-            self._counted[key] = sum(others, first)
-        self._counted.move_to_end(key)
-        while len(self._counted) > KEPT:
-            self._counted.popitem(last=False)
-        shown = sight.seen(self._counted[key], camera.position, which)
-        return {
-            number for number, seen in zip(which, shown, strict=True) if seen_well(seen, self.size)
-        }
-
-    def coverage(self, views: Sequence[View], renderer: Renderer) -> float:
-        """Return the share of the room's visible surface that views show together."""
-        if self._surface is None:
-            self._surface = Surface.of(self.scene, self.space(), renderer)
-        surface, sight = self._surface, self._sight(renderer)
-        covered = np.zeros(len(surface.points), bool)
-        for view in views:
-            if isinstance(view.camera, Camera):
-                for look, each in sight.looks(view.kind, view.camera):
-                    covered |= surface.seen(look.frame(each), each)
-        return float(covered.mean()) if len(covered) else 0.0
-
-    def _sight(self, renderer: Renderer) -> Sight:
-        """Return what looks for the boxes; made when it is first needed, as it sorts the whole surface."""
-        if self._looks is None:
-            self._looks = Sight(renderer, self.scene, self._boxes, self.size)
-        return self._looks
+        scene, space = partial(self.scenes.get, question), partial(self.scenes.space, question)
+        return self.rooms.room(question.scene, scene, space, self.facts[question.scene])
 
 
 def witness(
@@ -247,8 +167,8 @@ def witness(
 ) -> Witness:
     """Return the policy that answers rightly once the views have shown what a question names.
 
-    config: the options of the run; without them it sees nothing. wanders: whether it walks at random. Errors: QuestionsError where a file of
-    truths is in no known format.
+    config: the options of the run; without them it sees nothing. wanders: whether it walks at random.
+    Errors: QuestionsError where a file of truths is in no known format.
     """
     if config is None:
         return Witness(questions, seed, None, walks=True, wanders=wanders)
