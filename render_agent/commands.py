@@ -33,6 +33,7 @@ from render_agent.runner import MakeEngine, Run, go_on, preview, start
 from render_agent.spread import spread_table
 from render_agent.state import Question
 from render_agent.tables import figure, score_table
+from render_agent.turn_lines import turn_lines
 from render_agent.web.browser import open_page
 
 FAILED = 1
@@ -299,21 +300,9 @@ def _show_question(folder: RunFolder, question_id: str, *, as_json: bool) -> Non
         console.print(words, markup=False)
     console.print(f"truth: {question.truth or 'not known'}", markup=False)
     for line in lines:
-        _show_turn(console, folder, line)
-
-
-def _show_turn(console: Console, folder: RunFolder, line: Mapping[str, Any]) -> None:
-    console.rule(f"turn {line['turn']} ({line['phase']})", align="left")
-    if line["error"] is not None:
-        console.print(f"error: {line['error']}", markup=False)
-        return
-    for view in line["views"]:
-        place = folder.path / view["file"]
-        console.print(
-            f"view {view['number']} ({view['kind']}): {place}", markup=False, soft_wrap=True
-        )
-    console.print(f"reply: {line['reply']}", markup=False)
-    console.print(f"happened: {line['happened']}", markup=False)
+        console.rule(f"turn {line['turn']} ({line['phase']})", align="left")
+        for words in turn_lines(folder.path, line):
+            console.print(words, markup=False, soft_wrap=True)
 
 
 def _console() -> Console:

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from render_agent.candidates import in_short
 from render_agent.state import Phase, QuestionState, Status, Turn
 
 EVERY = 10.0
@@ -165,7 +166,8 @@ class Plain:
     def turn(self, state: QuestionState, turn: Turn) -> None:
         """Print what one question did, if every turn is wanted."""
         if self.verbose:
-            words = f"{state.id} turn {turn.number}: {turn.happened}"
+            how = f" ({in_short(turn.evidence)})" if turn.evidence else ""
+            words = f"{state.id} turn {turn.number}: {turn.happened}{how}"
             self.console.print(Text(words), soft_wrap=True)
 
     def update(self, line: str) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from render_agent.action import Action
+from render_agent.action import Action, Malformed
 from render_agent.camera import MAX_PITCH, Camera, wrapped
 from render_agent.moves import LEAST, Limits
 from render_agent.state import Turn
@@ -46,7 +46,7 @@ def steps(turns: Sequence[Turn], *, said_done: bool) -> list[Step]:
             Step(
                 _length(turn.stood, turn.camera),
                 _angle(turn.stood, turn.camera),
-                number < moving and _blocked(turn),
+                number < moving and limited(turn.action, turn.stood, turn.camera),
                 _came_back(before, turn.camera) or _turned_back(before, turn.camera),
             )
         )
@@ -64,18 +64,20 @@ def _angle(start: Camera, end: Camera) -> float:
     return math.degrees(math.acos(float(np.clip(start.forward @ end.forward, -1.0, 1.0))))
 
 
-def _blocked(turn: Turn) -> bool:
-    """Return whether less was done than was asked for: at an obstacle, or at what one turn may do."""
-    action = turn.action
+def limited(action: Action | Malformed, stood: Camera, camera: Camera) -> bool:
+    """Return whether less was done than was asked for: at an obstacle, or at what one turn may do.
+
+    stood, camera: the pose before the move and after it.
+    """
     if not isinstance(action, Action):
         return False
-    x, y, z = (b - a for a, b in zip(turn.stood.position, turn.camera.position, strict=True))
+    x, y, z = (b - a for a, b in zip(stood.position, camera.position, strict=True))
     short = math.hypot(action.forward, action.left) - math.hypot(x, y) > LEAST
     low = abs(action.up) - abs(z) > LEAST
     if action.look_at is not None:
         return short or low
     beyond = abs(action.rotation) > Limits().rotation
-    return short or low or beyond or abs(turn.stood.pitch + action.pitch) > MAX_PITCH + LEAST
+    return short or low or beyond or abs(stood.pitch + action.pitch) > MAX_PITCH + LEAST
 
 
 def _came_back(before: Sequence[Camera], end: Camera) -> bool:

@@ -1,0 +1,73 @@
+"""A turn of the log in lines of text, for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from render_agent.camera import Camera
+from render_agent.candidates import Standing, group_means, how_chosen, members, standings
+from render_agent.diagnosis.path import limited
+from render_agent.report.action_words import action_words
+from render_agent.run_log.evidence_lines import evidence_from_json
+from render_agent.state import Evidence
+
+
+def turn_lines(folder: Path, line: Mapping[str, Any]) -> Iterator[str]:
+    """Give what a line of `turns.jsonl` says of its turn; folder: of the run.
+
+    What it was shown, said and did, and where several replies were weighed, how each stood.
+    """
+    if line["error"] is not None:
+        yield f"error: {line['error']}"
+        return
+    for view in line["views"]:
+        yield f"view {view['number']} ({view['kind']}): {folder / view['file']}"
+    yield f"reply: {line['reply']}"
+    yield f"happened: {line['happened']}"
+    if "evidence" in line:
+        stood = Camera.from_json(line["stood"])
+        yield from evidence_lines(evidence_from_json(line["evidence"]), stood)
+
+
+def evidence_lines(evidence: Evidence, stood: Camera) -> Iterator[str]:
+    """Give how a turn was decided, and a line a candidate; the one that was taken is marked with >.
+
+    stood: the pose in which it was decided.
+    """
+    yield f"chosen ({evidence.agent}): {how_chosen(evidence)}"
+    found = standings(evidence)
+    own = {standing.candidate.number: standing for standing in found}
+    labels = [member.label for member in members(evidence)]
+    for standing in found:
+        candidate = standing.candidate
+        before = None if candidate.follows is None else own[candidate.follows]
+        name = standing.name if before is None else f"{before.name} then {standing.name}"
+        mark = ">" if standing.chosen else " "
+        asked = "; ".join(action_words(candidate.action)) or "nothing"
+        start = stood if before is None else before.candidate.camera
+        if limited(candidate.action, start, candidate.camera):
+            asked += f" ({candidate.happened})"
+        yield f" {mark} {name}: {asked}{_scored(standing, labels)}"
+    for group, mean in group_means(evidence).items():
+        yield f"   wording {group + 1}: mean score {mean:.2f}"
+    if (ballot := evidence.ballot) is not None:
+        votes = ", ".join("none" if vote is None else vote for vote in ballot.votes)
+        spread = "" if ballot.spread is None else f", standard deviation {ballot.spread:g}"
+        yield f"   votes: {votes} ({100 * ballot.agreement:.0f} % are {ballot.winner}{spread})"
+
+
+def _scored(standing: Standing, labels: list[str]) -> str:
+    if standing.why is not None:
+        return f" [not scored: {standing.why}]"
+    if not standing.scores:
+        return ""
+    parts = [
+        f"{label} {'–' if score is None else f'{score:.3g}'}"
+        for label, score in zip(labels, standing.scores, strict=True)
+    ]
+    if standing.fused is not None:
+        parts.append(f"fused {standing.fused:.2f}")
+    parts += [f"{verifier}: {reason}" for verifier, reason in standing.reasons]
+    return f" [{', '.join(parts)}]"
