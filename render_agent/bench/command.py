@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from render_agent.bench.verifiers.command import verifiers_command
 from render_agent.errors import SetupError, UsageError
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def _list(flag: str, default: str, text: str) -> Callable[[F], F]:
     return click.option(flag, type=Names(), default=default, show_default=True, help=text)
 
 
-@click.command("bench")
+@click.group("bench", invoke_without_command=True)
 @click.option("--questions", type=click.IntRange(1), default=64, show_default=True, metavar="N")
 @click.option(
     "--turns",
@@ -102,6 +103,8 @@ def bench_command(context: click.Context, /, as_json: bool, **given: Any) -> Non
     --benchmark names others. Replies are written beforehand, so that every schedule does the same
     work, and the model computes every token of them; --own-replies lets it choose.
     """
+    if context.invoked_subcommand is not None:
+        return
     import json
 
     from rich.console import Console
@@ -117,6 +120,9 @@ def bench_command(context: click.Context, /, as_json: bool, **given: Any) -> Non
         click.echo(json.dumps(found, indent=1, ensure_ascii=False))
     else:
         Console(highlight=False).print(table(found["variants"]))
+
+
+bench_command.add_command(verifiers_command)
 
 
 def compare(config: RunConfig, given: dict[str, Any], told: Any) -> dict[str, Any]:
