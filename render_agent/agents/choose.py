@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from render_agent.agents.choosing import Choosing, Foreseeing
+from render_agent.agents.choosing import Choosing
 from render_agent.agents.seam import Agent
 from render_agent.agents.single import Single
+from render_agent.agents.voting import Vote
+from render_agent.agents.weighing import Foreseeing, Weighing
 from render_agent.choose.seam import Panel
 from render_agent.config import RunConfig
 from render_agent.prompt import Prompt
@@ -15,7 +17,9 @@ def make_agent(config: RunConfig, prompt: Prompt, panel: Panel, foreseeing: Fore
 
     panel: its verifiers. foreseeing: draws where candidates lead.
     """
-    plan = config.agent_plan
+    plan, name = config.agent_plan, config.agent
     if plan.kind == "single":
         return Single(prompt.on_request)
-    return Choosing(config.agent, plan, panel, prompt, foreseeing, config.seed)
+    if plan.kind == "vote":
+        return Vote(name, plan.samples, prompt.on_request)
+    return Choosing(name, plan, Weighing(panel, foreseeing), prompt, config.seed)

@@ -1,0 +1,119 @@
+"""What agents that choose among candidates share: their drawing, their weighing, and what is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol
+
+from render_agent.agents.seam import Draw, Judge, Taken
+from render_agent.choose.deciding import fused, judgements
+from render_agent.choose.seam import Case, FloatArray, Panel, Situation, Verdict
+from render_agent.engines.seam import Reply
+from render_agent.look import Look
+from render_agent.respond import Response
+from render_agent.state import Candidate, Evidence, QuestionState, Tokens
+
+
+class Foreseeing(Protocol):
+    """Draws what candidates would be shown next; called by the thread that draws."""
+
+    def foresee(
+        self, state: QuestionState, look: Look, candidates: Sequence[Candidate]
+    ) -> tuple[list[Candidate], list[Future[None]]]:
+        """Return the candidates with their views, and for each picture when it is on disk."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Weighed:
+    """Candidates that verifiers scored.
+
+    verdicts: one a verifier. values: a fused score a candidate, (K,), None where none could tell.
+    """
+
+    candidates: tuple[Candidate, ...]
+    verdicts: tuple[Verdict, ...]
+    values: FloatArray | None
+
+
+@dataclass(frozen=True)
+class Weighing:
+    """Draws and scores candidates.
+
+    panel: the verifiers. foreseeing: draws where candidates lead.
+    """
+
+    panel: Panel
+    foreseeing: Foreseeing
+
+    def drawing(self, situation: Situation, candidates: Sequence[Candidate]) -> Draw:
+        """Return the need for what the candidates would show, as `Foreseeing` returns it."""
+        state, look = situation.state, situation.look
+        return Draw(partial(self.foreseeing.foresee, state, look, tuple(candidates)))
+
+    def weigh(
+        self, situation: Situation, candidates: Sequence[Candidate]
+    ) -> Generator[Draw | Judge, Any, Weighed]:
+        """Get a verdict of every verifier, in their order, and fuse them."""
+        given, panel = tuple(candidates), self.panel
+        silent: list[Verdict] = []
+        asking: list[Verdict] = []
+        if panel.silent:
+            silent = yield Draw(lambda: [v.score(situation, given) for v in panel.silent])
+        if panel.asking:
+            asking = yield Judge(Case(situation, given))
+        told = iter(silent), iter(asking)
+        verdicts = tuple(next(told[verifier.asks]) for verifier in panel.verifiers)
+        return Weighed(given, verdicts, fused(panel, verdicts))
+
+    def explained(self, evidence: Evidence, weighed: Weighed, chosen: Candidate) -> Evidence:
+        """Return evidence with what was weighed and which candidate was chosen."""
+        values = () if weighed.values is None else tuple(map(float, weighed.values))
+        return replace(
+            with_candidates(evidence, weighed.candidates),
+            chosen=chosen.number,
+            weighed=tuple(candidate.number for candidate in weighed.candidates),
+            judgements=judgements(self.panel, weighed.verdicts),
+            fused=values,
+        )
+
+
+def with_candidates(evidence: Evidence, candidates: Sequence[Candidate]) -> Evidence:
+    """Return evidence with some candidates as they are now, and those that are new."""
+    known = {candidate.number: candidate for candidate in evidence.candidates}
+    known |= {candidate.number: candidate for candidate in candidates}
+    return replace(evidence, candidates=tuple(known[number] for number in sorted(known)))
+
+
+def taken(
+    chosen: Candidate,
+    replies: Sequence[Reply],
+    evidence: Evidence,
+    verdicts: Sequence[Verdict] = (),
+    written: Sequence[Future[None]] = (),
+) -> Taken:
+    """Return a turn in which a candidate was chosen, with what choosing took.
+
+    replies: those of the groups in their order, then all others that the turn took.
+    """
+    own = replies[0]
+    calls = sum(1 / reply.batch_size for reply in replies) - 1 / own.batch_size
+    spent = Tokens(
+        sum(verdict.tokens.prompt for verdict in verdicts),
+        sum(verdict.tokens.reply for verdict in verdicts),
+        sum(verdict.tokens.cached for verdict in verdicts),
+    )
+    calls += sum(verdict.calls for verdict in verdicts)
+    return Taken(
+        reply=chosen.reply,
+        action=chosen.action,
+        response=Response(chosen.camera, chosen.happened),
+        replies=tuple(replies),
+        finish=replies[chosen.group].finish,
+        evidence=replace(evidence, tokens=spent, calls=calls),
+        verdicts=tuple(verdicts),
+        written=tuple(written),
+    )
