@@ -142,7 +142,7 @@ class PhaseController:
                     steps = self.agent.decide(asked.situation, asked.request)
                     deciding.begin(asked, steps, self.agent.dialogues(asked.state.id))
                 took = []
-                for asked, outcome in deciding.ended(views_wait=bool(looking)):
+                for asked, outcome in deciding.ended(looking[0][1] if looking else None):
                     self._act(asked, outcome, phase)
                     took.append(asked.state)
                 if phase == "finishing":
@@ -151,6 +151,7 @@ class PhaseController:
         finally:
             for _, future in looking:
                 future.cancel()
+            deciding.close()
 
     def _restore(self, retired: Sequence[QuestionState]) -> None:
         """Draw again what is gone of questions that are done; their reports need it, the run does not."""

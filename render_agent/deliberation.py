@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -31,13 +31,14 @@ class Failure:
 class Course(Generic[Owner]):
     """One turn on its way; replies: those that it waits for, by dialogue id, in order.
 
-    kept: ids of dialogues that go on after it.
+    kept: ids of dialogues that go on after it. events: the engine's, up to now.
     """
 
     owner: Owner
     steps: Steps
     kept: frozenset[str]
     replies: dict[str, Reply | None] = field(default_factory=dict)
+    events: tuple[str, ...] = ()
 
 
 class Deliberations(Generic[Owner]):
@@ -75,22 +76,45 @@ class Deliberations(Generic[Owner]):
         """Take a turn on its way; kept: ids of dialogues that go on after it."""
         self._go_on(Course(owner, steps, frozenset(kept)), None)
 
-    def ended(self, *, views_wait: bool) -> list[tuple[Owner, Taken | Failure]]:
+    def ended(self, view: Future[Any] | None) -> list[tuple[Owner, Taken | Failure]]:
         """Wait until something came that a turn waits for, and return the turns that ended.
 
-        views_wait: whether views are being drawn for other questions, which will be asked soon; verifiers
-        that ask the engine wait for these. EngineError or RunLogError where the run has to stop.
+        view: the next that is drawn for another question, which will be asked soon; verifiers that ask
+        the engine wait for it. EngineError or RunLogError where the run has to stop.
         """
-        while self._drawing and (self._drawing[0][1].done() or not (self._asked or views_wait)):
-            self._drew(*self._drawing.popleft())
+        self._take_drawn(view)
         if self._asked:
-            soon = views_wait or bool(self._drawing)
+            soon = view is not None or bool(self._drawing)
             for request, reply in self.engine.ready(LOOK_AGAIN if soon else None):
                 self._answered(request.question_id, reply)
-        elif self._judging and not self._drawing and not views_wait:
+        elif self._judging and not self._drawing and view is None:
             self._judge()
         ended, self._ended = self._ended, []
         return ended
+
+    def close(self) -> None:
+        """Give up the turns under way: of what is to be drawn for them nothing more is begun."""
+        for _, future in self._drawing:
+            future.cancel()
+
+    def _take_drawn(self, view: Future[Any] | None) -> None:
+        """Let turns go on with what was drawn for them, waiting for it where nothing else is to be done.
+
+        A free-running engine goes on by itself. Any other is best handed a full batch, and drawing takes
+        less than a call of a model: for that it waits, too.
+        """
+        free = self.engine.capabilities.free_running
+        while self._drawing:
+            course, future = self._drawing[0]
+            if not future.done():
+                if len(self._asked) >= (1 if free else self.engine.batch_size):
+                    return
+                if free and view is not None:
+                    wait((future, view), return_when=FIRST_COMPLETED)
+                    if not future.done():
+                        return
+            self._drawing.popleft()
+            self._drew(course, future)
 
     def _drew(self, course: Course[Owner], future: Future[Any]) -> None:
         try:
@@ -98,13 +122,14 @@ class Deliberations(Generic[Owner]):
         except (RunLogError, EngineError):
             raise
         except Exception as error:  # noqa: BLE001 - whatever a scan makes a library raise fails its
-            self._ended.append((course.owner, Failure(error)))  # question alone
+            self._ended.append((course.owner, Failure(error, course.events)))  # question alone
         else:
             self._go_on(course, found)
 
     def _answered(self, dialogue: str, reply: Reply) -> None:
         course = self._asked.pop(dialogue)
         course.replies[dialogue] = reply
+        course.events += reply.events
         replies = [found for found in course.replies.values() if found is not None]
         if len(replies) < len(course.replies):
             return
@@ -112,8 +137,8 @@ class Deliberations(Generic[Owner]):
             self.engine.retire(name)
         faults = [found.error for found in replies if found.error is not None]
         if faults:
-            events = tuple(event for found in replies for event in found.events)
-            self._ended.append((course.owner, Failure(RenderAgentError(faults[0]), events)))
+            failure = Failure(RenderAgentError(faults[0]), course.events)
+            self._ended.append((course.owner, failure))
         else:
             self._go_on(course, replies)
 
@@ -123,6 +148,7 @@ class Deliberations(Generic[Owner]):
         cases = [case for _, case in waiting]
         verdicts = zip(*(v.score_all(cases) for v in self.panel.asking), strict=True)
         for (course, _), found in zip(waiting, verdicts, strict=True):
+            course.events += tuple(event for verdict in found for event in verdict.events)
             self._go_on(course, list(found))
 
     def _go_on(self, course: Course[Owner], found: Any) -> None:
@@ -135,7 +161,7 @@ class Deliberations(Generic[Owner]):
         except (RunLogError, EngineError):
             raise
         except RenderAgentError as error:
-            self._ended.append((course.owner, Failure(error)))
+            self._ended.append((course.owner, Failure(error, course.events)))
             return
         if isinstance(need, Ask):
             course.replies = {request.question_id: None for request in need.requests}

@@ -49,7 +49,8 @@ def respond(
         return Response(look.camera, " ".join(told))
     moved = carry_out(action, look.camera, look.space)
     told.append(_sentence(moved.happened))
-    told += _about_view(action.view, len(state.views) + len(look.views), kinds)
+    shown = {view.number for view in (*state.views, *look.views)}
+    told += _about_view(action.view, len(shown), kinds)
     return Response(moved.camera, " ".join(told))
 
 

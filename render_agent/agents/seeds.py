@@ -1,11 +1,19 @@
-"""Seeds: whatever is drawn at random in a turn depends on these alone."""
+"""Names and seeds of dialogues: whatever is drawn at random in a turn depends on these alone."""
 
 from __future__ import annotations
 
 import hashlib
 
+SEPARATOR = "\x1f"
+"""Stands between a question's id and what tells its dialogues apart; no id that is written has it."""
+
 
 def turn_seed(seed: int, question_id: str, turn: int) -> int:
     """Return the seed of one turn of one dialogue: it depends on nothing but these three."""
-    digest = hashlib.sha256(f"{seed} {question_id} {turn}".encode()).digest()
-    return int.from_bytes(digest[:4], "big")
+    name = f"{seed} {question_id} {turn}".encode("utf-8", "backslashreplace")
+    return int.from_bytes(hashlib.sha256(name).digest()[:4], "big")
+
+
+def dialogue_id(question_id: str, turn: int, candidate: int) -> str:
+    """Return the id of the dialogue in which a candidate of a turn was made; no question has it as its own."""
+    return f"{question_id}{SEPARATOR}turn {turn} candidate {candidate}"

@@ -113,6 +113,7 @@ class RunLog:
         self._lock = lock(self.path)
         self.pictures = Pictures(self.path)
         self._turns: FileIO | None = None
+        self._synced = True
 
     @classmethod
     def create(cls, output: Path, kind: str, record: Mapping[str, Any]) -> RunLog:
@@ -150,9 +151,10 @@ class RunLog:
 
     def sync(self) -> None:
         """Wait until what was appended also survives the machine's death."""
-        if self._turns is not None:
+        if self._turns is not None and not self._synced:
             with writing(self.path / "turns.jsonl"):
                 os.fsync(self._turns.fileno())
+            self._synced = True
 
     def write_results(self, results: Mapping[str, Any], table: str) -> None:
         """Write `results.csv`, then `results.json`, which marks the end."""
@@ -179,6 +181,7 @@ class RunLog:
         with writing(self.path / "turns.jsonl"):
             if self._turns is None:
                 self._turns = self._open_turns()
+            self._synced = False
             write_all(self._turns, json_line(line))
 
     def _open_turns(self) -> FileIO:

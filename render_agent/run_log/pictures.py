@@ -62,6 +62,7 @@ class Pictures:
         self.folder = folder
         self._lock = Lock()
         self._kept: OrderedDict[str, Image.Image] = OrderedDict()
+        self._writing: dict[str, Future[None]] = {}
         self._writers = ThreadPoolExecutor(2, thread_name_prefix="picture")
 
     def keep(self, file: str, picture: NDArray[np.uint8]) -> Future[None]:
@@ -70,7 +71,11 @@ class Pictures:
         Its result raises RunLogError where it cannot be written.
         """
         self._remember(file, Image.fromarray(picture))
-        return self._writers.submit(self._write, file, picture)
+        writing = self._writers.submit(self._write, file, picture)
+        with self._lock:
+            self._writing[file] = writing
+        writing.add_done_callback(lambda done: self._wrote(file, done))
+        return writing
 
     def get(self, file: str) -> Image.Image:
         """Return a picture, RGB. RunLogError where its file is gone or broken."""
@@ -78,6 +83,9 @@ class Pictures:
             if file in self._kept:
                 self._kept.move_to_end(file)
                 return self._kept[file]
+            writing = self._writing.get(file)
+        if writing is not None:  # more pictures wait to be written than are kept
+            writing.result()
         try:
             image = Image.open(io.BytesIO((self.folder / file).read_bytes())).convert("RGB")
         except OSError as error:
@@ -95,6 +103,11 @@ class Pictures:
 
     def _write(self, file: str, picture: NDArray[Any]) -> None:
         write_whole(self.folder / file, encode(picture), durable=False)
+
+    def _wrote(self, file: str, done: Future[None]) -> None:
+        with self._lock:
+            if self._writing.get(file) is done:
+                del self._writing[file]
 
     def _remember(self, file: str, image: Image.Image) -> None:
         with self._lock:

@@ -1,92 +1,22 @@
-"""Look: the next views of a question, drawn and on their way to disk."""
+"""The next views of a question, drawn and on their way to disk."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import replace
 
 from render_agent.action import Action, Malformed
-from render_agent.agent_plan import agent_plan
 from render_agent.camera import Camera, Vector
+from render_agent.look.foresight import beside, foreseen, led
+from render_agent.look.seam import Look, Shown, SpaceSource
 from render_agent.render.start import start_camera
 from render_agent.render.views import Viewer
 from render_agent.run_log.pictures import question_file, scene_file
 from render_agent.scene.free_space import FreeSpace
-from render_agent.state import Candidate, Evidence, Question, QuestionState, SceneSource, View
+from render_agent.state import Candidate, QuestionState, View
 from render_agent.stress.pictures import PictureKeeper
-from render_agent.view_policies.seam import Further, Place, Policy
-
-
-class SpaceSource(SceneSource, Protocol):
-    """Where a look gets its scene and the free space in it from."""
-
-    def space(self, question: Question) -> FreeSpace:
-        """Return the free space of the question's scene. SceneError where its scan cannot be read."""
-        ...
-
-
-Shown = tuple[tuple[View, ...], tuple[Future[None], ...]]
-"""Views, and for each picture that was drawn when it is on disk."""
-
-
-@dataclass(frozen=True, eq=False)
-class Look:
-    """What a question is shown in its next turn.
-
-    camera: where it stands. space: where it may go from there, None where nothing is shown. written:
-    done when the pictures are on disk. seconds: what drawing took.
-    """
-
-    views: tuple[View, ...]
-    camera: Camera
-    space: FreeSpace | None
-    written: tuple[Future[None], ...] = ()
-    seconds: float = 0.0
-
-
-class Looking(Protocol):
-    """Gives the next views of questions; owned by one thread."""
-
-    def look(self, state: QuestionState) -> Look:
-        """Return the next views of a question."""
-        ...
-
-    def foresee(
-        self, state: QuestionState, look: Look, candidates: Sequence[Candidate]
-    ) -> tuple[list[Candidate], list[Future[None]]]:
-        """Return candidates with what each would be shown next, and for each picture when it is on disk."""
-        ...
-
-    def restore(self, state: QuestionState) -> None:
-        """Draw again the pictures of a question's turns that are gone from the run folder."""
-        ...
-
-    def close(self) -> None:
-        """Give back what was needed for it."""
-        ...
-
-
-class Blindfold:
-    """Shows nothing: the camera stands at the origin and stays there."""
-
-    def look(self, state: QuestionState) -> Look:
-        """Return no view."""
-        return Look((), Camera((0.0, 0.0, 0.0)), None)
-
-    def foresee(
-        self, state: QuestionState, look: Look, candidates: Sequence[Candidate]
-    ) -> tuple[list[Candidate], list[Future[None]]]:
-        """Return the candidates as they are: none would be shown anything."""
-        return list(candidates), []
-
-    def restore(self, state: QuestionState) -> None:
-        """Nothing was drawn."""
-
-    def close(self) -> None:
-        """Nothing was needed."""
 
 
 class Looker:
@@ -141,9 +71,9 @@ class Looker:
             for view in turn.views:
                 self._draw_again(state, view, turn.stood, stood[:-1])
             for candidate in turn.evidence.candidates if turn.evidence else ():
-                if candidate.view is not None:
-                    led = _led(turn.evidence, candidate) if turn.evidence else []
-                    self._draw_again(state, candidate.view, candidate.camera, [*stood, *led])
+                if candidate.view is not None and turn.evidence is not None:
+                    trail = [*stood, *led(turn.evidence, candidate)]
+                    self._draw_again(state, candidate.view, candidate.camera, trail)
 
     def foresee(
         self, state: QuestionState, look: Look, candidates: Sequence[Candidate]
@@ -160,7 +90,10 @@ class Looker:
         written: list[Future[None]] = []
         for candidate in candidates:
             parent = None if candidate.follows is None else found[candidate.follows]
-            kind = self._asked_for(candidate.action, before)
+            shown = before
+            if parent is not None and parent.view is not None:
+                shown = before | {parent.view.number: parent.view}
+            kind = self._asked_for(candidate.action, shown)
             key = str(kind), candidate.camera, candidate.follows
             if candidate.view is not None:
                 view = candidate.view
@@ -173,7 +106,7 @@ class Looker:
                 picture = self.viewer.draw(kind, state.scene, candidate.camera, trail)
                 file = question_file(state.id, len(state.turns), "candidate", candidate.number + 1)
                 written.append(self.pictures.keep(file, picture.picture))
-                view = View(len(before) + (parent is not None), kind, file, picture.camera)
+                view = View(len(shown), kind, file, picture.camera)
                 drawn[key] = view
             found[candidate.number] = replace(candidate, view=view)
         return list(found.values()), written
@@ -224,14 +157,14 @@ class Looker:
                 views.append(kind)
                 continue
             turn, number = len(state.turns), len(state.views) + len(views)
-            if (foreseen := _foreseen(state)) is not None:
-                views.append(replace(foreseen, number=number))
+            if (drawn := foreseen(state)) is not None:
+                views.append(replace(drawn, number=number))
                 continue
             file = question_file(state.id, turn, kind) if turn else scene_file(scene, kind)
             picture = self.viewer.draw(kind, state.scene, camera, state.trail[:turn])
             written.append(self.pictures.keep(file, picture.picture))
             views.append(View(number, kind, file, picture.camera))
-        for view in _beside(state):
+        for view in beside(state):
             views.append(replace(view, number=len(state.views) + len(views)))
         shown = tuple(views), tuple(written)
         if not state.turns:
@@ -245,87 +178,3 @@ class Looker:
                 state.scene, self.viewer.renderer, space, self.start, self.viewer.vertical_fov
             )
         return self._starts[scene]
-
-
-def _foreseen(state: QuestionState) -> View | None:
-    """Return the view that was drawn when the last move was chosen, None where none was."""
-    evidence = state.turns[-1].evidence if state.turns else None
-    if evidence is None:
-        return None
-    return next(c.view for c in evidence.candidates if c.number == evidence.chosen)
-
-
-def _beside(state: QuestionState) -> list[View]:
-    """Return the views of the moves that were not made, where the model is shown them; each picture once."""
-    evidence = state.turns[-1].evidence if state.turns else None
-    if evidence is None or agent_plan(evidence.agent).kind != "show":
-        return []
-    others = [c.view for c in evidence.candidates if c.view and c.number != evidence.chosen]
-    shown = {view.file for view in state.views} | {view.file for view in [_foreseen(state)] if view}
-    return [
-        view for view in {view.file: view for view in others}.values() if view.file not in shown
-    ]
-
-
-def _led(evidence: Evidence, candidate: Candidate) -> list[Camera]:
-    """Return the pose of the move that a candidate goes on from."""
-    return [c.camera for c in evidence.candidates if c.number == candidate.follows]
-
-
-class PassiveLooker(Looker):
-    """Draws all views of a question in its first turn, those after the opening as a policy chooses them.
-
-    Questions of a scene share the pictures that they have in common.
-    """
-
-    def __init__(
-        self,
-        make_viewer: Callable[[], Viewer],
-        scenes: SpaceSource,
-        pictures: PictureKeeper,
-        policy: Policy,
-        start: str | tuple[Vector, float],
-        opening: Sequence[str],
-    ) -> None:
-        super().__init__(make_viewer, scenes, pictures, opening, start, opening)
-        self.policy = policy
-        self._shared: dict[str, Shown] = {}
-
-    def look(self, state: QuestionState) -> Look:
-        """Return all views in turn 0, none later.
-
-        SceneError or RenderError where its scene cannot be read or drawn, RunLogError where a
-        picture cannot be written.
-        """
-        began = time.perf_counter()
-        self.restore(state)
-        if state.camera is not None:
-            return Look((), state.camera, None, (), time.perf_counter() - began)
-        space = self.scenes.space(state.question)
-        start = self._start(state, space)
-        views, written = self._views(state, start)
-        place = Place(state.scene, space, self.viewer.renderer, start, self.viewer.size)
-        more, later = self._further(state, self.policy.further(state.question, place))
-        seconds = time.perf_counter() - began
-        return Look((*views, *more), start, None, (*written, *later), seconds)
-
-    def _further(self, state: QuestionState, further: Further) -> Shown:
-        scene = state.question.scene
-        if further.shared and scene in self._shared:
-            return self._shared[scene]
-        first = len(self.opening)
-        egos = self.opening.count("ego")
-        views, written = [], []
-        for index, camera in enumerate(further.cameras):
-            number = egos + index + 1
-            if further.shared:
-                file = scene_file(scene, "ego", number)
-            else:
-                file = question_file(state.id, 0, "ego", number)
-            picture = self.viewer.ego(state.scene, camera)
-            written.append(self.pictures.keep(file, picture.picture))
-            views.append(View(first + index, "ego", file, camera))
-        shown = tuple(views), tuple(written)
-        if further.shared:
-            self._shared[scene] = shown
-        return shown
