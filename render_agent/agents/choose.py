@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from render_agent.agents.choosing import Choosing
+from render_agent.agents.rephrase import Rephrase
 from render_agent.agents.seam import Agent
 from render_agent.agents.single import Single
 from render_agent.agents.voting import Vote
@@ -22,4 +23,8 @@ def make_agent(config: RunConfig, prompt: Prompt, panel: Panel, foreseeing: Fore
         return Single(prompt.on_request)
     if plan.kind == "vote":
         return Vote(name, plan.samples, prompt.on_request)
-    return Choosing(name, plan, Weighing(panel, foreseeing), prompt, config.seed)
+    weighing = Weighing(panel, foreseeing)
+    if plan.kind == "rephrase":
+        looks = any(verifier.looks for verifier in config.verifiers)
+        return Rephrase(name, plan, weighing, prompt, config.seed, draws=looks)
+    return Choosing(name, plan, weighing, prompt, config.seed)

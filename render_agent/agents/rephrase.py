@@ -1,0 +1,146 @@
+"""The agent that asks a question in several wordings, and trusts the wording whose moves are better.
+
+A reply depends on how it was asked for. Candidates that answer one wording are a group: the best group is
+the one whose moves score higher on the average, and its highest move is made. What is made is told in the
+dialogues of all wordings, so that they differ in the question's text alone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import Any
+
+from render_agent.agent_plan import AgentPlan
+from render_agent.agents.proposals import as_alone, proposals
+from render_agent.agents.seam import Ask, Steps
+from render_agent.agents.seeds import SEPARATOR, turn_seed
+from render_agent.agents.weighing import Weighing, taken
+from render_agent.choose import rewording
+from render_agent.choose.seam import FloatArray, Situation
+from render_agent.engines.seam import Reply, Request
+from render_agent.prompt import Prompt
+from render_agent.state import Candidate, Evidence
+
+logger = logging.getLogger(__name__)
+
+FEWER = "fewer_wordings"
+"""The event of a question that is asked in fewer wordings than it should be."""
+
+
+@dataclass(frozen=True)
+class Rephrase:
+    """Chooses the move of every turn among replies to several wordings of the question.
+
+    VSI-Bench's questions are reworded by rule; for any other the engine is asked once, and what cannot be
+    read is a wording less. name: as `--agent` has it. draws: whether a verifier looks at what moves lead
+    to. seed: of the run.
+    """
+
+    name: str
+    plan: AgentPlan
+    weighing: Weighing
+    prompt: Prompt
+    seed: int
+    draws: bool
+
+    def decide(self, situation: Situation, request: Request) -> Steps:
+        """Ask for the candidates of every wording, score them together, and take one."""
+        wordings, before = yield from self._wordings(situation, request)
+        groups = self._groups(situation, request, wordings)
+        replies: list[Reply] = yield Ask(groups)
+        candidates = proposals(situation, replies, self.prompt.on_request)
+        alone = as_alone(situation, candidates)
+        first = () if situation.state.turns else wordings
+        evidence = Evidence(self.name, tuple(candidates), alone.number, wordings=first)
+        moving = [candidate for candidate in candidates if candidate.goes_on]
+        replies = [*replies, *before]
+        if situation.last or not alone.goes_on or len(moving) < 2:
+            return taken(alone, replies, evidence)
+        written: list[Future[None]] = []
+        if self.draws:
+            moving, written = yield self.weighing.drawing(situation, moving)
+        weighed = yield from self.weighing.weigh(situation, moving)
+        best = alone if weighed.values is None else best_of_best_group(moving, weighed.values)
+        evidence = self.weighing.explained(evidence, weighed, best)
+        return taken(best, replies, evidence, weighed.verdicts, written)
+
+    def dialogues(self, question_id: str) -> Sequence[str]:
+        """Return the dialogue of every wording; the first is the question's own."""
+        return tuple(_dialogue(question_id, group) for group in range(self.plan.groups))
+
+    def _wordings(
+        self, situation: Situation, request: Request
+    ) -> Generator[Ask, Any, tuple[tuple[str, ...], list[Reply]]]:
+        """Return the wordings, the question's own first, and the replies that they took."""
+        state, groups = situation.state, self.plan.groups
+        if state.turns:
+            known = state.turns[0].evidence
+            return known.wordings if known and known.wordings else (state.question.text,), []
+        question, replies = state.question.text, list[Reply]()
+        wordings = rewording.by_rule(question)
+        if wordings is None and groups > 1:
+            replies = yield Ask((self._request(request, state.id, groups - 1, question),))
+            found = rewording.read_wordings(replies[0].text, question, groups - 1)
+            wordings = (question, *found)
+        wordings = (wordings or (question,))[:groups]
+        if len(wordings) < groups:
+            told = "question %s is asked in %d wordings, not in %d"
+            logger.warning(told, state.id, len(wordings), groups)
+            replies = [replace(reply, events=(*reply.events, FEWER)) for reply in replies]
+        return wordings, replies
+
+    def _request(self, request: Request, question_id: str, count: int, question: str) -> Request:
+        """Return the request for so many wordings, in a dialogue of its own."""
+        name = f"{question_id}{SEPARATOR}wordings"
+        return replace(
+            request,
+            question_id=name,
+            about=question_id,
+            messages=rewording.asking(question, count),
+            views=(),
+            last=False,
+            temperature=0.0,
+            seed=turn_seed(self.seed, name, request.turn),
+            schema=None if request.schema is None else rewording.schema(count),
+        )
+
+    def _groups(
+        self, situation: Situation, request: Request, wordings: Sequence[str]
+    ) -> tuple[Request, ...]:
+        """Return a request for every wording: the same dialogue, but for the question's text."""
+        state, look = situation.state, situation.look
+        began = state.turns[0] if state.turns else None
+        views, stood = (began.views, began.stood) if began else (look.views, look.camera)
+        asked = [replace(request, samples=self.plan.samples)]
+        for group, wording in enumerate(wordings[1:], start=1):
+            name = _dialogue(state.id, group)
+            opening = self.prompt.opening(replace(state.question, text=wording), views, stood)
+            asked.append(
+                replace(
+                    asked[0],
+                    question_id=name,
+                    about=state.id,
+                    messages=[*opening, *request.messages[len(opening) :]],
+                    seed=turn_seed(self.seed, name, request.turn),
+                )
+            )
+        return tuple(asked)
+
+
+def best_of_best_group(candidates: Sequence[Candidate], values: FloatArray) -> Candidate:
+    """Return the highest candidate of the group with the highest mean; the first of those as high.
+
+    values: a score a candidate, (K,). A group counts with those of its candidates that are here.
+    """
+    groups: dict[int, list[int]] = {}
+    for place, candidate in enumerate(candidates):
+        groups.setdefault(candidate.group, []).append(place)
+    best = max(groups, key=lambda group: (float(values[groups[group]].mean()), -group))
+    return candidates[max(groups[best], key=lambda place: (float(values[place]), -place))]
+
+
+def _dialogue(question_id: str, group: int) -> str:
+    return f"{question_id}{SEPARATOR}wording {group}" if group else question_id
