@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 from render_agent.action import Malformed
 from render_agent.camera import MapCamera
-from render_agent.chat import Message, without_thinking
+from render_agent.candidates import wordings_of
+from render_agent.chat import without_thinking
 from render_agent.diagnosis.model import Diagnosis, Sighting
 from render_agent.render.sight import Seen, seen_well
 from render_agent.report.action_words import action_words
+from render_agent.report.choice_parts import ChoicePart, choice_part
 from render_agent.report.map_marks import name_of, where
 from render_agent.state import QuestionState, Turn, View
 
@@ -71,7 +72,8 @@ class TurnPart:
     """A turn as a page shows it; number: from 1, as the model reads it.
 
     sights: what was seen of what was named; unseen: the named boxes in none of its pictures. coverage:
-    percent of the room's surface seen up to here. remarks: what else is to be said of it.
+    percent of the room's surface seen up to here. remarks: what else is to be said of it. choice: how it
+    was decided, None where it had one reply.
     """
 
     number: int
@@ -85,6 +87,7 @@ class TurnPart:
     coverage: float | None
     remarks: tuple[str, ...]
     diagnosed: bool
+    choice: ChoicePart | None = None
 
     @property
     def generating(self) -> float:
@@ -122,10 +125,26 @@ def turn_parts(state: QuestionState, size: Size, diagnosis: Diagnosis | None) ->
     """Return the turns of a question; size: of its views in pixels."""
     shown: set[int] = set()
     parts = []
+    wordings = wordings_of(state)
+    before: Turn | None = None
     for turn in state.turns:
-        parts.append(_turn_part(turn, size, diagnosis, shown))
+        part = _turn_part(turn, size, diagnosis, shown)
+        views = tuple(_led_elsewhere(view, before) for view in part.views)
+        parts.append(replace(part, views=views, choice=choice_part(turn, size, wordings)))
         shown |= {view.number for view in turn.views}
+        before = turn
     return parts
+
+
+def _led_elsewhere(part: ViewPart, before: Turn | None) -> ViewPart:
+    """Return a view with its candidate's number where the turn before shows what was not taken."""
+    evidence = before.evidence if before else None
+    if evidence is None:
+        return part
+    led = [c.number for c in evidence.candidates if c.view and c.view.file == part.file]
+    if not led or evidence.chosen in led:
+        return part
+    return replace(part, words=f"{part.words}, where candidate {led[0] + 1} would have led")
 
 
 def well_seen(diagnosis: Diagnosis | None, size: Size) -> frozenset[int]:
@@ -270,29 +289,3 @@ def _sights(
     found = {s.box for s in visible}
     unseen = sorted({s.box for s in sightings} - found)
     return parts, tuple(name_of(diagnosis.boxes[box], diagnosis.boxes) for box in unseen)
-
-
-@dataclass(frozen=True, slots=True)
-class MessagePart:
-    """A message of the prompt: the turn (from 1) that it was new in, who says it, its pieces in words."""
-
-    turn: int
-    role: str
-    pieces: tuple[str, ...]
-
-
-def message_parts(state: QuestionState) -> list[MessagePart]:
-    """Return every message as the model read it; pictures by their files."""
-    return [
-        MessagePart(turn.number + 1, message["role"], _pieces(message))
-        for turn in state.turns
-        for message in turn.messages
-    ]
-
-
-def _pieces(message: Message) -> tuple[str, ...]:
-    pieces: Sequence[Mapping[str, Any]] = message["content"]
-    return tuple(
-        f"[picture {piece['image']}]" if piece["type"] == "image" else piece["text"]
-        for piece in pieces
-    )

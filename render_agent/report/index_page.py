@@ -85,6 +85,9 @@ def _facts(report: ReportData) -> list[tuple[str, str]]:
         ("Pictures", f"{width} × {height} pixels, {config.field_of_view:g}° wide"),
         ("Seed", str(config.seed)),
     ]
+    if config.agent_plan.kind != "single":
+        verifiers = " and ".join(verifier.label for verifier in config.verifiers)
+        facts.insert(5, ("Agent", f"{config.agent} by {verifiers}" if verifiers else config.agent))
     if commit := record.get("commit"):
         facts.append(("Commit", str(commit)[:12]))
     return facts

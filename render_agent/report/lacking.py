@@ -14,7 +14,7 @@ def lacking(report: ReportData, place: Path) -> list[str]:
     moved = [state for state in report.states if any(True for _ in cameras_of(state))]
     scenes = {state.question.scene for state in moved}
     gone = [s for s in scenes if not (place / "plans" / f"{safe_name(s)}.png").is_file()]
-    files = {view.file for state in moved for view in state.views}
+    files = {file for state in moved for turn in state.turns for file in turn.drawn}
     lost = [file for file in files if not (report.folder.path / file).is_file()]
     told = []
     if gone:

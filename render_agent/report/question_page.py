@@ -11,17 +11,17 @@ from render_agent.answer import letters
 from render_agent.chat import encodable
 from render_agent.config import RunConfig
 from render_agent.diagnosis.model import Cause, Diagnosis, NamedBox
+from render_agent.report.candidate_marks import TurnMarks, candidate_marks
 from render_agent.report.data import page_of
 from render_agent.report.dialogue_parts import (
-    MessagePart,
     Seeing,
     TurnPart,
-    message_parts,
     seeing,
     turn_parts,
     well_seen,
 )
 from render_agent.report.map_marks import MapMarks, marks, name_of
+from render_agent.report.message_parts import MessagePart, message_parts
 from render_agent.report.plan import Plan
 from render_agent.report.words import outcome, type_words
 from render_agent.score.official import CHOICE_TYPES
@@ -57,7 +57,7 @@ class QuestionPart:
 
     outcome: `right`, `wrong` or `open`. score: percent. why: its cause in words, None where it was not
     diagnosed. mirrored: what is right in the mirrored room where that is another answer, "" where
-    nobody can tell, None where the truth is the same. passive: whether its views were chosen for
+    nobody can tell, None where the truth is the same. candidates: poses that were not taken, over the plan. passive: whether its views were chosen for
     it, and shown at once.
     """
 
@@ -72,6 +72,7 @@ class QuestionPart:
     turns: tuple[TurnPart, ...]
     plan: Plan | None
     marks: MapMarks | None
+    candidates: tuple[TurnMarks, ...]
     seeing: Seeing | None
     messages: tuple[MessagePart, ...]
     passive: bool
@@ -134,6 +135,7 @@ def question_part(
         marks=None
         if plan is None
         else marks(state, plan, size, diagnosis, passive=passive, well_seen=well),
+        candidates=() if plan is None else candidate_marks(state, plan),
         seeing=seeing(state, diagnosis, size, passive=passive),
         messages=tuple(message_parts(state)),
         passive=passive,
