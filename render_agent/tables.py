@@ -216,4 +216,17 @@ def _caption(found: Mapping[str, Any]) -> str:
         for name in COUNTED
         if counts.get(name) or (name in ALWAYS and name in counts)
     ]
-    return "\n".join([" · ".join(told), *(f"- {note}" for note in found["notes"])])
+    work = work_words(found)
+    lines = [" · ".join(told), *([work] if work else [])]
+    return "\n".join([*lines, *(f"- {note}" for note in found["notes"])])
+
+
+def work_words(found: Mapping[str, Any]) -> str | None:
+    """Return what a question of a run took on average; None where its results do not tell."""
+    work = found.get("totals", {}).get("per_question")
+    if not work:
+        return None
+    return (
+        f"a question: {work['turns']:.1f} turns, {work['renders']:.1f} pictures drawn,"
+        f" {work['tokens_in']:,.0f} tokens read, {work['tokens_out']:,.0f} written"
+    )

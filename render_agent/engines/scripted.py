@@ -18,6 +18,7 @@ from render_agent.engines.seam import BatchingEngine, Capabilities, Reply, Reque
 from render_agent.engines.unseeing import Explorer, RandomChoice, Wanderer
 from render_agent.engines.witness import Witness, witness
 from render_agent.errors import SetupError
+from render_agent.estimate import picture_tokens
 from render_agent.state import Question, Tokens
 
 logger = logging.getLogger(__name__)
@@ -44,14 +45,20 @@ class SamplingPolicy(Protocol):
 
 
 class ScriptedEngine(BatchingEngine):
-    """An engine that asks a policy; it answers in no time and always the same."""
+    """An engine that asks a policy; it answers in no time and always the same.
+
+    A word counts as a token, and a picture as `picture_tokens`.
+    """
 
     name = "scripted"
     capabilities = Capabilities()
 
-    def __init__(self, policy: Policy, batch_size: int = BATCH_SIZE) -> None:
+    def __init__(
+        self, policy: Policy, batch_size: int = BATCH_SIZE, picture_tokens: int = 0
+    ) -> None:
         super().__init__(batch_size=batch_size)
         self.policy = policy
+        self.picture_tokens = picture_tokens
 
     def close(self) -> None:
         """Let the policy give back what it draws with."""
@@ -81,17 +88,16 @@ class ScriptedEngine(BatchingEngine):
         if len(replies) != request.samples:
             fault = f"the policy gave {len(replies)} samples, not {request.samples}"
             return Reply(batch_size=batch_size, error=fault)
-        words = sum(
-            len(piece["text"].split())
+        read = sum(
+            len(piece["text"].split()) if piece["type"] == "text" else self.picture_tokens
             for message in request.messages
             for piece in message["content"]
-            if piece["type"] == "text"
         )
         once = replies if isinstance(self.policy, SamplingPolicy) else replies[:1]
         tokens = Tokens(
-            prompt=words * len(once),
+            prompt=read * len(once),
             reply=sum(len(text.split()) for text in once),
-            cached=words * (len(once) - 1),  # as an engine that reads a prompt once for its samples
+            cached=read * (len(once) - 1),  # as an engine that reads a prompt once for its samples
         )
         return Reply(replies, tokens, batch_size=batch_size)
 
@@ -144,7 +150,8 @@ def make_scripted(
         make = partial(oracle, annotations=config.annotations)
     elif make in (witness, seeker):
         make = partial(witness, config=config, wanders=make is seeker)
-    return ScriptedEngine(make(questions, seed), batch_size)
+    picture = 0 if config is None else picture_tokens(model, *config.image_size)
+    return ScriptedEngine(make(questions, seed), batch_size, picture)
 
 
 def policy_maker(model: str) -> MakePolicy:

@@ -29,6 +29,7 @@ OF_QUESTIONS: Columns = {
     "turns": "int",
     "repairs": "int",
     "pictures_shown": "int",
+    "renders": "int",
     "tokens_in": "int",
     "tokens_out": "int",
     "tokens_from_cache": "int",
@@ -37,8 +38,8 @@ OF_QUESTIONS: Columns = {
     "seconds_generating": "float",
     "error": "text",
 }
-"""A row a question. Seconds of generating are its share of the batches it was in. What is right as shown
-differs where rooms were mirrored."""
+"""A row a question. renders: distinct pictures drawn for it, those of candidates too. Seconds of generating
+are its share of the batches it was in. What is right as shown differs where rooms were mirrored."""
 
 OF_RUNS: Columns = {
     "benchmark": "text",

@@ -35,7 +35,7 @@ def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
 def evidence_from_json(data: Mapping[str, Any]) -> Evidence:
     """Return what `evidence_to_json` wrote. KeyError, TypeError or ValueError where it did not."""
     tokens, ballot = data["tokens"], data["ballot"]
-    return Evidence(
+    evidence = Evidence(
         agent=data["agent"],
         candidates=tuple(_candidate_from_json(candidate) for candidate in data["candidates"]),
         chosen=data["chosen"],
@@ -47,6 +47,37 @@ def evidence_from_json(data: Mapping[str, Any]) -> Evidence:
         tokens=Tokens(tokens["in"], tokens["out"], tokens["from_cache"]),
         calls=data["calls"],
     )
+    _check(evidence)
+    return evidence
+
+
+def taken_from(evidence: Evidence, reply: str, camera: Camera) -> Evidence:
+    """Return evidence that fits the reply and the pose of its turn; ValueError where it does not."""
+    chosen = evidence.candidates[evidence.chosen]
+    if (chosen.reply, chosen.camera) != (reply, camera):
+        raise ValueError(
+            f"the turn is not that of the candidate {chosen.number} that was chosen: the line was edited"
+        )
+    return evidence
+
+
+def _check(evidence: Evidence) -> None:
+    """Raise ValueError where evidence speaks of candidates that are not in it."""
+    own = {c.number for c in evidence.candidates if c.follows is None}
+    if [c.number for c in evidence.candidates] != list(range(len(evidence.candidates))):
+        raise ValueError("candidates are not numbered from 0")
+    followed = {c.follows for c in evidence.candidates} - {None}
+    if not {evidence.chosen, *followed} <= own:
+        raise ValueError("a candidate that is chosen or followed is not among those of the turn")
+    if not set(evidence.weighed) <= set(range(len(evidence.candidates))):
+        raise ValueError("a candidate that was weighed is not there")
+    count = len(evidence.weighed)
+    for judged in evidence.judgements:
+        lengths = {len(judged.reasons), *map(len, judged.scores)}
+        if lengths != {count} or len(judged.scores) != len(judged.members):
+            raise ValueError(f"the scores of {judged.verifier} do not fit the candidates weighed")
+    if len(evidence.fused) not in (0, count):
+        raise ValueError("the fused scores do not fit the candidates weighed")
 
 
 def _candidate_to_json(candidate: Candidate) -> dict[str, Any]:

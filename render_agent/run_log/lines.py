@@ -8,7 +8,7 @@ from typing import Any
 
 from render_agent.action import from_json as action_from_json
 from render_agent.camera import Camera
-from render_agent.run_log.evidence_lines import evidence_from_json, evidence_to_json
+from render_agent.run_log.evidence_lines import evidence_from_json, evidence_to_json, taken_from
 from render_agent.run_log.view_lines import view_from_json, view_to_json
 from render_agent.state import Phase, Question, QuestionState, Seconds, Tokens, Turn
 
@@ -76,6 +76,9 @@ def error_to_json(
 def turn_from_json(line: Mapping[str, Any]) -> Turn:
     """Return the turn that `turn_to_json` wrote. KeyError, TypeError or ValueError where it did not."""
     tokens, seconds = line["tokens"], line["seconds"]
+    camera, evidence = Camera.from_json(line["camera"]), None
+    if line.get("evidence"):
+        evidence = taken_from(evidence_from_json(line["evidence"]), line["reply"], camera)
     return Turn(
         number=line["turn"],
         phase=line["phase"],
@@ -85,13 +88,13 @@ def turn_from_json(line: Mapping[str, Any]) -> Turn:
         action=action_from_json(line["action"]),
         happened=line["happened"],
         stood=Camera.from_json(line["stood"]),
-        camera=Camera.from_json(line["camera"]),
+        camera=camera,
         tokens=Tokens(tokens["in"], tokens["out"], tokens["from_cache"]),
         seconds=Seconds(seconds["rendering"], seconds["waiting"], seconds["generating"]),
         batch_size=line["batch_size"],
         finish=line["finish"],
         events=tuple(line.get("events", ())),
-        evidence=evidence_from_json(line["evidence"]) if line.get("evidence") else None,
+        evidence=evidence,
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from render_agent.chance import chance_levels
 from render_agent.run_log.mirrored import mirrored_figures
+from render_agent.run_log.work import question_work, totals
 from render_agent.score.means import MACRO, MICRO, Scored
 from render_agent.score.official import ORDER
 from render_agent.score.parsers import PARSERS, ScoreAnswer
@@ -27,6 +28,9 @@ COLUMNS = (
     "truth",
     "score",
     "turns",
+    "renders",
+    "tokens_in",
+    "tokens_out",
 )
 
 SCORED = (Status.ANSWERED, Status.EXHAUSTED)
@@ -89,7 +93,7 @@ def counts(states: Sequence[QuestionState]) -> dict[str, int]:
 
 
 def row(state: QuestionState, parser: str = OFFICIAL) -> dict[str, Any]:
-    """Return one question's row."""
+    """Return one question's row: its answer, its score, and what it took."""
     known = state.status in SCORED and state.question.truth is not None
     return {
         "question_id": state.id,
@@ -101,38 +105,7 @@ def row(state: QuestionState, parser: str = OFFICIAL) -> dict[str, Any]:
         "answer": state.answer,
         "truth": state.question.truth,
         "score": _score(state, PARSERS[parser], raw=parser != OFFICIAL) if known else None,
-        "turns": len(state.turns),
-    }
-
-
-def totals(states: Sequence[QuestionState]) -> dict[str, Any]:
-    """Return turns, calls of the model, pictures, events, tokens and seconds, over all logged turns.
-
-    A turn's generating time is that of its whole batch, so each turn counts its share of it, as it
-    counts its share of the call.
-    """
-    turns = [turn for state in states for turn in state.turns]
-    events = Counter(event for turn in turns for event in turn.events)
-    events.update(event for state in states for event in state.lost_events)
-    return {
-        "turns": len(turns),
-        "calls": round(
-            sum(1 / t.batch_size + (t.evidence.calls if t.evidence else 0.0) for t in turns)
-        ),
-        "renders": len({file for turn in turns for file in turn.drawn}),
-        "events": dict(sorted(events.items())),
-        "tokens": {
-            "in": sum(turn.tokens.prompt for turn in turns),
-            "out": sum(turn.tokens.reply for turn in turns),
-            "from_cache": sum(turn.tokens.cached for turn in turns),
-        },
-        "seconds": {
-            "rendering": round(sum(turn.seconds.rendering for turn in turns), 3),
-            "waiting": round(sum(turn.seconds.waiting for turn in turns), 3),
-            "generating": round(
-                sum(turn.seconds.generating / turn.batch_size for turn in turns), 3
-            ),
-        },
+        **question_work(state),
     }
 
 

@@ -57,6 +57,9 @@ def test_questions_are_those_of_the_table_that_the_run_wrote(walked):
         "truth": "string",
         "score": "float64",
         "turns": "Int64",
+        "renders": "Int64",
+        "tokens_in": "Int64",
+        "tokens_out": "Int64",
     }
 
 
