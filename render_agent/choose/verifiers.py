@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from render_agent.agent_plan import VerifierPlan
 from render_agent.choose.chance import RandomVerifier
+from render_agent.choose.geometry import make_geometry
 from render_agent.choose.seam import Panel, Verifier
 from render_agent.config import RunConfig
 from render_agent.engines.seam import Engine
@@ -28,4 +29,6 @@ def make_verifier(
     """Return one verifier. SetupError where what it needs is not at hand."""
     if plan.name == "random":
         return RandomVerifier(config.seed)
+    if plan.name == "geometry":
+        return make_geometry(config, questions, unnamed=plan.argument is not None)
     raise SetupError(f"--verifier {plan.label} is not to be had")
