@@ -71,6 +71,22 @@ def transcripts(path: Path) -> dict[str, list[dict]]:
     return found
 
 
+def choices(path: Path) -> dict[tuple[str, int], dict]:
+    """Return the evidence of every turn that has some, without the calls, which depend on the batches."""
+    return {
+        (line["question_id"], line["turn"]): line["evidence"] | {"calls": None}
+        for line in RunFolder(path).lines()
+        if line.get("evidence")
+    }
+
+
+def pictures(path: Path) -> dict[str, bytes]:
+    """Return every picture of a run by its file."""
+    return {
+        str(file.relative_to(path)): file.read_bytes() for file in (path / "views").rglob("*.png")
+    }
+
+
 def outcome(path: Path) -> dict:
     """Return the results of a run without its totals of time and work."""
     results = RunFolder(path).results()

@@ -1,0 +1,77 @@
+"""A policy whose samples are of every kind that a model's may be, and runs of agents that choose."""
+
+import json
+import random
+
+from made_runs import play
+
+from render_agent.engines.scripted import ScriptedEngine
+from render_agent.engines.seam import Capabilities
+
+AGENTS = {
+    "best:3": ("random",),
+    "lookahead:3": ("random",),
+    "lookahead:3:2": ("random",),
+    "show:3": (),
+}
+"""Agents, and the verifiers that choose for them."""
+
+
+class Motley:
+    """Replies that depend on the request's seed and their number alone.
+
+    Most are moves; some cannot be read, contradict themselves, look at nothing new, or end.
+    """
+
+    def reply(self, request):
+        return self.samples(request)[0]
+
+    def samples(self, request):
+        return [self._sample(request, number) for number in range(request.samples)]
+
+    def _sample(self, request, number):
+        chance = random.Random(f"{request.seed} {number}")
+        if request.last:
+            return json.dumps({"answer": chance.choice("AB"), "done": True})
+        step = {
+            "rotation_angle_degrees": chance.choice([0, 0, 90, -120]),
+            "forward_meters": chance.choice([0, 0.5, 3]),
+        }
+        kind = chance.random()
+        if kind < 0.6:
+            return json.dumps(step | {"view": chance.choice(["ego", "top", "around", 0, 2, 77])})
+        odd = [
+            "",
+            "I would rather not say.",
+            json.dumps({"moves": step, "answer": {"is": ["A"]}}),
+            json.dumps(step)[:-9],
+            json.dumps(step | {"done": True}),
+            json.dumps(step | {"answer": "B", "view": "ceiling", "look_at": [1, 1, 1]}),
+            json.dumps(step) + json.dumps({"forward_meters": "half", "view": "top"}),
+        ]
+        return chance.choice(odd) if kind < 0.85 else json.dumps({"answer": "A", "done": True})
+
+
+class FreeRunning(ScriptedEngine):
+    """Answers in its own time and in another order, a few at once; sometimes nothing has come yet."""
+
+    capabilities = Capabilities(free_running=True)
+    idle = False
+
+    def ready(self, timeout=None):
+        self._waiting.sort(key=lambda request: hash((request.question_id, request.seed)))
+        self.idle = timeout is not None and not self.idle
+        if not self.idle:
+            yield from super().ready()
+
+
+def motley(batch_size=64, made=ScriptedEngine):
+    """Return an engine of replies of every kind."""
+    return made(Motley(), batch_size)
+
+
+def choose(folder, questions, agent, engine, **options):
+    """Run questions with an agent to the end; return the run folder and the results."""
+    given = {"temperature": 1.0, "image_size": (48, 36), "max_turns": 4, "kinds": ("ego", "top")}
+    given |= {"agent": agent, "verifier": AGENTS[agent]}
+    return play(folder, questions, engine, **given | options)
