@@ -86,8 +86,8 @@ def test_the_last_moves_stand_last():
 def test_what_is_no_history_is_refused():
     with pytest.raises(ValueError, match="one move at least"):
         encode_history([])
-    with pytest.raises(ValueError, match="cameras do not fit"):
-        encode_history([Action(done=True)], [])
+    with pytest.raises(ValueError, match="one longer"):
+        encode_history([Action(done=True)], [Camera((0.0, 0.0, 1.6))])
     with pytest.raises(ValueError, match="not finite"):
         encode_history([Action(forward=math.nan)])
     with pytest.raises(ValueError, match="not finite"):

@@ -13,6 +13,15 @@ from render_agent.action import KINDS, Action
 from render_agent.camera import MAX_PITCH, Camera, wrapped
 from render_agent.moves import Limits
 
+ENDS = ("from", "to")
+"""The poses of a move: where it was made from, and where it led."""
+
+POSE = ("ahead", "left", "up", "heading_sine", "heading_cosine", "pitch", "known")
+"""What the numbers of a pose are, seen from another."""
+
+REACH = 4.0
+"""Metres that count as 1 in a pose; what is three times as far is cut off."""
+
 NUMBERS = (
     "rotation_sine",
     "rotation_half_of_1_minus_cosine",
@@ -25,8 +34,13 @@ NUMBERS = (
     "earlier_view",
     "answer",
     "done",
+    *(f"{end}_{number}" for end in ENDS for number in POSE),
 )
-"""What the numbers of a move are, in order; all are 0 where nothing is asked for, and about 1 at most."""
+"""What the numbers of a move are, in order; all are 0 where nothing is asked for and no pose is told.
+
+They are about 1 at most. First comes what was asked for, then the poses in which it began and ended, as
+they are seen from where the camera stands now.
+"""
 
 FloatArray = NDArray[np.float32]
 
@@ -66,7 +80,7 @@ class Histories:
 
 
 def encode_action(action: Action, camera: Camera | None = None) -> FloatArray:
-    """Return the numbers of one move, (A,) float32, as NUMBERS names them.
+    """Return the numbers of what one move asks for, (A,) float32, as NUMBERS names them; no pose is told.
 
     Angles count against what a turn may do at most, metres too; what is beyond is cut off, as the
     camera's move would be. camera: where the move was made from; with it `look_at` is the rotation
@@ -89,35 +103,72 @@ def encode_action(action: Action, camera: Camera | None = None) -> FloatArray:
         action.answer is not None,
         action.done,
     ]
+    asked = [
+        math.sin(turn),
+        (1 - math.cos(turn)) / 2,  # half a turn to the left is half a turn to the right
+        max(-2.0, min(2.0, pitch / MAX_PITCH)),
+        *steps.clip(-1, 1),
+        *flags,
+    ]
+    return np.array([*asked, *[0.0] * (len(NUMBERS) - len(asked))], np.float32)
+
+
+def encode_pose(pose: Camera, now: Camera) -> FloatArray:
+    """Return the numbers of a pose as it is seen from another, (P,) float32, as POSE names them."""
+    east, north, up = (there - here for there, here in zip(pose.position, now.position, strict=True))
+    yaw = math.radians(now.yaw)
+    turn = math.radians(pose.yaw - now.yaw)
+    metres = np.array(
+        [
+            east * math.cos(yaw) + north * math.sin(yaw),
+            north * math.cos(yaw) - east * math.sin(yaw),
+            up,
+        ]
+    )
     return np.array(
         [
+            *(metres / REACH).clip(-3, 3),
             math.sin(turn),
-            (1 - math.cos(turn)) / 2,  # half a turn to the left is half a turn to the right
-            max(-2.0, min(2.0, pitch / MAX_PITCH)),
-            *steps.clip(-1, 1),
-            *flags,
+            math.cos(turn),
+            pose.pitch / MAX_PITCH,
+            1.0,
         ],
         np.float32,
     )
 
 
 def encode_history(
-    actions: Sequence[Action], cameras: Sequence[Camera] | None = None, length: int = 10
+    actions: Sequence[Action],
+    trail: Sequence[Camera] | None = None,
+    length: int = 10,
+    now: Camera | None = None,
 ) -> tuple[FloatArray, NDArray[np.bool_]]:
     """Return the last `length` moves of one history as values (length, A) and known (length,).
 
-    The last action is the candidate. cameras: where each was made from, see `encode_action`. Replies
-    that could not be read moved nothing: leave them out. ValueError where there is no action.
+    The last action is the candidate. trail: the poses in which they were made, in order, and the one that
+    the candidate leads to; without it no pose is told. now: where the camera stands, from which poses are
+    seen; where the candidate was made from, unless given. Replies that could not be read moved nothing:
+    leave them out. ValueError where there is no action.
     """
     if not actions:
         raise ValueError("a history has one move at least")
-    if cameras is not None and len(cameras) != len(actions):
-        raise ValueError(f"{len(cameras)} cameras do not fit {len(actions)} actions")
-    places: Sequence[Camera | None] = [None] * len(actions) if cameras is None else cameras
-    moves = list(zip(actions, places, strict=True))[-length:]
+    if trail is not None and len(trail) != len(actions) + 1:
+        raise ValueError(
+            f"a trail of {len(trail)} poses does not fit {len(actions)} actions: it is one longer"
+        )
+    first = max(0, len(actions) - length)
+    moves = actions[first:]
     values = np.zeros((length, len(NUMBERS)), np.float32)
     known = np.zeros(length, np.bool_)
-    values[-len(moves) :] = [encode_action(action, camera) for action, camera in moves]
+    if trail is None:
+        values[-len(moves) :] = [encode_action(action) for action in moves]
+    else:
+        here = trail[-2] if now is None else now
+        for place, action in enumerate(moves):
+            number = place + length - len(moves)
+            values[number] = encode_action(action, trail[first + place])
+            ends = [encode_pose(trail[first + place + end], here) for end in (0, 1)]
+            values[number, -2 * len(POSE) :] = np.concatenate(ends)
     known[-len(moves) :] = True
     return values, known
 

@@ -1,0 +1,149 @@
+"""The seam between a picture with its question and the numbers that a verifier reads: frozen encoders."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL.Image import Image
+
+from render_agent.camera import Camera, MapCamera
+from render_agent.choose.learned.features import Features
+from render_agent.choose.seam import Situation
+from render_agent.errors import SetupError
+from render_agent.state import Question, View
+
+Floats = NDArray[np.float32]
+
+KEPT = 4096
+"""Views or questions whose features are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Glimpse:
+    """What an encoder may look at: a view, the newest map before it, and where the camera stands."""
+
+    view: View
+    plan: View | None
+    camera: Camera
+
+    @classmethod
+    def of(cls, situation: Situation) -> Glimpse | None:
+        """Return what stands before a question now: None where nothing is shown.
+
+        Of the views of this turn that is the last that is no map; where there is none, the map.
+        """
+        views = situation.look.views or situation.views[-1:]
+        if not views:
+            return None
+        plans = [view for view in situation.views if isinstance(view.camera, MapCamera)]
+        pictures = [view for view in views if not isinstance(view.camera, MapCamera)]
+        view = (pictures or list(views))[-1]
+        return cls(view, plans[-1] if plans else None, situation.look.camera)
+
+
+class Encoder(ABC):
+    """Makes features of views and of questions; nothing in it is trained here.
+
+    label: what it is asked for with. rows, columns: of the grid of patches. text: tokens of a question.
+    features: numbers of a patch or a token.
+    """
+
+    label: str
+    rows: int
+    columns: int
+    text: int
+    features: int
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """Return what identifies it; a verifier works with features of the same one only. JSON."""
+
+    @abstractmethod
+    def encode_views(
+        self, glimpses: Sequence[Glimpse], picture: Callable[[str], Image]
+    ) -> list[Floats]:
+        """Return the patches of every view, each (rows · columns, features) float32.
+
+        picture: gives the RGB picture of a view's file.
+        """
+
+    @abstractmethod
+    def encode_question(self, question: Question) -> Floats:
+        """Return the tokens of a question, (text, features) float32."""
+
+    def key(self, glimpse: Glimpse) -> Any:
+        """Return what the patches of a view depend on."""
+        return glimpse.view.file
+
+
+class Reader:
+    """Features of the views and questions of one run, each encoded once.
+
+    picture: gives the RGB picture of a view's file.
+    """
+
+    def __init__(self, encoder: Encoder, picture: Callable[[str], Image]) -> None:
+        self.encoder = encoder
+        self.picture = picture
+        self._views: OrderedDict[Any, Floats] = OrderedDict()
+        self._questions: OrderedDict[tuple[str, tuple[str, ...]], Floats] = OrderedDict()
+        self._pairs: OrderedDict[Any, Features] = OrderedDict()
+
+    def features(self, asked: Sequence[tuple[Glimpse, Question]]) -> list[Features]:
+        """Return the features of views with questions; those of the same pair are the same object."""
+        fresh = {
+            key: glimpse
+            for glimpse, _ in asked
+            if (key := self.encoder.key(glimpse)) not in self._views
+        }
+        made = self.encoder.encode_views(list(fresh.values()), self.picture) if fresh else []
+        views = dict(zip(fresh, made, strict=True))
+        found = []
+        for glimpse, question in asked:
+            key, words = self.encoder.key(glimpse), (question.text, question.options)
+            if (key, words) not in self._pairs:
+                if words not in self._questions:
+                    _keep(self._questions, words, self.encoder.encode_question(question))
+                patches = views[key] if key in views else self._views[key]
+                _keep(self._pairs, (key, words), Features(patches, self._questions[words]))
+            found.append(self._pairs[key, words])
+        for key, patches in views.items():
+            _keep(self._views, key, patches)
+        return found
+
+
+def make_encoder(label: str, device: str = "auto") -> Encoder:
+    """Return the encoder that `--encoder` names. SetupError where it is not at hand."""
+    name, _, model = label.partition(":")
+    if label == "pixels":
+        from render_agent.choose.learned.pixels import PixelEncoder
+
+        return PixelEncoder()
+    if name == "siglip2":
+        from render_agent.choose.learned.siglip_encoder import SiglipEncoder
+
+        return SiglipEncoder(model, device)
+    raise SetupError(f"there is no encoder {label!r}: name pixels or siglip2[:MODEL]")
+
+
+def check_encoder(encoder: Encoder, told: Mapping[str, Any]) -> None:
+    """Raise SetupError where an encoder is not the one that a card tells of."""
+    here = encoder.describe()
+    odd = [name for name in sorted({*here, *told}) if here.get(name) != told.get(name)]
+    if odd:
+        raise SetupError(
+            f"the verifier was trained on features of another {encoder.label}: its {odd[0]} was"
+            f" {told.get(odd[0])}, here it is {here.get(odd[0])}"
+        )
+
+
+def _keep(kept: OrderedDict[Any, Any], key: Any, value: Any) -> None:
+    kept[key] = value
+    while len(kept) > KEPT:
+        kept.popitem(last=False)
