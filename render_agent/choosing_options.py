@@ -87,6 +87,12 @@ class ChoosingOptions:
             raise UsageError("--verifier-weights are 0 or more, and one at least is above 0")
         return found
 
+    @property
+    def agent_words(self) -> str:
+        """The agent and its verifiers, as "lookahead:4 by geometry and random"."""
+        labels = [verifier.label for verifier in self.verifiers]
+        return f"{self.agent} by {' and '.join(labels)}" if labels else self.agent
+
     def check_choosing(self, *, greedy: bool, free: bool, human: bool) -> None:
         """Raise UsageError where these options contradict each other, or the rest of a run.
 

@@ -8,7 +8,18 @@ import click
 
 from render_agent.run_options import WHERE_RUNS_LIE
 
-FORMATS = ("messages", "csv", "turns-csv", "parquet", "turns-parquet", "inspect", "rerun")
+FORMATS = (
+    "messages",
+    "pairs",
+    "csv",
+    "turns-csv",
+    "candidates-csv",
+    "parquet",
+    "turns-parquet",
+    "candidates-parquet",
+    "inspect",
+    "rerun",
+)
 
 
 @click.command("export")
@@ -18,7 +29,8 @@ FORMATS = ("messages", "csv", "turns-csv", "parquet", "turns-parquet", "inspect"
     "form",
     type=click.Choice(FORMATS),
     required=True,
-    help="Dialogues as chat messages; a row a question or a turn; a log for Inspect; recordings for Rerun.",
+    help="Dialogues as chat messages; pairs of a better and a worse reply; a row a question, turn or"
+    " candidate; a log for Inspect; recordings for Rerun.",
 )
 @click.option("--to", required=True, metavar="FILE|DIR", help="Where it is written.")
 @click.option("--question", multiple=True, metavar="ID", help="Only the question with this id.")
@@ -30,8 +42,10 @@ FORMATS = ("messages", "csv", "turns-csv", "parquet", "turns-parquet", "inspect"
     metavar="X",
     help="Only those that score at least X.",
 )
-@click.option("--absolute", is_flag=True, help="Messages: paths of pictures from the root.")
-@click.option("--without-thinking", is_flag=True, help="Messages: replies without think blocks.")
+@click.option("--absolute", is_flag=True, help="Messages, pairs: paths of pictures from the root.")
+@click.option(
+    "--without-thinking", is_flag=True, help="Messages, pairs: replies without think blocks."
+)
 @click.option("--with-truth", is_flag=True, help="Messages: the truth beside them, never in them.")
 @click.option("--embed", is_flag=True, help="Inspect: pictures inside the log, so that they show.")
 @click.option("--force", is_flag=True, help="Replace what is there.")
@@ -56,6 +70,7 @@ def export_command(
     \b
     render-agent export recent --format messages --correct --to right.jsonl
     render-agent export RUN_A RUN_B --format parquet --to results.parquet
+    render-agent export recent --format pairs --to pairs.jsonl
     render-agent export recent --format inspect --embed --to logs
     render-agent export recent --format rerun --question 3 --to 3.rrd
     """
@@ -67,14 +82,14 @@ def export_command(
     from render_agent.run_log.folder import find_run
 
     given = {
-        "--absolute": (absolute, "messages"),
-        "--without-thinking": (without_thinking, "messages"),
-        "--with-truth": (with_truth, "messages"),
-        "--embed": (embed, "inspect"),
+        "--absolute": (absolute, ("messages", "pairs")),
+        "--without-thinking": (without_thinking, ("messages", "pairs")),
+        "--with-truth": (with_truth, ("messages",)),
+        "--embed": (embed, ("inspect",)),
     }
     for flag, (is_given, belongs) in given.items():
-        if is_given and form != belongs:
-            raise UsageError(f"{flag} goes with --format {belongs}, not with {form}")
+        if is_given and form not in belongs:
+            raise UsageError(f"{flag} goes with --format {' or '.join(belongs)}, not with {form}")
     if correct and least_score is not None:
         raise UsageError("give either --correct or --least-score")
     least = RIGHT if correct else least_score

@@ -9,6 +9,7 @@ from typing import Any
 
 from render_agent.diagnosis.diagnose import kept_diagnoses
 from render_agent.errors import SceneError, UsageError
+from render_agent.export.candidate_rows import COLUMNS_OF_CANDIDATES, candidate_rows
 from render_agent.export.chosen import ChosenRun
 from render_agent.export.columns import Columns, write_csv, write_parquet
 from render_agent.export.place import check_place, replacing
@@ -59,6 +60,8 @@ def export(runs: Sequence[ChosenRun], form: str, to: Path, how: How) -> Written:
     check_place(to, [run.folder.path for run in runs], folder=folder, force=how.force)
     if form == "messages":
         return _messages(runs, to, how)
+    if form == "pairs":
+        return _pairs(runs, to, how)
     if form == "inspect":
         return _inspect(runs, to, how, folder=folder)
     if form == "rerun":
@@ -102,15 +105,31 @@ def _messages(runs: Sequence[ChosenRun], to: Path, how: How) -> Written:
     return Written((to,), number, "dialogues")
 
 
+def _pairs(runs: Sequence[ChosenRun], to: Path, how: How) -> Written:
+    from render_agent.export.pairs import write_pairs
+
+    with replacing(to) as draft:
+        number = write_pairs(runs, draft, to.parent, absolute=how.absolute, thinking=how.thinking)
+        if not number:
+            raise UsageError(
+                "no turn of the chosen questions had candidates that were scored: nothing was written"
+            )
+    return Written((to,), number, "pairs")
+
+
 def _table(runs: Sequence[ChosenRun], form: str, to: Path) -> Written:
     rows_of: Callable[[ChosenRun, Diagnoses], Iterator[dict[str, Any]]]
     if form in ("csv", "parquet"):
         rows_of, columns, what = question_rows, COLUMNS_OF_QUESTIONS, "rows"
+    elif form.startswith("candidates"):
+        rows_of, columns, what = candidate_rows, COLUMNS_OF_CANDIDATES, "rows of candidates"
     else:
         rows_of, columns, what = turn_rows, COLUMNS_OF_TURNS, "turns"
     rows = [row for run in runs for row in rows_of(run, _diagnosed(run))]
+    if not rows and form.startswith("candidates"):
+        raise UsageError("no turn of the chosen questions had candidates: nothing was written")
     write: Callable[[Path, Columns, Sequence[Mapping[str, Any]]], None]
-    write = write_csv if form in ("csv", "turns-csv") else write_parquet
+    write = write_csv if form.endswith("csv") else write_parquet
     with replacing(to) as draft:
         write(draft, columns, rows)
     return Written((to,), len(rows), what)

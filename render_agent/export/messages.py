@@ -59,7 +59,7 @@ def dialogue(state: QuestionState, thinking: bool) -> list[Message]:
     """
     messages: list[Message] = []
     for turn in state.turns:
-        reply = message("assistant", _logged(turn.reply)) if thinking else assistant(turn.reply)
+        reply = message("assistant", logged(turn.reply)) if thinking else assistant(turn.reply)
         messages += [*turn.messages, reply]
     return messages
 
@@ -73,7 +73,7 @@ def placed(entry: Message, base: Path) -> Message:
     return {**entry, "content": content}
 
 
-def _logged(reply: str) -> dict[str, str]:
+def logged(reply: str) -> dict[str, str]:
     """Return a reply as a piece of text with its think blocks, all else harmless to tokenizers."""
     parts = re.split("(</?think>)", reply.strip() or "(no reply)")
     kept = [encodable(part) if number % 2 else harmless(part) for number, part in enumerate(parts)]

@@ -9,14 +9,17 @@ from typing import Any
 import numpy as np
 
 from render_agent.camera import Camera
+from render_agent.candidates import standings
 from render_agent.errors import SetupError
 from render_agent.facts import Facts, placed
 from render_agent.named import named_categories
 from render_agent.scene.model import Scene
-from render_agent.state import QuestionState, Turn
+from render_agent.state import Evidence, QuestionState, Turn
 
 PATH = (217, 154, 43)
 BOX = (31, 119, 180)
+TAKEN = (0, 114, 178)
+LEFT = (140, 148, 156)
 """Colours, RGB."""
 
 
@@ -113,9 +116,27 @@ def _log_turn(
     walked = [state.turns[number].stood.position for number in range(turn.number + 1)]
     recording.log("world/path", rerun.LineStrips3D([walked], colors=[PATH], radii=0.02))
     recording.log("world/path/stood", rerun.Points3D(walked, colors=[PATH], radii=0.05))
+    if turn.evidence is not None:
+        _log_candidates(recording, turn.evidence)
     recording.log("replies", rerun.TextLog(turn.reply, level=rerun.TextLogLevel.INFO))
     if turn.happened:
         recording.log("happened", rerun.TextLog(turn.happened, level=rerun.TextLogLevel.DEBUG))
+
+
+def _log_candidates(recording: Any, evidence: Evidence) -> None:
+    """Log where the candidates of a turn led, an arrow where each looks; the one taken is blue."""
+    import rerun
+
+    found = [standing for standing in standings(evidence) if standing.candidate.goes_on]
+    cameras = [standing.candidate.camera for standing in found]
+    names = [s.name if s.led is None else f"{s.name}: {s.led:.2f}" for s in found]
+    arrows = rerun.Arrows3D(
+        origins=np.array([camera.position for camera in cameras]).reshape(-1, 3),
+        vectors=np.array([0.3 * camera.forward for camera in cameras]).reshape(-1, 3),
+        colors=[TAKEN if standing.chosen else LEFT for standing in found],
+        labels=names,
+    )
+    recording.log("world/candidates", arrows)
 
 
 def _log_camera(recording: Any, camera: Camera, size: tuple[int, int]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from render_agent.action import Malformed
+from render_agent.candidates import standings
 from render_agent.diagnosis.model import Diagnosis, TurnDiagnosis
 from render_agent.export.chosen import ChosenRun
 from render_agent.export.columns import Columns
@@ -57,6 +58,8 @@ OF_RUNS: Columns = {
     "max_turns": "int",
     "temperature": "float",
     "seed": "int",
+    "agent": "text",
+    "verifier": "text",
 }
 """The options of its run, beside every question."""
 
@@ -105,8 +108,12 @@ OF_TURNS: Columns = {
     "batch_size": "int",
     "finish": "text",
     "events": "text",
+    "candidates": "int",
+    "chosen": "int",
+    "chosen_score": "float",
 }
-"""A row a turn: where it stood when its views were taken, and where the camera was after it."""
+"""A row a turn: where it stood when its views were taken, and where the camera was after it; of how many
+candidates which one, from 0, was taken, and the fused score that it led to."""
 
 OF_TURN_DIAGNOSES: Columns = {
     "coverage": "float",
@@ -164,6 +171,7 @@ def _options(run: ChosenRun) -> dict[str, Any]:
         **named,
         "model": run.model,
         "kinds": ",".join(config.kinds),
+        "verifier": ",".join(verifier.label for verifier in config.verifiers) or None,
         "image_width": width,
         "image_height": height,
     }
@@ -209,7 +217,17 @@ def _turn(turn: Turn) -> dict[str, Any]:
         "batch_size": turn.batch_size,
         "finish": turn.finish,
         "events": ",".join(turn.events) or None,
+        **_choice(turn),
     }
+
+
+def _choice(turn: Turn) -> dict[str, Any]:
+    """Return how many candidates a turn had and which was taken; a turn with one reply chose nothing."""
+    if turn.evidence is None:
+        return {}
+    taken = next(standing for standing in standings(turn.evidence) if standing.chosen)
+    own = [c for c in turn.evidence.candidates if c.follows is None]
+    return {"candidates": len(own), "chosen": taken.candidate.number, "chosen_score": taken.led}
 
 
 def _diagnosed(found: Diagnosis | None) -> dict[str, Any]:

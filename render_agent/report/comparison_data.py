@@ -40,6 +40,8 @@ class ComparedRun:
         words = [config.model_name, f"views {config.views}"]
         if config.pictures != "real":
             words.append(f"pictures {config.pictures}")
+        if config.agent != "single":
+            words.append(config.agent_words)
         return ", ".join(words)
 
 

@@ -85,9 +85,8 @@ def _facts(report: ReportData) -> list[tuple[str, str]]:
         ("Pictures", f"{width} × {height} pixels, {config.field_of_view:g}° wide"),
         ("Seed", str(config.seed)),
     ]
-    if config.agent_plan.kind != "single":
-        verifiers = " and ".join(verifier.label for verifier in config.verifiers)
-        facts.insert(5, ("Agent", f"{config.agent} by {verifiers}" if verifiers else config.agent))
+    if config.agent != "single":
+        facts.insert(5, ("Agent", config.agent_words))
     if commit := record.get("commit"):
         facts.append(("Commit", str(commit)[:12]))
     return facts
