@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,16 +15,20 @@ from render_agent.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One picture to be judged: the system and user prompt, and pictures by name."""
+    """One picture to be judged: the system and user prompt, and pictures by name.
+
+    within: what it is of, where prompts and earlier views do not tell that.
+    """
 
     prompts: tuple[str, str]
     earlier: tuple[str, ...]
     picture: str
+    within: Hashable = None
 
     @property
-    def state(self) -> tuple[tuple[str, str], tuple[str, ...]]:
+    def state(self) -> tuple[tuple[str, str], tuple[str, ...], Hashable]:
         """What it has in common with the pictures that it may be compared with."""
-        return self.prompts, self.earlier
+        return self.prompts, self.earlier, self.within
 
 
 class Asking:

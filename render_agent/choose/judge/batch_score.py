@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import closing, nullcontext
 from typing import get_args
 
@@ -34,6 +34,7 @@ def batch_score(
     mode: Mode = "yes",
     rubric: Rubric | None = None,
     earlier: Sequence[Sequence[Source]] | None = None,
+    states: Sequence[Hashable] | None = None,
     longest_side: int = LONGEST_SIDE,
     max_new_tokens: int = 0,
 ) -> list[Score]:
@@ -45,9 +46,10 @@ def batch_score(
     without one the transformers model `model` is loaded for this call. mode: yes for the probability
     of yes against no, from reading the prompts alone; json for the weighted mean of the criteria of
     `rubric`, which is needed then; pairwise for the win share among the pictures with the same
-    prompts and earlier views. earlier: of each picture, the views that came before it. longest_side:
-    pixels of pictures from files. max_new_tokens: of a written reply, for models that think first; as
-    many as the longest reply of the rubric needs are always allowed.
+    prompts and earlier views. earlier: of each picture, the views that came before it. states: what
+    each is of, where only pictures of the same may be compared. longest_side: pixels of pictures from
+    files. max_new_tokens: of a written reply, for models that think first; as many as the longest reply
+    of the rubric needs are always allowed.
 
     Scores of different prompts are not comparable. What cannot be judged has no value, and a reason:
     a picture that cannot be read, a reply that is not what was asked for, a fault of the engine. UsageError
@@ -55,17 +57,18 @@ def batch_score(
     engine is gone.
     """
     given = list(earlier) if earlier is not None else [()] * len(images)
-    if not len(images) == len(system_prompts) == len(user_prompts) == len(given):
-        raise UsageError("there must be as many prompts, and earlier views, as pictures")
+    within = list(states) if states is not None else [None] * len(images)
+    if not len(images) == len(system_prompts) == len(user_prompts) == len(given) == len(within):
+        raise UsageError("there must be as many prompts, earlier views and states as pictures")
     if mode not in get_args(Mode):
         raise UsageError(f"there is no mode {mode!r}: use one of {', '.join(get_args(Mode))}")
     if mode == "json" and not (rubric and rubric.criteria):
         raise UsageError("mode json needs a rubric with criteria")
     pictures = Pictures(longest_side)
     shown = [
-        Shown((system, user), tuple(map(pictures.name, before)), pictures.name(image))
-        for image, system, user, before in zip(
-            images, system_prompts, user_prompts, given, strict=True
+        Shown((system, user), tuple(map(pictures.name, before)), pictures.name(image), state)
+        for image, system, user, before, state in zip(
+            images, system_prompts, user_prompts, given, within, strict=True
         )
     ]
     scores = _unreadable(pictures, shown)

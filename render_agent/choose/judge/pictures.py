@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from PIL import Image, ImageOps
 
 from render_agent.engines.pretrained import first_line
 
-Source = Image.Image | str | Path
-"""A picture at hand, or the file of one."""
+
+@dataclass(frozen=True)
+class Kept:
+    """A picture that is kept elsewhere, where `read` gives it by its name, RGB."""
+
+    name: str
+    read: Callable[[str], Image.Image]
+
+
+Source = Image.Image | Kept | str | Path
+"""A picture at hand, one kept elsewhere, or the file of one."""
 
 LONGEST_SIDE = 1024
 """Pixels: a picture of a file that is longer is scaled down, as a photograph may cost 16,000 tokens."""
@@ -20,17 +31,19 @@ class Pictures:
     """Pictures by a name that messages can hold; files are read when they are needed.
 
     The same source has the same name. Those of files are turned as their camera says and scaled to
-    `longest_side`; those at hand are left as they are, but for their colours.
+    `longest_side`; others are left as they are, but for their colours.
     """
 
     def __init__(self, longest_side: int = LONGEST_SIDE) -> None:
         self.longest_side = longest_side
         self._sources: dict[str, Source] = {}
-        self._names: dict[str | int, str] = {}
+        self._names: dict[str | int | Kept, str] = {}
 
     def name(self, source: Source) -> str:
         """Return the name of a picture, which `picture` gives for it."""
-        key = id(source) if isinstance(source, Image.Image) else str(source)
+        key: str | int | Kept = source if isinstance(source, Kept) else str(source)
+        if isinstance(source, Image.Image):
+            key = id(source)
         if key not in self._names:
             self._names[key] = f"judge/{len(self._names)}.png"
             self._sources[self._names[key]] = source
@@ -41,6 +54,8 @@ class Pictures:
         source = self._sources[name]
         if isinstance(source, Image.Image):
             return source.convert("RGB")
+        if isinstance(source, Kept):
+            return source.read(source.name).convert("RGB")
         with warnings.catch_warnings():
             # So many pixels that the library warns of them are far more than it needs to judge.
             warnings.simplefilter("error", Image.DecompressionBombWarning)
