@@ -70,8 +70,12 @@ def motley(batch_size=64, made=ScriptedEngine):
     return made(Motley(), batch_size)
 
 
+def options_of(agent):
+    """Return the options of a quick run of an agent."""
+    quick = {"temperature": 1.0, "image_size": (48, 36), "max_turns": 4, "kinds": ("ego", "top")}
+    return quick | {"agent": agent, "verifier": AGENTS[agent]}
+
+
 def choose(folder, questions, agent, engine, **options):
     """Run questions with an agent to the end; return the run folder and the results."""
-    given = {"temperature": 1.0, "image_size": (48, 36), "max_turns": 4, "kinds": ("ego", "top")}
-    given |= {"agent": agent, "verifier": AGENTS[agent]}
-    return play(folder, questions, engine, **given | options)
+    return play(folder, questions, engine, **options_of(agent) | options)

@@ -1,7 +1,7 @@
 """No schedule changes what agents that choose say, see, score and take."""
 
 import pytest
-from made_runs import choices, make_questions, outcome, pictures, transcripts
+from made_runs import choices, make_questions, pictures, transcripts
 from made_samples import AGENTS, FreeRunning, choose, motley
 
 from render_agent.engines.scripted import ScriptedEngine
@@ -31,7 +31,12 @@ def told(run):
 def reference(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     questions = make_questions(folder, COUNT)
-    return request.param, folder, questions, told(choose(folder, questions, request.param, motley()))
+    return (
+        request.param,
+        folder,
+        questions,
+        told(choose(folder, questions, request.param, motley())),
+    )
 
 
 @pytest.mark.parametrize(("made", "batch_size", "batched", "together"), SCHEDULES)

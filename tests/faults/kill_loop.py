@@ -1,9 +1,9 @@
 """Kills a real run again and again and continues it; run by `test_killed_runs.py` in its own process.
 
-Usage: kill_loop.py FOLDER lines|moments KILLS SEED. Every attempt is a forked process that ends by
-SIGKILL: after its first new line, or at a random moment. Each run is killed until it comes to its end
-all the same, or the kills are used up. Prints the folders of the undisturbed run and of the killed
-ones, as JSON.
+Usage: kill_loop.py FOLDER SEED lines|moments|pictures,KILLS,AGENT … Every attempt is a forked process
+that ends by SIGKILL: after its first new line, at a random moment, or right after a random number of
+pictures. Each run is killed until it comes to its end all the same, or the kills are used up. Prints, for
+every loop, the folders of the undisturbed run and of the killed ones, as JSON.
 """
 
 import json
@@ -15,8 +15,10 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "agents"))
 
 from made_runs import Silent, make_config, make_questions, walking
+from made_samples import motley, options_of
 
 from render_agent.run_log.folder import RunFolder, list_runs
 from render_agent.runner import go_on, start
@@ -24,31 +26,44 @@ from render_agent.runner import go_on, start
 COUNT, TURNS = 5, 4
 
 
-def work(runs: Path, config, kill_after_lines=None):
-    """Start a run, or continue the one that is there, to its end; die after so many new lines."""
+def make_engine(config, questions):
+    if config.agent == "single":
+        return walking(COUNT, TURNS, batch_size=2)
+    return motley(batch_size=2)
+
+
+def dying(write, times):
+    """Return what writes as `write` does, so many times, and then kills its process."""
+    left = [times]
+
+    def write_and_die(*given):
+        write(*given)
+        left[0] -= 1
+        if left[0] <= 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return write_and_die
+
+
+def work(runs: Path, config, kill_after_lines=None, kill_after_pictures=None):
+    """Start a run, or continue the one that is there, to its end; die after so many lines or pictures."""
     found = list_runs(runs)
     run = go_on(RunFolder(found[-1]), {}) if found else start(config)
     if kill_after_lines is not None:
-        append, left = run.log._append, [kill_after_lines]
-
-        def append_and_die(line):
-            append(line)
-            left[0] -= 1
-            if left[0] <= 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        run.log._append = append_and_die
-    run.go(Silent(), lambda config, questions: walking(COUNT, TURNS, batch_size=2))
+        run.log._append = dying(run.log._append, kill_after_lines)
+    if kill_after_pictures is not None:
+        run.log.pictures._write = dying(run.log.pictures._write, kill_after_pictures)
+    run.go(Silent(), make_engine)
     run.close()
 
 
-def attempt(runs: Path, config, kill_after_lines=None, kill_after_seconds=None) -> bool:
+def attempt(runs: Path, config, kill_after_seconds=None, **kill_after) -> bool:
     """Work in a forked process that may be killed; return whether it came to its end."""
     child = os.fork()
     if child == 0:
         code = 1
         try:
-            work(runs, config, kill_after_lines)
+            work(runs, config, **kill_after)
             code = 0
         finally:
             os._exit(code)
@@ -62,12 +77,21 @@ def attempt(runs: Path, config, kill_after_lines=None, kill_after_seconds=None) 
     return not killed
 
 
-def main(folder: Path, mode: str, kills: int, seed: int) -> None:
-    questions = make_questions(folder, COUNT)
-    chance = random.Random(seed)
+def options(agent):
+    """Return the number of questions of a loop, and the options of its runs."""
+    if agent == "single":
+        return COUNT, {"max_turns": TURNS + 1}
+    return 2, options_of(agent)
+
+
+def loop(folder: Path, mode: str, kills: int, agent: str, chance: random.Random):
+    """Kill runs so many times; return the folders of the undisturbed run and of the killed ones."""
+    folder.mkdir()
+    count, given = options(agent)
+    questions = make_questions(folder, count)
 
     def config_for(name):
-        return make_config(folder, questions, output=str(folder / name), max_turns=TURNS + 1)
+        return make_config(folder, questions, output=str(folder / name), **given)
 
     work(folder / "warm", config_for("warm"))  # so that what is loaded once is there in every fork
     began = time.perf_counter()
@@ -77,18 +101,28 @@ def main(folder: Path, mode: str, kills: int, seed: int) -> None:
     while kills > 0:
         runs = folder / f"killed{len(killed)}"
         runs.mkdir()
-        ended = False
+        config, ended = config_for(runs.name), False
         while not ended and kills > 0:
-            if mode == "lines":
-                ended = attempt(runs, config_for(runs.name), kill_after_lines=1)
-            else:
-                later = chance.uniform(0, usual)
-                ended = attempt(runs, config_for(runs.name), kill_after_seconds=later)
+            later = {
+                "lines": {"kill_after_lines": 1},
+                "moments": {"kill_after_seconds": chance.uniform(0, usual)},
+                "pictures": {"kill_after_pictures": chance.randint(1, 24)},
+            }
+            ended = attempt(runs, config, **later[mode])
             kills -= not ended
-        assert ended or attempt(runs, config_for(runs.name))
+        assert ended or attempt(runs, config)
         killed.append([str(path) for path in list_runs(runs)])
-    json.dump({"whole": str(list_runs(folder / "whole")[0]), "killed": killed}, sys.stdout)
+    return {"whole": str(list_runs(folder / "whole")[0]), "killed": killed}
+
+
+def main(folder: Path, seed: int, jobs):
+    chance = random.Random(seed)
+    found = {}
+    for number, job in enumerate(jobs):
+        mode, kills, agent = job.split(",")
+        found[job] = loop(folder / str(number), mode, int(kills), agent, chance)
+    json.dump(found, sys.stdout)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])
