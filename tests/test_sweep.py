@@ -117,7 +117,7 @@ def test_the_table_and_the_plot_say_what_they_show(done):
     ]
     assert "Sweep small: official score" in texts
     assert {"official score in percent, 95 % interval", "explorer · none"} <= set(texts)
-    assert {"pictures shown to a question, on average", "views free"} & set(texts)
+    assert {"pictures drawn for a question, on average", "views free"} & set(texts)
     for row in rows:
         assert f"{row['official']:.1f}" in texts
 
@@ -297,6 +297,11 @@ def test_a_dry_run_runs_nothing(tmp_path):
         ({"grid": {"repeat": [2]}}, r"repeat has no place here: write seed: \[0, 1, 2\]"),
         ({"options": {"image_size": "wide"}, "grid": GRID}, "options: .*'wide' is no size"),
         ({"options": {"output": "a"}, "grid": GRID}, "output has no place here"),
+        ({"grid": GRID, "seeds": 3}, "seeds must be a list of seeds"),
+        ({"grid": {"seed": [1, 2]}, "seeds": [0]}, "seed stands beside seeds"),
+        ({"options": {"seed": 1}, "grid": GRID, "seeds": [0]}, "seed stands beside seeds"),
+        ({"grid": GRID, "seeds": [0, 0]}, "are the same run"),
+        ({"runs": [{"label": "a", "equal": "cost"}]}, "equal must be renders or tokens"),
         ({"grid": {"batch_size": [1, 2]}}, "are the same run.*render-agent bench"),
         ({"runs": [{"views": "free"}, {"label": "b", "views": "free"}]}, "are the same run"),
         ({"runs": [{"label": "a"}, {"label": "a", "seed": 1}]}, "two cells are called 'a'"),

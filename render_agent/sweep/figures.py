@@ -5,14 +5,13 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from render_agent.comparison import Side, compare, incomparable
 from render_agent.run_log.folder import RunFolder
-from render_agent.run_log.reading import results_of
 from render_agent.score.summary import OFFICIAL
-from render_agent.sweep.cells import is_complete
-from render_agent.sweep.plan import Cell, Sweep
+from render_agent.sweep.plan import COSTS, Cell, Sweep
+from render_agent.sweep.pooling import side_of
 from render_agent.tables import figure, interval, signed
 
 COLUMNS = (
@@ -35,12 +34,23 @@ COLUMNS = (
     "active",
     "turns_per_question",
     "pictures_per_question",
+    "renders_per_question",
     "tokens_in_per_question",
     "tokens_out_per_question",
+    "calls_per_question",
     "seconds_per_question",
+    "renders_of_baseline",
+    "tokens_of_baseline",
 )
-"""The figures of a cell. Scores and differences are in points of percent; seconds are those of drawing
-and generating, its share of the batches."""
+"""The figures of a row, over the runs of all its seeds. Scores and differences are in points of percent;
+pictures are those that the model was shown, renders the distinct ones that were drawn, those of candidates
+too; seconds are those of drawing and generating, its share of the batches. The last two are how many times
+as many renders, and tokens read and written, a question took as in the baseline."""
+
+EQUAL = 0.1
+"""Costs that differ by no more than this share of the baseline's count as equal."""
+
+COST_WORDS = {"renders": "pictures drawn", "tokens": "tokens read and written"}
 
 WHOLE, CUT_OFF, NOT_BEGUN = "complete", "unfinished", "not begun"
 """Where a cell may stand; a complete one may have failed questions."""
@@ -55,18 +65,21 @@ def sweep_rows(sweep: Sweep, begun: Mapping[str, RunFolder]) -> tuple[list[Row],
     question. RunLogError where a log is damaged.
     """
     sides = {
-        cell.label: _side(begun[cell.label])
-        for cell in sweep.cells
-        if cell.label in begun and begun[cell.label].has_questions
+        cells[0].row: side_of(folders)
+        for cells in sweep.rows
+        if (folders := _folders(cells, begun))
     }
-    base = sides.get(sweep.baseline.label)
+    base = sides.get(sweep.baseline.row)
     notes: dict[str, list[str]] = {}
     rows = []
-    for cell in sweep.cells:
-        side = sides.get(cell.label)
-        row = dict.fromkeys(COLUMNS) | {"label": cell.label, **cell.varied, "status": NOT_BEGUN}
+    for cells in sweep.rows:
+        cell, folders = cells[0], _folders(cells, begun)
+        side = sides.get(cell.row)
+        row = dict.fromkeys(COLUMNS) | {"label": cell.row, **cell.varied, "status": NOT_BEGUN}
         if side is not None:
-            row |= _scores(side) | _work(begun[cell.label], side.results)
+            row |= _scores(side) | _work(folders, side.results)
+            if len(folders) < len(cells):
+                row["status"] = CUT_OFF
             told = list(side.results["notes"])
             if cell.config.partial:
                 told.append("PARTIAL: only some of the benchmark's questions")
@@ -74,15 +87,36 @@ def sweep_rows(sweep: Sweep, begun: Mapping[str, RunFolder]) -> tuple[list[Row],
                 difference, reasons = _difference(base, side)
                 row |= difference
                 told += [f"not comparable with the baseline: {reason}" for reason in reasons]
-            notes[cell.label] = told
+            notes[cell.row] = told
         rows.append(row)
+    _set_against(rows, sweep, notes)
     return rows, {label: told for label, told in notes.items() if told}
 
 
-def _side(folder: RunFolder) -> Side:
-    # results.json may be older than the log where a run was continued and cut off again
-    found = (folder.results() if is_complete(folder) else None) or results_of(folder)
-    return Side(folder.name, found, {"--subset": folder.config.subset})
+def _folders(cells: Sequence[Cell], begun: Mapping[str, RunFolder]) -> list[RunFolder]:
+    found = [begun[cell.label] for cell in cells if cell.label in begun]
+    return [folder for folder in found if folder.has_questions]
+
+
+def _set_against(rows: Sequence[Row], sweep: Sweep, notes: Mapping[str, list[str]]) -> None:
+    """Add to every row what a question cost against the baseline, and say whether it is what was meant."""
+    base = next(row for row in rows if row["label"] == sweep.baseline.row)
+    for row, cells in zip(rows, sweep.rows, strict=True):
+        for name in COSTS:
+            cost, its = _cost(row, name), _cost(base, name)
+            row[f"{name}_of_baseline"] = None if cost is None or not its else cost / its
+        for name in cells[0].equal:
+            ratio = row[f"{name}_of_baseline"]
+            if ratio is not None and row is not base:
+                equal = abs(ratio - 1) <= EQUAL
+                words = "equal to the baseline" if equal else "NOT EQUAL to the baseline"
+                notes[row["label"]].append(f"{words} in {COST_WORDS[name]}: {ratio:.2f} times")
+
+
+def _cost(row: Row, name: str) -> float | None:
+    if name == "renders":
+        return cast("float | None", row["renders_per_question"])
+    return _sum(row["tokens_in_per_question"], row["tokens_out_per_question"])
 
 
 def _scores(side: Side) -> Row:
@@ -115,19 +149,17 @@ def _difference(base: Side, side: Side) -> tuple[Row, list[str]]:
     }, incomparable(base, side)
 
 
-def _work(folder: RunFolder, found: Mapping[str, Any]) -> Row:
+def _work(folders: Sequence[RunFolder], found: Mapping[str, Any]) -> Row:
     """Return what a question took on average, over those that were asked."""
-    lines = [line for line in folder.lines() if line["error"] is None]
-    asked = len({line["question_id"] for line in lines})
-    if not asked:
+    means = found["totals"]["per_question"]
+    if means is None:
         return {}
-    totals = found["totals"]
-    tokens, seconds = totals["tokens"], totals["seconds"]
+    lines = [line for folder in folders for line in folder.lines() if line["error"] is None]
+    asked = sum(row["turns"] > 0 for row in found["questions"])
+    seconds = found["totals"]["seconds"]
     return {
-        "turns_per_question": len(lines) / asked,
+        **{f"{name}_per_question": value for name, value in means.items()},
         "pictures_per_question": sum(len(line["views"]) for line in lines) / asked,
-        "tokens_in_per_question": tokens["in"] / asked,
-        "tokens_out_per_question": tokens["out"] / asked,
         "seconds_per_question": (seconds["rendering"] + seconds["generating"]) / asked,
     }
 
@@ -147,8 +179,8 @@ def as_csv(rows: Sequence[Row], varied: Sequence[str]) -> str:
     return text.getvalue()
 
 
-SHORT = ("official", "95 %", "difference", "95 %", "answered", "failed", "turns", "pictures",
-         "tokens", "seconds")  # fmt: skip
+SHORT = ("official", "95 %", "difference", "95 %", "answered", "failed", "turns", "shown", "drawn",
+         "read", "written", "seconds")  # fmt: skip
 """The columns that a person reads; those from turns on are of a question on average."""
 
 
@@ -156,7 +188,6 @@ def words(row: Mapping[str, Any], baseline: str) -> tuple[str, ...]:
     """Return the figures of a row as a person reads them, in the columns of SHORT."""
     if row["questions"] is None:
         return (*("–",) * (len(SHORT) - 1), row["status"])
-    tokens = _sum(row["tokens_in_per_question"], row["tokens_out_per_question"])
     active = f" + {row['active']} active" if row["active"] else ""
     return (
         figure(row["official"]),
@@ -167,19 +198,22 @@ def words(row: Mapping[str, Any], baseline: str) -> tuple[str, ...]:
         f"{row['failed']}{active}",
         figure(row["turns_per_question"]),
         figure(row["pictures_per_question"]),
-        "–" if tokens is None else f"{tokens:,.0f}",
+        figure(row["renders_per_question"]),
+        _whole(row["tokens_in_per_question"]),
+        _whole(row["tokens_out_per_question"]),
         "–" if row["seconds_per_question"] is None else f"{row['seconds_per_question']:.2f}",
     )
 
 
 def named(sweep: Sweep, rows: Sequence[Row]) -> tuple[str, list[str]]:
     """Return the head of the first column and what stands in it: values alone where they say it all."""
-    varied = varied_names(sweep.cells)
-    values = [cell.varied for cell in sweep.cells]
+    cells = [cells[0] for cells in sweep.rows]
+    varied = varied_names(cells)
+    values = [cell.varied for cell in cells]
     if (
         varied
         and all([*value] == varied for value in values)
-        and not any(cell.given for cell in sweep.cells)
+        and not any(cell.given for cell in cells)
     ):
         return " · ".join(varied), [" · ".join(value.values()) for value in values]
     return "run", [row["label"] for row in rows]
@@ -198,19 +232,29 @@ def as_markdown(sweep: Sweep, rows: Sequence[Row], notes: Mapping[str, Sequence[
         _line([head, *SHORT]),
         "|---" + "|---:" * len(SHORT) + "|",
         *(
-            _line([name, *words(row, sweep.baseline.label)])
+            _line([name, *words(row, sweep.baseline.row)])
             for name, row in zip(names, rows, strict=True)
         ),
     ]
     told = [f"- {_cell(line)}" for line in said(rows, notes)]
-    return "\n".join([f"# {title(sweep)}", "", *lines, "", *CAPTION, "", *told]).rstrip() + "\n"
+    return (
+        "\n".join([f"# {title(sweep)}", "", *lines, "", *caption(sweep), "", *told]).rstrip() + "\n"
+    )
 
 
 CAPTION = (
     "Scores are official ones in percent, over the questions that are scored; differences are paired by",
-    "question with the baseline, in points. Intervals: bootstrap over scenes. Turns, pictures shown,",
-    "tokens (read and written) and seconds (drawing and generating) are those of a question on average.",
+    "question with the baseline, in points. Intervals: bootstrap over scenes. Turns, pictures shown and",
+    "drawn (those of candidates too), tokens read and written, and seconds of drawing and generating are",
+    "those of a question on average.",
 )
+
+
+def caption(sweep: Sweep) -> list[str]:
+    """Return what the figures of a sweep are."""
+    seeds = max(len(cells) for cells in sweep.rows)
+    more = f"A row has {seeds} runs, each with its own seed; questions are paired seed by seed."
+    return [*CAPTION, *([more] if seeds > 1 else [])]
 
 
 def said(rows: Sequence[Row], notes: Mapping[str, Sequence[str]]) -> list[str]:
@@ -236,6 +280,10 @@ def _line(parts: Sequence[str]) -> str:
 def _bounds(row: Mapping[str, Any], name: str) -> list[float] | None:
     low, high = row[f"{name}_low"], row[f"{name}_high"]
     return None if low is None else [low, high]
+
+
+def _whole(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.0f}"
 
 
 def _sum(one: float | None, other: float | None) -> float | None:

@@ -22,13 +22,13 @@ from render_agent.run_log.files import json_bytes, write_whole
 from render_agent.run_log.folder import RunFolder
 from render_agent.sweep.cells import check_cells, find_cells, is_complete, run_cell
 from render_agent.sweep.figures import (
-    CAPTION,
     CUT_OFF,
     NOT_BEGUN,
     SHORT,
     Row,
     as_csv,
     as_markdown,
+    caption,
     named,
     said,
     sweep_rows,
@@ -74,7 +74,7 @@ def sweep(file: Path, typed: Mapping[str, Any], *, dry_run: bool = False) -> int
         row["failed"] or row["status"] in (CUT_OFF, NOT_BEGUN) for row in rows
     )
     if as_json:
-        told = {"name": asked.name, "baseline": asked.baseline.label, "cells": rows, "notes": notes}
+        told = {"name": asked.name, "baseline": asked.baseline.row, "cells": rows, "notes": notes}
         named = {key: str(path) for key, path in files.items()}
         click.echo(
             json.dumps({**told, "errors": errors, "files": named}, indent=1, ensure_ascii=False)
@@ -119,7 +119,7 @@ def _tell_plan(asked: Sweep, begun: Mapping[str, RunFolder], console: Console) -
             stands = f"{len(choose_questions(cell.config))} questions"
         else:
             stands = f"{'complete' if is_complete(folder) else 'goes on'}: {folder.path}"
-        base = " (baseline)" if cell is asked.baseline else ""
+        base = " (baseline)" if cell.row == asked.baseline.row else ""
         console.print(f"  {cell.label}{base}: {stands}", markup=False, soft_wrap=True)
 
 
@@ -132,7 +132,7 @@ def write_sweep(asked: Sweep, rows: list[Row], notes: Mapping[str, list[str]]) -
 
     folder = Path(asked.cells[0].config.output)
     varied = varied_names(asked.cells)
-    told = {"name": asked.name, "baseline": asked.baseline.label, "cells": rows, "notes": notes}
+    told = {"name": asked.name, "baseline": asked.baseline.row, "cells": rows, "notes": notes}
     write_whole(folder / "table.csv", as_csv(rows, varied).encode())
     write_whole(folder / "table.md", as_markdown(asked, rows, notes).encode())
     write_whole(folder / "table.json", json_bytes(told))
@@ -141,7 +141,8 @@ def write_sweep(asked: Sweep, rows: list[Row], notes: Mapping[str, list[str]]) -
         "csv": folder / "table.csv",
         "json": folder / "table.json",
     }
-    by = varied[0] if varied else None
+    labelled = all(cell.given for cell in asked.cells)
+    by = "label" if labelled else varied[0] if varied else None
     if plot(rows, named(asked, rows), f"{title(asked)}: official score", by, folder / "plot.svg"):
         files["plot"] = folder / "plot.svg"
     return files
@@ -155,8 +156,10 @@ def sweep_table(asked: Sweep, rows: list[Row], notes: Mapping[str, list[str]]) -
     for name in SHORT:
         table.add_column(name, justify="right", no_wrap=True)
     for name, row in zip(names, rows, strict=True):
-        table.add_row(name, *words(row, asked.baseline.label))
-    table.caption = "\n".join([" ".join(CAPTION), *(f"- {line}" for line in said(rows, notes))])
+        table.add_row(name, *words(row, asked.baseline.row))
+    table.caption = "\n".join(
+        [" ".join(caption(asked)), *(f"- {line}" for line in said(rows, notes))]
+    )
     return table
 
 

@@ -13,8 +13,11 @@ from render_agent.config import OPTIONS, RunConfig
 from render_agent.errors import UsageError
 from render_agent.run_options import checked
 
-KEYS = ("name", "options", "grid", "runs", "baseline")
+KEYS = ("name", "options", "grid", "runs", "seeds", "baseline")
 """What a file may hold."""
+
+COSTS = ("renders", "tokens")
+"""In what a run may be meant to equal the baseline: pictures drawn, or tokens read and written."""
 
 ELSEWHERE = {
     **dict.fromkeys(
@@ -32,22 +35,43 @@ ELSEWHERE = {
 class Cell:
     """One run of a sweep: its label, the options that vary as they were written, and all options.
 
-    given: whether the label was; otherwise it is made of those options.
+    row: what its row of the table is called; runs that differ in their seeds alone share one. given:
+    whether that was written; otherwise it is made of those options. equal: in which COSTS it is meant to
+    equal the baseline.
     """
 
     label: str
     varied: Mapping[str, str]
     config: RunConfig
+    row: str
     given: bool = False
+    equal: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """A sweep: its name, its cells in order, and which of them the others are compared with."""
+    """A sweep: its name, its cells in order, and the first cell of the row that others are compared with."""
 
     name: str
     cells: tuple[Cell, ...]
     baseline: Cell
+
+    @property
+    def rows(self) -> list[list[Cell]]:
+        """The cells of every row of the table, in order."""
+        found: dict[str, list[Cell]] = {}
+        for cell in self.cells:
+            found.setdefault(cell.row, []).append(cell)
+        return list(found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A row as the file has it: what it is called, its options, and in which COSTS it equals the baseline."""
+
+    row: str
+    options: Mapping[str, Any]
+    equal: tuple[str, ...] = ()
 
 
 def read_sweep(file: Path, typed: Mapping[str, Any], output: Path) -> Sweep:
@@ -57,7 +81,7 @@ def read_sweep(file: Path, typed: Mapping[str, Any], output: Path) -> Sweep:
     file and the key, where the file cannot be read, an option cannot have a value, or two cells would
     be the same run.
     """
-    given = _mapping(_read(file), f"{file}", "name, options, grid, runs or baseline")
+    given = _mapping(_read(file), f"{file}", f"{', '.join(KEYS[:-1])} or {KEYS[-1]}")
     if unknown := [str(key) for key in given if key not in KEYS]:
         raise UsageError(f"{file}: there is no key {unknown[0]!r}: a sweep has {', '.join(KEYS)}")
     name = given.get("name", file.stem)
@@ -67,17 +91,20 @@ def read_sweep(file: Path, typed: Mapping[str, Any], output: Path) -> Sweep:
     written = [*_grid(given.get("grid"), file), *_runs(given.get("runs"), file)]
     if not written:
         raise UsageError(f"{file}: there is no cell: give a grid of options, or a list of runs")
-    for label, varied in written:
-        if taken := sorted(varied.keys() & typed.keys()):
-            flag = "--" + taken[0].replace("_", "-")
-            raise UsageError(f"{flag} is set by {file} ({label}): leave it out of the command line")
+    seeds = _seeds(given.get("seeds"), [common, *(entry.options for entry in written)], file)
     place = output / f"sweep_{name}"
-    cells = tuple(
-        _cell(label, varied, {**common, **varied, **typed}, place, file)
-        for label, varied in written
-    )
+    cells = []
+    for entry in written:
+        for seed in seeds:
+            own = {**entry.options, **seed}
+            if taken := sorted(own.keys() & typed.keys()):
+                flag = "--" + taken[0].replace("_", "-")
+                raise UsageError(
+                    f"{flag} is set by {file} ({entry.row}): leave it out of the command line"
+                )
+            cells.append(_cell(entry, seed, {**common, **own, **typed}, place, file))
     _refuse_twins(cells, file)
-    return Sweep(name, cells, _baseline(given.get("baseline"), cells, file))
+    return Sweep(name, tuple(cells), _baseline(given.get("baseline"), cells, file))
 
 
 def _read(file: Path) -> Any:
@@ -101,8 +128,19 @@ def _mapping(given: Any, where: str, what: str) -> dict[Any, Any]:
     return given
 
 
-def _grid(given: Any, file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Give the label and the options of every combination, the last option changing fastest."""
+def _seeds(given: Any, options: Sequence[Mapping[str, Any]], file: Path) -> list[dict[str, Any]]:
+    """Return the seed of every run of a row as an option, nothing where the file has no seeds."""
+    if given is None:
+        return [{}]
+    if any("seed" in entry for entry in options):
+        raise UsageError(f"{file}: seed stands beside seeds: give one of them")
+    if not isinstance(given, list) or not given:
+        raise UsageError(f"{file}: seeds must be a list of seeds, such as [0, 1, 2]")
+    return [_options({"seed": seed}, file, "seeds") for seed in given]
+
+
+def _grid(given: Any, file: Path) -> Iterator[Written]:
+    """Give every combination, the last option changing fastest."""
     axes: dict[str, list[dict[str, Any]]] = {}
     for key, values in _mapping(given, f"{file}: grid", "lists of values by option").items():
         if not isinstance(values, list) or not values:
@@ -112,11 +150,11 @@ def _grid(given: Any, file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         return
     for parts in product(*axes.values()):
         options = {name: value for part in parts for name, value in part.items()}
-        yield _label(options), options
+        yield Written(_label(options), options)
 
 
-def _runs(given: Any, file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Give the label and the options of every run that is listed."""
+def _runs(given: Any, file: Path) -> Iterator[Written]:
+    """Give every run that is listed."""
     if given is None:
         return
     if not isinstance(given, list):
@@ -127,10 +165,21 @@ def _runs(given: Any, file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         label = options.pop("label", None)
         if label is not None and not isinstance(label, str | int | float):
             raise UsageError(f"{file}: {where}: label must be a text")
+        equal = _equal(options.pop("equal", None), f"{file}: {where}")
         found = _options(options, file, where)
         if not found and label is None:
             raise UsageError(f"{file}: {where}: there is neither a label nor an option")
-        yield str(label) if label is not None else _label(found), found
+        yield Written(str(label) if label is not None else _label(found), found, equal)
+
+
+def _equal(given: Any, where: str) -> tuple[str, ...]:
+    """Return in which COSTS a run is meant to equal the baseline."""
+    if given is None:
+        return ()
+    named = given if isinstance(given, list) else [given]
+    if not all(name in COSTS for name in named):
+        raise UsageError(f"{where}: equal must be {' or '.join(COSTS)}, or a list of both")
+    return tuple(named)
 
 
 def _options(given: Mapping[Any, Any], file: Path, where: str = "options") -> dict[str, Any]:
@@ -159,14 +208,20 @@ def _words(name: str, value: Any) -> str:
 
 
 def _cell(
-    label: str, varied: Mapping[str, Any], options: Mapping[str, Any], place: Path, file: Path
+    written: Written,
+    seed: Mapping[str, Any],
+    options: Mapping[str, Any],
+    place: Path,
+    file: Path,
 ) -> Cell:
+    label = ", ".join([written.row, *([_label(seed)] if seed else [])])
     try:
         config = RunConfig(**{**options, "batch": True, "output": str(place)}).absolute()
     except UsageError as error:
         raise UsageError(f"{file}: {label}: {error}") from error
-    shown = {name: _words(name, value) for name, value in varied.items()}
-    return Cell(label, shown, config, given=label != _label(varied))
+    shown = {name: _words(name, value) for name, value in written.options.items()}
+    given = written.row != _label(written.options)
+    return Cell(label, shown, config, written.row, given, written.equal)
 
 
 def _refuse_twins(cells: Sequence[Cell], file: Path) -> None:
@@ -183,12 +238,13 @@ def _refuse_twins(cells: Sequence[Cell], file: Path) -> None:
 
 
 def _baseline(given: Any, cells: Sequence[Cell], file: Path) -> Cell:
-    """Return the cell that `baseline` means: its label, or options that one cell alone has.
+    """Return the cell that `baseline` means: what its row is called, or options that one row alone has.
 
     Of several, the one that varies in nothing else.
     """
     if given is None:
         return cells[0]
+    cells = list({cell.row: cell for cell in reversed(cells)}.values())[::-1]  # one a row
     if isinstance(given, dict):
         wanted = _options(given, file, "baseline")
         found = [
@@ -198,8 +254,8 @@ def _baseline(given: Any, cells: Sequence[Cell], file: Path) -> Cell:
         ]
         found = [cell for cell in found if cell.varied.keys() <= wanted.keys()] or found
     else:
-        found = [cell for cell in cells if cell.label == str(given)]
+        found = [cell for cell in cells if cell.row == str(given)]
     if len(found) == 1:
         return found[0]
-    labels = "; ".join(cell.label for cell in cells)
+    labels = "; ".join(cell.row for cell in cells)
     raise UsageError(f"{file}: baseline {given!r} is {len(found)} of the cells: {labels}")

@@ -22,10 +22,14 @@ from render_agent.report.plots import STYLE
 from render_agent.report.svg import settled
 
 COLOURS = (BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, GREY, INK)
-"""Of the values of the first option that varies, in order; a ninth value has the first one again."""
+MARKS = "osD^"
+"""Of the values by which rows are told apart, in order: a ninth value has the first colour and another mark."""
+
+Mark = tuple[str, str]
+"""A colour and a mark."""
 
 COSTS = {
-    "pictures_per_question": "pictures shown to a question",
+    "renders_per_question": "pictures drawn for a question",
     "tokens_in_per_question": "tokens read for a question",
 }
 """What scores are set against where it varies, with its unit."""
@@ -46,7 +50,7 @@ def plot(
     """Write the plot as SVG, the same bytes for the same figures; return whether there was anything.
 
     rows: of figures; those without a score are left out. called: what tells the rows apart, and how each is
-    called. by: the option that gives the colours. OSError where it cannot be written.
+    called. by: the option that gives the colours, or `label` where each row has one of its own. OSError where it cannot be written.
     """
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -57,17 +61,17 @@ def plot(
     if not scored:
         return False
     costs = [name for name in COSTS if _varies([row[name] for row in scored])]
-    colours = _colours(scored, by)
+    marks = _marks(scored, by)
     with matplotlib.rc_context({**STYLE, "figure.facecolor": PAPER}):
         heights = [0.9 + 0.3 * len(scored), *(3.0 for _ in costs)]
         figure = Figure(figsize=(7, sum(heights) + 0.5), layout="constrained")
         FigureCanvasSVG(figure)
         panels = figure.subplots(1 + len(costs), 1, squeeze=False, height_ratios=heights)[:, 0]
         shown = [name for name, kept in zip(called[1], known, strict=True) if kept]
-        _scores(panels[0], scored, shown, colours)
+        _scores(panels[0], scored, shown, marks)
         panels[0].set_title(called[0], loc="left", fontsize=9)
         for axes, cost in zip(panels[1:], costs, strict=True):
-            _against(axes, scored, cost, colours, by)
+            _against(axes, scored, cost, marks, by)
         if by is not None and costs:
             panels[1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         figure.suptitle(title, x=0.01, ha="left", fontweight="bold", fontsize=11)
@@ -82,10 +86,12 @@ def _varies(values: Sequence[float | None]) -> bool:
     return len(known) > 1 and max(known) - min(known) > SAME * sum(known) / len(known)
 
 
-def _colours(rows: Sequence[Row], by: str | None) -> list[str]:
-    """Return the colour of every row: one for every value of the option `by`."""
+def _marks(rows: Sequence[Row], by: str | None) -> list[Mark]:
+    """Return the mark of every row: one for every value of the option `by`."""
     values = list(dict.fromkeys(row.get(by) if by else None for row in rows))
-    return [COLOURS[values.index(row.get(by) if by else None) % len(COLOURS)] for row in rows]
+    places = [values.index(row.get(by) if by else None) for row in rows]
+    count = len(COLOURS)
+    return [(COLOURS[place % count], MARKS[place // count % len(MARKS)]) for place in places]
 
 
 def _reach(row: Row) -> tuple[float, float]:
@@ -96,11 +102,18 @@ def _reach(row: Row) -> tuple[float, float]:
     return max(0.0, score - row["official_low"]), max(0.0, row["official_high"] - score)
 
 
-def _scores(axes: Any, rows: Sequence[Row], names: Sequence[str], colours: Sequence[str]) -> None:
-    for place, (row, colour) in enumerate(zip(rows, colours, strict=True)):
+def _called(row: Row, by: str) -> str:
+    """Return what a colour means; by: the option that gives the colours, or `label`, its rows' own."""
+    if by == "label":
+        return str(row["label"])
+    return f"{by.replace('_', ' ')} {row.get(by) or 'as given'}"
+
+
+def _scores(axes: Any, rows: Sequence[Row], names: Sequence[str], marks: Sequence[Mark]) -> None:
+    for place, (row, (colour, mark)) in enumerate(zip(rows, marks, strict=True)):
         below, above = _reach(row)
         axes.errorbar(
-            row["official"], place, xerr=[[below], [above]], fmt="o", color=colour, capsize=3
+            row["official"], place, xerr=[[below], [above]], fmt=mark, color=colour, capsize=3
         )
         axes.annotate(
             f"{row['official']:.1f}",
@@ -119,14 +132,14 @@ def _scores(axes: Any, rows: Sequence[Row], names: Sequence[str], colours: Seque
 
 
 def _against(
-    axes: Any, rows: Sequence[Row], cost: str, colours: Sequence[str], by: str | None
+    axes: Any, rows: Sequence[Row], cost: str, marks: Sequence[Mark], by: str | None
 ) -> None:
-    """Draw scores over a cost; a line joins those of one colour, by cost."""
-    for colour in dict.fromkeys(colours):
+    """Draw scores over a cost; a line joins those of one mark, by cost."""
+    for colour, mark in dict.fromkeys(marks):
         points = [
             row
-            for row, other in zip(rows, colours, strict=True)
-            if other == colour and row[cost] is not None
+            for row, other in zip(rows, marks, strict=True)
+            if other == (colour, mark) and row[cost] is not None
         ]
         if not points:
             continue
@@ -136,13 +149,11 @@ def _against(
             [row[cost] for row in points],
             [row["official"] for row in points],
             yerr=[[low for low, _ in reach], [high for _, high in reach]],
-            fmt="o-",
+            fmt=f"{mark}-",
             linewidth=1,
             color=colour,
             capsize=3,
-            label=None
-            if by is None
-            else f"{by.replace('_', ' ')} {points[0].get(by) or 'as given'}",
+            label=None if by is None else _called(points[0], by),
         )
     axes.set_xlabel(f"{COSTS[cost]}, on average")
     axes.set_ylabel("official score in percent")
