@@ -149,6 +149,13 @@ class Room:
         self.scene = self.space = self._sight = None
         self._at_hand.clear()
 
+    def forget(self) -> None:
+        """Forget what views show; the scene's boxes and its visible surface stay known."""
+        for found in (self._at_hand, self._counted, self._shown):
+            found.clear()
+        if self._sight is not None:
+            self._sight.forget()
+
     def open(self, scene: Callable[[], Scene], space: Callable[[], FreeSpace]) -> None:
         """Take the scene of a closed room again."""
         if self.scene is None:
@@ -205,6 +212,11 @@ class Rooms:
         for least_used in list(self._rooms)[:-OPEN]:
             self._rooms[least_used].close()
         return self._rooms[name]
+
+    def forget(self) -> None:
+        """Forget what views show of every room."""
+        for room in self._rooms.values():
+            room.forget()
 
 
 def _touch(kept: OrderedDict[Key, Value], key: Key, most: int) -> None:

@@ -162,6 +162,11 @@ class Sight:
         quarter = self.sized(cell_size(self.size))
         return [(quarter, each) for each in cameras_of(camera_ahead(camera, self.size))]
 
+    def forget(self) -> None:
+        """Forget what was found out from places; what of the surface belongs to boxes stays known."""
+        for found in (self._counts, self._alone, self._whole):
+            found.clear()
+
     def _by_depth(self, frame: Frame, camera: Camera) -> tuple[Belonging, NDArray[np.int32]]:
         """Return what the surface points under the pixels belong to, and the group of each pixel."""
         width, height = self.counted

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from render_agent.bench.verifiers.decisions import Decision
+from render_agent.choose.geometry import GeometryVerifier
 from render_agent.choose.seam import Case, FloatArray, Verifier
 
-ONE_BY_ONE, TOGETHER, ALL = "one by one", "together", "all states together"
-"""Every candidate by itself; the candidates of a state; those of all states."""
+ONE_BY_ONE = "one by one"
+TOGETHER = "the candidates of a state together"
+ALL = "all states together"
+REMEMBERED = "together, earlier views remembered"
 
 ROUNDS = 3
 
@@ -25,7 +28,8 @@ def latency(verifier: Verifier, decisions: Sequence[Decision]) -> dict[str, Any]
 
     The ways take turns, ROUNDS times; the median counts. The first round is not timed.
     """
-    ways = _ways(verifier)
+    ways = ways_of(verifier)
+    base = next(iter(ways))
     first = {name: way(decisions) for name, way in ways.items()}
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(ROUNDS):
@@ -33,18 +37,20 @@ def latency(verifier: Verifier, decisions: Sequence[Decision]) -> dict[str, Any]
             began = time.perf_counter()
             way(decisions)
             seconds[name].append(time.perf_counter() - began)
-    slow = statistics.median(seconds[ONE_BY_ONE])
+    slow = statistics.median(seconds[base])
     return {
         name: {
             "milliseconds": 1000 * statistics.median(times) / len(decisions),
             "times_faster": slow / statistics.median(times),
-            "apart": _apart(first[ONE_BY_ONE], first[name]),
+            "apart": apart(first[base], first[name]),
         }
         for name, times in seconds.items()
     }
 
 
-def _ways(verifier: Verifier) -> dict[str, Way]:
+def ways_of(verifier: Verifier) -> Mapping[str, Way]:
+    """Return the ways in which a verifier can score the same decisions, the plainest first."""
+
     def one_by_one(decisions: Sequence[Decision]) -> list[FloatArray]:
         return [
             np.concatenate([verifier.score(d.situation, [c]).scores for c in d.candidates], 1)
@@ -58,11 +64,39 @@ def _ways(verifier: Verifier) -> dict[str, Way]:
         verdicts = verifier.score_all([Case(d.situation, d.candidates) for d in decisions])
         return [verdict.scores for verdict in verdicts]
 
+    if isinstance(verifier, GeometryVerifier):
+        return _of_geometry(verifier) | {REMEMBERED: together}
     return {ONE_BY_ONE: one_by_one, TOGETHER: together, ALL: all_states}
 
 
-def _apart(one: Sequence[FloatArray], other: Sequence[FloatArray]) -> float:
-    """Return the largest difference of a score, 0 where none is; nan where one way tells and another not."""
-    found = [np.abs(np.nan_to_num(a) - np.nan_to_num(b)).max() for a, b in zip(one, other, strict=True)]  # fmt: skip
-    odd = any((np.isnan(a) != np.isnan(b)).any() for a, b in zip(one, other, strict=True))
-    return float("nan") if odd else float(max(found, default=0.0))
+def _of_geometry(verifier: GeometryVerifier) -> dict[str, Way]:
+    """Return the ways without what other states have told; the scene itself stays known."""
+
+    def one_by_one(decisions: Sequence[Decision]) -> list[FloatArray]:
+        found = []
+        for decision in decisions:
+            parts = []
+            for candidate in decision.candidates:
+                verifier.rooms.forget()
+                parts.append(verifier.score(decision.situation, [candidate]).scores)
+            found.append(np.concatenate(parts, 1))
+        return found
+
+    def together(decisions: Sequence[Decision]) -> list[FloatArray]:
+        found = []
+        for decision in decisions:
+            verifier.rooms.forget()
+            found.append(verifier.score(decision.situation, decision.candidates).scores)
+        return found
+
+    return {ONE_BY_ONE: one_by_one, TOGETHER: together}
+
+
+def apart(one: Sequence[FloatArray], other: Sequence[FloatArray]) -> float:
+    """Return the largest difference of a score; inf where one tells what the other could not."""
+    most = 0.0
+    for mine, its in zip(one, other, strict=True):
+        if (np.isnan(mine) != np.isnan(its)).any():
+            return float("inf")
+        most = max(most, float(np.abs(np.nan_to_num(mine) - np.nan_to_num(its)).max()))
+    return most
