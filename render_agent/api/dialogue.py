@@ -9,11 +9,12 @@ from render_agent.action import Action, Malformed
 from render_agent.api.display import page
 from render_agent.api.drawing import Maps
 from render_agent.api.pictures import Picture, View
+from render_agent.candidates import Standing, standings
 from render_agent.chat import Message
 from render_agent.errors import RenderAgentError
 from render_agent.run_log.folder import RunFolder
 from render_agent.run_log.results import row
-from render_agent.state import Question, QuestionState, Status, Turn
+from render_agent.state import Evidence, Question, QuestionState, Status, Turn
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,6 +60,20 @@ class DialogueTurn:
     def happened(self) -> str:
         """What the action really did, in the words that the model reads next."""
         return self.logged.happened
+
+    @property
+    def evidence(self) -> Evidence | None:
+        """The candidates of the turn and what spoke for each; None where it had one reply."""
+        return self.logged.evidence
+
+    @property
+    def candidates(self) -> list[Standing]:
+        """How every candidate of the turn stood; none where it had one reply.
+
+        `candidate` has its reply, action and pose, `chosen` whether it was taken, `scores` one score a
+        member, `fused` what they came to.
+        """
+        return [] if self.logged.evidence is None else standings(self.logged.evidence)
 
     def __repr__(self) -> str:
         count = len(self.views)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from render_agent.diagnosis.model import Cause, Diagnosis
+from render_agent.export.candidate_rows import COLUMNS_OF_CANDIDATES, candidate_rows
 from render_agent.export.chosen import ChosenRun
 from render_agent.export.columns import Columns
 from render_agent.export.rows import (
@@ -25,7 +26,18 @@ TEXT, WORD, NUMBER, COUNT, FLAG = "string", "category", "float64", "Int64", "boo
 KINDS = {"text": TEXT, "int": COUNT, "float": NUMBER, "bool": FLAG}
 """How a frame holds what `export` writes."""
 
-WORDS = {"run", "type", "dataset", "scene", "status", "cause", "phase", "finish", *OF_RUNS}
+WORDS = {
+    "run",
+    "type",
+    "dataset",
+    "scene",
+    "status",
+    "cause",
+    "phase",
+    "finish",
+    "member",
+    *OF_RUNS,
+}
 """Columns of few different texts: those of the options of a run are the same in all its rows."""
 
 
@@ -38,6 +50,7 @@ def _typed(columns: Columns) -> dict[str, str]:
 
 QUESTIONS = _typed(COLUMNS_OF_QUESTIONS)
 TURNS = _typed(COLUMNS_OF_TURNS)
+CANDIDATES = _typed(COLUMNS_OF_CANDIDATES)
 
 TYPES = {
     "n": COUNT,
@@ -100,6 +113,11 @@ def questions_frame(run: ChosenRun, diagnoses: Mapping[str, Diagnosis]) -> panda
 def turns_frame(run: ChosenRun, diagnoses: Mapping[str, Diagnosis]) -> pandas.DataFrame:
     """Return a row a turn, question after question: what `export --format turns-parquet` writes."""
     return _frame(list(turn_rows(run, diagnoses)), TURNS)
+
+
+def candidates_frame(run: ChosenRun) -> pandas.DataFrame:
+    """Return a row a candidate and member: what `export --format candidates-parquet` writes."""
+    return _frame(list(candidate_rows(run, {})), CANDIDATES)
 
 
 def types_frame(results: Mapping[str, Any]) -> pandas.DataFrame:

@@ -12,7 +12,13 @@ from render_agent.api.defaults import OUTPUT
 from render_agent.api.dialogue import Dialogue
 from render_agent.api.display import page
 from render_agent.api.drawing import Maps
-from render_agent.api.frames import questions_frame, sightings_frame, turns_frame, types_frame
+from render_agent.api.frames import (
+    candidates_frame,
+    questions_frame,
+    sightings_frame,
+    turns_frame,
+    types_frame,
+)
 from render_agent.config import RunConfig
 from render_agent.diagnosis.model import Diagnosis
 from render_agent.errors import UsageError
@@ -103,6 +109,15 @@ class RunResults:
         What was said and done, from where, with how many tokens and seconds, and what the diagnosis says.
         """
         return turns_frame(self._whole, self._diagnoses)
+
+    @property
+    def candidates(self) -> pandas.DataFrame:
+        """A row a candidate and member that scored it, as `render-agent export` writes them.
+
+        Its turn and number from 0, its reply, whether it was taken, `verifier`, `member`, `score` and
+        `fused`. Scores compare within a turn and a member only. Empty for a run with one reply a turn.
+        """
+        return candidates_frame(self._whole)
 
     @property
     def types(self) -> pandas.DataFrame:
