@@ -16,15 +16,24 @@ def absolute_paths(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the paths among some options, made absolute; links are kept, as names say what files are.
 
     A benchmark is a path where a file of that name exists, a model where a file or a model's folder
-    does, and questions where anything does; otherwise they are names.
+    does, and questions where anything does; otherwise they are names. A rubric is one where a file is
+    written with its folder or its ending, and what stands behind a verifier's colon where it is a folder.
     """
     found: dict[str, Any] = {}
     for name, value in options.items():
-        if name in PATHS and isinstance(value, tuple):
+        if name == "verifier":
+            found[name] = tuple(map(_with_its_folder, value))
+        elif name in PATHS and isinstance(value, tuple):
             found[name] = tuple(str(Path(part).absolute()) for part in value)
         elif value is not None and (name in PATHS or _is_there(name, value)):
             found[name] = str(Path(value).absolute())
     return found
+
+
+def _with_its_folder(verifier: str) -> str:
+    """Return a verifier such as learned:DIR with its folder made absolute, if it is one."""
+    name, colon, folder = verifier.partition(":")
+    return f"{name}:{Path(folder).absolute()}" if colon and Path(folder).is_dir() else verifier
 
 
 def _is_there(name: str, value: Any) -> bool:
@@ -32,4 +41,6 @@ def _is_there(name: str, value: Any) -> bool:
         return Path(value).exists()
     if name == "model":
         return Path(value).is_file() or Path(value, "config.json").is_file()
+    if name == "rubric":  # those that are shipped go before files, by names without a dot
+        return Path(value).is_file() and ("." in value or Path(value).name != value)
     return name == "benchmark" and Path(value).is_file()

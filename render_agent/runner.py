@@ -18,14 +18,23 @@ from typing import Any
 from render_agent.agents.choose import make_agent
 from render_agent.capacity import refuse_a_full_disk
 from render_agent.chat import Message
-from render_agent.choose.verifiers import make_panel
+from render_agent.choose.describing import describe_choosing
+from render_agent.choose.verifiers import check_verifiers, make_panel
 from render_agent.config import AUTO, CHANGEABLE, OPTIONS, RunConfig
 from render_agent.controller import Observer, PhaseController, Sampling
 from render_agent.dialogues import MakeLooker, make_looker, make_prompt
 from render_agent.engines.choose import describe_engine, make_engine
 from render_agent.engines.seam import Engine
 from render_agent.errors import UsageError
-from render_agent.input_files import check_facts, check_scans, facts_hashes, scan_hashes, sha256
+from render_agent.input_files import (
+    check_facts,
+    check_scans,
+    check_verifier_files,
+    facts_hashes,
+    scan_hashes,
+    sha256,
+    verifier_hashes,
+)
 from render_agent.look import Looker
 from render_agent.paths import absolute_paths
 from render_agent.questions.choose import choose_questions, question_files
@@ -196,6 +205,7 @@ def check(
     questions = choose_questions(config)
     check_stress(config, questions)
     check_views(config, questions)
+    check_verifiers(config)
     refuse_a_full_disk(config, questions)
     return questions, describe(config)
 
@@ -252,6 +262,8 @@ def go_on(folder: RunFolder, changes: Mapping[str, Any]) -> Run:
         shuffled = config.pictures == "shuffled"  # then any scan may be shown
         check_scans(folder, questions if shuffled and active else active)
         check_facts(folder, config, active)
+        if active:
+            check_verifier_files(folder, config)
     except BaseException:
         log.close()
         raise
@@ -269,6 +281,7 @@ def record(
         "fingerprint": config.fingerprint,
         "config": config.to_json(),
         "engine": dict(engine),
+        "choosing": describe_choosing(config, questions),
         "notes": question_notes(config, questions),
         "scenes": scene_kinds(questions),
         "versions": _versions(),
@@ -283,6 +296,7 @@ def record(
             "prompt": hashlib.sha256(prompt.instructions.encode()).hexdigest(),
             "annotations": facts_hashes(config, questions),
             "scans": scan_hashes(questions),
+            "verifiers": verifier_hashes(config),
         },
     }
 

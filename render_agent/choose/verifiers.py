@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from render_agent.agent_plan import VerifierPlan
 from render_agent.choose.chance import RandomVerifier
 from render_agent.choose.geometry import make_geometry
+from render_agent.choose.judging import check_judge, make_judge
 from render_agent.choose.seam import Panel, Verifier
 from render_agent.config import RunConfig
 from render_agent.engines.seam import Engine
@@ -23,6 +24,13 @@ def make_panel(config: RunConfig, questions: Sequence[Question], engine: Engine)
     return Panel(verifiers, config.weights, config.fusion)
 
 
+def check_verifiers(config: RunConfig) -> None:
+    """Raise SetupError where what a verifier needs is not at hand; nothing heavy is loaded."""
+    for plan in config.verifiers:
+        if plan.name == "judge":
+            check_judge(plan, config)
+
+
 def make_verifier(
     plan: VerifierPlan, config: RunConfig, questions: Sequence[Question], engine: Engine
 ) -> Verifier:
@@ -31,4 +39,6 @@ def make_verifier(
         return RandomVerifier(config.seed)
     if plan.name == "geometry":
         return make_geometry(config, questions, unnamed=plan.argument is not None)
+    if plan.name == "judge":
+        return make_judge(plan, config, engine)
     raise SetupError(f"--verifier {plan.label} is not to be had")
