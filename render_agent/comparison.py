@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import comb
 from typing import Any
 
@@ -24,11 +24,15 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One run of a comparison: its name, its results, and which questions it was to answer."""
+    """One run of a comparison: its name, its results, and which questions it was to answer.
+
+    options: those that change results, by name, as far as they are known.
+    """
 
     name: str
     results: Mapping[str, Any]
     subset: Mapping[str, Any]
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def rows(self) -> dict[str, Row]:
@@ -55,6 +59,13 @@ def incomparable(a: Side, b: Side) -> list[str]:
                 f"{one.name} is partial: {number} questions that the other has scored are not scored"
             )
     return reasons
+
+
+def differing(a: Side, b: Side) -> dict[str, list[Any]]:
+    """Return the options in which two runs differ, with the value of a and that of b."""
+    names = [*a.options, *(name for name in b.options if name not in a.options)]
+    pairs = {name: [a.options.get(name), b.options.get(name)] for name in names}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
 def compare(a: Side, b: Side) -> dict[str, Any]:

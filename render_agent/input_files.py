@@ -16,6 +16,9 @@ from render_agent.state import Question
 KNOWING = ("oracle", "witness", "seeker")
 """The scripted models that answer from what is known of the scenes."""
 
+UNREAD = (".md", ".csv")
+"""Endings of files beside a learned verifier that people read, and no run does."""
+
 
 def sha256(path: Path) -> str:
     """Return the SHA-256 of a file. SetupError where it cannot be read."""
@@ -39,6 +42,34 @@ def facts_hashes(config: RunConfig, questions: Sequence[Question]) -> dict[str, 
     return {str(file): sha256(file) for file in facts_files(questions, config.annotations)}
 
 
+def chooses_by_boxes(config: RunConfig) -> bool:
+    """Whether moves are chosen by boxes that are known; those of exchanged scenes would be wrong."""
+    geometry = any(plan.label == "geometry" for plan in config.verifiers)
+    return geometry and config.pictures != "shuffled"
+
+
+def verifier_hashes(config: RunConfig) -> dict[str, str]:
+    """Return the SHA-256 of every file that a learned verifier or the judge's own rubric is read from.
+
+    SetupError where one cannot be read.
+    """
+    folders = [Path(plan.argument or "") for plan in config.verifiers if plan.name == "learned"]
+    files = [file for folder in folders if folder.is_dir() for file in sorted(folder.iterdir())]
+    judged = any(plan.name == "judge" for plan in config.verifiers)
+    rubric = Path(config.rubric)
+    files += [rubric] if judged and rubric.is_absolute() else []
+    return {str(file): sha256(file) for file in files if file.suffix not in UNREAD}
+
+
+def check_verifier_files(folder: RunFolder, config: RunConfig) -> None:
+    """SetupError where a verifier's files are not those that a run began with."""
+    known = folder.record["sha256"].get("verifiers", {})
+    found = verifier_hashes(config)
+    for file in sorted(known.keys() | found.keys()):
+        if found.get(file) != known.get(file):
+            raise SetupError(_differs(file, "file of a verifier", folder))
+
+
 def check_scans(folder: RunFolder, questions: Sequence[Question]) -> None:
     """SetupError where a scan or alignment is not the one that a run began with."""
     known = folder.record["sha256"]["scans"]
@@ -52,10 +83,10 @@ def check_scans(folder: RunFolder, questions: Sequence[Question]) -> None:
 
 
 def check_facts(folder: RunFolder, config: RunConfig, questions: Sequence[Question]) -> None:
-    """SetupError where views or answers rest on boxes that are not those that a run began with."""
+    """SetupError where views, answers or moves rest on boxes that are not those that a run began with."""
     known = folder.record["sha256"].get("annotations")
     knowing = config.engine == "scripted" and config.model in KNOWING
-    if known is None or not (knowing or config.views == "oracle"):
+    if known is None or not (knowing or config.views == "oracle" or chooses_by_boxes(config)):
         return
     for file, digest in facts_hashes(config, questions).items():
         if digest != known.get(file):

@@ -10,7 +10,8 @@ from typing import Any
 import click
 from rich.console import Console
 
-from render_agent.comparison import Side, compare, incomparable
+from render_agent.comparison import Side, compare, differing, incomparable
+from render_agent.config import CHANGEABLE
 from render_agent.errors import UsageError
 from render_agent.predictions import read_predictions, score_predictions
 from render_agent.questions.vsibench import load_vsibench
@@ -113,6 +114,11 @@ def _pair(one: Side, two: Side, *, anyway: bool) -> dict[str, Any]:
     found = {
         **compare(one, two),
         "warnings": reasons,
+        "options": differing(one, two),
+        "work": {
+            side: results["totals"]["per_question"]
+            for side, results in (("a", one.results), ("b", two.results))
+        },
         "notes": {
             side: results["notes"] for side, results in (("a", one.results), ("b", two.results))
         },
@@ -147,6 +153,7 @@ def _side(folder: RunFolder, *, by_path: bool) -> Side:
         str(folder.path) if by_path else folder.name,
         results_of(folder),
         {"--subset": config.subset},
+        {name: value for name, value in config.to_json().items() if name not in CHANGEABLE},
     )
 
 

@@ -72,6 +72,10 @@ def comparison_table(found: Mapping[str, Any]) -> Table:
         " and the exact p, as if questions of one scene were independent; in the row official those of all"
         " choices."
     )
+    for name, (one, two) in found.get("options", {}).items():
+        table.caption += f"\n- {name.replace('_', '-')}: a {_typed(one)}, b {_typed(two)}"
+    for side, work in found.get("work", {}).items():
+        table.caption += f"\n- {side}, {_work(work)}" if work else ""
     for side, notes in found.get("notes", {}).items():
         table.caption += "".join(f"\n- {side}: {note}" for note in notes)
     return table
@@ -224,8 +228,17 @@ def _caption(found: Mapping[str, Any]) -> str:
 def work_words(found: Mapping[str, Any]) -> str | None:
     """Return what a question of a run took on average; None where its results do not tell."""
     work = found.get("totals", {}).get("per_question")
-    if not work:
-        return None
+    return _work(work) if work else None
+
+
+def _typed(value: Any) -> str:
+    """Return the value of an option as it would be typed."""
+    if value in (None, (), [], ""):
+        return "not given"
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _work(work: Mapping[str, float]) -> str:
     return (
         f"a question: {work['turns']:.1f} turns, {work['renders']:.1f} pictures drawn,"
         f" {work['tokens_in']:,.0f} tokens read, {work['tokens_out']:,.0f} written"

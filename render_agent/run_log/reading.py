@@ -62,7 +62,8 @@ def results_of(
 
 def notes(record: Mapping[str, Any]) -> list[str]:
     """Return what must be said beside every figure of a run, by what `config.json` holds of it."""
-    told = [*record.get("notes", []), record["engine"].get("note")]
+    choosing = record.get("choosing", {})
+    told = [*record.get("notes", []), record["engine"].get("note"), choosing.get("note")]
     config = record["config"]
     kinds, turns = config.get("kinds", ()), config.get("max_turns", 1)
     told.append(views_note(config.get("views", "free"), kinds, turns))

@@ -40,7 +40,7 @@ from render_agent.sweep.plan import Sweep, read_sweep
 
 COMPLETE, FAILED = 0, 1
 
-WIDTH = 120
+WIDTH = 150
 """Characters that the table has where there is no terminal to ask."""
 
 

@@ -1,0 +1,58 @@
+"""What a run records of how its moves are chosen, and what must be said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from render_agent.config import RunConfig
+from render_agent.facts import facts_files
+from render_agent.input_files import chooses_by_boxes
+from render_agent.state import Question
+
+KNOWS = "where the named objects are"
+"""What the verifier geometry knows of a scene whose boxes are known, and no model does."""
+
+
+def describe_choosing(config: RunConfig, questions: Sequence[Question]) -> dict[str, Any]:
+    """Return what `config.json` holds of the agent and its verifiers; nothing heavy is loaded.
+
+    note: what must be said beside every figure of the run, None where there is nothing. QuestionsError
+    where a file of boxes is in no known format.
+    """
+    plan = config.agent_plan
+    found: dict[str, Any] = {
+        "agent": config.agent,
+        "kind": plan.kind,
+        "samples": plan.samples,
+        "groups": plan.groups,
+        "depth": plan.depth,
+        "verifiers": _verifiers(config, questions),
+        "fusion": config.fusion if plan.verified else None,
+    }
+    return {**found, "note": _note(found)}
+
+
+def _verifiers(config: RunConfig, questions: Sequence[Question]) -> list[dict[str, Any]]:
+    known = chooses_by_boxes(config) and bool(facts_files(questions, config.annotations))
+    found: list[dict[str, Any]] = []
+    for plan, weight in zip(config.verifiers, config.weights, strict=True):
+        entry: dict[str, Any] = {"name": plan.label, "weight": weight}
+        if plan.name == "judge":
+            model = plan.argument or config.model_name
+            entry |= {"model": model, "rubric": config.rubric, "mode": config.judge_mode}
+        if plan.label == "geometry":
+            entry["knows"] = KNOWS if known else None
+        found.append(entry)
+    return found
+
+
+def _note(found: dict[str, Any]) -> str | None:
+    """Return the sentence that a run needs whose moves were chosen by what no model can know."""
+    if not any(entry.get("knows") for entry in found["verifiers"]):
+        return None
+    names = [
+        f"{entry['name']} (knows {entry['knows']})" if entry.get("knows") else entry["name"]
+        for entry in found["verifiers"]
+    ]
+    return f"agent: {found['agent']} by {', '.join(names)}"
