@@ -86,6 +86,9 @@ def how_chosen(evidence: Evidence) -> str:
     chosen = next(c for c in own if c.number == evidence.chosen)
     if evidence.ballot is not None:
         return f"{len(own)} replies voted: the answer {evidence.ballot.winner} won."
+    if evidence.fused and (means := group_means(evidence)):
+        told = f"{verifiers} rated the replies to wording {chosen.group + 1} of {len(means)} best"
+        return f"{told}, and of these number {chosen.number + 1}."
     if evidence.fused:
         return f"Of {len(own)} replies {verifiers} chose number {chosen.number + 1}."
     if evidence.judgements:

@@ -40,16 +40,21 @@ def evidence_lines(evidence: Evidence, stood: Camera) -> Iterator[str]:
     found = standings(evidence)
     own = {standing.candidate.number: standing for standing in found}
     labels = [member.label for member in members(evidence)]
+    several = len({standing.candidate.group for standing in found}) > 1
     for standing in found:
         candidate = standing.candidate
         before = None if candidate.follows is None else own[candidate.follows]
         name = standing.name if before is None else f"{before.name} then {standing.name}"
         mark = ">" if standing.chosen else " "
         asked = "; ".join(action_words(candidate.action)) or "nothing"
+        if several:
+            asked += f" (wording {candidate.group + 1})"
         start = stood if before is None else before.candidate.camera
         if limited(candidate.action, start, candidate.camera):
             asked += f" ({candidate.happened})"
         yield f" {mark} {name}: {asked}{_scored(standing, labels)}"
+    for number, text in enumerate(evidence.wordings):
+        yield f"   wording {number + 1}: {text}"
     for group, mean in group_means(evidence).items():
         yield f"   wording {group + 1}: mean score {mean:.2f}"
     if (ballot := evidence.ballot) is not None:
