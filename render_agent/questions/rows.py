@@ -49,6 +49,8 @@ def question_from_row(row: Row, benchmark: str, scan: Path | None) -> Question:
         raise QuestionsError(
             f"the column {missing[0]!r} is missing: VSI-Bench's format has {COLUMNS}"
         )
+    if any(ord(sign) < ord(" ") for sign in str(row["id"])):  # names of dialogues are made with one
+        raise QuestionsError(f"the id {str(row['id'])!r} has a control character: leave it out")
     kind = str(row["question_type"])
     options = _options(row.get("options"))
     truth = str(row["ground_truth"])

@@ -149,6 +149,7 @@ def test_an_id_is_a_text_however_it_is_written(tmp_path, number):
         ({"id": None}, "the column 'id' is missing"),
         ({"id": 8}, "the id 8 was there before; ids must be unique"),
         ({"id": "8"}, "the id 8 was there before"),
+        ({"id": "8\x1fturn 1 candidate 0"}, "has a control character"),
         ({"question_type": "object_smell"}, "the question type 'object_smell' is unknown: it must be one of"),
         ({"question_type": "object_counting", "ground_truth": "2"}, "of type object_counting wants a number and has no options"),
         ({"options": None}, "wants a letter and must have options"),
