@@ -87,12 +87,12 @@ def how_chosen(evidence: Evidence) -> str:
     if evidence.ballot is not None:
         return f"{len(own)} replies voted: the answer {evidence.ballot.winner} won."
     if evidence.fused and (means := group_means(evidence)):
-        told = f"{verifiers} rated the replies to wording {chosen.group + 1} of {len(means)} best"
-        return f"{told}, and of these number {chosen.number + 1}."
+        best = f"wording {chosen.group + 1} of {len(means)}"
+        return f"By {verifiers} {best} is the best, and of its replies number {chosen.number + 1}."
     if evidence.fused:
         return f"Of {len(own)} replies {verifiers} chose number {chosen.number + 1}."
     if evidence.judgements:
-        return f"{verifiers} could not tell: the first reply that could be read was taken."
+        return f"Told by nobody ({verifiers}): the first reply that could be read was taken."
     moving = sum(candidate.goes_on for candidate in own)
     if not any(isinstance(candidate.action, Action) for candidate in own):
         return f"None of {len(own)} replies could be read."

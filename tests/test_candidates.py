@@ -1,0 +1,144 @@
+"""How the candidates of a turn stand, in words, on a terminal and in the log of a real run."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from click.testing import CliRunner
+from made_reports import run_rooms
+
+from render_agent.action import Action, Malformed
+from render_agent.camera import Camera
+from render_agent.candidates import group_means, how_chosen, in_short, members, standings
+from render_agent.cli import cli
+from render_agent.run_log.reading import read_states
+from render_agent.state import Ballot, Candidate, Evidence, Judgement
+
+HERE = Camera((0.0, 0.0, 1.6))
+
+
+def candidate(number, action=None, **more):
+    return Candidate(
+        number, f"reply {number}", action or Action(forward=1.0), "Moved.", HERE, **more
+    )
+
+
+WEIGHED = Evidence(
+    agent="lookahead:4:2",
+    candidates=(
+        candidate(0),
+        candidate(1, Malformed("no JSON object")),
+        candidate(2),
+        candidate(3, Action(answer="A", done=True)),
+        candidate(4, follows=0),
+        candidate(5, follows=2),
+    ),
+    chosen=2,
+    weighed=(0, 2, 4, 5),
+    judgements=(
+        Judgement("geometry", ("surface", "named"), ((0.1, 0.2, 0.3, 0.4), (1, None, 3, 4)), ("", "a wall", "", "")),
+        Judgement("random", ("random",), ((0.5, 0.6, 0.7, 0.8),), ("",) * 4),
+    ),
+    fused=(0.9, 0.2, 0.3, 1.0),
+)  # fmt: skip
+"""Four replies of which two go on, each followed by one."""
+
+
+def test_every_score_stands_with_its_candidate_and_its_member():
+    assert [member.label for member in members(WEIGHED)] == [
+        "geometry surface",
+        "geometry named",
+        "random",
+    ]
+    found = {one.candidate.number: one for one in standings(WEIGHED)}
+    assert [one.candidate.number for one in standings(WEIGHED)] == [0, 4, 1, 2, 5, 3]
+    assert found[2].scores == (0.2, None, 0.6)
+    assert found[2].reasons == (("geometry", "a wall"),)
+    assert [found[n].fused for n in range(6)] == [0.9, None, 0.2, None, 0.3, 1.0]
+    assert [found[n].led for n in (0, 2)] == [0.9, 1.0]
+    assert [n for n in found if found[n].chosen] == [2]
+    assert [n for n in found if found[n].why] == [1, 3]
+    assert (found[1].scores, found[3].scores) == ((), ())
+    assert "could not be read" in found[1].why
+    assert "done" in found[3].why
+
+
+@pytest.mark.parametrize(
+    ("evidence", "told"),
+    [
+        (WEIGHED, "Of 4 replies geometry and random chose number 3."),
+        (
+            replace(WEIGHED, weighed=(), judgements=(), fused=(), chosen=3),
+            "Number 4 of 4 replies says done: no move was weighed.",
+        ),
+        (
+            Evidence("best:2", (candidate(0, Malformed("?")), candidate(1, Malformed("?"))), 0),
+            "None of 2 replies could be read.",
+        ),
+        (
+            Evidence("best:2", (candidate(0), candidate(1, Malformed("?"))), 0),
+            "One of 2 replies goes on: there was nothing to weigh.",
+        ),
+        (
+            Evidence("best:2", (candidate(0), candidate(1)), 0),
+            "It was the last turn: of 2 replies none was weighed.",
+        ),
+        (
+            replace(WEIGHED, fused=()),
+            "Told by nobody (geometry and random): the first reply that could be read was taken.",
+        ),
+        (
+            Evidence(
+                "vote:2", (candidate(0), candidate(1)), 0, ballot=Ballot(("A", "A"), "A", 1.0, 1.0)
+            ),
+            "2 replies voted: the answer A won.",
+        ),
+        (
+            Evidence(
+                "rephrase:2x1",
+                (candidate(0), candidate(1, group=1)),
+                1,
+                (0, 1),
+                (Judgement("random", ("random",), ((0.1, 0.9),), ("", "")),),
+                (0.0, 1.0),
+            ),
+            "By random wording 2 of 2 is the best, and of its replies number 2.",
+        ),
+    ],
+)
+def test_how_a_turn_was_chosen_is_said_in_a_sentence(evidence, told):
+    assert how_chosen(evidence) == told
+
+
+def test_short_words_name_the_candidate_and_the_score_that_it_leads_to():
+    assert in_short(WEIGHED) == "took 3 of 4, score 1.00"
+    voted = Evidence("vote:1", (candidate(0),), 0, ballot=Ballot(("A", "B"), "A", 0.5, 0.5))
+    assert in_short(voted) == "took 1 of 1, 50 % agree on A"
+
+
+def test_groups_have_the_mean_of_their_own_moves():
+    assert group_means(WEIGHED) == {}
+    grouped = replace(
+        WEIGHED, candidates=tuple(replace(c, group=c.number // 2) for c in WEIGHED.candidates)
+    )
+    assert group_means(grouped) == {0: 0.9, 1: 0.2}
+
+
+def test_the_command_shows_the_candidates_of_a_real_run(tmp_path):
+    folder = run_rooms(
+        tmp_path, model="wanderer", agent="lookahead:3", verifier=("random",), temperature=1.0,
+        max_turns=3, limit=1, id=("3",),
+    )  # fmt: skip
+    (state,) = read_states(folder)
+    told = CliRunner().invoke(cli, ["show", str(folder.path), "3"], catch_exceptions=False).output
+    lines = [line for line in told.splitlines() if line.startswith((" > ", "   "))]
+    expected = [standing for turn in state.turns for standing in standings(turn.evidence)]
+    assert len(lines) == len(expected) == 9
+    for line, standing in zip(lines, expected, strict=True):
+        assert line[3:].startswith(f"{standing.name}: ")
+        assert line.startswith(" > ") == standing.chosen
+        assert (f"fused {standing.fused:.2f}" in line) if standing.scores else "fused" not in line
+    logged = json.loads(CliRunner().invoke(cli, ["show", str(folder.path), "3", "--json"]).output)
+    assert [line["evidence"]["chosen"] for line in logged] == [
+        turn.evidence.chosen for turn in state.turns
+    ]
