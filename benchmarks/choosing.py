@@ -30,6 +30,7 @@ from render_agent.bench.verifiers.resampling import estimate
 from render_agent.bench.verifiers.walks import made_rooms, walk
 from render_agent.cli import cli
 from render_agent.run_log.folder import RunFolder
+from render_agent.run_log.work import question_work
 from render_agent.state import QuestionState
 
 RANDOM = "random"
@@ -85,16 +86,15 @@ def rows_of(folder: RunFolder) -> dict[str, Row]:
     for state in sorted(states.values(), key=lambda state: state.question.scene):
         if not finder.things(state.question):
             continue
-        chosen = [t.evidence for t in state.turns if t.evidence and t.evidence.weighed]
-        spent = [turn.tokens for turn in state.turns] + [evidence.tokens for evidence in chosen]
+        work = question_work(state)
         moves = moves_until_found(state, finder)
         found[state.id] = {
             "scene": state.question.scene,
             "moves": moves,
             "found": moves < config.max_turns,
-            "decisions": len(chosen),
-            "renders": len(set().union(*(turn.drawn for turn in state.turns))),
-            "tokens": sum(one.prompt + one.reply for one in spent),
+            "decisions": sum(bool(t.evidence and t.evidence.weighed) for t in state.turns),
+            "renders": work["renders"],
+            "tokens": work["tokens_in"] + work["tokens_out"],
         }
     finder.close()
     return found
