@@ -16,6 +16,9 @@ FORMS = "single, vote:K, best:K, lookahead:K, lookahead:K:2, rephrase:RxK or sho
 MOST = 64
 """Candidates of one turn at the most."""
 
+MOST_WORDINGS = 8
+"""Wordings of one question at the most, its own among them."""
+
 LOOKING = ("geometry", "judge", "embedding")
 """Verifiers that look at what a candidate would show."""
 
@@ -105,6 +108,8 @@ def agent_plan(text: str) -> AgentPlan:
     plan = AgentPlan(kind, samples, groups, depth)  # type: ignore[arg-type]
     if not 2 <= plan.candidates <= MOST or not samples:
         raise UsageError(f"--agent {text}: 2 to {MOST} candidates are needed, to choose among them")
+    if groups > MOST_WORDINGS:
+        raise UsageError(f"--agent {text}: there are {MOST_WORDINGS} wordings at the most")
     return plan
 
 

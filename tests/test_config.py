@@ -258,6 +258,7 @@ def test_an_agent_is_read_as_it_is_written(options, plan):
         "rephrase:1x1",
         "rephrase:0x4",
         "rephrase:9x9",
+        "rephrase:9x2",
         "votes:3",
         "lookahead 4",
     ],

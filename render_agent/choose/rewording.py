@@ -31,7 +31,7 @@ _ORDER = (
     r"What will be the first-time appearance order of the following categories in the video:"
     r" (?P<names>.+)\?"
 )
-_ROOM = r"What is the size of this room \(in square meters\)\?(?P<rule>.*)"
+_ROOM = r"What is the size of this room \(in square meters\)\?(?P<rule>(?:\s*\n.+)?)"
 _ROUTE = (
     r"You are a robot (?P<begin>beginning .+?)\. You want to navigate to (?P<goal>.+?)\."
     r" You will perform the following actions (?P<note>\(Note: [^)]+\)): (?P<steps>.+)"

@@ -1,0 +1,192 @@
+"""vote:K in runs of the real program: who votes, what is taken, what is fed back, and what is logged."""
+
+import json
+
+import pytest
+from made_runs import choices, make_questions, outcome, play, transcripts
+from made_samples import FreeRunning, motley
+
+from render_agent.engines.scripted import ScriptedEngine
+from render_agent.run_log.folder import RunFolder
+from render_agent.run_log.reading import results_of
+
+VOTING = {"agent": "vote:5", "temperature": 1.0, "verifier": ()}
+QUICK = {"image_size": (48, 36), "max_turns": 4, "kinds": ("ego", "top")}
+
+AHEAD = {"rotation_angle_degrees": 30, "forward_meters": 0.3}
+NEARLY = {"rotation_angle_degrees": 33, "forward_meters": 0.32}
+AWAY = {"rotation_angle_degrees": -90, "forward_meters": 0.3}
+GARBAGE = "I would rather walk."
+
+
+def done(answer, **more):
+    return {"answer": answer, "done": True} | more
+
+
+class Samples:
+    """Gives the samples that were written down for a turn, and keeps what it was asked."""
+
+    def __init__(self, *turns):
+        self.turns = turns
+        self.asked = []
+
+    def reply(self, request):
+        return self.samples(request)[0]
+
+    def samples(self, request):
+        self.asked.append(request)
+        given = self.turns[min(request.turn, len(self.turns) - 1)]
+        return [entry if isinstance(entry, str) else json.dumps(entry) for entry in given]
+
+
+def vote(folder, *turns, question=0, **options):
+    """Run question 0 (a number is wanted) or 1 (a letter); return its lines and results and what was asked."""
+    questions = make_questions(folder, 2)
+    questions.write_text(questions.read_text().splitlines(keepends=True)[question])
+    policy = Samples(*turns)
+    path, results = play(folder, questions, ScriptedEngine(policy), **VOTING | options)
+    (row,) = results["questions"]
+    return RunFolder(path).lines(), row, policy.asked
+
+
+def test_all_samples_are_one_request(tmp_path):
+    _, _, asked = vote(tmp_path, [AHEAD] * 5, [done("3")] * 5)
+    assert [(request.turn, request.samples) for request in asked] == [(0, 5), (1, 5)]
+
+
+def test_the_move_that_most_ask_for_is_made_and_it_alone_is_fed_back(tmp_path):
+    lines, _, asked = vote(tmp_path, [AWAY, AHEAD, GARBAGE, NEARLY, done("3")], [done("3")] * 5)
+    evidence = lines[0]["evidence"]
+    assert (evidence["agent"], evidence["chosen"], evidence["ballot"]) == ("vote:5", 1, None)
+    assert [c["reply"] for c in evidence["candidates"]][1:3] == [json.dumps(AHEAD), GARBAGE]
+    assert lines[0]["reply"] == json.dumps(AHEAD)
+    assert lines[0]["camera"] == evidence["candidates"][1]["camera"] != lines[0]["stood"]
+    said = [m["content"][0]["text"] for m in asked[1].messages if m["role"] == "assistant"]
+    assert said == [json.dumps(AHEAD)]
+
+
+def test_of_moves_with_as_many_votes_the_first_is_made(tmp_path):
+    lines, _, _ = vote(tmp_path, [GARBAGE, AWAY, AHEAD, NEARLY, AWAY], [done("3")] * 5)
+    assert lines[0]["evidence"]["chosen"] == 1
+
+
+def test_moves_that_show_another_view_are_others(tmp_path):
+    top = AHEAD | {"view": "top"}
+    lines, _, _ = vote(tmp_path, [top, AHEAD, AHEAD | {"view": "ego"}, top, top], [done("3")] * 5)
+    assert lines[0]["evidence"]["chosen"] == 0
+    assert lines[1]["views"][0]["kind"] == "top"
+    lines, _, _ = vote(tmp_path, [top, AHEAD, AHEAD | {"view": "ego"}, AWAY, AWAY], [done("3")] * 5)
+    assert lines[0]["evidence"]["chosen"] == 1, "ego is what is shown where nothing is asked for"
+
+
+@pytest.mark.parametrize(
+    ("turn", "winner"),
+    [
+        ([done("B"), AHEAD, done("A"), AHEAD, done("A")], "A"),
+        ([GARBAGE, AHEAD, done("B"), GARBAGE, done("A")], "B"),
+        ([done("A"), done("B"), AHEAD, AHEAD, GARBAGE], None),
+        ([done("A"), done("A"), AHEAD, AWAY, NEARLY], None),
+        ([done("A"), done(None), done(None), done(None), done("A")], None),
+    ],
+)
+def test_more_than_half_of_those_that_can_be_read_end_the_dialogue(tmp_path, turn, winner):
+    lines, row, _ = vote(tmp_path, turn, [done("C")] * 5, question=1, max_turns=2)
+    if winner is None:
+        assert len(lines) == 2
+        assert "answer" not in lines[0]["action"]
+    else:
+        assert len(lines) == 1
+        assert (row["status"], row["answer"]) == ("answered", winner)
+        assert lines[0]["evidence"]["ballot"]["winner"] == winner
+
+
+def test_those_that_go_on_have_no_vote_on_the_answer(tmp_path):
+    turn = [done("B"), AHEAD | {"answer": "A"}, AHEAD | {"answer": "A"}, done("B"), done("A")]
+    lines, row, _ = vote(tmp_path, turn, question=1)
+    assert row["answer"] == "B"
+    assert lines[0]["evidence"]["ballot"]["votes"] == ["B", None, None, "B", "A"]
+
+
+def test_a_number_that_nobody_said_is_the_answer_where_it_loses_least(tmp_path):
+    turn = [done("nine"), done("2"), done("about 3"), GARBAGE, AHEAD]
+    lines, row, _ = vote(tmp_path, turn)
+    (line,) = lines
+    assert line["evidence"]["ballot"] == {
+        "votes": ["9", "2", "3", None, None],
+        "winner": "2.1",
+        "agreement": 0.0,
+        "expected": pytest.approx(0.5),
+        "spread": pytest.approx(3.0912, abs=1e-4),
+    }
+    assert line["reply"] == json.dumps(done("2"))
+    assert (line["action"]["answer"], line["action"]["answer_text"]) == ("2.1", "2.1")
+    assert (row["answer"], row["answer_text"]) == ("2.1", "2.1")
+    assert line["evidence"]["candidates"][1]["action"]["answer"] == "2"
+
+
+def test_the_words_of_the_sample_that_won_are_kept(tmp_path):
+    lines, row, _ = vote(tmp_path, [done("nine"), done("about 3"), done("3"), done("3"), AHEAD])
+    assert (row["answer"], row["answer_text"]) == ("3", "about 3")
+    assert lines[0]["evidence"]["chosen"] == 1
+
+
+def test_in_the_last_turn_whoever_has_an_answer_votes(tmp_path):
+    first = [AHEAD | {"answer": "B"}] * 5
+    last = [AHEAD, GARBAGE, AHEAD | {"answer": "A"}, done("A"), AHEAD | {"answer": "A"}]
+    lines, row, _ = vote(tmp_path, first, last, question=1, max_turns=2)
+    assert lines[1]["evidence"]["ballot"]["votes"] == ["B", None, "A", "A", "A"]
+    assert (row["answer"], lines[1]["reply"]) == ("A", json.dumps(last[2]))
+    lines, row, _ = vote(
+        tmp_path, first, [AHEAD, AHEAD, done("A"), GARBAGE, GARBAGE], question=1, max_turns=2
+    )
+    assert lines[1]["evidence"]["ballot"]["winner"] == row["answer"] == "B"
+
+
+def test_without_any_reply_that_can_be_read_it_goes_on_as_alone(tmp_path):
+    lines, row, _ = vote(tmp_path, [GARBAGE, "", "{", "[]", "?"], max_turns=2)
+    assert lines[0]["evidence"]["chosen"] == 0
+    assert "could not be read" in lines[0]["happened"]
+    assert lines[1]["evidence"]["ballot"] is None
+    assert (row["status"], row["answer"]) == ("exhausted", None)
+
+
+@pytest.mark.parametrize(("views", "shown"), [("none", 0), ("four", 4)])
+def test_it_votes_on_the_answer_where_there_are_no_moves(tmp_path, views, shown):
+    turns = [AHEAD, AHEAD, done("9"), GARBAGE, AHEAD], [done("2"), *[done("4")] * 4]
+    lines, row, asked = vote(tmp_path, *turns, views=views, max_turns=3)
+    assert (row["status"], row["answer"]) == ("answered", "4")
+    assert [len(line["views"]) for line in lines] == [shown, 0]
+    assert [request.samples for request in asked] == [5, 5]
+
+
+def test_results_computed_anew_from_the_log_are_the_same(tmp_path):
+    questions = make_questions(tmp_path, 4)
+    policy = Samples([AHEAD] * 5, [done("2"), done("A"), done("B"), done("3"), done("9")])
+    path, results = play(tmp_path, questions, ScriptedEngine(policy), **VOTING)
+    assert {row["answer"] for row in results["questions"]} == {"2.1", "A"}
+    anew = results_of(RunFolder(path))
+    assert anew["questions"] == results["questions"]
+    assert outcome(path)["questions"] == results["questions"]
+
+
+def test_no_schedule_changes_a_vote(tmp_path):
+    questions = make_questions(tmp_path, 4)
+
+    def told(engine, **schedule):
+        path, results = play(tmp_path, questions, engine, **QUICK | VOTING | schedule)
+        return transcripts(path), choices(path), results["questions"]
+
+    reference = told(motley())
+    for made, batch_size, batched, together in (
+        (ScriptedEngine, 1, 0, 1),
+        (ScriptedEngine, 3, 1, 8),
+        (FreeRunning, 2, 0, 8),
+        (FreeRunning, 5, 4, 1),
+    ):
+        schedule = {"max_batched_turns": batched, "finish_together": together}
+        assert told(motley(batch_size, made), **schedule) == reference
+    _, evidence, _ = reference
+    ballots = [found["ballot"] for found in evidence.values()]
+    assert any(ballot and {"A", "B"} <= set(ballot["votes"]) for ballot in ballots)
+    assert any(ballot is None for ballot in ballots)
+    assert any(found["chosen"] for found in evidence.values())
