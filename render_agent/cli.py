@@ -13,6 +13,7 @@ from click.core import ParameterSource
 
 from render_agent.bench.command import bench_command
 from render_agent.choose.judge.command import judge_command
+from render_agent.choose.training.command import train_verifier_command
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.config_file import options_of_file
 from render_agent.diagnosis.command import diagnose_command
@@ -242,6 +243,7 @@ cli.add_command(report_command)
 cli.add_command(export_command)
 cli.add_command(sweep_command)
 cli.add_command(judge_command)
+cli.add_command(train_verifier_command)
 
 
 def main() -> NoReturn:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from render_agent.agent_plan import VerifierPlan
 from render_agent.choose.chance import RandomVerifier
 from render_agent.choose.geometry import make_geometry
 from render_agent.choose.judging import check_judge, make_judge
+from render_agent.choose.learned.card_file import check_learned
 from render_agent.choose.seam import Panel, Verifier
 from render_agent.config import RunConfig
 from render_agent.engines.seam import Engine
@@ -29,6 +31,8 @@ def check_verifiers(config: RunConfig) -> None:
     for plan in config.verifiers:
         if plan.name == "judge":
             check_judge(plan, config)
+        elif plan.name == "learned":
+            check_learned(Path(plan.argument or ""))
 
 
 def make_verifier(
@@ -41,4 +45,9 @@ def make_verifier(
         return make_geometry(config, questions, unnamed=plan.argument is not None)
     if plan.name == "judge":
         return make_judge(plan, config, engine)
+    if plan.name == "learned":
+        # torch and the features are loaded when it is used
+        from render_agent.choose.learned.verifier import load_verifier
+
+        return load_verifier(Path(plan.argument or ""), config.device, plan.label)
     raise SetupError(f"--verifier {plan.label} is not to be had")

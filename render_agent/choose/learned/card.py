@@ -7,17 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from render_agent.choose.learned.card_file import CARD, FORMAT, WEIGHTS, read_card
 from render_agent.choose.learned.ensemble import Ensemble
 from render_agent.choose.learned.history import NUMBERS
 from render_agent.choose.learned.parameters import sizes
 from render_agent.choose.learned.shape import Shape
 from render_agent.choose.learned.tensor_file import read_tensors, write_tensors
 from render_agent.errors import SetupError
-
-WEIGHTS, CARD = "verifier.safetensors", "verifier.json"
-
-FORMAT = 1
-"""Raised whenever the same weights would mean something else."""
 
 
 def save(ensemble: Ensemble, folder: Path, learned: Mapping[str, Any]) -> None:
@@ -47,7 +43,7 @@ def load(folder: Path, device: str = "cpu") -> tuple[Ensemble, dict[str, Any]]:
 
     SetupError where it is none, was made by another version, or its weights do not fit its card.
     """
-    card = _card(folder)
+    card = read_card(folder)
     shape, members = _told(folder, card)
     wanted = {name: (members, *size) for name, size in sizes(shape).items()}
     tensors, _ = read_tensors(folder / WEIGHTS)
@@ -65,19 +61,6 @@ def load(folder: Path, device: str = "cpu") -> tuple[Ensemble, dict[str, Any]]:
             raise SetupError(f"{folder / WEIGHTS}: {name} holds something that is no finite number")
     ensemble = Ensemble(shape, {name: tensor.float() for name, tensor in tensors.items()})
     return ensemble.to(device), card["learned"]
-
-
-def _card(folder: Path) -> dict[str, Any]:
-    try:
-        card = json.loads((folder / CARD).read_bytes())
-    except (OSError, ValueError) as error:
-        raise SetupError(f"{folder} holds no verifier: {CARD} cannot be read: {error}") from error
-    keys = {"format", "members", "shape", "numbers_of_a_move", "learned"}
-    if not isinstance(card, dict) or not keys <= set(card):
-        raise SetupError(
-            f"{folder / CARD} is no card of a verifier: it needs {', '.join(sorted(keys))}"
-        )
-    return card
 
 
 def _told(folder: Path, card: Mapping[str, Any]) -> tuple[Shape, int]:

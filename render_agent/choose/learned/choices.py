@@ -57,6 +57,25 @@ def choose(ensemble: Ensemble, examples: Sequence[Example]) -> Choices:
 
 def choose_prepared(ensemble: Ensemble, prepared: Prepared) -> Choices:
     """Let the ensemble choose in every one of these states."""
+    fused, members, chance = [], [], []
+    for number, scores in enumerate(_scores(ensemble, prepared)):
+        good = prepared.good[prepared.candidates(number)]
+        fused.append(good[highest(mean_ranks(scores))])
+        members.append(good[scores.argmax(1)])
+        chance.append(good.mean())
+    return Choices(
+        np.array(fused, np.float64), np.array(members, np.float64).T, np.array(chance, np.float64)
+    )
+
+
+def scores_of(ensemble: Ensemble, examples: Sequence[Example]) -> list[FloatArray]:
+    """Return what each member says of the candidates of every state, (M, K) each: cosines."""
+    if not examples:
+        return []
+    return _scores(ensemble, Prepared(ensemble.shape, examples, ensemble.device))
+
+
+def _scores(ensemble: Ensemble, prepared: Prepared) -> list[FloatArray]:
     shape, parameters = ensemble.shape, ensemble.parameters
     with torch.inference_mode():
         contexts = [
@@ -72,14 +91,11 @@ def choose_prepared(ensemble: Ensemble, prepared: Prepared) -> Choices:
             )
         ]
     context, move = (torch.cat(parts, 1).cpu().numpy() for parts in (contexts, moves))
-    fused, members, chance = [], [], []
-    for number in range(len(prepared)):
-        place = prepared.candidates(number)
-        scores = np.einsum("mw,mnw->mn", context[:, prepared.context(number)], move[:, place])
-        good = prepared.good[place]
-        fused.append(good[highest(mean_ranks(scores))])
-        members.append(good[scores.argmax(1)])
-        chance.append(good.mean())
-    return Choices(
-        np.array(fused, np.float64), np.array(members, np.float64).T, np.array(chance, np.float64)
-    )
+    return [
+        np.einsum(
+            "mw,mnw->mn",
+            context[:, prepared.context(number)],
+            move[:, prepared.candidates(number)],
+        ).astype(np.float64)
+        for number in range(len(prepared))
+    ]

@@ -20,8 +20,8 @@ from render_agent.state import Question, View
 
 Floats = NDArray[np.float32]
 
-KEPT = 4096
-"""Views or questions whose features are kept."""
+KEPT = 512 * 2**20
+"""Bytes of features that are kept of views, and as many of pairs of a view and a question at the most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +109,21 @@ class Reader:
             key, words = self.encoder.key(glimpse), (question.text, question.options)
             if (key, words) not in self._pairs:
                 if words not in self._questions:
-                    _keep(self._questions, words, self.encoder.encode_question(question))
+                    tokens = self.encoder.encode_question(question)
+                    _keep(self._questions, words, tokens, KEPT // (4 * tokens.size))
                 patches = views[key] if key in views else self._views[key]
-                _keep(self._pairs, (key, words), Features(patches, self._questions[words]))
+                pair = Features(patches, self._questions[words])
+                _keep(self._pairs, (key, words), pair, self._most)
             found.append(self._pairs[key, words])
         for key, patches in views.items():
-            _keep(self._views, key, patches)
+            _keep(self._views, key, patches, self._most)
         return found
+
+    @property
+    def _most(self) -> int:
+        """The views that are kept."""
+        encoder = self.encoder
+        return max(64, KEPT // (4 * encoder.rows * encoder.columns * encoder.features))
 
 
 def make_encoder(label: str, device: str = "auto") -> Encoder:
@@ -143,7 +151,7 @@ def check_encoder(encoder: Encoder, told: Mapping[str, Any]) -> None:
         )
 
 
-def _keep(kept: OrderedDict[Any, Any], key: Any, value: Any) -> None:
+def _keep(kept: OrderedDict[Any, Any], key: Any, value: Any, most: int) -> None:
     kept[key] = value
-    while len(kept) > KEPT:
+    while len(kept) > max(64, most):
         kept.popitem(last=False)

@@ -128,3 +128,10 @@ def _pairs(
     context = embed_context(shape, p, tokens, folded=False)[0]
     moves = embed_histories(shape, p, values[None], known[None])[0]
     return (context * moves).sum(-1)
+
+
+def place_of(device: str) -> str:
+    """Return where tensors lie for a `--device`."""
+    if device != "auto":
+        return device
+    return "cuda" if torch.cuda.is_available() else "cpu"

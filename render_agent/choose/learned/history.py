@@ -115,7 +115,9 @@ def encode_action(action: Action, camera: Camera | None = None) -> FloatArray:
 
 def encode_pose(pose: Camera, now: Camera) -> FloatArray:
     """Return the numbers of a pose as it is seen from another, (P,) float32, as POSE names them."""
-    east, north, up = (there - here for there, here in zip(pose.position, now.position, strict=True))
+    east, north, up = (
+        there - here for there, here in zip(pose.position, now.position, strict=True)
+    )
     yaw = math.radians(now.yaw)
     turn = math.radians(pose.yaw - now.yaw)
     metres = np.array(

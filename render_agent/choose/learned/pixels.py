@@ -110,7 +110,7 @@ def _cells(pixels: Pixels, rows: int) -> Pixels:
         """Return the means over `parts` × `parts` pieces of every cell, (cells, numbers)."""
         piece = FINE // parts
         each = image.reshape(rows, parts, piece, COLUMNS, parts, piece, -1).mean((2, 5))
-        return each.transpose(0, 2, 1, 3, 4).reshape(rows * COLUMNS, -1)
+        return np.asarray(each.transpose(0, 2, 1, 3, 4).reshape(rows * COLUMNS, -1))
 
     mean = by_cell(values, 1)
     spread = np.sqrt(np.maximum(by_cell(values**2, 1) - mean**2, 0))

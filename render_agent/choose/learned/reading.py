@@ -10,9 +10,7 @@ from render_agent.choose.seam import Situation
 from render_agent.state import Candidate
 
 
-def read_histories(
-    situation: Situation, candidates: Sequence[Candidate], length: int
-) -> Histories:
+def read_histories(situation: Situation, candidates: Sequence[Candidate], length: int) -> Histories:
     """Return the history that each candidate ends, of `length` moves at the most.
 
     Replies that could not be read moved nothing and are left out. A candidate that goes on from another

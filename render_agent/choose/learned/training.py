@@ -40,6 +40,10 @@ class Settings:
     warm_up: float = 0.1
     seed: int = 0
 
+    def to_json(self) -> dict[str, float]:
+        """Return the settings by name."""
+        return asdict(self)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fitted:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +25,7 @@ class Decision:
     chosen: the place of the one that was made, None where it is not among them. found: (K,) how many of
     the things that the question names each would show well for the first time, NaN where nobody can
     tell. surface: (K,) the share of the room's visible surface that it would show for the first time.
-    good: (K,) the moves that are taken for good.
+    geometry: (K,) what the verifier geometry says of them. good: (K,) the moves that are taken for good.
     """
 
     run: str
@@ -32,12 +34,18 @@ class Decision:
     chosen: int | None
     found: FloatArray
     surface: FloatArray
+    geometry: FloatArray
     good: NDArray[np.bool_]
 
     @property
     def scene(self) -> str:
         """The name of its scene."""
         return self.situation.state.question.scene
+
+    @property
+    def finds(self) -> NDArray[np.bool_]:
+        """Which moves show something that the question names well for the first time, (K,)."""
+        return np.asarray(self.found > 0)
 
     @property
     def is_a_choice(self) -> bool:
@@ -65,8 +73,23 @@ def good_moves(
         good: NDArray[np.bool_] = found > 0
         return good
     if np.isfinite(found).any() or kind_of(question) == SIZE:
-        return (surface >= LEAST_SURFACE) & (surface >= NEAR_BEST * surface.max())
+        return np.asarray((surface >= LEAST_SURFACE) & (surface >= NEAR_BEST * surface.max()))
     made = np.zeros(len(found), bool)
     if right is not None:
         made[right] = True
     return made
+
+
+def scene_names(decisions: Sequence[Decision]) -> list[str]:
+    """Return the name of the scene of every decision; scans of one name are told apart by their folder."""
+    scans: dict[str, set[Path | None]] = {}
+    for decision in decisions:
+        question = decision.situation.state.question
+        scans.setdefault(question.scene, set()).add(question.scan)
+    names = []
+    for decision in decisions:
+        question = decision.situation.state.question
+        shared = len(scans[question.scene]) > 1 and question.scan is not None
+        folder = f"{question.scan.parent.name}/" if shared and question.scan is not None else ""
+        names.append(f"{folder}{question.scene}")
+    return names

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -12,20 +13,22 @@ import numpy as np
 from PIL import Image
 
 from render_agent.action import Action
+from render_agent.choose.geometry import GeometryVerifier, make_geometry
 from render_agent.choose.seam import Situation
 from render_agent.choose.training.decision import Decision, FloatArray, good_moves
-from render_agent.choose.training.witnessed import WitnessedScene
+from render_agent.choose.training.labels import Label, Labels
 from render_agent.errors import SetupError
-from render_agent.facts import Facts, known_facts, placed
 from render_agent.look import Look
 from render_agent.moves import carry_out
-from render_agent.render.choose import make_renderer
+from render_agent.named import kind_of, named_categories
+from render_agent.render.looks import NOTHING, Room
 from render_agent.render.seam import Renderer
 from render_agent.run_log.folder import RunFolder
 from render_agent.run_log.reading import read_states
 from render_agent.scene.cache import SceneCache
 from render_agent.score.official import score_answer
-from render_agent.state import Candidate, QuestionState, Turn, View
+from render_agent.shown import EVERY
+from render_agent.state import Candidate, Question, QuestionState, Turn, View
 from render_agent.stress.scenes import scenes_of
 
 FAITHFUL = ("real", "mirrored")
@@ -39,14 +42,17 @@ RIGHT = 0.5
 
 
 def read_decisions(
-    folder: RunFolder, told: Callable[[str], None] = lambda scene: None
+    folder: RunFolder,
+    labels: Labels | None = None,
+    told: Callable[[str], None] = lambda scene: None,
 ) -> list[Decision]:
     """Return the decisions of a run, judged; of all its scenes whose scans are at hand.
 
     Candidates are those that the run logged with their views. Where it logged none they are the move that
-    was made and moves of other turns about the same scene, carried out from here. told: is given the name
-    of every scene that is begun with. SetupError where the run shows nothing that could be judged, or
-    its model did not choose its views.
+    was made and moves of other turns about the same scene, carried out from here. labels: what is known
+    of them already; what is found out is added. told: is given the name of every scene that is begun
+    with. SetupError where the run shows nothing that could be judged, or its model did not choose its
+    views.
     """
     config = folder.config
     if config.blind or config.views != "free" or config.pictures not in FAITHFUL:
@@ -54,66 +60,119 @@ def read_decisions(
             f"{folder.path} teaches no moves: a run with --views free is needed that shows the scenes as"
             " they are"
         )
-    states = [state for state in read_states(folder) if state.question.scan is not None]
-    scenes = scenes_of(config, [state.question for state in states])
-    facts = known_facts([state.question for state in states], config.annotations)
+    questions = folder.questions()
+    scenes = scenes_of(config, questions)
+    states = [state for state in read_states(folder) if state.turns and _there(state.question)]
     ordered = sorted(states, key=lambda state: state.question.scene)
     found: list[Decision] = []
-    renderer = make_renderer()
-    try:
+    with closing(make_geometry(config, questions)) as geometry:
+        reading = Reading(folder, scenes, geometry, labels or Labels())
         for name, group in groupby(ordered, key=lambda state: state.question.scene):
             told(name)
-            found += _of_scene(folder, list(group), scenes, facts.get(name), renderer)
-    finally:
-        renderer.close()
+            found += reading.scene(list(group))
     return found
 
 
-def _of_scene(
-    folder: RunFolder,
-    states: Sequence[QuestionState],
-    scenes: SceneCache,
-    known: Facts | None,
-    renderer: Renderer,
-) -> Iterator[Decision]:
-    question = states[0].question
-    if not any(state.turns for state in states) or (
-        question.scan is not None and not question.scan.exists()
-    ):
-        return
-    scene, space = scenes.get(question), scenes.space(question)
-    room = WitnessedScene(
-        scene,
-        space,
-        None if known is None else placed(known, scene),
-        folder.config.image_size,
-        renderer,
-    )
-    moves = [
-        turn.action
-        for state in states
-        for turn in state.turns
-        if isinstance(turn.action, Action) and not turn.action.done
-    ]
-    for state in states:
-        right = _right(state)
-        for number, turn in enumerate(state.turns):
-            if number + 1 == state.max_turns or not _moved(turn):
-                continue
-            before = replace(
-                state, scenes=scenes, turns=state.turns[:number], error=None, lost_events=()
-            )
-            look = Look(turn.views, turn.stood, space)
-            situation = Situation(before, look, partial(_picture, folder.path))
-            candidates, chosen = _candidates(situation, turn, moves)
-            if len(candidates) > 1:
-                gains = _gains(room, situation, candidates)
-                good = good_moves(state.question, *gains, chosen if right else None)
-                yield Decision(str(folder.path), situation, candidates, chosen, *gains, good)
+def _there(question: Question) -> bool:
+    return question.scan is not None and question.scan.exists()
 
 
-def _moved(turn: Turn) -> bool:
-    return isinstance(turn.action, Action) and not turn.action.done
+@dataclass(frozen=True)
+class Watched:
+    """A room and what draws it."""
+
+    room: Room
+    renderer: Renderer
+
+    def knows(self, question: Question) -> bool:
+        """Whether it has a box of something that the question names."""
+        return bool(set(named_categories(question)) & set(self.room.labels))
+
+    def things(self, question: Question, views: Iterable[View]) -> frozenset[str | int]:
+        """Return what views show well of what a question names.
+
+        That is the numbers of the boxes where it asks for how many there are, else their categories.
+        """
+        names, labels = named_categories(question), self.room.labels
+        which = [number for number, label in enumerate(labels) if label in names]
+        every = kind_of(question) == EVERY
+        found: set[str | int] = set()
+        for view in views:
+            well = self.room.seen(view, which, self.renderer)
+            found.update(well if every else (labels[number] for number in well))
+        return frozenset(found)
+
+
+class Reading:
+    """Reads the decisions of one run, scene by scene."""
+
+    def __init__(
+        self, folder: RunFolder, scenes: SceneCache, geometry: GeometryVerifier, labels: Labels
+    ) -> None:
+        self.run = str(folder.path)
+        self.scenes = scenes
+        self.geometry = geometry
+        self.labels = labels
+        # one for all of them: features are kept by what gives the pictures
+        self._picture = partial(_picture, folder.path)
+
+    def scene(self, states: Sequence[QuestionState]) -> list[Decision]:
+        """Return the decisions of the questions about one scene."""
+        moves = [
+            turn.action
+            for state in states
+            for turn in state.turns
+            if isinstance(turn.action, Action) and not turn.action.done
+        ]
+        found, fresh = [], []
+        for state in states:
+            for turn in state.turns[: state.max_turns - 1]:
+                if not isinstance(turn.action, Action) or turn.action.done:
+                    continue
+                situation = self._situation(state, turn)
+                candidates, chosen = _candidates(situation, turn, moves)
+                if len(candidates) < 2:
+                    continue
+                key = self.run, state.id, turn.number
+                label = self.labels.get(key, len(candidates))
+                if label is None:
+                    label = self._label(situation, candidates)
+                    fresh.append((key, label))
+                right = chosen if _right(state) else None
+                good = good_moves(state.question, label.found, label.surface, right)
+                found.append(
+                    Decision(
+                        self.run,
+                        situation,
+                        candidates,
+                        chosen,
+                        label.found,
+                        label.surface,
+                        label.geometry,
+                        good,
+                    )
+                )
+        self.labels.add(fresh)
+        return found
+
+    def _situation(self, state: QuestionState, turn: Turn) -> Situation:
+        """Return what stood before a turn."""
+        before = replace(
+            state, scenes=self.scenes, turns=state.turns[: turn.number], error=None, lost_events=()
+        )
+        look = Look(turn.views, turn.stood, self.scenes.space(state.question))
+        return Situation(before, look, self._picture)
+
+    def _label(self, situation: Situation, candidates: Sequence[Candidate]) -> Label:
+        state, space = situation.state, situation.look.space
+        assert space is not None, "the scene is at hand"
+        facts = self.geometry.facts.get(state.question.scene, NOTHING)
+        room = self.geometry.rooms.room(
+            state.question.scene, lambda: state.scene, lambda: space, facts
+        )
+        watched = Watched(room, self.geometry.renderer)
+        scores = self.geometry.score(situation, candidates).scores[0]
+        return Label(*_gains(watched, situation, candidates), scores)
 
 
 def _candidates(
@@ -154,28 +213,26 @@ def _carried_out(situation: Situation, number: int, action: Action) -> Candidate
 
 
 def _gains(
-    room: WitnessedScene, situation: Situation, candidates: Sequence[Candidate]
+    watched: Watched, situation: Situation, candidates: Sequence[Candidate]
 ) -> tuple[FloatArray, FloatArray]:
     """Return what each candidate would show for the first time: named things, and share of the surface."""
     question = situation.state.question
-    shown = room.shown(question, situation.views)
-    covered = room.surface(situation.views)
+    shown = watched.things(question, situation.views)
+    covered = watched.room.covered(situation.views, watched.renderer)
     found = np.full(len(candidates), np.nan)
     surface = np.zeros(len(candidates))
     for place, candidate in enumerate(candidates):
         views = [] if candidate.view is None else [candidate.view]
-        if room.knows(question):
-            found[place] = len(room.shown(question, views) - shown)
-        fresh = room.surface(views) & ~covered
+        if watched.knows(question):
+            found[place] = len(watched.things(question, views) - shown)
+        fresh = watched.room.covered(views, watched.renderer) & ~covered
         surface[place] = fresh.mean() if len(fresh) else 0.0
     return found, surface
 
 
 def _right(state: QuestionState) -> bool:
     truth = state.question.truth
-    return (
-        truth is not None and score_answer(state.question.type, state.answer, truth) >= RIGHT
-    )
+    return truth is not None and score_answer(state.question.type, state.answer, truth) >= RIGHT
 
 
 def _picture(run: Path, file: str) -> Image.Image:

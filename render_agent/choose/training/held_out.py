@@ -1,0 +1,75 @@
+"""How well verifiers choose in scenes that were held out: success with intervals over scenes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.choose.fusion import highest, mean_ranks
+from render_agent.choose.training.decision import Decision
+
+FloatArray = NDArray[np.float64]
+
+RESAMPLINGS = 2000
+"""Bootstrap samples of an interval."""
+
+WIDE = 0.95
+
+
+def successes(
+    decisions: Sequence[Decision], scores: Sequence[FloatArray], *, named: bool = False
+) -> dict[str, FloatArray]:
+    """Return for each way to choose whether its choice was good, (S,) each, 0 to 1.
+
+    decisions: S of them, choices all. scores: what the ensemble says of each, (M, K). named: whether a
+    move is good only where it shows something named. `random` is the share of good candidates, which is
+    what a random choice comes to.
+    """
+    found: dict[str, list[float]] = {}
+    for decision, rows in zip(decisions, scores, strict=True):
+        good = decision.finds if named else decision.good
+        row = {"learned": good[highest(mean_ranks(rows))]}
+        row |= {f"member {m + 1}": good[int(one.argmax())] for m, one in enumerate(rows)}
+        told = np.where(np.isfinite(decision.geometry), decision.geometry, -np.inf)
+        row |= {"geometry": good[int(told.argmax())], "random": good.mean()}
+        for name, value in row.items():
+            found.setdefault(name, []).append(float(value))
+    return {name: np.array(values) for name, values in found.items()}
+
+
+def figures(rows: Mapping[str, FloatArray], scenes: Sequence[str], seed: int) -> dict[str, Any]:
+    """Return mean success of each row, and how far learned is from random and geometry; JSON.
+
+    scenes: of every decision. Intervals are of 95 %, from a bootstrap over scenes.
+    """
+    draws = _draws(scenes, seed)
+    found: dict[str, Any] = {
+        "decisions": len(scenes),
+        "scenes": len(set(scenes)),
+        "success": {name: _interval(values, draws) for name, values in rows.items()},
+    }
+    if "learned" in rows:
+        found["learned_minus"] = {
+            other: _interval(rows["learned"] - rows[other], draws)
+            for other in ("random", "geometry")
+        }
+    return found
+
+
+def _draws(scenes: Sequence[str], seed: int) -> FloatArray:
+    """Return how often each decision counts in every bootstrap sample, (RESAMPLINGS, S)."""
+    names, which = np.unique(list(scenes), return_inverse=True)
+    chance = np.random.default_rng([seed, len(scenes)])
+    picked = chance.integers(len(names), size=(RESAMPLINGS, len(names)))
+    counts = np.stack([np.bincount(row, minlength=len(names)) for row in picked])
+    drawn: FloatArray = counts[:, which].astype(np.float64)
+    return drawn
+
+
+def _interval(values: FloatArray, draws: FloatArray) -> dict[str, float]:
+    means = draws @ values / draws.sum(1)
+    low, high = np.quantile(means, [(1 - WIDE) / 2, (1 + WIDE) / 2])
+    return {"mean": float(values.mean()), "low": float(low), "high": float(high)}

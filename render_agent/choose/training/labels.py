@@ -1,0 +1,78 @@
+"""What was found out about decisions, kept beside a training, so that it is looked at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from render_agent.choose.training.decision import FloatArray
+from render_agent.errors import SetupError
+
+VERSION = 1
+"""Raised whenever the same decision would be judged otherwise."""
+
+Key = tuple[str, str, int]
+"""The path of a run, the id of a question, and the turn."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Label:
+    """What the candidates of a decision would show: found, surface and geometry of `Decision`, (K,) each."""
+
+    found: FloatArray
+    surface: FloatArray
+    geometry: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+
+class Labels:
+    """Labels by decision, in a file to which they are appended; without a file they are not kept."""
+
+    def __init__(self, file: Path | None = None) -> None:
+        self.file = file
+        self._known: dict[Key, Label] = {}
+        if file is not None and file.exists():
+            self._read(file)
+
+    def get(self, key: Key, candidates: int) -> Label | None:
+        """Return the label of a decision with so many candidates, None where there is none."""
+        label = self._known.get(key)
+        return label if label is not None and len(label) == candidates else None
+
+    def add(self, found: Iterable[tuple[Key, Label]]) -> None:
+        """Keep some labels. SetupError where they cannot be written."""
+        lines = []
+        for key, label in found:
+            self._known[key] = label
+            numbers = {
+                name: [None if np.isnan(x) else float(x) for x in getattr(label, name)]
+                for name in ("found", "surface", "geometry")
+            }
+            lines.append(json.dumps({"version": VERSION, "key": key, **numbers}) + "\n")
+        if self.file is not None and lines:
+            try:
+                self.file.parent.mkdir(parents=True, exist_ok=True)
+                with self.file.open("a", encoding="utf-8") as file:
+                    file.writelines(lines)
+            except OSError as error:
+                raise SetupError(f"cannot write {self.file}: {error.strerror}") from error
+
+    def _read(self, file: Path) -> None:
+        for line in file.read_text("utf-8").splitlines():
+            try:
+                data = json.loads(line)
+            except ValueError:  # the last line of a training that was killed
+                continue
+            if data["version"] == VERSION:
+                run, question, turn = data["key"]
+                arrays = (
+                    np.array([np.nan if x is None else x for x in data[name]], float)
+                    for name in ("found", "surface", "geometry")
+                )
+                self._known[run, question, turn] = Label(*arrays)
