@@ -1,0 +1,227 @@
+"""rephrase:RxK in runs of the real program: its groups, its dialogues, and which candidate is taken."""
+
+import json
+
+import numpy as np
+import pytest
+from made_runs import Silent, choices, make_questions, play, transcripts
+from made_samples import FreeRunning, motley
+
+from render_agent.action import Action
+from render_agent.agents.rephrase import FEWER, best_of_best_group
+from render_agent.camera import Camera
+from render_agent.choose.rewording import by_rule
+from render_agent.engines.scripted import ScriptedEngine
+from render_agent.run_log.folder import RunFolder
+from render_agent.runner import go_on
+from render_agent.state import Candidate
+
+QUICK = {"image_size": (48, 36), "max_turns": 4, "kinds": ("ego", "top"), "temperature": 1.0}
+REPHRASE = QUICK | {"agent": "rephrase:3x2", "verifier": ("random",)}
+
+COUNTING, DIRECTION = "How many box(s) are in this room?", "Is the red box left or right?"
+
+
+def at_group(*groups):
+    """Candidates of these groups."""
+    stood = Camera((0.0, 0.0, 1.5), 0.0, 0.0)
+    return [Candidate(n, "", Action(), "", stood, group=group) for n, group in enumerate(groups)]
+
+
+@pytest.mark.parametrize(
+    ("groups", "values", "chosen"),
+    [
+        ([0, 0, 1, 1], [0.0, 1.0, 0.6, 0.5], 2),
+        ([0, 0, 1, 1], [0.9, 1.0, 0.6, 0.5], 1),
+        ([0, 1, 1, 2], [0.2, 0.9, 0.0, 0.5], 3),
+        ([0, 0, 1, 1], [0.5, 0.5, 0.4, 0.6], 0),
+        ([1, 1, 2], [0.5, 0.5, 0.5], 0),
+        ([2], [0.0], 0),
+    ],
+)
+def test_the_best_group_by_mean_and_in_it_the_best_candidate(groups, values, chosen):
+    candidates = at_group(*groups)
+    assert best_of_best_group(candidates, np.array(values)).number == chosen
+
+
+class Noting:
+    """A policy of motley moves that keeps what it was asked, and has wordings where it is asked for them."""
+
+    def __init__(self, wordings="no"):
+        self.wordings = wordings
+        self.asked = []
+
+    def reply(self, request):
+        return self.samples(request)[0]
+
+    def samples(self, request):
+        self.asked.append(request)
+        if request.temperature == 0:
+            return [self.wordings]
+        return motley().policy.samples(request)
+
+
+class Watched(ScriptedEngine):
+    """Keeps the requests with the dialogues that they belong to, and what was retired."""
+
+    def __init__(self, policy, batch_size=64):
+        super().__init__(policy, batch_size)
+        self.asked, self.retired = [], []
+
+    def answer(self, requests):
+        self.asked += requests
+        return super().answer(requests)
+
+    def retire(self, question_id):
+        self.retired.append(question_id)
+
+
+def reworded(folder, wordings="no", question=0, **options):
+    """Run question 0 (VSI-Bench's form) or 1 (another); return its lines and the engine."""
+    questions = make_questions(folder, 2)
+    questions.write_text(questions.read_text().splitlines(keepends=True)[question])
+    engine = Watched(Noting(wordings))
+    path, _ = play(folder, questions, engine, **REPHRASE | options)
+    return RunFolder(path).lines(), engine
+
+
+def words(message):
+    return [piece["text"] for piece in message["content"] if piece["type"] == "text"]
+
+
+def test_every_wording_has_a_dialogue_that_differs_in_the_question_alone(tmp_path):
+    lines, engine = reworded(tmp_path)
+    wordings = by_rule(COUNTING)[:3]
+    assert len(lines) > 1
+    turns = [engine.asked[at : at + 3] for at in range(0, len(engine.asked), 3)]
+    assert len(turns) == len(lines)
+    before = [[]] * 3
+    for line, groups in zip(lines, turns, strict=True):
+        assert [request.samples for request in groups] == [2, 2, 2]
+        assert {request.about or request.question_id for request in groups} == {"0"}
+        assert len({request.seed for request in groups}) == 3
+        for wording, request, known in zip(wordings, groups, before, strict=True):
+            assert request.messages[: len(known)] == known
+            first, *others = words(request.messages[1])
+            assert first.startswith(wording + "\n")
+            own_first, *own_others = words(groups[0].messages[1])
+            assert first.replace(wording, COUNTING) == own_first
+            assert others == own_others
+            assert request.messages[2:] == groups[0].messages[2:]
+            assert request.messages[0] == groups[0].messages[0]
+        before = [request.messages for request in groups]
+        assert [m["role"] for m in before[0]].count("assistant") == line["turn"]
+    assert lines[0]["messages"] == engine.asked[0].messages, "the log has the question's own text"
+    assert lines[0]["evidence"]["wordings"] == list(wordings)
+    assert [line["evidence"]["wordings"] for line in lines[1:]] == [[]] * (len(lines) - 1)
+    assert set(engine.retired) == {request.question_id for request in engine.asked}
+
+
+def test_candidates_are_numbered_over_all_groups_and_chosen_by_them(tmp_path):
+    lines, _ = reworded(tmp_path, max_turns=9, seed=4)
+    weighed = [line for line in lines if line["evidence"]["weighed"]]
+    for line in weighed:
+        evidence = line["evidence"]
+        assert [c["number"] for c in evidence["candidates"]] == list(range(6))
+        assert [c["group"] for c in evidence["candidates"]] == [0, 0, 1, 1, 2, 2]
+        groups = {c["number"]: c["group"] for c in evidence["candidates"]}
+        places = at_group(*(groups[number] for number in evidence["weighed"]))
+        best = best_of_best_group(places, np.array(evidence["fused"]))
+        assert evidence["chosen"] == evidence["weighed"][best.number]
+        assert line["reply"] == evidence["candidates"][evidence["chosen"]]["reply"]
+    assert any(line["evidence"]["chosen"] > 1 for line in weighed)
+
+
+def test_moves_are_drawn_only_where_a_verifier_looks(tmp_path):
+    lines, _ = reworded(tmp_path)
+    assert not any(c["view"] for line in lines for c in line["evidence"]["candidates"])
+    lines, _ = reworded(tmp_path, verifier=("geometry",))
+    weighed = [line["evidence"] for line in lines if line["evidence"]["weighed"]]
+    assert weighed
+    for evidence in weighed:
+        drawn = [c["number"] for c in evidence["candidates"] if c["view"]]
+        assert drawn == evidence["weighed"]
+
+
+OTHER = ["Left or right: where is the red box?", "On which side is the red box, left or right?"]
+
+
+def test_other_questions_are_reworded_by_the_model_once(tmp_path):
+    lines, engine = reworded(tmp_path, json.dumps({"wordings": OTHER}), question=1)
+    asked = [request for request in engine.asked if request.temperature == 0]
+    assert [(request.about, request.turn, request.samples) for request in asked] == [("1", 0, 1)]
+    assert asked[0].question_id != "1"
+    assert asked[0].schema["properties"]["wordings"]["maxItems"] == 2
+    assert DIRECTION in words(asked[0].messages[0])[0]
+    assert lines[0]["evidence"]["wordings"] == [DIRECTION, *OTHER]
+    assert len(lines) > 1
+    assert [len({c["group"] for c in line["evidence"]["candidates"]}) for line in lines] == [
+        3
+    ] * len(lines)
+    assert asked[0].question_id in engine.retired
+    first = [request for request in engine.asked if request.turn == 0]
+    assert {words(r.messages[1])[0].split("\n")[0] for r in first[1:]} == {DIRECTION, *OTHER}
+    read = sum(r.samples * len(t.split()) for r in first for m in r.messages for t in words(m))
+    assert lines[0]["tokens"]["in"] == read, "what the wordings took is counted"
+    assert lines[0]["events"] == []
+
+
+@pytest.mark.parametrize(
+    ("told", "groups"), [("no", 1), (json.dumps({"wordings": [OTHER[0], DIRECTION]}), 2)]
+)
+def test_where_there_are_fewer_wordings_there_are_fewer_groups(tmp_path, told, groups):
+    lines, _ = reworded(tmp_path, told, question=1)
+    assert len(lines[0]["evidence"]["wordings"]) == groups
+    assert lines[0]["events"] == [FEWER]
+    assert len(lines) > 1
+    for line in lines:
+        assert len(line["evidence"]["candidates"]) == 2 * groups
+
+
+def told(run):
+    path, results = run
+    kept = ("question_id", "status", "answer", "score", "turns")
+    rows = [{name: row[name] for name in kept} for row in results["questions"]]
+    return transcripts(path), choices(path), rows
+
+
+def test_no_schedule_changes_what_is_chosen(tmp_path):
+    questions = make_questions(tmp_path, 4)
+
+    def run(made, batch_size, **schedule):
+        options = REPHRASE | schedule | {"verifier": ("random", "geometry")}
+        return told(play(tmp_path, questions, motley(batch_size, made), **options))
+
+    reference = run(ScriptedEngine, 64)
+    for made, batch_size, batched, together in (
+        (ScriptedEngine, 1, 0, 1),
+        (ScriptedEngine, 4, 1, 8),
+        (FreeRunning, 2, 0, 8),
+        (FreeRunning, 5, 4, 1),
+    ):
+        schedule = {"max_batched_turns": batched, "finish_together": together}
+        assert run(made, batch_size, **schedule) == reference
+    assert len({row["turns"] for row in reference[2]}) > 1
+
+
+def test_a_run_cut_off_goes_on_with_its_wordings(tmp_path):
+    questions = make_questions(tmp_path, 2)
+    wordings = json.dumps({"wordings": OTHER})
+
+    def engine():
+        return Watched(Noting(wordings))
+
+    whole, results = play(tmp_path, questions, engine(), **REPHRASE)
+    path, _ = play(tmp_path, questions, engine(), **REPHRASE)
+    lines = (path / "turns.jsonl").read_bytes().splitlines(keepends=True)
+    (path / "turns.jsonl").write_bytes(b"".join(lines[:3]))
+    (path / "results.json").unlink()
+    again = engine()
+    run = go_on(RunFolder(path), {})
+    try:
+        found = run.go(Silent(), lambda config, asked: again)
+    finally:
+        run.close()
+    assert told((path, found)) == told((whole, results))
+    assert again.asked
+    assert all(request.temperature for request in again.asked), "the wordings are in the log"
