@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from render_agent.choosing_budget import pictures_of_moves, weighed_by_turn
 from render_agent.config import RunConfig
 from render_agent.errors import SetupError
 from render_agent.state import Question
@@ -17,15 +18,21 @@ BYTES_A_PIXEL = 0.6
 BYTES_A_TURN = 4_000
 """Of a turn's line in the log; the first, with the instructions, is about as long as two."""
 
+BYTES_A_CANDIDATE = 1_500
+"""Of a reply that was not taken, with where it would have led and how it was scored."""
+
 
 def pictures_needed(config: RunConfig, questions: Sequence[Question]) -> int:
     """Return how many pictures a run draws at the most: every question uses all its turns.
 
     The pictures of the opening are shared by the questions of a scene, and so are the further ones of
-    a policy that looks at the scene alone.
+    a policy that looks at the scene alone. Those of moves that are drawn to be chosen are counted, made
+    or not.
     """
     scenes = len({(question.dataset, question.scene) for question in questions})
     opening = len(opening_kinds(config.views, config.kinds))
+    if config.views == "free":
+        return scenes * opening + pictures_of_moves(config) * len(questions)
     further = views_at_most(config.views, config.kinds, config.max_turns) - opening
     return scenes * opening + further * (scenes if config.views in SHARED else len(questions))
 
@@ -36,8 +43,13 @@ def disk_needed(
     """Return how many bytes a run takes at the most: every question uses all its turns."""
     width, height = config.image_size
     pictures = pictures_needed(config, questions)
-    lines = len(questions) * (config.max_turns + 1)
-    return round(pictures * width * height * bytes_a_pixel) + lines * BYTES_A_TURN
+    plan, turns = config.agent_plan, config.max_turns
+    lines = len(questions) * (turns + 1) * BYTES_A_TURN
+    others = 0 if plan.kind == "single" else turns * plan.candidates
+    if plan.depth > 1:  # second moves
+        others += sum(weighed_by_turn(config)) - (turns - 1) * plan.candidates
+    lines += len(questions) * others * BYTES_A_CANDIDATE
+    return round(pictures * width * height * bytes_a_pixel) + lines
 
 
 def refuse_a_full_disk(config: RunConfig, questions: Sequence[Question]) -> None:

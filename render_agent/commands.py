@@ -18,6 +18,7 @@ import click
 from rich.console import Console
 
 from render_agent.capacity import disk_needed, pictures_needed, size
+from render_agent.choose.describing import describe_choosing
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.engines.choose import engine_options, make_engine
 from render_agent.engines.seam import Engine
@@ -78,8 +79,11 @@ def dry_run(config: RunConfig) -> int:
     missing = [] if config.blind else missing_scans(shown.questions)
     without = sum(entry.questions for entry in missing)
     needed = disk_needed(config, shown.questions, shown.bytes_a_pixel)
-    drawing = shown.seconds_a_view * pictures_needed(config, shown.questions)
+    drawn = pictures_needed(config, shown.questions)
+    drawing = shown.seconds_a_view * drawn
     asked = estimate(config, len(shown.questions) - without, shown.messages)
+    chosen = describe_choosing(config, shown.questions)
+    notes = [*question_notes(config, shown.questions), *filter(None, [chosen["note"]])]
     prices = find_prices(engine_options(config.engine_option))
     if config.json:
         summary = {
@@ -87,7 +91,9 @@ def dry_run(config: RunConfig) -> int:
             "types": types,
             "missing": without,
             "missing_scenes": {entry.dataset: entry.scenes for entry in missing},
-            "notes": question_notes(config, shown.questions),
+            "notes": notes,
+            "choosing": chosen,
+            "pictures_at_most": drawn,
             "messages": shown.messages,
             "pictures": str(shown.folder),
             "disk_bytes": needed,
@@ -103,13 +109,15 @@ def dry_run(config: RunConfig) -> int:
     )
     for entry in missing:
         console.print(f"  no scan in {entry.dataset}: {', '.join(entry.scenes)}", soft_wrap=True)
-    for note in question_notes(config, shown.questions):
+    for note in notes:
         console.print(f"  {note}", markup=False, soft_wrap=True)
     for name, count in sorted(types.items()):
         console.print(f"  {name}: {count}")
+    if chosen["kind"] != "single":
+        console.print(f"  {_agent_words(chosen)}", markup=False, soft_wrap=True)
     console.print(
-        f"at the most {size(needed)} of disk and {duration(drawing)} of drawing (all questions using"
-        f" all {config.max_turns} turns); the model's time comes on top",
+        f"at the most {drawn:,} pictures, {size(needed)} of disk and {duration(drawing)} of drawing (all"
+        f" questions using all {config.max_turns} turns); the model's time comes on top",
         soft_wrap=True,
     )
     if config.engine not in ("scripted", "human"):
@@ -120,6 +128,15 @@ def dry_run(config: RunConfig) -> int:
             words = piece.get("text") or f"[picture {shown.folder / piece['image']}]"
             console.print(words, markup=False, soft_wrap=True)
     return 0
+
+
+def _agent_words(chosen: Mapping[str, Any]) -> str:
+    """Return how moves are chosen, in words."""
+    replies = f"{chosen['samples']} replies a turn"
+    if chosen["groups"] > 1:
+        replies += f" to each of {chosen['groups']} wordings"
+    names = ", ".join(entry["name"] for entry in chosen["verifiers"])
+    return f"agent {chosen['agent']}: {replies}{f', scored by {names}' if names else ''}"
 
 
 def continue_run(output: Path, which: str, given: Mapping[str, Any]) -> int:

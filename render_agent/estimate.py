@@ -8,6 +8,7 @@ from math import ceil
 from typing import Any
 
 from render_agent.chat import Message, pictures
+from render_agent.choosing_budget import judge_requests, weighed_by_turn
 from render_agent.config import RunConfig
 from render_agent.errors import UsageError
 
@@ -27,6 +28,19 @@ FOLLOWING_TOKENS = 60
 """Of the text of a later turn and its place in the chat; most take about 40."""
 
 
+REWORDING_TOKENS = 300
+"""Of the request for other wordings of a question that is not worded as VSI-Bench's are."""
+
+JUDGE_TOKENS = 300
+"""Of the texts that a judge reads: the rubric, the question, and how the reply must look."""
+
+JUDGE_PICTURES = 5
+"""Those that a judge is shown: a candidate's, and the latest views before it; of two candidates one more."""
+
+JUDGE_REPLY = 400
+"""Tokens of the criteria that a judge writes, with their reasons; in mode yes it writes nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Prices:
     """What a million tokens cost, in whatever currency. cached: those that are read from a cache."""
@@ -40,21 +54,29 @@ class Prices:
 class Estimate:
     """What a run asks at the most, when every question uses all its turns and all the tokens of a reply.
 
-    prompt_tokens: read over all requests. cached_tokens: those of them that a server with a prefix
-    cache has read before. reply_tokens: written.
+    prompt_tokens: read over all requests, for each of its samples. cached_tokens: those of them that a
+    server with a prefix cache has read before. reply_tokens: written. judge_requests: those in which a
+    judge is asked about candidates, with the tokens that it reads and writes; none of them is among the
+    others. judge_model: the judge's own, None where it is the run's.
     """
 
     requests: int
     prompt_tokens: int
     cached_tokens: int
     reply_tokens: int
+    judge_requests: int = 0
+    judge_prompt_tokens: int = 0
+    judge_reply_tokens: int = 0
+    judge_model: str | None = None
 
     def cost(self, prices: Prices, *, cache: bool) -> float:
-        """Return what it costs, with a prefix cache or without."""
+        """Return what it costs, with a prefix cache or without; a judge of its own model is left out."""
         cached = self.cached_tokens if cache else 0
         price = prices.prompt if prices.cached is None else prices.cached
-        fresh = (self.prompt_tokens - cached) * prices.prompt
-        return (fresh + cached * price + self.reply_tokens * prices.reply) / 1e6
+        same = self.judge_model is None
+        fresh = self.prompt_tokens - cached + (self.judge_prompt_tokens if same else 0)
+        written = self.reply_tokens + (self.judge_reply_tokens if same else 0)
+        return (fresh * prices.prompt + cached * price + written * prices.reply) / 1e6
 
 
 def picture_tokens(model: str, width: int, height: int) -> int:
@@ -74,25 +96,48 @@ def estimate(config: RunConfig, questions: int, opening: Sequence[Message]) -> E
     """Return what a run of so many questions asks at the most.
 
     opening: the messages of the first turn of one of them. Its instructions are the same for all, so
-    that a prefix cache has them from the second question on; and a turn's prompt begins with that
-    of the turn before.
+    that a prefix cache has them from the second question on; a turn's prompt begins with that of the
+    turn before, and the samples of a turn share theirs.
     """
-    turns, reply = config.max_turns, config.max_new_tokens
+    plan, turns, reply = config.agent_plan, config.max_turns, config.max_new_tokens
     picture = picture_tokens(config.model_name, *config.image_size)
     first = text_tokens(opening) + len(pictures(list(opening))) * picture
-    step = reply + FOLLOWING_TOKENS + (picture if config.views == "free" else 0)
+    following = reply + FOLLOWING_TOKENS + (picture if config.views == "free" else 0)
+    step = following + (picture * (plan.samples - 1) if plan.kind == "show" else 0)
     shared = text_tokens([message for message in opening if message["role"] == "system"])
-
-    def read(turns: int) -> int:
-        """Return the tokens of the prompts of so many turns of one question."""
-        return turns * first + step * (turns * (turns - 1) // 2)
-
+    prompts = [first + step * turn for turn in range(turns)]
+    dialogues = questions * plan.groups
+    # a second move is asked for in a dialogue that goes on from that of the turn
+    seconds = plan.candidates * max(0, turns - 2) if plan.depth > 1 else 0
+    reworded = questions if plan.groups > 1 else 0
+    from_second = sum(prompts[: max(0, turns - 2)]) * plan.candidates if plan.depth > 1 else 0
     return Estimate(
-        requests=questions * turns,
-        prompt_tokens=questions * read(turns),
-        cached_tokens=questions * read(turns - 1) + max(0, questions - 1) * shared,
-        reply_tokens=questions * turns * reply,
+        requests=dialogues * turns + questions * seconds + reworded,
+        prompt_tokens=dialogues * plan.samples * sum(prompts)
+        + questions * (from_second + seconds * following)
+        + reworded * REWORDING_TOKENS,
+        cached_tokens=dialogues * (sum(prompts[:-1]) + (plan.samples - 1) * sum(prompts))
+        + questions * from_second
+        + max(0, dialogues - 1) * shared,
+        reply_tokens=(dialogues * plan.samples * turns + questions * seconds + reworded) * reply,
+        **_judged(config, questions, picture),
     )
+
+
+def _judged(config: RunConfig, questions: int, picture: int) -> dict[str, Any]:
+    """Return what judges are asked at the most; nothing where there is none."""
+    judges = [plan for plan in config.verifiers if plan.name == "judge"]
+    if not judges:
+        return {}
+    requests = sum(judge_requests(config, candidates) for candidates in weighed_by_turn(config))
+    requests *= questions * len(judges)
+    pairs = config.judge_mode == "pairwise"
+    return {
+        "judge_requests": requests,
+        "judge_prompt_tokens": requests * (JUDGE_TOKENS + (JUDGE_PICTURES + pairs) * picture),
+        "judge_reply_tokens": 0 if config.judge_mode == "yes" else requests * JUDGE_REPLY,
+        "judge_model": next((plan.argument for plan in judges if plan.argument), None),
+    }
 
 
 def find_prices(options: Mapping[str, Any]) -> Prices | None:
@@ -127,6 +172,12 @@ def sentence(found: Estimate, prices: Prices | None) -> str:
         f" {found.reply_tokens:,} written; an estimate from {CHARACTERS_A_TOKEN} characters a token and"
         " the model's usual cost of a picture"
     )
+    if found.judge_requests:
+        whose = "" if found.judge_model is None else f" {found.judge_model}"
+        told += (
+            f"; the judge{whose} is asked {found.judge_requests:,} times at the most, and reads about"
+            f" {found.judge_prompt_tokens:,} tokens and writes {found.judge_reply_tokens:,}"
+        )
     if prices is None:
         return told
     cost = f"; cost: {found.cost(prices, cache=False):,.2f} without a prefix cache"

@@ -19,7 +19,7 @@ LAYERS = [
     "web view_budget agent_plan",
     "choosing_options",
     "answer score config camera scene.model annotations",
-    "action config_file",
+    "action config_file choosing_budget",
     "state run_options",
     "candidates scene questions prompt chance capacity estimate",
     "rooms moves",

@@ -1,0 +1,120 @@
+"""What is said of a run that chooses its moves before it begins, against what it then takes."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from made_runs import make_config, make_questions, play
+
+from render_agent.capacity import disk_needed, pictures_needed
+from render_agent.chat import pictures
+from render_agent.commands import dry_run
+from render_agent.engines.scripted import ScriptedEngine
+from render_agent.engines.unseeing import Wanderer
+from render_agent.estimate import estimate, picture_tokens
+from render_agent.questions.choose import choose_questions
+
+TURNS, QUESTIONS = 4, 3
+
+
+class Counting(ScriptedEngine):
+    """A scripted engine that counts its requests, the replies, and the pictures that it reads for each."""
+
+    def __init__(self, policy):
+        super().__init__(policy)
+        self.requests = self.replies = self.pictures = 0
+
+    def answer(self, requests):
+        self.requests += len(requests)
+        self.replies += sum(request.samples for request in requests)
+        self.pictures += sum(
+            request.samples * len(pictures(list(request.messages))) for request in requests
+        )
+        return super().answer(requests)
+
+
+AGENTS = {
+    "single": {},
+    "vote:3": {},
+    "best:3": {"verifier": ("random",)},
+    "lookahead:3": {"verifier": ("random",)},
+    "lookahead:2:2": {"verifier": ("random",)},
+    "rephrase:2x2": {"verifier": ("random",)},
+    "show:3": {},
+}
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_run_takes_what_was_said(tmp_path, agent):
+    given = {"temperature": 1.0, "max_turns": TURNS, "agent": agent, "max_new_tokens": 64}
+    given |= AGENTS[agent]
+    asked = make_questions(tmp_path, QUESTIONS)
+    config = make_config(tmp_path, asked, **given)
+    questions = choose_questions(config)
+    engine = Counting(Wanderer(questions, 0))
+    path, results = play(tmp_path, asked, engine, **given)
+    assert results["totals"]["turns"] == QUESTIONS * TURNS
+
+    opening = json.loads((path / "turns.jsonl").read_text().splitlines()[0])["messages"]
+    said = estimate(config, QUESTIONS, opening)
+    # no script can reword the one question that is not worded as VSI-Bench's are
+    least = 0.75 if agent.startswith("rephrase") else 1
+    for count, most in (
+        (engine.requests, said.requests),
+        (engine.replies, said.reply_tokens // 64),
+    ):
+        assert least * most <= count <= most
+    large = replace(config, image_size=(960, 720))
+    sides = [picture_tokens("", *one.image_size) for one in (config, large)]
+    more = estimate(large, QUESTIONS, opening).prompt_tokens - said.prompt_tokens
+    read, rest = divmod(more, sides[1] - sides[0])
+    assert rest == 0
+    least = 0.85 if agent == "show:3" else least  # two moves may show the same
+    assert least * read <= engine.pictures <= read
+
+    stored = list((path / "views").rglob("*.png"))
+    assert 0.85 * pictures_needed(config, questions) <= len(stored)
+    assert len(stored) <= pictures_needed(config, questions)
+    assert len(stored) == results["totals"]["renders"]
+    taken = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    lines = (path / "turns.jsonl").stat().st_size
+    assert taken < disk_needed(config, questions)
+    assert lines < disk_needed(config, questions, 0.0)
+
+
+def config_of(tmp_path, **more):
+    given = {"temperature": 1.0, "max_turns": 5, "agent": "lookahead:4", "verifier": ("judge",)}
+    return make_config(tmp_path, make_questions(tmp_path, 2), engine="transformers", **given | more)
+
+
+@pytest.mark.parametrize(
+    ("options", "requests"),
+    [
+        ({}, 4 * 4),
+        ({"agent": "lookahead:4:2"}, 3 * 8 + 4),
+        ({"judge_mode": "pairwise"}, 4 * 4 * 3),
+        ({"verifier": ("judge", "judge:some"), "agent": "rephrase:2x2"}, 2 * 4 * 4),
+        ({"verifier": ("geometry",)}, 0),
+    ],
+)
+def test_a_judge_is_asked_about_every_candidate(tmp_path, options, requests):
+    config = config_of(tmp_path, **options)
+    said = estimate(config, 2, [])
+    assert said.judge_requests == 2 * requests
+    assert (said.judge_prompt_tokens > 0) == (requests > 0)
+    assert said.judge_reply_tokens == 0 or config.judge_mode == "pairwise"
+    assert said.judge_model == ("some" if "judge:some" in config.verifier else None)
+
+
+def test_a_dry_run_states_what_choosing_takes(tmp_path, capsys):
+    asked = make_questions(tmp_path, 3)
+    given = {"temperature": 1.0, "max_turns": 4, "agent": "lookahead:3", "verifier": ("random",)}
+    assert dry_run(make_config(tmp_path, asked, **given, json=True)) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["pictures_at_most"] == 2 + 3 * 3 * 3
+    assert told["choosing"]["verifiers"] == [{"name": "random", "weight": 1.0}]
+    assert told["estimate"]["reply_tokens"] == 3 * 4 * 3 * 512
+    assert dry_run(make_config(tmp_path, asked, **given)) == 0
+    words = capsys.readouterr().out
+    assert "agent lookahead:3: 3 replies a turn, scored by random" in words
+    assert "at the most 29 pictures" in words
