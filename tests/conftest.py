@@ -83,26 +83,40 @@ def browser():
         chromium.close()
 
 
+@pytest.fixture(scope="session")
+def window(browser):
+    """One window that all tests of pages look through in turn: opening one takes longer than most."""
+    context = browser.new_context()
+    yield context
+    context.close()
+
+
 @pytest.fixture
-def page(browser):
+def page(window):
     """A page of 1400 by 900 pixels; the test fails where it logs an error or lacks a file."""
-    context = browser.new_context(viewport={"width": 1400, "height": 900})
-    opened = context.new_page()
+    opened = window.pages[0] if window.pages else window.new_page()
+    opened.set_viewport_size({"width": 1400, "height": 900})
+    opened.emulate_media(color_scheme="light")
     wrong: list[str] = []
-    opened.on("pageerror", lambda error: wrong.append(f"script: {error}"))
-    opened.on(
-        "console",
-        lambda told: wrong.append(f"console: {told.text}") if told.type == "error" else None,
-    )
-    # a request that a way to another page cut off is aborted; a file that is not there is not found
-    opened.on(
-        "requestfailed",
-        lambda request: (
+    listeners = {
+        "pageerror": lambda error: wrong.append(f"script: {error}"),
+        "console": lambda told: (
+            wrong.append(f"console: {told.text}") if told.type == "error" else None
+        ),
+        # a request that a way to another page cut off is aborted; a file that is not there is not found
+        "requestfailed": lambda request: (
             wrong.append(f"not there: {request.url}")
             if request.failure != "net::ERR_ABORTED"
             else None
         ),
-    )
+    }
+    for event, listener in listeners.items():
+        opened.on(event, listener)
     yield opened
-    context.close()
+    opened.goto("about:blank")  # nothing that the test left going on is told to the next
+    for event, listener in listeners.items():
+        opened.remove_listener(event, listener)
+    for other in window.pages[1:]:
+        other.close()
+    window.clear_cookies()
     assert not wrong
