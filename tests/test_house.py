@@ -65,9 +65,9 @@ DOORS = {
     "ray": "workers",
     "rerun": "export",
     "scipy": "scene render rooms",
-    "torch": "choose.learned engines doctor.engines doctor.families bench",
+    "torch": "choose.learned choose.siglip engines doctor.engines doctor.families bench",
     "torchvision": "engines doctor.engines doctor.families bench",
-    "transformers": "engines doctor.engines doctor.families bench",
+    "transformers": "choose.siglip engines doctor.engines doctor.families bench",
     "trimesh": "scene render rooms",
     "vllm": "engines",
 }

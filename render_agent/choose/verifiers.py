@@ -7,10 +7,12 @@ from pathlib import Path
 
 from render_agent.agent_plan import VerifierPlan
 from render_agent.choose.chance import RandomVerifier
+from render_agent.choose.embedding import EmbeddingVerifier
 from render_agent.choose.geometry import make_geometry
 from render_agent.choose.judging import check_judge, make_judge
 from render_agent.choose.learned.card_file import check_learned
 from render_agent.choose.seam import Panel, Verifier
+from render_agent.choose.siglip import DEFAULT, find_siglip, load_siglip
 from render_agent.config import RunConfig
 from render_agent.engines.seam import Engine
 from render_agent.errors import SetupError
@@ -31,6 +33,8 @@ def check_verifiers(config: RunConfig) -> None:
     for plan in config.verifiers:
         if plan.name == "judge":
             check_judge(plan, config)
+        elif plan.name == "embedding":
+            find_siglip(plan.argument or DEFAULT)
         elif plan.name == "learned":
             check_learned(Path(plan.argument or ""))
 
@@ -45,6 +49,8 @@ def make_verifier(
         return make_geometry(config, questions, unnamed=plan.argument is not None)
     if plan.name == "judge":
         return make_judge(plan, config, engine)
+    if plan.name == "embedding":
+        return EmbeddingVerifier(load_siglip(plan.argument or DEFAULT, config.device), plan.label)
     if plan.name == "learned":
         # torch and the features are loaded when it is used
         from render_agent.choose.learned.verifier import load_verifier

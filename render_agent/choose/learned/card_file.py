@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from render_agent.choose.learned.encoder import check_at_hand
 from render_agent.errors import SetupError
 
 WEIGHTS, CARD = "verifier.safetensors", "verifier.json"
@@ -19,7 +20,7 @@ def check_learned(folder: Path) -> None:
     card = read_card(folder)
     if not (folder / WEIGHTS).is_file():
         raise SetupError(f"{folder} holds no verifier: {WEIGHTS} is missing")
-    encoder_told(folder, card["learned"])
+    check_at_hand(encoder_told(folder, card["learned"])["label"])
 
 
 def encoder_told(folder: Path, learned: object) -> dict[str, Any]:

@@ -91,17 +91,11 @@ def _attend_plainly(
     """Return the same as `_attend`, with a key and a value for every token."""
     members, batch, _ = query.shape
     heads, each = shape.heads, shape.width // shape.heads
-    flat = x.reshape(len(x), -1, x.shape[-1]).expand(members, -1, -1)
 
     def by_head(y: torch.Tensor) -> torch.Tensor:
         return y.reshape(members, batch, -1, heads, each).transpose(2, 3)
 
-    key = by_head(flat @ p[f"{name}.key.weight"].transpose(1, 2))
-    value = by_head(
-        torch.baddbmm(
-            p[f"{name}.value.bias"][:, None], flat, p[f"{name}.value.weight"].transpose(1, 2)
-        )
-    )
+    key, value = (by_head(linear(p, f"{name}.{part}", x)) for part in ("key", "value"))
     asking = by_head(query[:, :, None]) * each**-0.5
     taken = (asking @ key.transpose(3, 4)).softmax(-1) @ value  # (M, B, heads, 1, each)
     return taken.reshape(query.shape)

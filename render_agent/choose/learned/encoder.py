@@ -15,6 +15,7 @@ from PIL.Image import Image
 from render_agent.camera import Camera, MapCamera
 from render_agent.choose.learned.features import Features
 from render_agent.choose.seam import Situation
+from render_agent.choose.siglip import DEFAULT, find_siglip
 from render_agent.errors import SetupError
 from render_agent.state import Question, View
 
@@ -138,6 +139,13 @@ def make_encoder(label: str, device: str = "auto") -> Encoder:
 
         return SiglipEncoder(model, device)
     raise SetupError(f"there is no encoder {label!r}: name pixels or siglip2[:MODEL]")
+
+
+def check_at_hand(label: str) -> None:
+    """Raise SetupError where an encoder needs a model that is not at hand; nothing heavy is loaded."""
+    name, _, model = label.partition(":")
+    if name == "siglip2":
+        find_siglip(model or DEFAULT)
 
 
 def check_encoder(encoder: Encoder, told: Mapping[str, Any]) -> None:

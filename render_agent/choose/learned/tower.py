@@ -102,7 +102,10 @@ def _attend(
             torch.cat([old.expand(-1, count, -1, -1, -1), new], 2)
             for old, new in zip(past, (key, value), strict=True)
         )
-    logits = (query.transpose(2, 3) * each**-0.5) @ key.permute(0, 1, 3, 4, 2)
+    # numbers of a head side by side before the product, as it copies them one by one otherwise
+    by_head = (part.transpose(2, 3).contiguous() for part in (query * each**-0.5, key, value))
+    asking, asked, given = by_head
+    logits = asking @ asked.transpose(3, 4)
     weights = logits.masked_fill(~visible, float("-inf")).softmax(-1)
-    taken = (weights @ value.transpose(2, 3)).transpose(2, 3).reshape(x.shape)
+    taken = (weights @ given).transpose(2, 3).reshape(x.shape)
     return taken, (key, value)

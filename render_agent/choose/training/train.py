@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from render_agent.choose.learned.card import CARD, save
+from render_agent.choose.learned.card import save
+from render_agent.choose.learned.card_file import CARD
 from render_agent.choose.learned.choices import scores_of
 from render_agent.choose.learned.encoder import Encoder, make_encoder
 from render_agent.choose.learned.ensemble import Ensemble, place_of
