@@ -1,0 +1,334 @@
+"""The verifier judge in real runs, through a small real Qwen3-VL in float32."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from made_runs import choices, make_config, make_questions, transcripts
+from small_models import small_model
+
+from render_agent.agent_plan import VerifierPlan
+from render_agent.choose import judging as module
+from render_agent.choose.judge.batch_score import batch_score
+from render_agent.choose.judge.score import Fault, Score
+from render_agent.choose.judging import JudgeVerifier, make_judge, named_words
+from render_agent.choose.seam import Case, Situation
+from render_agent.controller import Silent
+from render_agent.engines.choose import make_engine
+from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.engines.unseeing import random_move
+from render_agent.errors import SetupError, UsageError
+from render_agent.look import Look
+from render_agent.runner import check, start
+from render_agent.state import Candidate, QuestionState, View
+
+RUBRIC = """\
+name: short
+helps: "{question} Does it show {named}?"
+better: "{question} Which shows more of {named}?"
+introduction: "{question}"
+longest_reason: 1
+criteria:
+  a: {text: "How well?", kind: fraction, weight: 3}
+  b: {text: "How much?", kind: fraction}
+"""
+MODES = ("yes", "json", "pairwise")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    made = tmp_path_factory.mktemp("judged")
+    (made / "short.yaml").write_text(RUBRIC)
+    return made
+
+
+@pytest.fixture(scope="module")
+def questions(folder):
+    return make_questions(folder, 2)
+
+
+def options(folder, questions, **more):
+    given = {
+        "engine": "transformers",
+        "model": str(small_model()),
+        "dtype": "float32",
+        "device": "cpu",
+        "agent": "lookahead:3",
+        "verifier": ("judge",),
+        "rubric": str(folder / "short.yaml"),
+        "temperature": 1.0,
+        "max_turns": 3,
+        "max_new_tokens": 80,
+        "image_size": (64, 64),
+        "batch_size": 8,
+    }
+    return make_config(folder, questions, **given | more)
+
+
+class Moves:
+    """Replies of which most are random moves, one is none that can be read; an answer at the end."""
+
+    def samples(self, request):
+        if request.last:
+            return [json.dumps({"answer": "A", "done": True})] * request.samples
+        moves = [random_move(request.seed, number) for number in range(request.samples)]
+        return moves if request.turn else [*moves[:-1], "I would rather not say."]
+
+    def reply(self, request):
+        return self.samples(request)[0]
+
+
+class Judged(ScriptedEngine):
+    """Turns are scripted, so that they are many and short; what is asked otherwise a model answers."""
+
+    def __init__(self, config):
+        super().__init__(Moves(), 8)
+        self.model = make_engine(config, [])
+        self.name = self.model.name
+        self.capabilities = replace(self.capabilities, score=True)
+        self.asked = []
+
+    @property
+    def calls(self):
+        return self.model.calls
+
+    @calls.setter
+    def calls(self, _):
+        """Of the script's there are none."""
+
+    def generate(self, requests):
+        self.asked.append(len(requests))
+        return self.model.generate(requests)
+
+    def score(self, requests, choices):
+        self.asked.append(len(requests))
+        return self.model.score(requests, choices)
+
+    def retire(self, question_id):
+        if question_id.startswith("judge/"):
+            self.model.retire(question_id)
+
+    def close(self):
+        self.model.close()
+
+
+def judge(config, make=lambda config, asked: Judged(config)):
+    """Run questions to the end; return what was said, why, and how many requests were judged at once."""
+    engines = []
+
+    def made(config, asked):
+        engines.append(make(config, asked))
+        return engines[-1]
+
+    run = start(config.absolute())
+    try:
+        results = run.go(Silent(), made)
+    finally:
+        run.close()
+    assert results["counts"]["failed"] == 0
+    return transcripts(run.path), choices(run.path), getattr(engines[0], "asked", None)
+
+
+def scores_of(why):
+    """Return the scores of every turn by its place, and what is beside them."""
+    return {
+        place: found["judgements"][0]["scores"][0]
+        for place, found in why.items()
+        if found["weighed"]
+    }
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_no_schedule_changes_what_the_judge_chooses(folder, questions, mode):
+    config = options(folder, questions, judge_mode=mode)
+    said, why, together = judge(replace(config, max_batched_turns=4))
+    one_said, one_why, one_by_one = judge(replace(config, max_batched_turns=0, finish_together=1))
+    assert one_said == said
+    assert sum(one_by_one) == sum(together)
+    assert len(one_by_one) > len(together)  # the views of both questions are judged in one call
+    found, alone = scores_of(why), scores_of(one_why)
+    assert found.keys() == alone.keys()
+    assert len(found) >= 3
+    for place, values in found.items():
+        assert values == pytest.approx(alone[place], abs=1e-5)
+    told = [value for values in found.values() for value in values]
+    if mode == "json":  # so small a model writes nonsense, and rates all that it can write alike
+        assert 0.0 in told
+        assert None in told
+    else:
+        assert None not in told
+        assert len(set(told)) > 2
+    for evidence in why.values():
+        if evidence["weighed"]:
+            (judged,) = evidence["judgements"]
+            assert evidence["tokens"]["in"] > 0
+            for value, reason in zip(judged["scores"][0], judged["reasons"], strict=True):
+                assert bool(reason) == (mode == "json")
+                assert (reason == "a 0, b 0") == (value == 0.0)
+
+
+def test_all_in_one_model_the_turns_and_the_judge(folder, questions):
+    """The model that replies judges, too; both orders of time give the same dialogue."""
+    short = {"max_turns": 2, "max_new_tokens": 24, "judge_mode": "yes", "temperature": 2.0}
+    config = options(folder, questions, **short)
+    said, why, _ = judge(replace(config, max_batched_turns=4), make_engine)
+    one_said, one_why, _ = judge(
+        replace(config, max_batched_turns=0, finish_together=1), make_engine
+    )
+    assert one_said == said
+    assert scores_of(one_why) == scores_of(why)
+
+
+@pytest.fixture(scope="module")
+def asking(folder, questions):
+    """A model, and states of two questions with views of their own to be judged."""
+    import numpy as np
+    from PIL import Image
+
+    config = options(folder, questions)
+    engine = make_engine(config, [])
+
+    def picture(file):
+        pixels = np.random.default_rng(len(file) + sum(map(ord, file))).integers(
+            0, 256, (64, 64, 3)
+        )
+        return Image.fromarray(pixels.astype(np.uint8))
+
+    cases = []
+    for number, question in enumerate(check(config)[0]):
+        shown = tuple(view(f"{number} shown {n}", n) for n in range(6 * number))
+        state = QuestionState(question, None, 3)
+        situation = Situation(state, Look(shown, None, None), picture)
+        files = ["a", "b", "a", None, "c"][number:]
+        drawn = [None if file is None else view(f"{number} {file}") for file in files]
+        candidates = [Candidate(n, "", None, "", None, one) for n, one in enumerate(drawn)]
+        cases.append(Case(situation, tuple(candidates)))
+    yield config, engine, cases
+    engine.close()
+
+
+def view(file, number=9):
+    return View(number, "ego", file, None)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_cases_together_are_scored_as_one_by_one(asking, mode):
+    config, engine, cases = asking
+    verifier = make_judge(VerifierPlan("judge"), replace(config, judge_mode=mode), engine)
+    calls = engine.calls
+    together = verifier.score_all(cases)
+    assert sum(verdict.calls for verdict in together) == pytest.approx(engine.calls - calls)
+    for case, verdict in zip(cases, together, strict=True):
+        alone = verifier.score(case.situation, case.candidates)
+        assert verdict.scores.shape == (1, len(case.candidates))
+        assert list(verdict.scores[0]) == pytest.approx(
+            list(alone.scores[0]), abs=1e-5, nan_ok=True
+        )
+        assert verdict.reasons == alone.reasons
+        assert replace(verdict.tokens, cached=0) == replace(alone.tokens, cached=0)
+        undrawn = [candidate.view is None for candidate in case.candidates]
+        assert [reason == "its view was not drawn" for reason in verdict.reasons] == undrawn
+    first = together[0].scores[0]
+    assert first[0] == first[2] or mode == "json"  # one picture, judged once
+
+
+def test_what_is_asked_of_a_state(asking, monkeypatch):
+    config, engine, cases = asking
+    asked = []
+
+    def watched(images, systems, users, *given, **more):
+        asked.append((images, systems, users, more))
+        return batch_score(images, systems, users, *given, **more)
+
+    monkeypatch.setattr(module, "batch_score", watched)
+    make_judge(VerifierPlan("judge"), config, engine).score_all(cases)
+    ((images, systems, users, more),) = asked
+    assert [image.name for image in images] == ["0 a", "0 b", "0 c", "1 b", "1 a", "1 c"]
+    assert more["states"] == [0, 0, 0, 1, 1, 1]
+    assert set(systems) == {""}
+    assert users[0] == "How many box(s) are in this room? Does it show the box?"
+    assert users[-1].startswith("Is the red box left or right?\nA. left\nB. right Does it show")
+    shown = [[image.name for image in earlier] for earlier in more["earlier"]]
+    assert shown == [[]] * 3 + [[f"1 shown {n}" for n in (2, 3, 4, 5)]] * 3
+
+
+def test_what_cannot_be_judged_has_no_score_and_a_reason(asking, monkeypatch):
+    config, engine, cases = asking
+    found = [Score(0.25), Score(None, "it is torn", Fault.PICTURE), Score(0.5)] * 2
+    monkeypatch.setattr(module, "batch_score", lambda *given, **more: found)
+    verdict = make_judge(VerifierPlan("judge"), config, engine).score_all(cases)[0]
+    assert list(verdict.scores[0]) == pytest.approx(
+        [0.25, float("nan"), 0.25, float("nan"), 0.5], nan_ok=True
+    )
+    assert verdict.reasons == ("", "it is torn", "", "its view was not drawn", "")
+
+
+def test_what_a_question_names_is_put_in_words(asking):
+    *_, cases = asking
+    question = replace(
+        cases[0].situation.state.question,
+        type="object_rel_direction_easy",
+        text="If I am standing by the stove and facing the sofa, is the tv to my left?",
+    )
+    assert named_words(question) == "the stove, the sofa and the tv"
+    assert named_words(replace(question, text="Is it?")) == ""
+
+
+def test_a_judge_with_a_model_of_its_own_leaves_the_engine_of_the_run_alone(folder, questions):
+    mine = f"judge:{small_model()}"
+    own = options(folder, questions, engine="scripted", model="wanderer", verifier=(mine,))
+    assert len(check(own.absolute())[0]) == 2
+    scripted = ScriptedEngine(Moves(), 8)
+    said, why, _ = judge(own, lambda config, asked: scripted)
+    shared_said, shared_why, _ = judge(options(folder, questions))
+    assert said == shared_said
+    assert why.keys() == shared_why.keys()
+    for place, values in scores_of(why).items():
+        assert values == pytest.approx(scores_of(shared_why)[place], abs=1e-5)
+        (judged,) = why[place]["judgements"]
+        assert judged["verifier"] == mine
+
+
+def test_a_judge_closes_its_own_model_alone(asking):
+    config, engine, _ = asking
+    make_judge(VerifierPlan("judge"), config, engine).close()
+    assert engine.loaded.model is not None
+    own = make_judge(VerifierPlan("judge", str(small_model())), config, engine)
+    assert isinstance(own, JudgeVerifier)
+    assert own.engine is not engine
+    own.close()
+    assert own.engine.loaded.model is None
+
+
+@pytest.mark.parametrize(
+    ("more", "error", "said"),
+    [
+        ({"engine": "scripted", "model": "wanderer"}, SetupError, "name one as judge:MODEL"),
+        ({"engine": "openai", "model": "m"}, UsageError, "use --judge-mode json or pairwise"),
+        ({"rubric": "none-such"}, SetupError, "there is no rubric 'none-such'"),
+        ({"rubric": "only-yes.yaml", "judge_mode": "json"}, SetupError, "no entry 'introduction'"),
+        ({"rubric": "torn.yaml"}, SetupError, "is no YAML"),
+        ({"verifier": ("judge:/none/such",)}, SetupError, "/none/such"),
+    ],
+)
+def test_what_cannot_judge_is_refused_before_there_is_a_folder(
+    folder, questions, monkeypatch, more, error, said
+):
+    monkeypatch.chdir(folder)
+    (folder / "only-yes.yaml").write_text('name: yes only\nhelps: "{question}"\n')
+    (folder / "torn.yaml").write_text("name: [")
+    config = options(folder, questions, output=str(folder / "never"), **more)
+    with pytest.raises(error, match=said):
+        start(config.absolute(), lambda config: {})
+    assert not (folder / "never").exists()
+
+
+def test_an_engine_without_a_model_is_refused_whatever_it_is_called(folder, questions):
+    config = options(folder, questions)
+    with pytest.raises(SetupError, match="the scripted engine has none"):
+        make_judge(VerifierPlan("judge"), config, ScriptedEngine(Replies({})))
+    mute = Judged(config)
+    mute.capabilities = replace(mute.capabilities, score=False)
+    with pytest.raises(UsageError, match="probabilities"):
+        make_judge(VerifierPlan("judge"), config, mute)
+    mute.close()
