@@ -1,0 +1,155 @@
+"""Candidates of turns handed on: rows, pairs for training, columns of turns."""
+
+import csv
+import json
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from made_exports import export, json_lines
+from made_runs import make_questions, play
+
+from render_agent.candidates import standings
+from render_agent.cli import cli
+from render_agent.engines.scripted import ScriptedEngine
+from render_agent.run_log.folder import RunFolder
+from render_agent.run_log.reading import read_states
+
+
+def csv_rows(file):
+    with file.open(encoding="utf-8", newline="") as opened:
+        return list(csv.DictReader(opened))
+
+
+ANSWERS = {"0": "3", "1": "A"}
+
+
+class Walker:
+    """Gives samples that differ, one of which cannot be read and one of which thinks; done at turn 3."""
+
+    def reply(self, request):
+        return self.samples(request)[0]
+
+    def samples(self, request):
+        if request.turn == 3:
+            answer = {"answer": ANSWERS[request.question_id], "done": True}
+            return [json.dumps(answer)] * request.samples
+        told = [
+            json.dumps({"rotation_angle_degrees": 40 * sample + 10, "forward_meters": 0.2})
+            for sample in range(request.samples)
+        ]
+        told[1] = f"<think>Where to?</think>{told[1]}"
+        return [*told[:-1], "no JSON at all"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """The folder of a run with look-ahead over two questions."""
+    folder = tmp_path_factory.mktemp("candidates")
+    path, _ = play(
+        folder,
+        make_questions(folder, 2),
+        ScriptedEngine(Walker()),
+        agent="lookahead:4",
+        verifier=("random",),
+        temperature=1.0,
+    )
+    return path
+
+
+def test_a_row_a_candidate_and_member_is_what_the_log_has(run, tmp_path):
+    told = export(run, "--format", "candidates-csv", "--to", tmp_path / "c.csv")
+    rows = csv_rows(tmp_path / "c.csv")
+    expected = [
+        (state.id, turn.number, standing)
+        for state in read_states(RunFolder(run))
+        for turn in state.turns
+        for standing in standings(turn.evidence)
+    ]
+    assert told == f"{len(expected)} rows of candidates in {tmp_path / 'c.csv'}\n"
+    assert len(rows) == len(expected) == 2 * 4 * 4
+    for row, (question, turn, standing) in zip(rows, expected, strict=True):
+        candidate = standing.candidate
+        scores = [str(score) for score in standing.scores] or [""]
+        assert (row["question_id"], row["turn"], row["candidate"]) == (
+            question,
+            str(turn),
+            str(candidate.number),
+        )
+        assert [row["score"]] == scores
+        assert row["verifier"] == ("random" if standing.scores else "")
+        assert row["chosen"] == str(standing.chosen)
+        assert row["fused"] == ("" if standing.fused is None else str(standing.fused))
+        assert row["reply"] == candidate.reply
+        assert float(row["camera_yaw"]) == candidate.camera.yaw
+        if candidate.view:
+            assert (run / row["view"]).is_file()
+    assert {row["reason"] for row in rows} == {"", "it could not be read"}
+    assert sum(row["chosen"] == "True" for row in rows) == 2 * 4
+
+
+def test_pairs_set_the_move_that_was_taken_against_each_that_scored_less(run, tmp_path):
+    export(run, "--format", "pairs", "--to", tmp_path / "pairs.jsonl")
+    export(run, "--format", "messages", "--to", tmp_path / "messages.jsonl")
+    dialogues = {line["id"]: line["messages"] for line in json_lines(tmp_path / "messages.jsonl")}
+    pairs = json_lines(tmp_path / "pairs.jsonl")
+    assert len(pairs) == 2 * 3 * 2  # questions, turns with moves, others that go on
+    for pair in pairs:
+        prompt, whole = pair["prompt"], dialogues[pair["id"]]
+        assert whole[: len(prompt)] == prompt
+        assert whole[len(prompt)] == pair["chosen"][0]
+        assert pair["rejected"][0] != pair["chosen"][0]
+        scores = pair["scores"]
+        assert scores["chosen"]["fused"] > scores["rejected"]["fused"]
+        assert scores["chosen"]["random"]["random"] > scores["rejected"]["random"]["random"]
+        assert all((tmp_path / file).is_file() for file in pair["views"].values())
+        assert {piece["type"] for entry in prompt for piece in entry["content"]} == {
+            "text",
+            "image",
+        }
+    assert any("<think>" in json.dumps(pair) for pair in pairs)
+    bare = tmp_path / "bare.jsonl"
+    export(run, "--format", "pairs", "--without-thinking", "--absolute", "--to", bare)
+    told = bare.read_text("utf-8")
+    assert "<think>" not in told
+    assert str(run.resolve()) in told
+    assert len(json_lines(bare)) == len(pairs)
+
+
+def test_rows_of_turns_and_questions_say_how_they_were_chosen(run, tmp_path):
+    export(run, "--format", "turns-csv", "--to", tmp_path / "turns.csv")
+    rows = csv_rows(tmp_path / "turns.csv")
+    turns = [turn for state in read_states(RunFolder(run)) for turn in state.turns]
+    told = [(row["candidates"], row["chosen"], row["chosen_score"]) for row in rows]
+    assert told == [("4", str(t.evidence.chosen), "1.0" if t.evidence.fused else "") for t in turns]
+    export(run, "--format", "csv", "--to", tmp_path / "rows.csv")
+    rows = csv_rows(tmp_path / "rows.csv")
+    assert {(row["agent"], row["verifier"]) for row in rows} == {("lookahead:4", "random")}
+
+
+@pytest.mark.skipif(not find_spec("rerun"), reason="there is no rerun here")
+def test_recordings_show_where_the_candidates_led(run, tmp_path):
+    export(run, "--format", "rerun", "--question", "0", "--to", tmp_path / "0.rrd")
+    from test_export_rerun import recorded
+
+    found = recorded(tmp_path / "0.rrd")["/world/candidates"]
+    (state,) = [state for state in read_states(RunFolder(run)) if state.id == "0"]
+    going = [[c for c in turn.evidence.candidates if c.goes_on] for turn in state.turns]
+    assert [len(some) for some in going] == [3, 3, 3, 0]
+    assert np.allclose(
+        [vector for vectors in found["Arrows3D:vectors"] for vector in vectors],
+        [0.3 * c.camera.forward for some in going for c in some],
+        atol=1e-6,
+    )
+    names = [[label.partition(":")[0] for label in labels] for labels in found["Arrows3D:labels"]]
+    assert names == [[str(c.number + 1) for c in some] for some in going]
+
+
+@pytest.mark.parametrize("form", ["pairs", "candidates-csv"])
+def test_a_run_with_one_reply_a_turn_has_none(form, tmp_path):
+    path, _ = play(tmp_path, make_questions(tmp_path, 1), ScriptedEngine(Walker()))
+    words = ["export", str(path), "--format", form, "--to", str(tmp_path / "none")]
+    found = CliRunner().invoke(cli, words)
+    assert "nothing was written" in str(found.exception or found.output)
+    assert not (tmp_path / "none").exists()
