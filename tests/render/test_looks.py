@@ -1,0 +1,152 @@
+"""Rooms remember what their views show, also those that were closed in between."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from made_scenes import room, write_ply
+
+from render_agent.camera import Camera, MapCamera, vertical_from_horizontal
+from render_agent.facts import Facts
+from render_agent.render import looks
+from render_agent.render.around import camera_ahead, cameras_of, cell_size
+from render_agent.render.coverage import Surface
+from render_agent.render.looks import NEAR, Room, Rooms
+from render_agent.render.rasteriser import Rasteriser
+from render_agent.rooms.boxes import upright
+from render_agent.scene.free_space import FreeSpace
+from render_agent.scene.load import load_scene
+from render_agent.state import View
+
+SIZE = (80, 60)
+FIELD = vertical_from_horizontal(75, *SIZE)
+LAMP, PLANT = upright((4, 0.3, 0), (4.6, 1, 0.8)), upright((0.3, 3, 0), (1, 3.7, 1.2))
+FACTS = Facts({"Lamp": 1, "plant": 1}, 20.0, {"Lamp": [LAMP], "plant": [PLANT]})
+CELL = cell_size(SIZE)
+STAND = Camera((2.5, 2.0, 1.5), 30.0, -10.0, FIELD)
+VIEWS = [
+    View(0, "ego", "", STAND),
+    View(1, "ego", "", STAND.looking_at(LAMP.centre)),
+    View(2, "around", "", camera_ahead(STAND, SIZE)),
+    View(3, "top", "", MapCamera((2.5, 2.0), 2.0, 0.05)),
+    View(4, "ego", "", STAND.at((2.5, 3.7, 1.5)).turned(60)),
+]
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory):
+    return load_scene(write_ply(tmp_path_factory.mktemp("room") / "room.ply", *room()))
+
+
+@pytest.fixture(scope="module")
+def space(scene):
+    return FreeSpace.of(scene)
+
+
+class Counting(Rasteriser):
+    """Counts what it draws."""
+
+    def __init__(self):
+        super().__init__(1)
+        self.drawings = Counter()
+
+    @property
+    def drawn(self):
+        return self.drawings.total()
+
+    def draw(self, scene, *given):
+        self.drawings[len(scene.points), *given] += 1
+        return super().draw(scene, *given)
+
+
+def told(room, renderer):
+    """Return all that a room tells of the views."""
+    found = []
+    for view in VIEWS:
+        shown = room.shown(view, renderer)
+        found.append((shown.covered.tobytes(), shown.near, shown.nearest, shown.empty))
+        found.append(tuple(room.sightings(view, [1, 0], renderer)))
+        found.append(room.seen(view, [0, 1], renderer))
+    return [*found, room.coverage(VIEWS, renderer)]
+
+
+def test_a_view_is_drawn_once_and_then_remembered(scene, space):
+    renderer = Counting()
+    made = Room(scene, lambda: space, FACTS, SIZE)
+    assert made.labels == ["lamp", "plant"]
+    first = told(made, renderer)
+    drawn = renderer.drawn
+    assert told(made, renderer) == first
+    assert renderer.drawn == drawn
+    assert set(renderer.drawings.values()) == {1}
+    shown = [number for number, *_, width, _ in renderer.drawings if width in (SIZE[0], CELL[0])]
+    assert (
+        shown.count(len(scene.points)) == 3 + 4
+    )  # an ego view and each of the four directions once
+
+
+def test_what_a_view_shows_is_in_its_frame(scene, space):
+    renderer = Rasteriser(1)
+    made = Room(scene, lambda: space, FACTS, SIZE)
+    surface = Surface.of(scene, space, renderer)
+    for view in VIEWS:
+        shown = made.shown(view, renderer)
+        if view.kind == "top":
+            assert not shown.covered.any()
+            assert (shown.near, shown.nearest, shown.empty) == (0, np.inf, 0)
+            continue
+        cameras = cameras_of(view.camera) if view.kind == "around" else [view.camera]
+        size = CELL if view.kind == "around" else SIZE
+        frames = [renderer.draw(scene, camera, *size) for camera in cameras]
+        each = [surface.seen(frame, camera) for frame, camera in zip(frames, cameras, strict=True)]
+        assert (shown.covered == np.any(each, axis=0)).all()
+        depth = np.stack([frame.depth for frame in frames])
+        assert shown.near == (depth < NEAR).mean()
+        assert shown.empty == np.isinf(depth).mean()
+    assert made.shown(VIEWS[4], renderer).nearest == pytest.approx(0.3, abs=0.05)
+    assert made.coverage(VIEWS, renderer) == made.covered(VIEWS, renderer).mean()
+
+
+def test_rooms_that_were_closed_tell_the_same(scene, space, monkeypatch):
+    monkeypatch.setattr(looks, "OPEN", 2)
+    monkeypatch.setattr(looks, "KEPT_ROOMS", 4)
+    renderer, rooms, read = Counting(), Rooms(SIZE), []
+
+    def asked(name):
+        return rooms.room(name, lambda: read.append(name) or scene, lambda: space, FACTS)
+
+    expected = told(asked("a"), renderer)
+    drawn = renderer.drawn
+    kept = asked("a")
+    for name in "bc":
+        asked(name)
+    assert kept.scene is None
+    assert asked("a") is kept
+    assert told(kept, renderer) == expected
+    # what was counted and covered is remembered: only objects by themselves are looked at again
+    assert renderer.drawn - drawn <= 2 * len(VIEWS)
+    new = View(9, "ego", "", STAND.turned(100))
+    fresh = Room(scene, lambda: space, FACTS, SIZE)
+    assert kept.seen(new, [0, 1], renderer) == fresh.seen(new, [0, 1], renderer)
+    assert (kept.shown(new, renderer).covered == fresh.shown(new, renderer).covered).all()
+    assert read == ["a", "b", "c", "a"]
+    for name in "defg":
+        asked(name)
+    assert asked("a") is not kept
+    assert told(asked("a"), renderer) == expected
+
+
+def test_few_views_are_remembered_where_there_is_little_room(scene, space, monkeypatch):
+    renderer = Counting()
+    expected = told(Room(scene, lambda: space, FACTS, SIZE), renderer)
+    monkeypatch.setattr(looks, "KEPT", 1)
+    monkeypatch.setattr(looks, "AT_HAND", 1)
+    made = Room(scene, lambda: space, FACTS, SIZE)
+    for _ in range(2):
+        assert told(made, renderer) == expected
+
+
+def test_a_room_of_which_nothing_is_known_has_no_objects(scene, space):
+    made = Rooms(SIZE).room("x", lambda: scene, lambda: space)
+    assert made.labels == []
+    assert made.sightings(VIEWS[0], [], Rasteriser(1)) == []
