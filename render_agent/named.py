@@ -30,12 +30,16 @@ LISTED = {
 """Where a question lists objects with commas between them."""
 
 
+NOWHERE = "(?!)"
+"""A pattern that is found in no text, an empty one included."""
+
+
 def subjects(question: Question) -> list[str]:
     """Return the categories that the question is about, in the order of its pattern.
 
     An empty name stands where it is worded otherwise, and for types whose truth no box tells.
     """
-    found = re.search(PATTERNS.get(kind_of(question), "$^"), question.text)
+    found = re.search(PATTERNS.get(kind_of(question), NOWHERE), question.text)
     return list(found.groups()) if found else [""]
 
 
@@ -49,7 +53,7 @@ def named_categories(question: Question) -> tuple[str, ...]:
     names = subjects(question)
     if kind == "route_planning":
         names = re.findall(ROUTE, question.text)
-    if found := re.search(LISTED.get(kind, "$^"), question.text):
+    if found := re.search(LISTED.get(kind, NOWHERE), question.text):
         names += found[1].split(",")
     if kind == "object_rel_distance":
         names += letters(question.options).values()

@@ -2,7 +2,7 @@ import pytest
 from conftest import test_data
 
 from render_agent.facts import known_facts
-from render_agent.named import named_categories
+from render_agent.named import named_categories, subjects
 from render_agent.questions.rooms import BUNDLED, bundled
 from render_agent.questions.rows import load_rows
 from render_agent.state import Question
@@ -66,3 +66,9 @@ def test_every_object_named_in_the_bundled_rooms_has_a_box():
     assert all(
         name in facts[asked.scene].boxes for asked in questions for name in named_categories(asked)
     )
+
+
+def test_a_question_without_words_names_nothing():
+    asked = Question("q", "b", "d", "s", "other", "", "text")
+    assert subjects(asked) == [""]
+    assert named_categories(asked) == ()
