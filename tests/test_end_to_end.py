@@ -1,4 +1,4 @@
-"""The program as its users type it, in processes of its own."""
+"""The program as its users type it: in a process of its own where that is the point."""
 
 import json
 import os
@@ -13,6 +13,8 @@ import pytest
 from conftest import test_data
 from made_runs import make_questions, transcripts
 
+import render_agent
+from render_agent.cli import main
 from render_agent.run_log.folder import list_runs
 
 QUICK = ("--engine", "scripted", "--image-size", "96x72")
@@ -22,7 +24,7 @@ def command(*arguments):
     return [sys.executable, "-m", "render_agent", *map(str, arguments)]
 
 
-def type_in(*arguments, folder):
+def start_process(*arguments, folder):
     """Run the program in `folder`; return its exit code, standard output and standard error."""
     done = subprocess.run(
         command(*arguments), cwd=folder, capture_output=True, text=True, check=False, timeout=120
@@ -31,8 +33,28 @@ def type_in(*arguments, folder):
     return done.returncode, done.stdout, done.stderr
 
 
-def test_a_batch_over_the_bundled_rooms(tmp_path):
-    code, out, err = type_in(
+@pytest.fixture
+def type_in(monkeypatch, capsys):
+    """What `start_process` does, in this process, in which all is loaded already."""
+    handler = signal.getsignal(signal.SIGTERM)
+    started = str(Path(render_agent.__file__).with_name("__main__.py"))
+
+    def typed(*arguments, folder):
+        with monkeypatch.context() as here:
+            here.chdir(folder)
+            here.setattr(sys, "argv", [started, *map(str, arguments)])
+            with pytest.raises(SystemExit) as ended:
+                main()
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err, err
+        return ended.value.code, out, err
+
+    yield typed
+    signal.signal(signal.SIGTERM, handler)
+
+
+def test_a_batch_over_the_bundled_rooms(type_in, tmp_path):
+    code, out, err = start_process(
         "--batch", "--benchmark", "rooms", "--limit", 5, *QUICK, folder=tmp_path
     )
     assert code == 0
@@ -65,7 +87,7 @@ def test_a_batch_over_the_bundled_rooms(tmp_path):
 
 
 def test_json_owns_standard_output(tmp_path):
-    code, out, _ = type_in(
+    code, out, _ = start_process(
         *("--batch", "--benchmark", "rooms", "--limit", 2, "--json", *QUICK), folder=tmp_path
     )
     assert code == 0
@@ -75,7 +97,7 @@ def test_json_owns_standard_output(tmp_path):
 @pytest.mark.parametrize(
     "scan", ["aws_small_house.ply", "icl_redwood_livingroom1.ply", "pcl_room_scan_nocolour.ply"]
 )
-def test_one_question_of_a_real_scan(tmp_path, scan):
+def test_one_question_of_a_real_scan(type_in, tmp_path, scan):
     ply = test_data("scenes", scan)
     asked = ("--ply", ply, "--question", "How many chairs are in this house?")
     code, _, err = type_in(*asked, *QUICK, folder=tmp_path)
@@ -90,7 +112,7 @@ def test_one_question_of_a_real_scan(tmp_path, scan):
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_stopped_run_prints_the_line_that_continues_it(tmp_path, number, code):
+def test_a_stopped_run_prints_the_line_that_continues_it(type_in, tmp_path, number, code):
     questions = make_questions(tmp_path, 4)
     policy = tmp_path / "slow.py"
     policy.write_text(
@@ -127,7 +149,7 @@ def test_a_stopped_run_prints_the_line_that_continues_it(tmp_path, number, code)
     assert transcripts(runs[0]) == transcripts(list_runs(tmp_path / "whole")[0])
 
 
-def test_a_failed_question_makes_exit_code_1_and_is_not_scored(tmp_path):
+def test_a_failed_question_makes_exit_code_1_and_is_not_scored(type_in, tmp_path):
     questions = make_questions(tmp_path, 2)
     (tmp_path / "room.ply").write_bytes(b"no scan at all")
     code, _, err = type_in("--batch", "--benchmark", questions, *QUICK, folder=tmp_path)
@@ -160,14 +182,14 @@ def test_a_failed_question_makes_exit_code_1_and_is_not_scored(tmp_path):
         (("show", "recent"), 1, "there is no run"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_sentence(tmp_path, arguments, code, said):
+def test_what_is_wrong_is_said_in_one_sentence(type_in, tmp_path, arguments, code, said):
     got, out, err = type_in(*arguments, folder=tmp_path)
     assert (got, out) == (code, "")
     assert said in err
     assert not list(tmp_path.glob("experiment_logs/*/config.json"))
 
 
-def test_a_dry_run_shows_the_first_prompt_and_writes_no_run(tmp_path):
+def test_a_dry_run_shows_the_first_prompt_and_writes_no_run(type_in, tmp_path):
     code, out, _ = type_in(
         *("--batch", "--benchmark", "rooms", "--dry-run", "--json", *QUICK), folder=tmp_path
     )
@@ -182,7 +204,7 @@ def test_a_dry_run_shows_the_first_prompt_and_writes_no_run(tmp_path):
     assert not (tmp_path / "experiment_logs").exists()
 
 
-def test_an_option_that_would_change_results_is_refused_beside_continue(tmp_path):
+def test_an_option_that_would_change_results_is_refused_beside_continue(type_in, tmp_path):
     questions = make_questions(tmp_path, 2)
     type_in("--batch", "--benchmark", questions, *QUICK, folder=tmp_path)
     code, _, err = type_in("--continue", "recent", "--max-turns", 3, folder=tmp_path)
