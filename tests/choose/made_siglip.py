@@ -1,0 +1,58 @@
+"""A SigLIP model of random weights, of transformers' own classes, on disk; no hub is needed."""
+
+import numpy as np
+import torch
+from PIL import Image
+from small_models import NORM, small_tokenizer
+
+from render_agent.engines.torchvision_cure import cure_torchvision
+
+NAMES = {
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+}
+
+
+def small_siglip(folder, seed=0, text_width=32):
+    """Write a SigLIP of pictures of 32 x 32 pixels in four patches; return the folder."""
+    cure_torchvision()
+    from transformers import SiglipConfig, SiglipImageProcessor, SiglipModel, SiglipProcessor
+
+    tokenizer = small_tokenizer()
+    size = {"height": 32, "width": 32}
+    SiglipProcessor(SiglipImageProcessor(size=size, **NORM), tokenizer).save_pretrained(folder)
+    ids = {
+        "bos_token_id": 0,
+        "eos_token_id": tokenizer.eos_token_id,
+        "pad_token_id": tokenizer.pad_token_id,
+    }
+    config = SiglipConfig(
+        text_config={
+            **NAMES,
+            **ids,
+            "hidden_size": text_width,
+            "projection_size": 32,
+            "vocab_size": len(tokenizer),
+            "max_position_embeddings": 64,
+        },
+        vision_config={**NAMES, "image_size": 32, "patch_size": 16},
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = SiglipModel(config)
+        for weight in model.parameters():
+            if weight.dim() > 1:  # published values are so small that all pictures look alike
+                torch.nn.init.normal_(weight, std=0.3)
+    model.eval().save_pretrained(folder)
+    return folder
+
+
+def made_pictures(count, seed=0):
+    """Return pictures of noise, each of a size of its own."""
+    rng = np.random.default_rng(seed)
+    return [
+        Image.fromarray(rng.integers(0, 255, (24 + 8 * number, 40, 3), dtype=np.uint8))
+        for number in range(count)
+    ]

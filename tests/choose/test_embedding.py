@@ -1,0 +1,201 @@
+"""SigLIP in the small: batches, texts, memory, and the verifier that compares views with what is named."""
+
+import numpy as np
+import pytest
+import torch
+from made_siglip import made_pictures, small_siglip
+
+from render_agent.action import Action
+from render_agent.camera import Camera
+from render_agent.choose.embedding import EmbeddingVerifier, asked_for
+from render_agent.choose.learned.encoder import Glimpse, Reader
+from render_agent.choose.learned.siglip_encoder import SiglipEncoder
+from render_agent.choose.seam import Situation
+from render_agent.choose.siglip import Siglip, find_siglip, load_siglip
+from render_agent.engines.memory_faults import MEMORY_PHRASES
+from render_agent.errors import EngineError, SetupError
+from render_agent.look import Look
+from render_agent.state import Candidate, Question, QuestionState, View
+
+HERE = Camera((0.0, 0.0, 1.6))
+PICTURES = made_pictures(5)
+FILES = {f"views/{number}.png": picture for number, picture in enumerate(PICTURES)}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    torch.set_num_threads(1)
+    return small_siglip(tmp_path_factory.mktemp("siglip"))
+
+
+@pytest.fixture
+def model(folder):
+    return load_siglip(str(folder), "cpu")
+
+
+def question(text="How many chair(s) are in this room?", kind="object_counting"):
+    return Question("1", "rooms", "rooms", "room", kind, text, "number")
+
+
+def situation(asked):
+    view = View(0, "ego", "views/0.png", HERE)
+    return Situation(QuestionState(asked, None, 9), Look((view,), HERE, None), FILES.__getitem__)
+
+
+def candidates(numbers):
+    return [
+        Candidate(
+            place,
+            "",
+            Action(forward=1),
+            "",
+            HERE,
+            None if number is None else View(1, "ego", f"views/{number}.png", HERE),
+        )
+        for place, number in enumerate(numbers)
+    ]
+
+
+def counted(model, monkeypatch, name):
+    """Return a list that gets the size of every batch that the model is given."""
+    sizes = []
+    real = getattr(model.model, name)
+
+    def counting(**inputs):
+        sizes.append(len(next(iter(inputs.values()))))
+        return real(**inputs)
+
+    monkeypatch.setattr(model.model, name, counting)
+    return sizes
+
+
+def test_a_batch_gives_what_single_pictures_give(model):
+    together = model.pictures(PICTURES)
+    alone = [model.pictures([picture]) for picture in PICTURES]
+    np.testing.assert_allclose(
+        together.pooled, np.concatenate([a.pooled for a in alone]), atol=1e-6
+    )
+    np.testing.assert_allclose(together.each, np.concatenate([a.each for a in alone]), atol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(together.pooled, axis=1), 1, atol=1e-6)
+    assert np.ptp(together.pooled, axis=0).max() > 0.05, "pictures must not look alike to it"
+
+
+def test_scores_are_the_cosines_of_the_class_itself(model, folder):
+    from transformers import AutoModel, AutoProcessor
+
+    asked = question()
+    found = EmbeddingVerifier(model).score(situation(asked), candidates([0, 1, 2]))
+    published, processor = AutoModel.from_pretrained(folder), AutoProcessor.from_pretrained(folder)
+    pixels = processor.image_processor(images=PICTURES[:3], return_tensors="pt")["pixel_values"]
+    ids = processor.tokenizer(
+        ["a photo of a chair"], padding="max_length", max_length=64, return_tensors="pt"
+    )["input_ids"]
+    with torch.inference_mode():
+        out = published.eval()(pixel_values=pixels, input_ids=ids)
+    expected = (out.image_embeds @ out.text_embeds.T)[:, 0].numpy()
+    np.testing.assert_allclose(found.scores[0], expected, atol=1e-6)
+    assert np.ptp(expected) > 1e-3
+
+
+def test_a_state_is_one_batch_and_a_text_is_encoded_once(model, monkeypatch):
+    pictures = counted(model, monkeypatch, "get_image_features")
+    texts = counted(model, monkeypatch, "get_text_features")
+    verifier = EmbeddingVerifier(model)
+    first = verifier.score(situation(question()), candidates([0, 3, None, 3, 1]))
+    again = verifier.score(situation(question()), candidates([1]))
+    assert pictures == [3, 1]  # a picture to which two candidates lead is looked at once
+    assert texts == [1]
+    assert np.isnan(first.scores[0, 2])
+    assert first.reasons == ("", "", "its view was not drawn", "", "")
+    assert first.scores[0, 1] == first.scores[0, 3]
+    assert again.scores[0, 0] == pytest.approx(first.scores[0, 4], abs=1e-6)
+
+
+def test_the_best_of_what_is_named_counts_and_else_the_question_itself(model):
+    far = question(
+        "What is the distance between the sofa and the lamp (in meters)?", "object_abs_distance"
+    )
+    assert asked_for(far) == ["a photo of a sofa", "a photo of a lamp"]
+    wide = question("What is the size of this room?", "room_size_estimation")
+    assert asked_for(wide) == [wide.text]
+    shown = model.pictures(PICTURES).pooled
+    for asked, texts in ((far, asked_for(far)), (wide, [wide.text])):
+        found = EmbeddingVerifier(model).score(situation(asked), candidates(range(5)))
+        expected = (shown @ model.texts(texts).pooled.T).max(1)
+        np.testing.assert_allclose(found.scores[0], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_a_batch_that_memory_does_not_hold_is_halved(model, monkeypatch, most):
+    expected = model.pictures(PICTURES)
+    real = model.model.get_image_features
+    sizes = []
+
+    def tight(pixel_values):
+        sizes.append(len(pixel_values))
+        if len(pixel_values) > most:
+            raise RuntimeError(MEMORY_PHRASES[0])
+        return real(pixel_values=pixel_values)
+
+    monkeypatch.setattr(model.model, "get_image_features", tight)
+    found = EmbeddingVerifier(model).score(situation(question()), candidates(range(5)))
+    assert sizes[0] == 5
+    assert sum(size for size in sizes if size <= most) == 5
+    assert found.events == ("out_of_memory",) * sum(size > most for size in sizes)
+    named = model.texts(asked_for(question())).pooled
+    np.testing.assert_allclose(found.scores[0], (expected.pooled @ named.T).max(1), atol=1e-6)
+    assert not model.events
+
+
+def test_a_picture_that_never_fits_stops_the_run_and_other_errors_are_not_hidden(
+    model, monkeypatch
+):
+    def failing(pixel_values):
+        raise RuntimeError(told)
+
+    monkeypatch.setattr(model.model, "get_image_features", failing)
+    told = MEMORY_PHRASES[0]
+    with pytest.raises(EngineError, match="one picture"):
+        model.pictures(PICTURES)
+    told = "sizes do not match"
+    with pytest.raises(RuntimeError, match="sizes do not match"):
+        model.pictures(PICTURES)
+
+
+def test_what_is_no_such_model_is_refused_in_one_sentence(tmp_path, folder):
+    (tmp_path / "config.json").write_text('{"model_type": "qwen3_vl", "vision_config": {}}')
+    (tmp_path / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes())
+    with pytest.raises(SetupError, match="a qwen3_vl, not a model of the SigLIP kind"):
+        find_siglip(str(tmp_path))
+    with pytest.raises(SetupError, match="name a directory that holds the model") as caught:
+        find_siglip("google/siglip2-base-patch16-224")
+    assert "scripted" not in str(caught.value)
+
+
+def test_features_are_the_last_hidden_states_each_encoded_once(folder, monkeypatch):
+    encoder = SiglipEncoder(str(folder), "cpu")
+    assert (encoder.rows, encoder.columns, encoder.text, encoder.features) == (2, 2, 64, 32)
+    model = encoder._model
+    assert isinstance(model, Siglip)
+    pictures = counted(model, monkeypatch, "get_image_features")
+    texts = counted(model, monkeypatch, "get_text_features")
+    views = [View(n, "ego", f"views/{n}.png", HERE) for n in range(3)]
+    asked = [question(), question("How many sofa(s) are in this room?")]
+    pairs = [(Glimpse(view, None, HERE), each) for each in asked for view in views]
+    reader = Reader(encoder, FILES.__getitem__)
+    found = reader.features(pairs)
+    assert (pictures, texts) == ([3], [1, 1])
+    assert all(one is other for one, other in zip(found, reader.features(pairs), strict=True))
+    assert (pictures, texts) == ([3], [1, 1])
+    expected = model.pictures(PICTURES[:3]).each
+    for place, features in enumerate(found):
+        np.testing.assert_allclose(features.patches, expected[place % 3], atol=1e-6)
+        np.testing.assert_allclose(
+            features.text, model.texts([asked[place // 3].text]).each[0], atol=1e-6
+        )
+    assert found[0].patches is found[3].patches
+
+
+def test_a_model_whose_two_sides_differ_in_width_gives_no_features(tmp_path):
+    with pytest.raises(SetupError, match="must be as many"):
+        SiglipEncoder(str(small_siglip(tmp_path, text_width=64)), "cpu")
