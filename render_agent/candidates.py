@@ -90,7 +90,10 @@ def how_chosen(evidence: Evidence) -> str:
         best = f"wording {chosen.group + 1} of {len(means)}"
         return f"By {verifiers} {best} is the best, and of its replies number {chosen.number + 1}."
     if evidence.fused:
-        return f"Of {len(own)} replies {verifiers} chose number {chosen.number + 1}."
+        led = [s.led for s in standings(evidence) if s.candidate.follows is None]
+        ties = led.count(led[chosen.number])
+        alike = f", the first of {ties} with the same score" if ties > 1 else ""
+        return f"Of {len(own)} replies {verifiers} chose number {chosen.number + 1}{alike}."
     if evidence.judgements:
         return f"Told by nobody ({verifiers}): the first reply that could be read was taken."
     moving = sum(candidate.goes_on for candidate in own)

@@ -68,6 +68,10 @@ def test_every_score_stands_with_its_candidate_and_its_member():
     [
         (WEIGHED, "Of 4 replies geometry and random chose number 3."),
         (
+            replace(WEIGHED, fused=(0.9, 0.9, 0.3, 0.1), chosen=0),
+            "Of 4 replies geometry and random chose number 1, the first of 2 with the same score.",
+        ),
+        (
             replace(WEIGHED, weighed=(), judgements=(), fused=(), chosen=3),
             "Number 4 of 4 replies says done: no move was weighed.",
         ),
