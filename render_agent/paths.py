@@ -17,7 +17,7 @@ def absolute_paths(options: Mapping[str, Any]) -> dict[str, Any]:
 
     A benchmark is a path where a file of that name exists, a model where a file or a model's folder
     does, and questions where anything does; otherwise they are names. A rubric is one where a file is
-    written with its folder or its ending, and what stands behind a verifier's colon where it is a folder.
+    written with its folder or its ending, and what stands behind a verifier's colon where its folder is there.
     """
     found: dict[str, Any] = {}
     for name, value in options.items():
@@ -31,9 +31,10 @@ def absolute_paths(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_its_folder(verifier: str) -> str:
-    """Return a verifier such as learned:DIR with its folder made absolute, if it is one."""
+    """Return a verifier such as learned:DIR with its folder made absolute; MODEL may be a name."""
     name, colon, folder = verifier.partition(":")
-    return f"{name}:{Path(folder).absolute()}" if colon and Path(folder).is_dir() else verifier
+    there = Path(folder).is_dir() if name == "learned" else Path(folder, "config.json").is_file()
+    return f"{name}:{Path(folder).absolute()}" if colon and there else verifier
 
 
 def _is_there(name: str, value: Any) -> bool:

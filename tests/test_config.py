@@ -109,6 +109,27 @@ def test_options_that_contradict_each_other(options, sentence):
         RunConfig(**options)
 
 
+def test_rubrics_and_folders_behind_a_verifiers_colon_become_absolute(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("trained", "model", "unnamed", "org"):
+        (tmp_path / name).mkdir()
+    for name in ("view", "mine.yaml", "model/config.json"):
+        (tmp_path / name).write_text("")
+    asked = ("geometry:unnamed", "learned:trained", "judge:org", "embedding:./model")
+    given = {"batch": True, "agent": "lookahead:2", "temperature": 1.0, "verifier": asked}
+    found = RunConfig(**given, rubric="mine.yaml").absolute()
+    assert found.verifier == (
+        "geometry",
+        f"learned:{there}",
+        "judge:some/name",
+        f"embedding:{there}",
+    )
+    assert found.rubric == str(tmp_path / "mine.yaml")
+    assert found.absolute() == found
+    assert RunConfig(**given).absolute().rubric == "view"  # the one that is shipped
+    assert RunConfig(**given, rubric="none.yaml").absolute().rubric == "none.yaml"
+
+
 def test_paths_become_absolute_and_names_stay(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.jsonl").touch()
