@@ -119,10 +119,10 @@ def test_rubrics_and_folders_behind_a_verifiers_colon_become_absolute(tmp_path, 
     given = {"batch": True, "agent": "lookahead:2", "temperature": 1.0, "verifier": asked}
     found = RunConfig(**given, rubric="mine.yaml").absolute()
     assert found.verifier == (
-        "geometry",
-        f"learned:{there}",
-        "judge:some/name",
-        f"embedding:{there}",
+        "geometry:unnamed",
+        f"learned:{tmp_path / 'trained'}",
+        "judge:org",
+        f"embedding:{tmp_path / 'model'}",
     )
     assert found.rubric == str(tmp_path / "mine.yaml")
     assert found.absolute() == found
