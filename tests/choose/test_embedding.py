@@ -1,5 +1,7 @@
 """SigLIP in the small: batches, texts, memory, and the verifier that compares views with what is named."""
 
+import gc
+
 import numpy as np
 import pytest
 import torch
@@ -25,12 +27,19 @@ FILES = {f"views/{number}.png": picture for number, picture in enumerate(PICTURE
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     torch.set_num_threads(1)
-    return small_siglip(tmp_path_factory.mktemp("siglip"))
+    made = small_siglip(tmp_path_factory.mktemp("siglip"))
+    gc.freeze()  # what the libraries hold stays: each failed batch would look through all of it
+    return made
+
+
+@pytest.fixture(scope="module")
+def loaded(folder):
+    return load_siglip(str(folder), "cpu")
 
 
 @pytest.fixture
-def model(folder):
-    return load_siglip(str(folder), "cpu")
+def model(loaded):
+    return Siglip(loaded.found, loaded.model, loaded.processor)
 
 
 def question(text="How many chair(s) are in this room?", kind="object_counting"):

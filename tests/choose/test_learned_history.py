@@ -11,6 +11,7 @@ from render_agent.action import Action
 from render_agent.camera import Camera, wrapped
 from render_agent.choose.learned.history import (
     NUMBERS,
+    POSE,
     Histories,
     encode_action,
     encode_history,
@@ -81,6 +82,59 @@ def test_the_last_moves_stand_last():
     assert known.tolist() == [False] * 8 + [True] * 2
     assert not values[:8].any()
     assert len(stack([encode_history(actions), encode_history(actions[:1])])) == 2
+
+
+def posed(values, place, end, name):
+    return float(values[place, NUMBERS.index(f"{end}_{name}")])
+
+
+def test_poses_are_told_as_they_are_seen_from_where_the_camera_stands():
+    start = Camera((0.0, 0.0, 1.6), 0.0)
+    now = Camera((4.0, 0.0, 1.6), 90.0)
+    then = Camera((4.0, 2.0, 1.2), 60.0, -30.0)
+    values, _ = encode_history([Action(forward=2), Action(rotation=-30)], [start, now, then])
+    # from there the start lies on the left, and looks to the right
+    assert posed(values, -2, "from", "left") == pytest.approx(1)
+    assert posed(values, -2, "from", "ahead") == pytest.approx(0, abs=1e-6)
+    assert posed(values, -2, "from", "heading_sine") == pytest.approx(-1)
+    assert posed(values, -1, "to", "ahead") == pytest.approx(0.5)
+    assert posed(values, -1, "to", "up") == pytest.approx(-0.1)
+    assert posed(values, -1, "to", "heading_cosine") == pytest.approx(math.sqrt(3) / 2)
+    assert posed(values, -1, "to", "pitch") == pytest.approx(-0.5)
+    for place, end in ((-2, "to"), (-1, "from")):
+        here = [posed(values, place, end, name) for name in POSE]
+        assert here == pytest.approx([0, 0, 0, 0, 1, 0, 1], abs=1e-6)
+    assert not values[:-2].any()
+
+
+@given(
+    st.floats(-180, 180), st.floats(-20, 20), st.floats(-20, 20), st.integers(1, 12), st.randoms()
+)
+def test_where_a_scene_lies_and_how_it_is_turned_makes_no_difference(yaw, x, y, count, chance):
+    trail = [
+        Camera(
+            (chance.uniform(-3, 3), chance.uniform(-3, 3), chance.uniform(0, 2)),
+            chance.uniform(-180, 180),
+            chance.uniform(-60, 60),
+        )
+        for _ in range(count + 1)
+    ]
+    actions = [Action(forward=chance.uniform(-2, 2)) for _ in range(count)]
+    turn = math.radians(yaw)
+    moved = [
+        Camera(
+            (
+                x + c.position[0] * math.cos(turn) - c.position[1] * math.sin(turn),
+                y + c.position[0] * math.sin(turn) + c.position[1] * math.cos(turn),
+                c.position[2] + 5,
+            ),
+            wrapped(c.yaw + yaw),
+            c.pitch,
+        )
+        for c in trail
+    ]
+    found, other = (encode_history(actions, some)[0] for some in (trail, moved))
+    np.testing.assert_allclose(found, other, atol=1e-5)
 
 
 def test_what_is_no_history_is_refused():

@@ -150,7 +150,7 @@ def check_at_hand(label: str) -> None:
 
 def check_encoder(encoder: Encoder, told: Mapping[str, Any]) -> None:
     """Raise SetupError where an encoder is not the one that a card tells of."""
-    here = encoder.describe()
+    here = {"label": encoder.label, **encoder.describe()}
     odd = [name for name in sorted({*here, *told}) if here.get(name) != told.get(name)]
     if odd:
         raise SetupError(

@@ -59,8 +59,8 @@ class PixelEncoder(Encoder):
         self._codes = STRENGTH * codes / np.linalg.norm(codes, axis=1, keepdims=True)
 
     def describe(self) -> dict[str, Any]:
-        """Return its name and version."""
-        return {"encoder": "pixels", "version": VERSION}
+        """Return its version."""
+        return {"version": VERSION}
 
     def key(self, glimpse: Glimpse) -> Any:
         """Return view, map and pose."""
@@ -71,13 +71,16 @@ class PixelEncoder(Encoder):
     ) -> list[Floats]:
         """Return the cells of each view and of the map around the camera, one after the other."""
         found = []
+        plans: dict[str, Image.Image] = {}  # many views of a scene have the same map
         for glimpse in glimpses:
             size = COLUMNS * FINE, VIEW_ROWS * FINE
             view = picture(glimpse.view.file).resize(size, Image.Resampling.BOX)
             cells = [_cells(np.asarray(view, np.float64) / 255, VIEW_ROWS)]
             around = np.full((MAP_ROWS * FINE, COLUMNS * FINE, 3), np.nan)
             if glimpse.plan is not None and isinstance(glimpse.plan.camera, MapCamera):
-                around = _around(picture(glimpse.plan.file), glimpse.plan.camera, glimpse.camera)
+                file = glimpse.plan.file
+                plan = plans.setdefault(file, plans.get(file) or picture(file))
+                around = _around(plan, glimpse.plan.camera, glimpse.camera)
             cells.append(_cells(around, MAP_ROWS))
             shown = np.concatenate(cells)
             found.append(np.concatenate([shown, self._codes], axis=1).astype(np.float32))

@@ -1,0 +1,154 @@
+"""The encoder that needs no weights: the map turns with the camera, and a token finds its cell."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from render_agent.camera import Camera, MapCamera
+from render_agent.choose.learned.context import extract
+from render_agent.choose.learned.encoder import Glimpse, Reader, check_encoder, make_encoder
+from render_agent.choose.learned.pixels import (
+    CODE,
+    COLUMNS,
+    CONTENT,
+    MAP_ROWS,
+    NAMES,
+    SIDE,
+    VIEW_ROWS,
+    PixelEncoder,
+)
+from render_agent.choose.learned.shape import Shape
+from render_agent.errors import SetupError
+from render_agent.state import Question, View
+
+SIZE = 240
+MAP = MapCamera((1.0, 2.0), 2.0, 2 * SIDE / SIZE)
+
+
+def picture_of(colours):
+    return Image.fromarray(np.asarray(colours, np.uint8))
+
+
+def a_map(red):
+    """Return a map of 24 m by 24 m that is red where `red(x, y)`, metres, and blue elsewhere."""
+    v, u = np.mgrid[:SIZE, :SIZE] + 0.5
+    x = (u - SIZE / 2) * MAP.metres_per_pixel + MAP.centre[0]
+    y = (SIZE / 2 - v) * MAP.metres_per_pixel + MAP.centre[1]
+    return picture_of(np.where(red(x, y)[..., None], [255, 0, 0], [0, 0, 255]))
+
+
+def cells(camera, plan, view=None):
+    files = {"view": view or picture_of(np.zeros((48, 64, 3))), "map": plan}
+    glimpse = Glimpse(View(1, "ego", "view", camera), View(0, "top", "map", MAP), camera)
+    (found,) = PixelEncoder().encode_views([glimpse], files.__getitem__)
+    return found[: VIEW_ROWS * COLUMNS], found[VIEW_ROWS * COLUMNS :].reshape(
+        MAP_ROWS, COLUMNS, CONTENT + CODE
+    )
+
+
+@pytest.mark.parametrize(
+    ("yaw", "rows", "columns"),
+    [
+        (90, slice(0, 4), slice(None)),
+        (-90, slice(4, 8), slice(None)),
+        (0, slice(None), slice(0, 4)),
+        (180, slice(None), slice(4, 8)),
+    ],
+)
+def test_the_map_turns_with_the_camera_and_ahead_is_above(yaw, rows, columns):
+    _, around = cells(Camera((1.0, 2.0, 1.6), yaw), a_map(lambda x, y: y > 2))
+    red = around[..., 0] > 0
+    expected = np.zeros((MAP_ROWS, COLUMNS), bool)
+    expected[rows, columns] = True
+    np.testing.assert_array_equal(red, expected)
+
+
+def test_a_move_of_the_camera_moves_the_map():
+    step = SIDE / COLUMNS
+    near = cells(Camera((1.0, 2.0, 1.6), 90), a_map(lambda x, y: y > 2 + step))[1]
+    moved = cells(Camera((1.0, 2.0 + step, 1.6), 90), a_map(lambda x, y: y > 2 + step))[1]
+    np.testing.assert_allclose(near[:-1, :, :CONTENT], moved[1:, :, :CONTENT], atol=1e-6)
+    assert (near[..., 0] > 0).sum() == 3 * COLUMNS
+    assert (moved[..., 0] > 0).sum() == 4 * COLUMNS
+
+
+def test_what_lies_beyond_the_map_is_nothing_and_without_a_map_all_of_it():
+    _, around = cells(Camera((30.0, 2.0, 1.6), 0.0), a_map(lambda x, y: y > 2))
+    assert not around[..., :CONTENT].any()
+    camera = Camera((0.0, 0.0, 1.6))
+    glimpse = Glimpse(View(0, "ego", "view", camera), None, camera)
+    (found,) = PixelEncoder().encode_views([glimpse], lambda file: picture_of(np.ones((9, 9, 3))))
+    assert not found[VIEW_ROWS * COLUMNS :, :CONTENT].any()
+    assert found[: VIEW_ROWS * COLUMNS, :CONTENT].any()
+    assert np.isfinite(found).all()
+
+
+def test_cells_of_the_view_stand_where_it_shows_them():
+    colours = np.zeros((60, 80, 3))
+    colours[15:30, 70:] = 255  # the second row, the last column
+    seen, _ = cells(Camera((1.0, 2.0, 1.6)), a_map(lambda x, y: y > 2), picture_of(colours))
+    bright = np.flatnonzero(seen[:, :12].mean(1) > 0)
+    assert bright.tolist() == [COLUMNS + COLUMNS - 1]
+
+
+def test_the_token_of_a_cell_finds_it():
+    rng = np.random.default_rng(0)
+    encoder = PixelEncoder()
+    noise = [picture_of(rng.integers(0, 255, (SIZE, SIZE, 3))) for _ in range(2)]
+    camera = Camera((1.0, 2.0, 1.6), 30.0)
+    glimpse = Glimpse(View(1, "ego", "0", camera), View(0, "top", "1", MAP), camera)
+    (patches,) = encoder.encode_views([glimpse], lambda file: noise[int(file)])
+    text = encoder.encode_question(question("How many chair(s) are in this room?"))
+    shape = Shape(encoder.rows, encoder.columns, encoder.text, encoder.features, 16, 2, 1)
+    unit = patches / np.linalg.norm(patches, axis=1, keepdims=True)
+    tokens = text[: len(patches)] / np.linalg.norm(text[: len(patches)], axis=1, keepdims=True)
+    weights = torch.as_tensor(tokens @ unit.T / 0.07).softmax(-1).numpy()
+    assert weights.diagonal().min() > 0.75
+    seen, asked = extract(shape, torch.as_tensor(patches)[None], torch.as_tensor(text)[None])
+    assert seen.shape == asked.shape == (1, encoder.text, encoder.features)
+
+
+def question(text, kind="object_counting"):
+    return Question("1", "rooms", "rooms", "room", kind, text, "number")
+
+
+def test_tokens_tell_what_is_named_and_nothing_else():
+    encoder = PixelEncoder()
+    chair, again, sofa = (
+        encoder.encode_question(question(f"How many {name}(s) are in {where} room?"))[-NAMES:]
+        for name, where in (("chair", "this"), ("chair", "the"), ("sofa", "this"))
+    )
+    np.testing.assert_array_equal(chair, again)
+    np.testing.assert_array_equal(chair[0], sofa[0])  # the type of the question
+    assert abs(chair[1] @ sofa[1]) < 0.5
+    assert not chair[2:].any()
+    np.testing.assert_allclose(np.linalg.norm(chair[:2], axis=1), 1, atol=1e-6)
+
+
+def test_features_are_made_once_and_depend_on_the_pose():
+    opened = []
+    plan = a_map(lambda x, y: y > 2)
+
+    def picture(file):
+        opened.append(file)
+        return plan
+
+    reader = Reader(PixelEncoder(), picture)
+    camera = Camera((1.0, 2.0, 1.6))
+    view, shown = View(1, "ego", "view", camera), View(0, "top", "map", MAP)
+    asked = question("How many chair(s) are in this room?")
+    here, turned = (Glimpse(view, shown, pose) for pose in (camera, camera.turned(90)))
+    first, second, other = reader.features([(here, asked), (here, asked), (turned, asked)])
+    assert first is second is reader.features([(here, asked)])[0]
+    assert sorted(opened) == ["map", "view", "view"]
+    assert np.abs(first.patches - other.patches).max() > 0.1
+
+
+def test_another_encoder_is_refused():
+    encoder = make_encoder("pixels")
+    check_encoder(encoder, {"label": "pixels", **encoder.describe()})
+    with pytest.raises(SetupError, match="version was 0, here it is 1"):
+        check_encoder(encoder, {"label": "pixels", **encoder.describe(), "version": 0})
+    with pytest.raises(SetupError, match="no encoder 'clip'"):
+        make_encoder("clip")
