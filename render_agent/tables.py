@@ -75,7 +75,7 @@ def comparison_table(found: Mapping[str, Any]) -> Table:
     for name, (one, two) in found.get("options", {}).items():
         table.caption += f"\n- {name.replace('_', '-')}: a {_typed(one)}, b {_typed(two)}"
     for side, work in found.get("work", {}).items():
-        table.caption += f"\n- {side}, {_work(work)}" if work else ""
+        table.caption += f"\n- {side}, a question: {took(work)}" if work else ""
     for side, notes in found.get("notes", {}).items():
         table.caption += "".join(f"\n- {side}: {note}" for note in notes)
     return table
@@ -228,7 +228,7 @@ def _caption(found: Mapping[str, Any]) -> str:
 def work_words(found: Mapping[str, Any]) -> str | None:
     """Return what a question of a run took on average; None where its results do not tell."""
     work = found.get("totals", {}).get("per_question")
-    return _work(work) if work else None
+    return f"a question: {took(work)}" if work else None
 
 
 def _typed(value: Any) -> str:
@@ -238,8 +238,9 @@ def _typed(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
-def _work(work: Mapping[str, float]) -> str:
+def took(work: Mapping[str, float]) -> str:
+    """Return in words what questions took on average, of `per_question` of results."""
     return (
-        f"a question: {work['turns']:.1f} turns, {work['renders']:.1f} pictures drawn,"
+        f"{work['turns']:.1f} turns, {work['renders']:.1f} pictures drawn,"
         f" {work['tokens_in']:,.0f} tokens read, {work['tokens_out']:,.0f} written"
     )

@@ -16,9 +16,16 @@ from render_agent.errors import SetupError, UsageError
 from render_agent.input_files import check_verifier_files, verifier_hashes
 from render_agent.merging import merge
 from render_agent.questions.choose import choose_questions
+from render_agent.report.build import build
+from render_agent.report.cost_figures import costs
+from render_agent.report.counts import cost_by_turn
+from render_agent.report.data import read_run
 from render_agent.run_log.folder import RunFolder
 from render_agent.run_log.reading import results_of
 from render_agent.runner import go_on, start
+from render_agent.tables import took
+
+ALONE = {"agent": "single", "max_turns": 2}
 
 SCENES = Path(__file__).parents[1] / "scenes"
 
@@ -229,3 +236,22 @@ def test_results_of_an_earlier_version_are_still_shown_and_computed_anew(tmp_pat
     done = CliRunner().invoke(cli, ["rescore", str(path), "--json"])
     assert json.loads(done.stdout)["questions"] == results["questions"]
     assert json.loads((path / "results.json").read_text()) == json.loads(done.stdout)
+
+
+def test_a_report_tells_which_pictures_were_drawn_to_choose(tmp_path):
+    asked = make_questions(tmp_path, 4)
+    path = wandering(tmp_path, asked, **{**LOOKAHEAD, "verifier": ("random",), "max_turns": 3})
+    report = read_run(RunFolder(path), diagnose=False)
+    by_turn = cost_by_turn(report)
+    drawn = sum(cost.shown + cost.tried for cost in by_turn)
+    assert drawn == sum(row["renders"] for row in report.rows.values())
+    assert [cost.shown for cost in by_turn] == [2 * 4, 0, 0]
+    assert by_turn[2].tried == 0 < by_turn[1].tried <= 2 * 4
+    plots = {plot.name: plot for plot in costs(report)}
+    figures = [row[2:] for row in plots["pictures"].rows]
+    assert figures == [(cost.shown, cost.tried) for cost in by_turn]
+    told = took(report.results["totals"]["per_question"])
+    index, _ = build(RunFolder(path), diagnose=False, processes=1)
+    assert told in index.read_text("utf-8")
+    alone = read_run(RunFolder(wandering(tmp_path, asked, **ALONE)), diagnose=False)
+    assert "pictures" not in {plot.name for plot in costs(alone)}

@@ -12,6 +12,7 @@ from render_agent.comparison import Row
 from render_agent.errors import UsageError
 from render_agent.report.data import ReportData
 from render_agent.report.words import outcome
+from render_agent.tables import took
 
 MOST = len(ascii_uppercase)
 """So many runs can be compared at once: each has a letter."""
@@ -43,6 +44,12 @@ class ComparedRun:
         if config.agent != "single":
             words.append(config.agent_words)
         return ", ".join(words)
+
+    @property
+    def took(self) -> str:
+        """What a question took on average."""
+        work = self.report.results["totals"]["per_question"]
+        return took(work) if work else "–"
 
 
 @dataclass(frozen=True, slots=True)

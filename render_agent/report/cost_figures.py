@@ -13,7 +13,7 @@ from render_agent.report.plots import Plot, above, draw, from_zero
 def costs(report: ReportData) -> list[Plot]:
     """Return the plots of what the run cost."""
     by_turn = counts.cost_by_turn(report)
-    found = (seconds(by_turn), tokens(by_turn), batches(report))
+    found = (seconds(by_turn), tokens(by_turn), pictures(by_turn), batches(report))
     return [plot for plot in found if plot is not None]
 
 
@@ -47,6 +47,24 @@ def tokens(found: Sequence[counts.TurnCost]) -> Plot | None:
             "written": (palette.BLUE, [cost.written for cost in found]),
         },
         "Summed over questions. Known already: what the engine kept of earlier turns.",
+    )
+
+
+def pictures(found: Sequence[counts.TurnCost]) -> Plot | None:
+    """Which pictures were drawn; None where none was drawn to choose a move."""
+    if not any(cost.tried for cost in found):
+        return None
+    return _by_turn(
+        "pictures",
+        "Pictures drawn, by turn",
+        "pictures",
+        found,
+        {
+            "to be shown": (palette.BLUE, [cost.shown for cost in found]),
+            "to choose a move": (palette.ORANGE, [cost.tried for cost in found]),
+        },
+        "Summed over questions; each picture of a question once. What was drawn to choose the move that"
+        " was made is shown in the turn after it, and not drawn again.",
     )
 
 

@@ -14,6 +14,7 @@ from render_agent.diagnosis.summary import JUDGED
 from render_agent.report.data import ReportData
 from render_agent.report.words import outcome
 from render_agent.score.official import TYPES
+from render_agent.state import QuestionState
 
 QUANTILE = 1.959964
 """Of the normal distribution, for 95 %."""
@@ -36,7 +37,10 @@ class Mean:
 
 @dataclass(frozen=True, slots=True)
 class TurnCost:
-    """What all questions spent in the turn of one number: seconds, tokens, and how many took it."""
+    """What all questions spent in the turn of one number: seconds, tokens, and how many took it.
+
+    tried: pictures drawn to choose a move. shown: the others that were drawn.
+    """
 
     turn: int
     questions: int
@@ -46,6 +50,8 @@ class TurnCost:
     read: int
     cached: int
     written: int
+    shown: int
+    tried: int
 
 
 def wilson(right: int, n: int) -> Mean:
@@ -143,6 +149,7 @@ def in_order(types: Iterable[str]) -> list[str]:
 def cost_by_turn(report: ReportData) -> list[TurnCost]:
     """Return what the turns of every number cost; a turn has its share of its batch's time."""
     longest = max((len(state.turns) for state in report.states), default=0)
+    drawn = [pictures_by_turn(state) for state in report.states]
     costs = []
     for number in range(longest):
         turns = [state.turns[number] for state in report.states if len(state.turns) > number]
@@ -157,9 +164,23 @@ def cost_by_turn(report: ReportData) -> list[TurnCost]:
                 sum(turn.tokens.prompt for turn in turns) - cached,
                 cached,
                 sum(turn.tokens.reply for turn in turns),
+                sum(counts[number][0] for counts in drawn if len(counts) > number),
+                sum(counts[number][1] for counts in drawn if len(counts) > number),
             )
         )
     return costs
+
+
+def pictures_by_turn(state: QuestionState) -> list[tuple[int, int]]:
+    """Return how many pictures every turn of a question drew to show them, and how many to choose."""
+    known: set[str] = set()
+    found = []
+    for turn in state.turns:
+        shown = {view.file for view in turn.views} - known
+        tried = turn.drawn - known - shown
+        known |= turn.drawn
+        found.append((len(shown), len(tried)))
+    return found
 
 
 def batches_over_time(report: ReportData) -> list[tuple[str, int, float]]:

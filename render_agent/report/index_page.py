@@ -12,7 +12,7 @@ from render_agent.report.rows import LISTED, question_rows, script
 from render_agent.report.words import type_words
 from render_agent.run_log.files import write_whole
 from render_agent.score.means import MACRO
-from render_agent.tables import figure, interval, overall_lines
+from render_agent.tables import figure, interval, overall_lines, took
 from render_agent.web.templates import environment
 
 SHOWN = 100
@@ -87,6 +87,8 @@ def _facts(report: ReportData) -> list[tuple[str, str]]:
     ]
     if config.agent != "single":
         facts.insert(5, ("Agent", config.agent_words))
+    if work := report.results["totals"]["per_question"]:
+        facts.append(("A question took", took(work)))
     if commit := record.get("commit"):
         facts.append(("Commit", str(commit)[:12]))
     return facts
