@@ -54,17 +54,16 @@ def explored(runs: Path, label: str, verifier: str, seed: int, **options: Any) -
     return folder
 
 
-def trained(runs: Path, rooms: int, seeds: int, encoder: str, **options: Any) -> Path:
-    """Return a learned verifier, trained on runs in rooms made for it, by the shipped command."""
+def trained(runs: Path, rooms: int, questions: int, encoder: str, **options: Any) -> Path:
+    """Return a learned verifier, trained on a run in rooms made for it, by the shipped command."""
     head = runs / "head"
     if (head / "verifier.json").is_file():
         return head
-    questions = made_rooms(runs / "rooms", rooms, TRAINING_SEED)
-    agent = {"agent": "lookahead:8", "benchmark": questions}
-    folders = [
-        explored(runs, "training", RANDOM, seed, **{**options, **agent}).path
-        for seed in range(seeds)
-    ]
+    asked = runs / "rooms" / "questions.jsonl"
+    if not asked.is_file():
+        made_rooms(asked.parent, rooms, TRAINING_SEED)
+    about = {"benchmark": str(asked), "agent": "lookahead:8", "limit": questions, "shuffle": True}
+    folders = [explored(runs, "training", RANDOM, 0, **options, **about).path]
     words = [*map(str, folders), "--output", str(head), "--encoder", encoder]
     began = time.perf_counter()
     cli.main(["train-verifier", *words], standalone_mode=False)
@@ -149,7 +148,7 @@ def fewer(better: Mapping[str, Row], worse: Mapping[str, Row]) -> dict[str, Any]
 @click.option("--size", default="320x240", show_default=True, help="Pixels of a view.")
 @click.option("--limit", type=int, help="Questions of the bundled rooms; all by default.")
 @click.option("--rooms", default=24, show_default=True, help="Rooms to learn from; 0: none.")
-@click.option("--training-seeds", default=2, show_default=True, help="Runs to learn from.")
+@click.option("--training-questions", default=240, show_default=True, help="Asked in these rooms.")
 @click.option(
     "--encoder", default="pixels", show_default=True, help="Whose features are learned on."
 )
@@ -161,7 +160,7 @@ def main(
     size: str,
     limit: int | None,
     rooms: int,
-    training_seeds: int,
+    training_questions: int,
     encoder: str,
     runs: str | None,
     output: str | None,
@@ -175,7 +174,7 @@ def main(
         verifiers = {name: name for name in PLAIN}
         card: Any = None
         if rooms:
-            head = trained(place, rooms, training_seeds, encoder, **options)
+            head = trained(place, rooms, training_questions, encoder, **options)
             verifiers[LEARNED] = f"{LEARNED}:{head}"
             card = json.loads((head / "verifier.json").read_text("utf-8"))["learned"]
         options |= {"benchmark": "rooms", "agent": f"lookahead:{candidates}", "limit": limit}

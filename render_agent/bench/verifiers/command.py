@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from render_agent.errors import SetupError, UsageError
 
@@ -16,9 +17,17 @@ if TYPE_CHECKING:
     from render_agent.bench.verifiers.measure import Judging
     from render_agent.run_log.folder import RunFolder
 
+Told = Callable[[str], None]
+
 DEFAULT = ("random", "geometry", "geometry:unnamed")
 
-FOR_THE_WALK = ("image_size", "max_turns", "seed", "fov", "renderer", "start", "first_view")
+TRAINED_HERE = "learned, trained here"
+"""How the head is called that is trained on the spot."""
+
+DECIDED_HERE = ("batch", "ply", "question", "benchmark", "agent", "verifier", "temperature")
+"""Options of a run that the bench sets itself."""
+
+FOR_THE_WALK = ("image_size", "max_turns", "seed", "renderer")
 """Options of a run that hold for the walks of the bench, too."""
 
 
@@ -43,10 +52,18 @@ FOR_THE_WALK = ("image_size", "max_turns", "seed", "fov", "renderer", "start", "
 @click.option(
     "--questions",
     type=click.IntRange(1),
-    default=160,
+    default=80,
     show_default=True,
     metavar="N",
     help="Questions of the bundled rooms, where no RUN is given.",
+)
+@click.option(
+    "--train-rooms",
+    type=click.IntRange(0),
+    default=12,
+    show_default=True,
+    metavar="N",
+    help="Rooms that are made to train a head in, where neither RUN nor --verifier is given.",
 )
 @click.option("--output", metavar="DIR", help="Write bench.json and bench.md there.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -71,9 +88,16 @@ def verifiers_command(
     from render_agent.bench.verifiers.tables import about, printed, sheets
 
     heard = Console(stderr=True, highlight=False)
-    found = compare(
-        context.obj or {}, runs, given, lambda words: heard.print(words, soft_wrap=True)
-    )
+    root = context.find_root()
+    options = {
+        name: value
+        for name, value in (context.obj or {}).items()
+        if root.get_parameter_source(name) is not ParameterSource.DEFAULT
+    }
+    if wrong := [name for name in DECIDED_HERE if name in options]:
+        flag = "--" + wrong[0].replace("_", "-")
+        raise UsageError(f"{flag} goes with a run: bench verifiers has options of its own")
+    found = compare(options, runs, given, lambda words: heard.print(words, soft_wrap=True))
     if given["output"]:
         write(found, given["output"])
     if as_json:
@@ -87,29 +111,38 @@ def verifiers_command(
 
 
 def compare(
-    options: dict[str, Any], runs: tuple[str, ...], given: dict[str, Any], told: Any
+    options: Mapping[str, Any], runs: tuple[str, ...], given: Mapping[str, Any], told: Told
 ) -> dict[str, Any]:
     """Return the figures of all verifiers, and all that they depend on.
 
-    options: of a run. runs: paths. given: the options of the command. SetupError where something is
-    missing.
+    options: those of a run that were given. runs: paths, or names. given: the options of the command.
+    SetupError where something is missing.
     """
     import shlex
     import sys
+    import tempfile
     import time
 
-    from render_agent.agent_plan import verifier_plans
+    from render_agent.agent_plan import VerifierPlan, verifier_plans
     from render_agent.bench.report import circumstances
     from render_agent.bench.verifiers.measure import measure, opened
+    from render_agent.bench.verifiers.walks import trained_here
 
     began = time.perf_counter()
-    plans = list(verifier_plans(given["names"] or DEFAULT))
+    plans = {plan.label: plan for plan in verifier_plans(given["names"] or DEFAULT)}
+    trains = not (runs or given["names"]) and given["train_rooms"]
     with (
-        _runs(options, runs, given, told) as (folders, said),
-        _judging(options, plans) as judging,
-        opened(folders) as sources,
+        tempfile.TemporaryDirectory(prefix="render_agent-") as scratch,
+        _judging(options, plans.values()) as judging,
     ):
-        found = measure(sources, plans, judging, told, logged=bool(runs))
+        place = Path(scratch)
+        walked = {name: options[name] for name in FOR_THE_WALK if name in options}
+        if trains:
+            head = trained_here(place / "training", given["train_rooms"], told, **walked)
+            plans[TRAINED_HERE] = VerifierPlan("learned", str(head))
+        folders, said = _runs(place, options, runs, given, told)
+        with opened(folders) as sources:
+            found = measure(sources, plans, judging, told, logged=bool(runs))
     return {
         **circumstances(shlex.join(["render-agent", *sys.argv[1:]]), {}, workload=said),
         "seconds": time.perf_counter() - began,
@@ -132,33 +165,31 @@ def write(found: dict[str, Any], folder: str) -> None:
         raise SetupError(f"cannot write to {folder}: {error.strerror}") from error
 
 
-@contextmanager
 def _runs(
-    options: dict[str, Any],
+    place: Path,
+    options: Mapping[str, Any],
     runs: tuple[str, ...],
-    given: dict[str, Any],
-    told: Any,
-) -> Iterator[tuple[list[RunFolder], str]]:
-    """Give the runs whose decisions are measured, and in words what they are."""
-    import tempfile
-
+    given: Mapping[str, Any],
+    told: Told,
+) -> tuple[list[RunFolder], str]:
+    """Return the runs whose decisions are measured, and in words what they are."""
     from render_agent.bench.verifiers.walks import walk
-    from render_agent.run_log.folder import RunFolder
+    from render_agent.config import OPTIONS
+    from render_agent.run_log.folder import find_run
 
     if runs:
-        yield [RunFolder(Path(path)) for path in runs], f"The runs {', '.join(runs)}."
-        return
-    kept = {name: options[name] for name in FOR_THE_WALK if name in options}
-    with tempfile.TemporaryDirectory(prefix="render_agent-") as scratch:
-        count = given["candidates"]
-        told(f"the bundled rooms are explored, {count} candidates a turn")
-        more = {"limit": given["questions"], "shuffle": True, **kept}
-        folder = walk(Path(scratch), "rooms", f"lookahead:{count}", "random", **more)
-        yield [folder], f"The bundled rooms, explored at random with {count} candidates a turn."
+        output = Path(options.get("output", OPTIONS["output"].default))
+        return [find_run(output, run) for run in runs], f"The runs {', '.join(runs)}."
+    count = given["candidates"]
+    told(f"the bundled rooms are explored, {count} candidates a turn")
+    walked = {name: options[name] for name in FOR_THE_WALK if name in options}
+    more = {"limit": given["questions"], "shuffle": True, **walked}
+    folder = walk(place / "runs", "rooms", f"lookahead:{count}", "random", **more)
+    return [folder], f"The bundled rooms, explored at random with {count} candidates a turn."
 
 
 @contextmanager
-def _judging(options: dict[str, Any], plans: list[VerifierPlan]) -> Iterator[Judging]:
+def _judging(options: Mapping[str, Any], plans: Iterable[VerifierPlan]) -> Iterator[Judging]:
     """Give what a judge asks: the engine of the options where one needs it."""
     from contextlib import closing
 
@@ -168,16 +199,9 @@ def _judging(options: dict[str, Any], plans: list[VerifierPlan]) -> Iterator[Jud
 
     asks = any(plan.name == "judge" and plan.argument is None for plan in plans)
     own = {} if asks else {"engine": "scripted", "model": "explorer"}
-    config = RunConfig(**{**_plain(options), **own, "batch": True, "benchmark": "rooms"})
+    decided = {"batch": True, "benchmark": "rooms", "agent": "single", "verifier": ()}
+    unwanted = {"ply", "question", "option", "verifier_weights"}
+    kept = {name: value for name, value in options.items() if name not in unwanted}
+    config = RunConfig(**kept | own | decided).absolute()
     with closing(make_engine(config, [])) as engine:
         yield Judging(config, engine)
-
-
-def _plain(options: dict[str, Any]) -> dict[str, Any]:
-    """Return options of a run without those that the bench sets. UsageError where they choose moves."""
-    if options.get("verifier") or options.get("agent", "single") != "single":
-        raise UsageError(
-            "--agent and --verifier go with a run: bench verifiers has its own --verifier"
-        )
-    unwanted = ("batch", "ply", "question", "option", "benchmark")
-    return {name: value for name, value in options.items() if name not in unwanted}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,10 +14,17 @@ from render_agent.bench.verifiers.decisions import Decision
 from render_agent.choose.geometry import GeometryVerifier
 from render_agent.choose.seam import Case, FloatArray, Verifier
 
+if TYPE_CHECKING:
+    from render_agent.choose.learned.features import Features
+    from render_agent.choose.learned.history import Histories
+    from render_agent.choose.learned.verifier import LearnedVerifier
+
 ONE_BY_ONE = "one by one"
 TOGETHER = "the candidates of a state together"
 ALL = "all states together"
 REMEMBERED = "together, earlier views remembered"
+REPEATED = "batched, the view repeated for every move"
+ONCE = "batched, the view computed once"
 
 ROUNDS = 3
 
@@ -30,7 +38,7 @@ def latency(verifier: Verifier, decisions: Sequence[Decision]) -> dict[str, Any]
     """
     ways = ways_of(verifier)
     base = next(iter(ways))
-    first = {name: way(decisions) for name, way in ways.items()}
+    first = {name: way(decisions) for name, way in ways.items()}  # not timed
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(ROUNDS):
         for name, way in ways.items():
@@ -66,6 +74,11 @@ def ways_of(verifier: Verifier) -> Mapping[str, Way]:
 
     if isinstance(verifier, GeometryVerifier):
         return _of_geometry(verifier) | {REMEMBERED: together}
+    if verifier.name.startswith("learned"):
+        from render_agent.choose.learned.verifier import LearnedVerifier
+
+        assert isinstance(verifier, LearnedVerifier), "its name is its own"
+        return _of_learned(verifier)
     return {ONE_BY_ONE: one_by_one, TOGETHER: together, ALL: all_states}
 
 
@@ -90,6 +103,36 @@ def _of_geometry(verifier: GeometryVerifier) -> dict[str, Way]:
         return found
 
     return {ONE_BY_ONE: one_by_one, TOGETHER: together}
+
+
+def _of_learned(verifier: LearnedVerifier) -> dict[str, Way]:
+    """Return the ways of the ensemble; features of views and questions are given in all of them."""
+    from render_agent.choose.learned.encoder import Glimpse, Reader
+    from render_agent.choose.learned.ensemble import score_one_by_one, score_repeated
+    from render_agent.choose.learned.reading import read_histories
+
+    given: dict[int, tuple[Features, Histories]] = {}
+
+    def read(decision: Decision) -> tuple[Features, Histories]:
+        if id(decision) not in given:
+            situation = decision.situation
+            glimpse = Glimpse.of(situation)
+            assert glimpse is not None, "decisions are made from views"
+            reader = Reader(verifier.encoder, situation.picture)
+            (features,) = reader.features([(glimpse, situation.state.question)])
+            length = verifier.ensemble.shape.history
+            given[id(decision)] = features, read_histories(situation, decision.candidates, length)
+        return given[id(decision)]
+
+    def way(score: Callable[[Features, Histories], Any]) -> Way:
+        return lambda decisions: [np.asarray(score(*read(d)), np.float64) for d in decisions]
+
+    ensemble = verifier.ensemble
+    return {
+        ONE_BY_ONE: way(partial(score_one_by_one, ensemble)),
+        REPEATED: way(partial(score_repeated, ensemble)),
+        ONCE: way(ensemble.score),
+    }
 
 
 def apart(one: Sequence[FloatArray], other: Sequence[FloatArray]) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -74,7 +74,7 @@ def opened(folders: Sequence[RunFolder]) -> Iterator[list[Source]]:
 
 def measure(
     sources: Sequence[Source],
-    plans: Sequence[VerifierPlan],
+    plans: Mapping[str, VerifierPlan],
     judging: Judging,
     told: Callable[[str], None],
     *,
@@ -82,16 +82,16 @@ def measure(
 ) -> dict[str, Any]:
     """Return the figures of every verifier over the decisions of all sources.
 
-    told: is told what is going on. logged: whether what the runs' own verifiers said counts, too. SetupError where what a verifier needs is not at hand.
+    plans: by the name that each has in the tables. told: is told what is going on. logged: whether what the runs' own verifiers said counts, too. SetupError where what a verifier needs is not at hand.
     """
     decisions = [decision for source in sources for decision in source.decisions]
     scored: list[Scored] = []
     times: dict[str, Any] = {}
-    for plan in plans:
-        told(f"{plan.label}: {len(decisions)} decisions")
-        one, spent = _one(plan, sources, judging)
+    for label, plan in plans.items():
+        told(f"{label}: {len(decisions)} decisions")
+        one, spent = _one(label, plan, sources, judging)
         scored.append(one)
-        times[plan.label] = spent
+        times[label] = spent
     if logged:
         scored += as_logged(decisions)
     rows = [by_chance(decisions), *scored, oracle(decisions)]
@@ -116,7 +116,7 @@ def measure(
 
 
 def _one(
-    plan: VerifierPlan, sources: Sequence[Source], judging: Judging
+    label: str, plan: VerifierPlan, sources: Sequence[Source], judging: Judging
 ) -> tuple[Scored, dict[str, Any]]:
     """Return what a verifier says of all decisions, and what its ways of saying it take."""
     parts = []
@@ -124,14 +124,14 @@ def _one(
     for source in sources:
         with made(plan, source, judging) as verifier:
             likely = plan.name == "judge" and judging.config.judge_mode == "yes"
-            part = score_anew(plan.label, verifier, source.decisions, probabilities=likely)
+            part = score_anew(label, verifier, source.decisions, probabilities=likely)
             parts.append(part)
             if plan.name != "random" and not spent and source.decisions:
                 step = max(1, len(source.decisions) // TIMED)
                 spent = latency(verifier, source.decisions[::step][:TIMED])
     verdicts = tuple(verdict for part in parts for verdict in part.verdicts)
     seconds = sum(part.seconds or 0.0 for part in parts)
-    return Scored(plan.label, verdicts, seconds, parts[0].probabilities), spent
+    return Scored(label, verdicts, seconds, parts[0].probabilities), spent
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,13 @@ DECIDED: Mapping[str, Any] = {
     "views": "free",
 }
 """Options of these runs: `seeker` makes random moves until it has seen what a question names."""
+
+
+TRAINING_SEED = 1000
+"""The seed of the first rooms that a head is trained in; that of the bundled rooms is smaller."""
+
+TRAINING_QUESTIONS = 10
+"""Questions about each of these rooms."""
 
 
 def walk(output: Path, benchmark: str, agent: str, verifier: str, **options: Any) -> RunFolder:
@@ -50,3 +57,20 @@ def made_rooms(folder: Path, count: int, seed: int, questions: int = 20) -> str:
         raise ValueError(f"the rooms of seed {SEED} are the bundled ones, which are held out")
     make_rooms(folder, count, seed, questions)
     return str(folder / QUESTIONS)
+
+
+def trained_here(
+    folder: Path, rooms: int, told: Callable[[str], None], seed: int = 0, **options: Any
+) -> Path:
+    """Return a learned verifier that was trained on a run in rooms made for it, all in `folder`.
+
+    rooms: how many. seed: of the run; with it that of the rooms changes. options: of the run. Its features need no weights.
+    """
+    from render_agent.choose.training.train import train
+
+    told(f"{rooms} rooms are made to train a head in")
+    asked = made_rooms(folder / "rooms", rooms, TRAINING_SEED + seed, TRAINING_QUESTIONS)
+    told("these rooms are explored")
+    run = walk(folder / "runs", asked, "lookahead:8", "random", seed=seed, **options)
+    train([run], folder / "head", told=told)
+    return folder / "head"
