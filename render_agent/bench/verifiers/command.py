@@ -190,18 +190,26 @@ def _runs(
 
 @contextmanager
 def _judging(options: Mapping[str, Any], plans: Iterable[VerifierPlan]) -> Iterator[Judging]:
-    """Give what a judge asks: the engine of the options where one needs it."""
+    """Give what a judge asks: the engine of the options where one needs it.
+
+    SetupError where what a verifier needs is not at hand.
+    """
     from contextlib import closing
+    from dataclasses import replace
 
     from render_agent.bench.verifiers.measure import Judging
+    from render_agent.choose.verifiers import check_verifiers
     from render_agent.config import RunConfig
     from render_agent.engines.choose import make_engine
 
+    plans = list(plans)
     asks = any(plan.name == "judge" and plan.argument is None for plan in plans)
     own = {} if asks else {"engine": "scripted", "model": "explorer"}
     decided = {"batch": True, "benchmark": "rooms", "agent": "single", "verifier": ()}
     unwanted = {"ply", "question", "option", "verifier_weights"}
     kept = {name: value for name, value in options.items() if name not in unwanted}
     config = RunConfig(**kept | own | decided).absolute()
+    named = tuple(plan.label for plan in plans)
+    check_verifiers(replace(config, agent="lookahead:2", temperature=1.0, verifier=named))
     with closing(make_engine(config, [])) as engine:
         yield Judging(config, engine)

@@ -31,12 +31,17 @@ ROUNDS = 3
 Way = Callable[[Sequence[Decision]], list[FloatArray]]
 
 
-def latency(verifier: Verifier, decisions: Sequence[Decision]) -> dict[str, Any]:
-    """Return milliseconds a decision for every way to score, and how far its scores are from one by one.
+def latency(
+    verifier: Verifier, decisions: Sequence[Decision], *, alone: bool = True
+) -> dict[str, Any]:
+    """Return milliseconds a decision for every way to score, and how far its scores are from the first way.
 
-    The ways take turns, ROUNDS times; the median counts. The first round is not timed.
+    alone: whether a judge can score a candidate by itself. The ways take turns, ROUNDS times; the median
+    counts. The first round is not timed.
     """
-    ways = ways_of(verifier)
+    ways = dict(ways_of(verifier))
+    if not alone and verifier.name.startswith("judge"):
+        del ways[ONE_BY_ONE]
     base = next(iter(ways))
     first = {name: way(decisions) for name, way in ways.items()}  # not timed
     seconds: dict[str, list[float]] = {name: [] for name in ways}

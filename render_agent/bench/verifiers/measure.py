@@ -128,7 +128,8 @@ def _one(
             parts.append(part)
             if plan.name != "random" and not spent and source.decisions:
                 step = max(1, len(source.decisions) // TIMED)
-                spent = latency(verifier, source.decisions[::step][:TIMED])
+                few = source.decisions[::step][:TIMED]
+                spent = latency(verifier, few, alone=judging.config.judge_mode != "pairwise")
     verdicts = tuple(verdict for part in parts for verdict in part.verdicts)
     seconds = sum(part.seconds or 0.0 for part in parts)
     return Scored(label, verdicts, seconds, parts[0].probabilities), spent
@@ -136,13 +137,14 @@ def _one(
 
 @contextmanager
 def made(plan: VerifierPlan, source: Source, judging: Judging) -> Iterator[Verifier]:
-    """Give a verifier as the run of a source would have it."""
-    about = judging.config
+    """Give a verifier that sees what the run of a source showed; its model is as `judging` has it."""
+    run = source.folder.config
     config = replace(
-        source.folder.config,
-        judge_mode=about.judge_mode,
-        rubric=about.rubric,
-        seed=about.seed,
+        judging.config,
+        image_size=run.image_size,
+        annotations=run.annotations,
+        pictures=run.pictures,
+        seed=run.seed,
     )
     with closing(make_verifier(plan, config, source.questions, judging.engine)) as verifier:
         yield verifier
