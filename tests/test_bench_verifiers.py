@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 from made_runs import make_questions, play, walking
 from scipy.stats import spearmanr
+from small_models import small_model
 
 from render_agent.bench.verifiers.agreement import agreement
 from render_agent.bench.verifiers.calibration import by_probability, by_rank
@@ -246,6 +247,38 @@ def test_the_command_measures_a_run_and_writes_a_page(run, tmp_path):
     assert page == markdown(found)
     assert f"{found['decisions']} decisions of {found['questions']} questions in 8 scenes" in page
     assert "| random (logged) than random | +0.0 (+0.0 … +0.0) |" in page
+
+
+def test_the_judge_is_asked_alone_and_together_and_says_the_same(tmp_path):
+    """Through a small real Qwen3-VL in float32."""
+    more = {"limit": 2, "max_turns": 2, "image_size": PICTURE}
+    run = walk(tmp_path, "rooms", "lookahead:2", "random", **more)
+    options = f"--model {small_model()} --dtype float32 --device cpu --batch-size 8"
+    words = [*options.split(), "bench", "verifiers", str(run.path), "--verifier", "judge", "--json"]
+    heard = CliRunner().invoke(cli, words)
+    assert heard.exit_code == 0, heard.output
+    found = json.loads(heard.stdout)
+    assert found["decisions"] >= 2
+    assert found["success"]["judge"]["untold"] == 0
+    ways = found["latency"]["judge"]
+    assert len(ways) == 3
+    assert max(entry["apart"] for entry in ways.values()) < 1e-6
+    told = found["calibration"]["judge"]["by_probability"]
+    assert told["n"] == sum(part["n"] for part in told["bins"]) == 2 * found["decisions"]
+    apart = sum(part["n"] * abs(part["said"] - part["happened"]) for part in told["bins"])
+    assert told["expected_calibration_error"] == pytest.approx(apart / told["n"])
+    pairs = CliRunner().invoke(cli, ["--judge-mode", "pairwise", *words])
+    assert pairs.exit_code == 0, pairs.output
+    assert len(json.loads(pairs.stdout)["latency"]["judge"]) == 2
+    assert json.loads(pairs.stdout)["calibration"]["judge"]["by_probability"] is None
+
+
+def test_what_cannot_judge_is_refused_before_anything_is_explored(tmp_path):
+    words = ["--engine", "scripted", "bench", "verifiers", "--verifier", "judge"]
+    heard = CliRunner().invoke(cli, words)
+    assert "the scripted engine has none" in str(heard.exception)
+    heard = CliRunner().invoke(cli, ["--agent", "vote:3", "bench", "verifiers"])
+    assert "--agent goes with a run" in str(heard.exception)
 
 
 def test_a_run_without_decisions_is_refused_in_one_sentence(tmp_path):
