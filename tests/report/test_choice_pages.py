@@ -42,6 +42,7 @@ def told(tmp_path_factory):
         candidate["number"] = number
     evidence["candidates"][2]["action"] = {"malformed": HOSTILE}
     evidence["candidates"][1]["group"] = 1
+    evidence["tokens"] = {"in": 1234, "out": 5, "from_cache": 0}
     evidence |= {
         "chosen": 1,
         "weighed": [0, 1],
@@ -102,6 +103,9 @@ def test_every_candidate_stands_with_its_picture_and_its_scores(page, looked):
         assert [row[1:] for row in cells(part.locator(".scores"))[1:]] == [scored[n] for n in order]
     weighed = [turn for turn in state.turns if turn.evidence.weighed]
     assert len(weighed) == 3
+    drawn = {file for turn in state.turns for file in turn.drawn}
+    facts = page.locator(".facts").inner_text()
+    assert f"{len(drawn)} drawn, {len(state.views)} shown" in facts
     assert any(c.follows is not None for turn in weighed for c in turn.evidence.candidates)
 
 
@@ -140,6 +144,7 @@ def test_what_verifiers_and_votes_say_is_told_as_text(page, told):
         ["2 ✓ taken", "0.9", "2", "0.5", "0.75", f"learned: {HOSTILE}"],
         ["3", "not scored", "it could not be read"],
     ]
+    assert "Verifiers read 1,234 and wrote 5 of the turn's tokens." in part.inner_text()
     assert HOSTILE in part.locator(".candidate").nth(2).inner_text()
     assert cells(part.locator(".wordings"))[1:] == [["1", "Own?", "0.25"], ["2", HOSTILE, "0.75"]]
     last = page.locator(".turn .choice").last
