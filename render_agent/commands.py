@@ -254,7 +254,7 @@ def list_them(output: Path, *, as_json: bool) -> None:
     if not rows:
         click.echo(f"no runs in {output}")
         return
-    line = "{run:<24} {status:<10} {questions:>9} {answered:>8} {official:>8}  {engine} {model}"
+    line = "{run:<24} {status:<10} {questions:>9} {answered:>8} {official:>8}  {engine} {model} {agent}"
     click.echo(line.format(**{name: name for name in rows[0]}))
     for row in rows:
         click.echo(line.format(**{name: "–" if v is None else v for name, v in row.items()}))
@@ -268,7 +268,7 @@ def _run_row(path: Path) -> dict[str, Any]:
         model = folder.record["engine"]["model"]
     except (RunLogError, KeyError, TypeError):
         return {"run": path.name, "status": "unreadable"} | dict.fromkeys(
-            ("questions", "answered", "official", "engine", "model")
+            ("questions", "answered", "official", "engine", "model", "agent")
         )
     questions = len(folder.questions()) if folder.has_questions else None
     return {
@@ -279,6 +279,7 @@ def _run_row(path: Path) -> dict[str, Any]:
         "official": figure(found["official_over_scored"]["score"]) if found else None,
         "engine": saved["engine"],
         "model": model,
+        "agent": saved.get("agent", "single"),
     }
 
 
