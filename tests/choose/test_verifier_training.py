@@ -1,0 +1,322 @@
+"""Training on logged runs, end to end: decisions, the split by scene, the card, and runs that use it."""
+
+import json
+import math
+import shutil
+from contextlib import closing
+
+import numpy as np
+import pytest
+import torch
+from made_runs import make_config, transcripts
+
+from render_agent.choose.fusion import highest, mean_ranks
+from render_agent.choose.geometry import GeometryVerifier
+from render_agent.choose.learned.card import load
+from render_agent.choose.learned.card_file import CARD, WEIGHTS
+from render_agent.choose.learned.encoder import Glimpse
+from render_agent.choose.learned.ensemble import score_one_by_one
+from render_agent.choose.learned.reading import read_histories
+from render_agent.choose.learned.training import Settings
+from render_agent.choose.learned.verifier import load_verifier
+from render_agent.choose.training.decision import good_moves, scene_names
+from render_agent.choose.training.decisions import read_decisions
+from render_agent.choose.training.held_out import figures
+from render_agent.choose.training.labels import Label, Labels
+from render_agent.choose.training.train import CHECKPOINT, LABELS, Wishes, choose_held_out, train
+from render_agent.controller import Silent
+from render_agent.diagnosis.diagnose import diagnose_run
+from render_agent.errors import SetupError, UsageError
+from render_agent.named import kind_of
+from render_agent.rooms.command import make_rooms
+from render_agent.run_log.folder import RunFolder
+from render_agent.runner import go_on, start
+from render_agent.shown import EVERY
+from render_agent.state import Question
+
+SETTINGS = Settings(members=2, epochs=3, batch=8, rate=1e-3)
+ROUNDED = 1.1e-4
+"""A diagnosis keeps four decimals of a coverage."""
+
+RUN = {"model": "wanderer", "temperature": 1.0, "max_turns": 4, "image_size": (64, 48)}
+
+
+@pytest.fixture(scope="module")
+def rooms(tmp_path_factory):
+    """Three made homes and questions about them."""
+    torch.set_num_threads(1)
+    folder = tmp_path_factory.mktemp("homes")
+    make_rooms(folder, count=3, seed=91, questions=6, spacing=0.25)
+    return folder / "questions.jsonl"
+
+
+def explored(folder, questions, **options):
+    """Run the questions to the end; return the run folder."""
+    run = start(make_config(folder, questions, **RUN | options))
+    with closing(run):
+        run.go(Silent())
+    return RunFolder(run.path)
+
+
+@pytest.fixture(scope="module")
+def chosen_at_random(rooms, tmp_path_factory):
+    return explored(
+        tmp_path_factory.mktemp("random"), rooms, agent="lookahead:4", verifier=("random",)
+    )
+
+
+@pytest.fixture(scope="module")
+def decisions(chosen_at_random):
+    return read_decisions(chosen_at_random)
+
+
+@pytest.fixture(scope="module")
+def trained(chosen_at_random, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained") / "verifier"
+    return folder, train([chosen_at_random], folder, Wishes(settings=SETTINGS))
+
+
+def test_labels_agree_with_the_diagnosis_of_the_run(chosen_at_random, decisions):
+    diagnosed = diagnose_run(chosen_at_random, 1)
+    checked = 0
+    for decision in decisions:
+        question, turn = decision.situation.state.question, decision.situation.turn
+        told = diagnosed[question.id]
+        before, after = (told.turns[number].coverage for number in (turn, turn + 1))
+        assert decision.surface[decision.chosen] == pytest.approx(after - before, abs=ROUNDED)
+        if kind_of(question) != EVERY and told.first_seen:
+            now = sum(seen == turn + 1 for seen in told.first_seen.values())
+            assert decision.found[decision.chosen] == now
+            checked += now
+    assert checked > 3
+    assert len(decisions) == 3 * sum(1 for _ in chosen_at_random.questions())
+    assert {len(decision.candidates) for decision in decisions} == {4}
+
+
+def test_what_is_good_is_what_is_newly_named_else_the_largest_surface():
+    question = Question("1", "b", "d", "s", "object_counting", "How many?", "number")
+    nan = np.full(3, np.nan)
+    surface = np.array([0.02, 0.09, 0.10])
+
+    def good(found, surface=surface, right=None):
+        return good_moves(question, np.array(found, float), surface, right).tolist()
+
+    assert good([1, 0, 2]) == [True, False, True]
+    assert good([0, 0, 0]) == [False, True, True]
+    assert good([0, 0, 0], surface / 10) == [False] * 3
+    assert good(nan) == [False] * 3
+    assert good(nan, right=0) == [True, False, False]
+
+
+def test_the_card_says_what_was_learned_and_its_figures_come_out_again(
+    trained, decisions, chosen_at_random
+):
+    folder, learned = trained
+    ensemble, kept = load(folder)
+    assert kept == json.loads(json.dumps(learned))
+    names = scene_names(decisions)
+    held = set(learned["held_out"]["scenes"])
+    assert held
+    assert held.isdisjoint(learned["learned_from"]["scenes"])
+    assert held | set(learned["learned_from"]["scenes"]) == set(names)
+    assert learned["learned_from"]["runs"][0]["name"] == chosen_at_random.name
+    testing = [d for d, name in zip(decisions, names, strict=True) if name in held]
+    testing = [decision for decision in testing if decision.is_a_choice]
+    verifier = load_verifier(folder, "cpu")
+    rows = [verifier.score(d.situation, d.candidates).scores for d in testing]
+    for title, some in (
+        ("good", [(d.good, d, row) for d, row in zip(testing, rows, strict=True)]),
+        (
+            "named",
+            [
+                (d.finds, d, row)
+                for d, row in zip(testing, rows, strict=True)
+                if d.finds.any() and not d.finds.all()
+            ],
+        ),
+    ):
+        told = learned["held_out"][title]
+        found = {
+            "learned": np.mean([good[highest(mean_ranks(row))] for good, _, row in some]),
+            "member 2": np.mean([good[row[1].argmax()] for good, _, row in some]),
+            "geometry": np.mean([good[np.nanargmax(d.geometry)] for good, d, _ in some]),
+            "random": np.mean([good.mean() for good, _, _ in some]),
+        }
+        assert told["decisions"] == len(some) > 5
+        for name, value in found.items():
+            row = told["success"][name]
+            assert row["mean"] == pytest.approx(value)
+            assert row["low"] - 1e-9 <= row["mean"] <= row["high"] + 1e-9
+        apart = told["learned_minus"]["random"]["mean"]
+        assert apart == pytest.approx(found["learned"] - found["random"])
+    text = (folder / "README.md").read_text("utf-8")
+    assert (
+        f"| learned | {100 * learned['held_out']['good']['success']['learned']['mean']:.1f} %"
+        in text
+    )
+    assert all(name in text for name in names)
+    assert not (folder / CHECKPOINT).exists()
+    assert ensemble.members == SETTINGS.members
+
+
+def test_one_pass_scores_as_one_by_one(trained, decisions):
+    verifier = load_verifier(trained[0], "cpu", "learned:here")
+    decision = decisions[5]
+    found = verifier.score(decision.situation, decision.candidates).scores
+    assert found.shape == (SETTINGS.members, 4)
+    glimpse = Glimpse.of(decision.situation)
+    (features,) = verifier._reader(decision.situation).features(
+        [(glimpse, decision.situation.state.question)]
+    )
+    histories = read_histories(decision.situation, decision.candidates, 10)
+    expected = score_one_by_one(verifier.ensemble, features, histories)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+    assert np.ptp(found, axis=1).min() > 1e-4
+    alone = [verifier.score(decision.situation, [c]).scores for c in decision.candidates]
+    np.testing.assert_allclose(found, np.concatenate(alone, axis=1), rtol=0, atol=1e-6)
+
+
+def test_a_training_that_was_cut_off_goes_on_to_the_same_weights(
+    trained, chosen_at_random, tmp_path, monkeypatch
+):
+    def cut_off(line):
+        if line.startswith("epoch 2"):
+            raise KeyboardInterrupt
+
+    def looked_again(*_):
+        raise AssertionError("what was found out is kept")
+
+    wishes = Wishes(settings=SETTINGS)
+    shutil.copy(trained[0] / LABELS, tmp_path)
+    monkeypatch.setattr(GeometryVerifier, "score", looked_again)
+    with pytest.raises(KeyboardInterrupt):
+        train([chosen_at_random], tmp_path, wishes, cut_off)
+    assert (tmp_path / CHECKPOINT).exists()
+    assert not (tmp_path / CARD).exists()
+    with (tmp_path / LABELS).open("a") as file:  # killed while it wrote
+        file.write('{"version": 1, "key": ["a ru')
+
+    told = []
+    learned = train([chosen_at_random], tmp_path, wishes, told.append)
+    assert next(line for line in told if line.startswith("epoch")).startswith("epoch 3 of 3")
+    assert learned == trained[1]
+    for folder in (tmp_path, trained[0]):
+        assert (folder / WEIGHTS).exists()
+    one, other = (load(folder)[0].parameters for folder in (tmp_path, trained[0]))
+    assert all(torch.equal(one[name], other[name]) for name in other)
+
+
+def test_a_run_that_logged_no_candidates_teaches_with_moves_of_other_turns(
+    rooms, tmp_path, chosen_at_random
+):
+    folder = explored(tmp_path, rooms, limit=6)
+    found = read_decisions(folder)
+    assert found
+    assert all(len(decision.candidates) == 8 for decision in found)
+    diagnosed = diagnose_run(folder, 1)
+    for decision in found:
+        turn, told = decision.situation.turn, diagnosed[decision.situation.state.id]
+        gained = told.turns[turn + 1].coverage - told.turns[turn].coverage
+        assert decision.chosen == 0
+        assert decision.surface[0] == pytest.approx(gained, abs=ROUNDED)
+    assert sum(decision.is_a_choice for decision in found) > len(found) / 2
+
+
+@pytest.mark.parametrize("options", [{"views": "four"}, {"views": "none"}, {"pictures": "noise"}])
+def test_a_run_that_teaches_no_moves_is_refused(rooms, tmp_path, options):
+    folder = explored(tmp_path, rooms, limit=1, **options)
+    with pytest.raises(SetupError, match="teaches no moves"):
+        read_decisions(folder)
+
+
+def test_what_cannot_be_trained_is_refused_in_one_sentence(chosen_at_random, trained, tmp_path):
+    with pytest.raises(SetupError, match="holds a verifier already"):
+        train([chosen_at_random], trained[0])
+    shutil.copy(trained[0] / LABELS, tmp_path)
+    with pytest.raises(UsageError, match="no decision in such a scene"):
+        train([chosen_at_random], tmp_path, Wishes(held_out=("room77",)))
+    with pytest.raises(SetupError, match="20 and 1 are needed") as caught:
+        train(
+            [chosen_at_random], tmp_path, Wishes(held_out=("room00", "room01")), lambda line: None
+        )
+    assert "\n" not in str(caught.value)
+
+
+def test_scenes_are_held_out_by_share_or_name():
+    scenes = [f"room{number:02d}" for number in range(8)]
+    held = choose_held_out(scenes, 0.25, 0)
+    assert len(held) == 2
+    assert held == choose_held_out(scenes, 0.25, 0)
+    assert len({frozenset(choose_held_out(scenes, 0.25, seed)) for seed in range(9)}) > 3
+    assert choose_held_out(scenes, ("room03",), 0) == {"room03"}
+    with pytest.raises(SetupError, match="two scenes"):
+        choose_held_out(["room00"], 0.25, 0)
+
+
+def test_intervals_are_over_scenes():
+    rows = {"learned": np.array([1.0, 1, 0, 0]), "random": np.full(4, 0.5), "geometry": np.ones(4)}
+    by_scene = figures(rows, ["a", "a", "b", "b"], 0)["success"]["learned"]
+    assert (by_scene["mean"], by_scene["low"], by_scene["high"]) == (0.5, 0.0, 1.0)
+    alike = figures(rows, ["a", "b", "a", "b"], 0)
+    assert alike["success"]["learned"] == {"mean": 0.5, "low": 0.5, "high": 0.5}
+    assert alike["learned_minus"]["geometry"]["mean"] == -0.5
+    assert math.isclose(alike["learned_minus"]["random"]["mean"], 0)
+
+
+def test_labels_are_kept_and_read_back(tmp_path):
+    nan = float("nan")
+    label = Label(np.array([1.0, nan]), np.array([0.25, 0.0]), np.array([nan, -1.0]))
+    file = tmp_path / "folder" / "labels.jsonl"
+    Labels(file).add([(("run", "1", 0), label)])
+    Labels(file).add([(("run", "1", 1), label)])
+    with file.open("a") as stream:
+        stream.write(file.read_text().splitlines()[0].replace('"version": 1', '"version": 0'))
+    read = Labels(file)
+    for turn in (0, 1):
+        found = read.get(("run", "1", turn), 2)
+        for name in ("found", "surface", "geometry"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(label, name))
+    assert read.get(("run", "1", 0), 3) is None
+    assert read.get(("run", "1", 2), 2) is None
+
+
+class Stopping(Silent):
+    """Stops the run after some turns, as Ctrl-C does."""
+
+    def __init__(self, turns):
+        self.left = turns
+
+    def took(self, state, turn):
+        self.left -= 1
+        if not self.left:
+            raise KeyboardInterrupt
+
+
+def test_a_run_that_it_chooses_in_continues_to_the_same_transcript(rooms, trained, tmp_path):
+    chosen = {"agent": "lookahead:3", "verifier": (f"learned:{trained[0]}",), "limit": 4}
+    whole = explored(tmp_path / "whole", rooms, **chosen)
+    run = start(make_config(tmp_path / "cut", rooms, **RUN | chosen))
+    with closing(run), pytest.raises(KeyboardInterrupt):
+        run.go(Stopping(7))
+    cut = RunFolder(run.path)
+    done = len(cut.lines())
+    assert 0 < done < len(whole.lines())
+    again = go_on(cut, {})
+    with closing(again):
+        again.go(Silent())
+    assert transcripts(cut.path) == transcripts(whole.path)
+    evidence = [line["evidence"] for line in whole.lines() if line["evidence"]["judgements"]]
+    assert evidence
+    for found in evidence:
+        (said,) = found["judgements"]
+        assert said["members"] == ["member 1", "member 2"]
+        assert found["chosen"] == found["weighed"][int(np.argmax(found["fused"]))]
+
+
+def test_a_run_with_a_verifier_that_is_none_does_not_begin(rooms, tmp_path):
+    config = make_config(
+        tmp_path, rooms, **RUN, agent="lookahead:3", verifier=(f"learned:{tmp_path}",)
+    )
+    with pytest.raises(SetupError, match="holds no verifier"):
+        start(config)
+    assert not (tmp_path / "runs").exists()
