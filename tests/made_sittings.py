@@ -85,7 +85,7 @@ def sat_through(run):
             thread.join(0.01)
         assert sat.engine is not None, sat.error
         yield sat
-        thread.join(20)
+        thread.join(120)
         assert not thread.is_alive(), "the sitting was not played to its end"
         assert sat.error is None
     finally:
@@ -116,4 +116,4 @@ def program(*words):
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=20)
+        process.communicate(timeout=120)

@@ -27,7 +27,7 @@ def command(*arguments):
 def start_process(*arguments, folder):
     """Run the program in `folder`; return its exit code, standard output and standard error."""
     done = subprocess.run(
-        command(*arguments), cwd=folder, capture_output=True, text=True, check=False, timeout=120
+        command(*arguments), cwd=folder, capture_output=True, text=True, check=False, timeout=3000
     )
     assert "Traceback" not in done.stderr, done.stderr
     return done.returncode, done.stdout, done.stderr
@@ -138,7 +138,7 @@ def test_a_stopped_run_prints_the_line_that_continues_it(type_in, tmp_path, numb
         assert code_second == 1
         assert f"is being written by process {process.pid}" in err
         process.send_signal(number)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=300)
     assert process.returncode == code
     assert f"python -m render_agent --continue {runs[0].name}" in err
     assert "Traceback" not in err

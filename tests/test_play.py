@@ -268,7 +268,7 @@ def test_killed_and_interrupted_it_goes_on_where_it_was(tmp_path, free_page):
         at_turn(page, 4, 5)
         stopped.send_signal(signal.SIGINT)
         told = stopped.stderr.read()
-        assert stopped.wait(20) == 130
+        assert stopped.wait(120) == 130
     assert "nothing is lost" in told
     assert "--continue" in told
     assert "Traceback" not in told

@@ -251,7 +251,7 @@ def test_the_command_serves_until_ctrl_c(tmp_path):
         address = process.stderr.readline().split()[-1]
         assert status_of(address) == 200
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=30)
+        _, told = process.communicate(timeout=300)
     finally:
         process.kill()
         process.wait()

@@ -62,7 +62,7 @@ class Parent:
     after: psutil.Process
     within: list[psutil.Process]
 
-    def gone(self, seconds=5.0):
+    def gone(self, seconds=60.0):
         """Whether all that are to end with it do within seconds."""
         until = time.monotonic() + seconds
         while any(map(alive, [self.watcher, *self.within])) and time.monotonic() < until:
@@ -101,7 +101,7 @@ def parents():
         for cause, number in CAUSES.items():
             begun[cause].send_signal(number)
         begun["close"].stdin.close()
-        begun["close"].wait(5)
+        begun["close"].wait(60)
         yield found
 
 
@@ -152,7 +152,7 @@ def test_a_number_that_another_process_has_by_now_is_not_ended():
             end([remembered])
             assert other.poll() is None
             end([psutil.Process(other.pid)])
-            assert other.wait(1) == -signal.SIGTERM
+            assert other.wait(60) == -signal.SIGTERM
         finally:
             other.kill()
 

@@ -61,7 +61,7 @@ def server(shelf):
 
 def ask(server, path="/", method="GET", body=None, **headers):
     """Return status, headers and body of the reply; a header None is left out."""
-    connection = HTTPConnection("127.0.0.1", server.port, timeout=5)
+    connection = HTTPConnection("127.0.0.1", server.port, timeout=60)
     given = {"Host": f"127.0.0.1:{server.port}"} | {
         name.replace("_", "-"): value for name, value in headers.items()
     }
@@ -245,7 +245,7 @@ def test_what_goes_wrong_is_logged_and_not_shown(server, caplog, path, told, tra
      b"GET " + b"/" * 70_000 + b" HTTP/1.1\r\n\r\n", b"POST /take HTTP/1.1\r\nContent-Length: 9"],
 )  # fmt: skip
 def test_what_is_no_request_does_no_harm(server, sent, caplog):
-    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
         connection.sendall(sent)
         connection.shutdown(socket.SHUT_WR)
         reply = b"".join(iter(lambda: connection.recv(65_536), b""))
@@ -280,7 +280,7 @@ def test_closing_waits_for_no_silent_browser_and_leaves_no_thread(shelf):
     before = threading.active_count()
     served = LocalServer()
     served.start(shelf)
-    with socket.create_connection(("127.0.0.1", served.port), timeout=5) as silent:
+    with socket.create_connection(("127.0.0.1", served.port), timeout=60) as silent:
         assert ask(served)[0] == 200
         served.close()
         assert silent.recv(10) == b""
