@@ -11,6 +11,7 @@ from small_models import published_tokenizer, small_model, speckled
 
 from render_agent.choose.judge import prompts
 from render_agent.choose.judge.batch_score import batch_score
+from render_agent.choose.judge.pictures import Kept
 from render_agent.choose.judge.rubric import Criterion, Rubric
 from render_agent.choose.judge.score import Fault, counts
 from render_agent.engines.choice_scores import choice_tokens
@@ -130,6 +131,33 @@ def test_the_probability_of_yes_is_that_of_the_logits(loaded, alone):
 )
 def test_a_batch_gives_what_singles_give(engine, alone, mode, batch_size):
     assert same(judged(engine, mode, batch_size=batch_size), alone[mode])
+
+
+def test_pictures_are_compared_within_their_state_alone(engine):
+    def compared(order, states):
+        images = [IMAGES[number] for number in order]
+        prompts = ["Judge."] * len(order), ["Which one?"] * len(order)
+        return batch_score(images, *prompts, engine=engine, mode="pairwise", states=states)
+
+    apart = [*compared((0, 1), None), *compared((2, 3), None)]
+    together = compared((0, 2, 1, 3), ["one", "other"] * 2)
+    assert same(together, [apart[number] for number in (0, 2, 1, 3)])
+    assert not same(compared((0, 2, 1, 3), None), together)
+
+
+def test_pictures_kept_elsewhere_are_judged_as_those_at_hand(engine, alone):
+    kept = [Kept(str(number), lambda name: IMAGES[int(name)]) for number in EVERY]
+    read = kept[0].read
+    found = judged(engine, "yes", images=[replace(one, read=read) for one in kept])
+    assert same(found, alone["yes"])
+
+    def torn(name):
+        raise OSError("it is gone")
+
+    gone = judged(engine, "yes", images=[*kept[:3], Kept("3", torn)])
+    assert same(gone[:3], alone["yes"][:3])
+    assert (gone[3].value, gone[3].fault) == (None, Fault.PICTURE)
+    assert "it is gone" in gone[3].reason
 
 
 @pytest.mark.parametrize("mode", MODES)
