@@ -144,7 +144,7 @@ def test_the_controls_of_choosing_run(tmp_path):
     asked = read_sweep(EXAMPLE, {}, tmp_path)
     assert {len(cells) for cells in asked.rows} == {3}
     agents = {cells[0].config.agent for cells in asked.rows}
-    assert agents == {"single", "vote:4", "lookahead:4", "show:4"}
+    assert agents == {"single", "vote:4", "lookahead:4", "show:4", "show:3"}
     verifiers = [cells[0].config.verifiers for cells in asked.rows]
     labels = {plan.label for plans in verifiers for plan in plans}
     assert labels >= {"random", "geometry"}
