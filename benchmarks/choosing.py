@@ -72,6 +72,15 @@ def trained(runs: Path, rooms: int, questions: int, encoder: str, **options: Any
 
 
 def rows_of(folder: RunFolder) -> dict[str, Row]:
+    """Return what `found_in` tells of a run; it is kept beside the run."""
+    kept = folder.path.with_name("rows.json")
+    if not kept.is_file():
+        kept.write_text(json.dumps(found_in(folder)), "utf-8")
+    rows: dict[str, Row] = json.loads(kept.read_text("utf-8"))
+    return rows
+
+
+def found_in(folder: RunFolder) -> dict[str, Row]:
     """Return for every question of which it is known what has to be seen what its dialogue came to.
 
     moves: until all of it was seen well, `max_turns` where it never was. decisions: turns in which a
