@@ -11,6 +11,14 @@ from rich.table import Table
 from render_agent.tables import figure
 
 
+WORK = {
+    "turns": "turns a question",
+    "renders": "pictures drawn a question",
+    "tokens_in": "tokens read a question",
+    "tokens_out": "tokens written a question",
+}
+
+
 class Spread(NamedTuple):
     """Mean and sample standard deviation of one figure over runs, and how many runs had it."""
 
@@ -22,6 +30,8 @@ class Spread(NamedTuple):
 def spread(results: Sequence[Mapping[str, Any]]) -> dict[str, Spread]:
     """Return the spread of every mean and type over the `results.json` of repeated runs.
 
+    So is that of what a question took, where the results tell it.
+
     The deviation is that between runs (n - 1 in its denominator), None for a single run; the
     intervals in each run's own results are those over scenes.
     """
@@ -29,6 +39,8 @@ def spread(results: Sequence[Mapping[str, Any]]) -> dict[str, Spread]:
     for found in results:
         row = {name: found.get(name) for name in ("official", "official_raw", "micro")}
         row |= {name: entry["score"] for name, entry in found.get("types", {}).items()}
+        work = found.get("totals", {}).get("per_question") or {}
+        row |= {words: work.get(name) for name, words in WORK.items()}
         for name, value in row.items():
             if value is not None:
                 figures.setdefault(name, []).append(value)

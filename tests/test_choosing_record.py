@@ -13,7 +13,7 @@ from render_agent.cli import cli
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.engines.unseeing import Wanderer
 from render_agent.errors import SetupError, UsageError
-from render_agent.input_files import check_verifier_files, verifier_hashes
+from render_agent.input_files import verifier_hashes
 from render_agent.merging import merge
 from render_agent.questions.choose import choose_questions
 from render_agent.report.build import build
@@ -127,16 +127,17 @@ def test_files_of_a_learned_verifier_that_changed_are_refused(tmp_path):
     folder = begun(make_config(tmp_path, make_questions(tmp_path, 2)))
     written = json.loads((folder.path / "config.json").read_text("utf-8"))
     written["sha256"]["verifiers"] = recorded
+    written |= {"config": config.to_json(), "fingerprint": config.fingerprint}
     (folder.path / "config.json").write_text(json.dumps(written), "utf-8")
-    check_verifier_files(RunFolder(folder.path), config)
+    go_on(RunFolder(folder.path), {}).close()
     (learned / "README.md").write_text("somebody's words")
-    check_verifier_files(RunFolder(folder.path), config)
+    go_on(RunFolder(folder.path), {}).close()
     (learned / "members.safetensors").write_text("other weights")
     with pytest.raises(SetupError, match=r"members\.safetensors is not the file of a verifier"):
-        check_verifier_files(RunFolder(folder.path), config)
+        go_on(RunFolder(folder.path), {})
     (learned / "members.safetensors").unlink()
     with pytest.raises(SetupError, match=r"members\.safetensors is not the file of a verifier"):
-        check_verifier_files(RunFolder(folder.path), config)
+        go_on(RunFolder(folder.path), {})
 
 
 def scenes_of_many_names(folder, count=4):

@@ -13,6 +13,7 @@ from PIL import Image
 
 import render_agent
 from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.tables import took
 
 HOSTILE = """</p><script>window.stolen = true</script><img src=x onerror="stolen=1"> & "q" 'a' {{ 7*7 }}"""
 VOID = {"img", "br", "meta", "link", "input", "hr"}
@@ -115,6 +116,7 @@ def test_a_run_shows_its_scores_and_says_what_they_are(page, tmp_path, run):
         assert row.split() == [name, str(found["n"]), f"{found['score']:.1f}"]
     for stamp in run.stamps:
         assert stamp in text
+    assert f"a question: {took(run.results['totals']['per_question'])}" in text
     assert page.locator("th[scope=row]").count() == len(run.results["types"]) + 2
 
 
