@@ -12,7 +12,7 @@ from render_agent.choose.learned.context import embed_context, extract, position
 from render_agent.choose.learned.ensemble import Ensemble, score_one_by_one, score_repeated
 from render_agent.choose.learned.features import Features
 from render_agent.choose.learned.history import Histories
-from render_agent.choose.learned.layers import norm
+from render_agent.choose.learned.layers import MANY_ROWS, feed_forward, linear, norm
 from render_agent.choose.learned.parameters import initial, member, sizes
 from render_agent.choose.learned.shape import Shape
 from render_agent.choose.learned.tower import embed_histories, shared_moves
@@ -236,3 +236,23 @@ def test_features_and_histories_that_do_not_fit_are_refused():
             ensemble.score(Features(patches, text), histories)
     with pytest.raises(ValueError, match="moves of"):
         ensemble.score(features, random_histories(SMALL, 2, 0))
+
+
+@pytest.mark.parametrize("rows", [1, MANY_ROWS - 1, MANY_ROWS, 3 * MANY_ROWS])
+@pytest.mark.parametrize("shared", [False, True])
+def test_products_of_many_rows_are_those_of_few(rows, shared):
+    """While nothing is learned oneDNN multiplies many rows; what is learned goes by torch's own product."""
+    generator = torch.Generator().manual_seed(rows)
+    sizes = {"up.weight": (3, 40, 24), "up.bias": (3, 40), "key.weight": (3, 24, 24)}
+    sizes |= {"down.weight": (3, 24, 40), "down.bias": (3, 24)}
+    sizes |= {"norm.gain": (3, 24), "norm.bias": (3, 24)}
+    p = {f"x.{name}": torch.randn(size, generator=generator) for name, size in sizes.items()}
+    x = torch.randn(1 if shared else 3, rows, 24, generator=generator)
+    whole = x.expand(3, -1, -1)
+    wanted = torch.einsum("mri,moi->mro", whole, p["x.up.weight"]) + p["x.up.bias"][:, None]
+    learned = feed_forward(p, "x", whole)
+    with torch.inference_mode():
+        torch.testing.assert_close(linear(p, "x.up", x), wanted)
+        keys = torch.einsum("mri,moi->mro", whole, p["x.key.weight"])
+        torch.testing.assert_close(linear(p, "x.key", x), keys)
+        torch.testing.assert_close(feed_forward(p, "x", whole), learned)

@@ -7,9 +7,8 @@ from torch.nn import functional
 
 from render_agent.choose.learned.parameters import Parameters
 
-
-MANY_ROWS = 64
-"""From so many rows on oneDNN's product is faster on a processor, whose layout each row is copied to."""
+MANY_ROWS = 16
+"""From so many rows on oneDNN's product is the faster one on a processor, copying to its layout counted."""
 
 
 def linear(p: Parameters, name: str, x: torch.Tensor) -> torch.Tensor:
