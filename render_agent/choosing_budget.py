@@ -5,6 +5,20 @@ from __future__ import annotations
 from math import comb
 
 from render_agent.config import RunConfig
+from render_agent.view_budget import views_at_most
+
+JUDGED_TOGETHER = 6
+"""Pictures that a judge is shown at the most: two candidates', and the latest views before them."""
+
+
+def pictures_in_prompt(config: RunConfig) -> int:
+    """Return how many pictures one prompt of a run holds at the most, that of a judge too."""
+    plan = config.agent_plan
+    shown = views_at_most(config.views, config.kinds, config.max_turns)
+    if plan.kind == "show":  # beside what a move leads to, where the others would have led
+        shown += (plan.samples - 1) * (config.max_turns - 1)
+    judged = any(verifier.name == "judge" for verifier in config.verifiers)
+    return max(shown, JUDGED_TOGETHER if judged else 0)
 
 
 def draws_candidates(config: RunConfig) -> bool:

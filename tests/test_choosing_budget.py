@@ -4,13 +4,17 @@ import json
 from dataclasses import replace
 
 import pytest
+from made_dialogues import load
 from made_runs import make_config, make_questions, play
+from small_models import small_model
 
 from render_agent.capacity import disk_needed, pictures_needed
 from render_agent.chat import pictures
 from render_agent.commands import dry_run
+from render_agent.engines.reuse import FEEDBACK, INSTRUCTIONS, USUAL_REPLY, dialogue_tokens
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.engines.unseeing import Wanderer
+from render_agent.engines.vllm_arguments import options_of
 from render_agent.estimate import estimate, picture_tokens
 from render_agent.questions.choose import choose_questions
 
@@ -118,3 +122,24 @@ def test_a_dry_run_states_what_choosing_takes(tmp_path, capsys):
     words = capsys.readouterr().out
     assert "agent lookahead:3: 3 replies a turn, scored by random" in words
     assert "at the most 29 pictures" in words
+
+
+@pytest.mark.parametrize(
+    ("options", "pictures", "candidates"),
+    [
+        ({"agent": "single", "verifier": ()}, 2 + 4, 1),
+        ({"agent": "vote:3", "verifier": ()}, 2 + 4, 3),
+        ({"agent": "show:4", "verifier": ()}, 2 + 4 * 4, 4),
+        ({"agent": "rephrase:2x3", "verifier": ("random",)}, 2 + 4, 6),
+        ({"max_turns": 2}, 6, 4),
+        ({"agent": "single", "verifier": (), "views": "four", "max_turns": 1}, 4, 1),
+    ],
+    ids=str,
+)
+def test_engines_have_room_for_every_picture_and_row(tmp_path, options, pictures, candidates):
+    config = config_of(tmp_path, **options)
+    assert options_of(config, {}).pictures == pictures
+    loaded = load(small_model())
+    one = loaded.inputs.family.picture_tokens(*config.image_size, loaded.inputs.processor, {})
+    texts = INSTRUCTIONS + config.max_turns * (USUAL_REPLY + FEEDBACK)
+    assert dialogue_tokens(loaded, config, {}) == candidates * (texts + pictures * one)

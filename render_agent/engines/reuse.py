@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from render_agent.choosing_budget import pictures_in_prompt
 from render_agent.config import RunConfig
 from render_agent.engines.continuous_engine import ContinuousEngine
 from render_agent.engines.device_memory import DeviceMemory, memory_of
@@ -15,7 +16,6 @@ from render_agent.engines.reuse_probe import why_not_kept
 from render_agent.engines.sizing import FRACTION
 from render_agent.engines.transformers_engine import TransformersEngine
 from render_agent.engines.transformers_options import most_rows
-from render_agent.view_budget import views_at_most
 
 LOG = logging.getLogger(__name__)
 
@@ -73,10 +73,14 @@ def _most_rows(loaded: LoadedModel, options: Mapping[str, Any]) -> int:
 
 
 def dialogue_tokens(loaded: LoadedModel, config: RunConfig, options: Mapping[str, Any]) -> int:
-    """Return about how many tokens a dialogue of a run has in the end, should it take all its turns."""
+    """Return about how many tokens a question of a run has in the end, should it take all its turns.
+
+    Every sample, and every wording, has its own row of the keys and values.
+    """
     width, height = config.image_size
     processor = loaded.inputs.processor
     picture = loaded.inputs.family.picture_tokens(width, height, processor, options)
-    shown = views_at_most(config.views, config.kinds, config.max_turns)
+    shown = pictures_in_prompt(config)
     reply = min(config.max_new_tokens, USUAL_REPLY)
-    return INSTRUCTIONS + shown * picture + config.max_turns * (reply + FEEDBACK)
+    tokens = INSTRUCTIONS + shown * picture + config.max_turns * (reply + FEEDBACK)
+    return tokens * config.agent_plan.candidates

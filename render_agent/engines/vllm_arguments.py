@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any
 
+from render_agent.choosing_budget import pictures_in_prompt
 from render_agent.config import AUTO, RunConfig
 from render_agent.engines.pretrained import check_names
 from render_agent.errors import SetupError, UsageError
@@ -72,8 +73,7 @@ def options_of(config: RunConfig, engine_options: Mapping[str, Any]) -> VllmOpti
         sequences=None if config.batch_size == AUTO else int(config.batch_size),
         tensor_parallel=config.tensor_parallel,
         max_model_len=config.max_model_len,
-        # Two in the opening, then one a turn: `around` is four directions in one picture.
-        pictures=max(FEWEST_PICTURES, config.max_turns + 1),
+        pictures=max(FEWEST_PICTURES, pictures_in_prompt(config)),
         options=engine_options,
     )
 
