@@ -1,8 +1,10 @@
-"""Homes that several tests look at, built once: one of every kind, and some again."""
+"""Homes that several files of tests look at, built once for all: one of every kind, and some again."""
 
-from functools import cache
+import os
+import pickle
 
 import numpy as np
+from filelock import FileLock
 from scipy.spatial import cKDTree
 
 from render_agent.rooms.annotate import truth_of
@@ -15,16 +17,22 @@ MADE = [*((5, n) for n in range(8)), *((6, n) for n in (0, 1, 3))]
 """Seeds and numbers."""
 
 
-@cache
-def made_homes():
-    """Return homes by (seed, number)."""
-    return {(seed, n): build_home(seed, n, COARSE) for seed, n in MADE}
+def made_homes(folders):
+    """Return homes by (seed, number); folders: pytest's, of which test processes share the upper one."""
+    folder = folders.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    file = folder / "homes.pickle"
+    with FileLock(folder / "homes.lock"):
+        if not file.exists():
+            built = {(seed, n): build_home(seed, n, COARSE) for seed, n in MADE}
+            file.write_bytes(pickle.dumps(built))
+    return pickle.loads(file.read_bytes())
 
 
-@cache
-def made_truths():
-    """Return what is true of them, by (seed, number)."""
-    return {key: truth_of(home, f"home{key[0]}-{key[1]}") for key, home in made_homes().items()}
+def truths_of(homes):
+    """Return what is true of such homes, by (seed, number)."""
+    return {key: truth_of(home, f"home{key[0]}-{key[1]}") for key, home in homes.items()}
 
 
 def free_floor(truth, clearance=0.2, cell=0.05):

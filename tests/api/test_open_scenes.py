@@ -3,7 +3,6 @@
 import io
 
 import numpy as np
-import open3d
 import pytest
 import trimesh
 from made_runs import Silent, make_config, make_questions
@@ -56,6 +55,8 @@ def test_depth_is_metric_and_pictures_are_what_they_say(scan, tmp_path):
 
 def in_memory(kind):
     """Return the room as an object of a library, and its arrays."""
+    import open3d
+
     points, colours, faces = room()
     if kind == "trimesh":
         made = trimesh.Trimesh(points, faces, vertex_colors=colours, process=False)
@@ -121,6 +122,8 @@ def test_what_is_no_scan_is_refused(tmp_path):
 
 
 def test_without_colours_it_is_shaded_as_its_file_would_be(tmp_path):
+    import open3d
+
     points, _, faces = room()
     bare = load_scene(write_ply(tmp_path / "bare.ply", points, faces=faces))
     mesh = open3d.geometry.TriangleMesh(

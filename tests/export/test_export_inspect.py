@@ -13,7 +13,10 @@ from render_agent.errors import SetupError, UsageError
 from render_agent.run_log.folder import RunFolder
 from render_agent.run_log.reading import read_states
 
-log = pytest.importorskip("inspect_ai.log")
+
+@pytest.fixture(scope="module")
+def log():
+    return pytest.importorskip("inspect_ai.log")
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +25,7 @@ def run(tmp_path_factory):
 
 
 @pytest.mark.parametrize("ending", [".eval", ".json"])
-def test_a_log_read_back_has_the_same_numbers(run, tmp_path, ending):
+def test_a_log_read_back_has_the_same_numbers(run, log, tmp_path, ending):
     export(run, "--format", "inspect", "--to", tmp_path / f"a{ending}")
     read = log.read_eval_log(str(tmp_path / f"a{ending}"))
     results = RunFolder(run).results()
@@ -62,7 +65,7 @@ def test_a_log_read_back_has_the_same_numbers(run, tmp_path, ending):
     )
 
 
-def test_thinking_is_told_from_what_was_said(run, tmp_path):
+def test_thinking_is_told_from_what_was_said(run, log, tmp_path):
     export(run, "--format", "inspect", "--question", 0, "--to", tmp_path / "a.json")
     (sample,) = log.read_eval_log(str(tmp_path / "a.json")).samples
     thought, said = sample.messages[-1].content
@@ -71,7 +74,7 @@ def test_thinking_is_told_from_what_was_said(run, tmp_path):
     assert sample.output.completion == said.text
 
 
-def test_pictures_stand_in_the_log_where_that_is_asked_for(run, tmp_path):
+def test_pictures_stand_in_the_log_where_that_is_asked_for(run, log, tmp_path):
     export(run, "--format", "inspect", "--embed", "--question", 3, "--to", tmp_path / "a.eval")
     (sample,) = log.read_eval_log(str(tmp_path / "a.eval"), resolve_attachments=True).samples
     (state,) = (state for state in read_states(RunFolder(run)) if state.id == "3")
@@ -83,7 +86,7 @@ def test_pictures_stand_in_the_log_where_that_is_asked_for(run, tmp_path):
         assert base64.b64decode(data) == (run / view.file).read_bytes()
 
 
-def test_several_runs_are_several_logs(run, tmp_path):
+def test_several_runs_are_several_logs(run, log, tmp_path):
     other = make_run(tmp_path, views="none")
     with pytest.raises(UsageError, match="is one file for 2 runs: a log holds one; name a folder"):
         export(run, other, "--format", "inspect", "--to", tmp_path / "a.eval")
@@ -94,7 +97,7 @@ def test_several_runs_are_several_logs(run, tmp_path):
     assert {sample.metadata["cause"] for sample in blind.samples} >= {"right"}
 
 
-def test_the_viewer_shows_the_run_without_the_network(run, tmp_path, browser):
+def test_the_viewer_shows_the_run_without_the_network(run, log, tmp_path, browser):
     """Inspect's own static viewer, served from this machine; it reads a log twice and drops one."""
     export(run, "--format", "inspect", "--embed", "--to", tmp_path / "logs")
     log.bundle_log_dir(str(tmp_path / "logs"), str(tmp_path / "bundle"))

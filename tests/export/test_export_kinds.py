@@ -13,9 +13,6 @@ from render_agent.run_log.reading import read_states
 from render_agent.runner import start
 from render_agent.state import Status
 
-log = pytest.importorskip("inspect_ai.log")
-chunk = pytest.importorskip("rerun.chunk")
-
 
 def cut_off(folder):
     """A run that was killed: question 0 has all its turns, question 1 one, the others none."""
@@ -93,7 +90,7 @@ def test_every_format_takes_it(tmp_path, kind):
         (state.id, str(state.status)) for state in states
     ]
     assert parquet.read_table(tmp_path / "turns-parquet").num_rows == turns
-    read = log.read_eval_log(str(tmp_path / "inspect.eval"))
+    read = pytest.importorskip("inspect_ai.log").read_eval_log(str(tmp_path / "inspect.eval"))
     active = any(state.active for state in states)
     assert read.status == ("cancelled" if active else "success")
     for sample, state, row in zip(read.samples, states, rows, strict=True):
@@ -107,6 +104,7 @@ def test_every_format_takes_it(tmp_path, kind):
 
 
 def turns_recorded(file):
+    chunk = pytest.importorskip("rerun.chunk")
     return [
         texts[0]
         for part in chunk.RrdReader(file).stream()

@@ -2,6 +2,7 @@
 
 import shutil
 from collections import defaultdict
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,9 @@ from render_agent.run_log.reading import read_states
 from render_agent.runner import start
 from render_agent.scene.cache import SceneCache
 
-chunk = pytest.importorskip("rerun.chunk")
+pytestmark = pytest.mark.skipif(
+    find_spec("rerun") is None, reason="the extra rerun is not installed"
+)
 
 LISTS = (pa.ListType, pa.FixedSizeListType)
 
@@ -40,6 +43,8 @@ def run(tmp_path_factory):
 
 def recorded(file: Path) -> dict[str, dict[str, list]]:
     """Return what a recording holds: by entity, every component's values with the turns and views."""
+    from rerun import chunk
+
     reader = chunk.RrdReader(file)
     assert len(reader.recordings()) == 1
     assert len(reader.blueprints()) == 1

@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import open3d
 import pytest
 from made_rooms import BLUE, GREEN, RED, as_cloud, box, room
 from scipy.sparse import coo_matrix
@@ -61,6 +60,8 @@ class Rays:
         self.alone = [self.caster(own) for own in self.of_box.T]
 
     def caster(self, which):
+        import open3d
+
         tree = open3d.t.geometry.RaycastingScene(nthreads=1)
         faces = self.faces[which].astype(np.uint32)
         tree.add_triangles(open3d.core.Tensor(self.points), open3d.core.Tensor(faces))
@@ -111,6 +112,8 @@ def inside(box, points):
 
 def cast(tree, position, ways):
     """Return the face that each ray hits, and whether it hits one."""
+    import open3d
+
     rays = np.concatenate([np.broadcast_to(position, ways.shape), ways], axis=1)
     hits = tree.cast_rays(open3d.core.Tensor(rays.astype(np.float32)), nthreads=1)
     return hits["primitive_ids"].numpy(), np.isfinite(hits["t_hit"].numpy())

@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from made_homes import free_floor, made_homes, made_truths
+from made_homes import free_floor, made_homes, truths_of
 
 from render_agent.errors import QuestionsError
 from render_agent.rooms.boxes import overlap
@@ -15,13 +15,13 @@ from render_agent.rooms.write import write_truth
 
 
 @pytest.fixture(scope="module")
-def homes():
-    return made_homes()
+def homes(tmp_path_factory):
+    return made_homes(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
-def truths():
-    return made_truths()
+def truths(homes):
+    return truths_of(homes)
 
 
 def test_boxes_hold_their_vertices_tightly(homes, truths):
