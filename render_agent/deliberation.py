@@ -83,12 +83,10 @@ class Deliberations(Generic[Owner]):
         the engine wait for it. EngineError or RunLogError where the run has to stop.
         """
         self._take_drawn(view)
-        if self._asked:
-            soon = view is not None or bool(self._drawing)
-            for request, reply in self.engine.ready(LOOK_AGAIN if soon else None):
-                self._answered(request.question_id, reply)
-        elif self._judging and not self._drawing and view is None:
-            self._judge()
+        if (
+            not self._ended
+        ):  # what ended is written down first; what it is shown next is drawn meanwhile
+            self._take_said(view)
         ended, self._ended = self._ended, []
         return ended
 
@@ -104,7 +102,7 @@ class Deliberations(Generic[Owner]):
         less than a call of a model: for that it waits, too.
         """
         free = self.engine.capabilities.free_running
-        while self._drawing:
+        while self._drawing and not self._ended:
             course, future = self._drawing[0]
             if not future.done():
                 if len(self._asked) >= (1 if free else self.engine.batch_size):
@@ -115,6 +113,15 @@ class Deliberations(Generic[Owner]):
                         return
             self._drawing.popleft()
             self._drew(course, future)
+
+    def _take_said(self, view: Future[Any] | None) -> None:
+        """Wait for replies; where none is to come, and no question is about to be asked, have cases judged."""
+        if self._asked:
+            soon = view is not None or bool(self._drawing)
+            for request, reply in self.engine.ready(LOOK_AGAIN if soon else None):
+                self._answered(request.question_id, reply)
+        elif self._judging and not self._drawing and view is None:
+            self._judge()
 
     def _drew(self, course: Course[Owner], future: Future[Any]) -> None:
         try:
