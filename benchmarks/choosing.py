@@ -196,9 +196,9 @@ def main(
     pairs = [(b, w) for n, b in enumerate(found) for w in list(found)[:n]]
     record = {
         "when": datetime.now(UTC).isoformat(timespec="minutes"),
-        "command": " ".join(["python", "benchmarks/choosing.py", *sys.argv[1:]]),
+        "command": " ".join(["python", "benchmarks/choosing.py", *told_of(sys.argv[1:])]),
         "machine": f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}",
-        "seconds": round(time.perf_counter() - began),
+        "seconds": None if runs else round(time.perf_counter() - began),
         "candidates": candidates,
         "seeds": seeds,
         "size": size,
@@ -213,6 +213,15 @@ def main(
     if output:
         Path(output + ".json").write_text(json.dumps(record, indent=1) + "\n", "utf-8")
         Path(output + ".md").write_text(text, "utf-8")
+
+
+def told_of(words: Sequence[str]) -> list[str]:
+    """Return the words of the command without where runs are kept, on which no figure depends."""
+    kept = list(words)
+    if "--runs" in kept:
+        place = kept.index("--runs")
+        del kept[place : place + 2]
+    return kept
 
 
 def table(record: Mapping[str, Any]) -> str:
@@ -253,12 +262,30 @@ def table(record: Mapping[str, Any]) -> str:
         "`geometry` knows the boxes by which it is measured here; `geometry:unnamed` and `learned` know"
         " none.",
         "",
-        f"{record['machine']}; {record['when'][:10]}; {record['seconds']} s.",
+        *([learned_from(record["card"]), ""] if record["card"] else []),
+        f"{record['machine']}; {record['when'][:10]}"
+        + (f"; {record['seconds']} s." if record["seconds"] else "."),
         "",
         f"    {record['command']}",
         "",
     ]
     return "\n".join(lines)
+
+
+def learned_from(card: Mapping[str, Any]) -> str:
+    """Return what the learned verifier learned from, and how it chose in rooms held out there."""
+    learned, held = card["learned_from"], card["held_out"]["good"]
+    told = ", ".join(
+        f"{name} {100 * held['success'][name]['mean']:.1f} % ({100 * held['success'][name]['low']:.1f} …"
+        f" {100 * held['success'][name]['high']:.1f})"
+        for name in ("learned", "geometry", "random")
+    )
+    return (
+        f"`learned` was trained on {learned['decisions']} decisions of {learned['questions']} questions in"
+        f" {len(learned['scenes'])} rooms that were made for it, from a run with random choice, with the"
+        f" features `{card['encoder']['label']}`. Of {held['decisions']} decisions in"
+        f" {held['scenes']} other such rooms the share of good choices was: {told}."
+    )
 
 
 def spanned(entry: Mapping[str, Any], scale: float, form: str) -> str:
