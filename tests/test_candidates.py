@@ -1,16 +1,19 @@
 """How the candidates of a turn stand, in words, on a terminal and in the log of a real run."""
 
+import io
 import json
 from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
 from made_reports import run_rooms
+from rich.console import Console
 
 from render_agent.action import Action, Malformed
 from render_agent.camera import Camera
 from render_agent.candidates import group_means, how_chosen, in_short, members, standings
 from render_agent.cli import cli
+from render_agent.progress import Plain
 from render_agent.run_log.reading import read_states
 from render_agent.state import Ballot, Candidate, Evidence, Judgement
 
@@ -135,6 +138,12 @@ def test_the_command_shows_the_candidates_of_a_real_run(tmp_path):
     )  # fmt: skip
     (state,) = read_states(folder)
     told = CliRunner().invoke(cli, ["show", str(folder.path), "3"], catch_exceptions=False).output
+    console = Console(record=True, file=io.StringIO(), width=200)
+    for turn in state.turns:
+        Plain(console, verbose=True).turn(state, turn)
+    printed = console.export_text().splitlines()
+    for line, turn in zip(printed, state.turns, strict=True):
+        assert line.endswith(f"({in_short(turn.evidence)})")
     lines = [line for line in told.splitlines() if line.startswith((" > ", "   "))]
     expected = [standing for turn in state.turns for standing in standings(turn.evidence)]
     assert len(lines) == len(expected) == 9
