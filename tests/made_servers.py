@@ -10,6 +10,7 @@ import http.client
 import io
 import json
 import os
+import random
 import socket
 import struct
 import subprocess
@@ -46,13 +47,12 @@ class MadeServer:
         self.bodies: list[dict] = []
         self.headers: list[dict[str, str]] = []
         self.running = self.most_running = 0
-        self.busy_seconds = 0.0
         self.open = True
-        self._since = self._began = time.perf_counter()
         self._lock = threading.Lock()
         self._released = threading.Event()
         self._threads: list[threading.Thread] = []
-        self._listener = listen(port)
+        self._connections: list[socket.socket] = []
+        self._listener = listen(port or free_port())
         self.port = self._listener.getsockname()[1]
         self.url = f"http://{LOOPBACK}:{self.port}/v1"
         self._accepting = threading.Thread(target=self._accept)
@@ -67,28 +67,22 @@ class MadeServer:
         for thread in self._threads:
             thread.join()
 
+    def kill(self) -> None:
+        """Close, and break off what is under way, as a process that is killed does."""
+        self.open = False
+        self._refuse()
+        for connection in self._connections:
+            with contextlib.suppress(OSError):  # closed long ago
+                connection.shutdown(socket.SHUT_RDWR)
+        self.close()
+
     def __enter__(self) -> MadeServer:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def mean_running(self) -> float:
-        """Return how many requests were under way on the average since `restart_count`."""
-        with self._lock:
-            self._count(0)
-            return self.busy_seconds / (time.perf_counter() - self._began)
-
-    def restart_count(self) -> None:
-        """Begin the average of `mean_running` now."""
-        with self._lock:
-            self._count(0)
-            self.busy_seconds, self._began = 0.0, time.perf_counter()
-
     def _count(self, change: int) -> None:
-        now = time.perf_counter()
-        self.busy_seconds += self.running * (now - self._since)
-        self._since = now
         self.running += change
         self.most_running = max(self.most_running, self.running)
 
@@ -101,6 +95,7 @@ class MadeServer:
                     time.sleep(DOWN)
                     self._listener = listen(self.port)
                 continue
+            self._connections.append(connection)
             thread = threading.Thread(target=self._serve, args=(connection, address))
             self._threads.append(thread)
             thread.start()
@@ -206,9 +201,10 @@ def reset(connection: socket.socket) -> None:
 
 
 def free_port() -> int:
-    """Return a port on which nothing listens."""
-    with listen(0) as listener:
-        return listener.getsockname()[1]
+    """Return a port on which nothing listens, and which the system gives nobody meanwhile."""
+    while True:
+        with contextlib.suppress(OSError), listen(random.randrange(20_000, 32_000)) as listener:
+            return listener.getsockname()[1]
 
 
 def forward_to(url: str) -> Answer:
@@ -262,7 +258,7 @@ class ModelServer:
         self._cache = tempfile.TemporaryDirectory()
         self.start()
 
-    def start(self, seconds: float = 120) -> None:
+    def start(self, seconds: float = 600) -> None:
         """Start it and wait until it answers."""
         self._process = subprocess.Popen(
             [sys.executable, __file__, "serve", self.model, *ON_CPU, "--port", str(self.port)],
@@ -276,7 +272,9 @@ class ModelServer:
                 return
             time.sleep(0.1)
         self._log.seek(0)
-        raise AssertionError(f"the server did not come up:\n{self._log.read().decode()[-3000:]}")
+        told = self._log.read().decode()[-3000:]
+        self.close()
+        raise AssertionError(f"the server did not come up:\n{told}")
 
     def kill(self) -> None:
         """End it at once."""

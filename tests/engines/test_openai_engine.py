@@ -8,6 +8,7 @@ import logging
 import random
 import threading
 import time
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -23,7 +24,9 @@ from render_agent.engines.seam import Request
 from render_agent.errors import EngineError
 from render_agent.runner import start
 
-pytest.importorskip("openai", reason="the extra openai is not installed")
+pytestmark = pytest.mark.skipif(
+    find_spec("openai") is None, reason="the extra openai is not installed"
+)
 
 QUICK = {"retries": 4, "first_wait": 0.01}
 SCHEMA = {"type": "object", "properties": {"answer": {"type": "string"}}}
@@ -179,12 +182,32 @@ def test_the_connections_are_all_used_and_never_more(made):
     assert len(server.bodies) == 48
 
 
-def test_a_run_keeps_the_server_full(made, tmp_path):
-    def slow(body):
-        time.sleep(0.2)
+class AnswersWhenFull:
+    """Holds so many requests and answers the oldest when one more comes, all at the very end.
+
+    So it only answers whoever keeps it full: who waits for an answer before it asks on waits in vain.
+    """
+
+    def __init__(self, room, total):
+        self.room, self.total = room, total
+        self.held, self.come, self.changed = [], 0, threading.Condition()
+
+    def __call__(self, body):
+        mine = object()
+        with self.changed:
+            self.held.append(mine)
+            self.come += 1
+            if self.come == self.total:
+                self.held.clear()
+            elif len(self.held) == self.room:
+                del self.held[0]
+            self.changed.notify_all()
+            assert self.changed.wait_for(lambda: mine not in self.held, timeout=60), "not kept full"
         return chat_reply(STEP)
 
-    server = made(MadeServer, by_rule(slow))
+
+def test_a_run_keeps_the_server_full(made, tmp_path):
+    server = made(MadeServer, by_rule(AnswersWhenFull(4, 16 * 3)))
     config = make_config(
         tmp_path,
         make_questions(tmp_path, 16),
@@ -197,22 +220,13 @@ def test_a_run_keeps_the_server_full(made, tmp_path):
         finish_together=8,
     )
 
-    class Counts(Silent):
-        means = ()
-
-        def took(self, state, turn):
-            self.means += (server.mean_running(),)
-            if len(self.means) == 6:
-                server.restart_count()
-
-    run, counts = start(config), Counts()
+    run = start(config)
     try:
-        run.go(counts)
+        run.go(Silent())
     finally:
         run.close()
     assert server.most_running == 4
-    assert len(counts.means) == 16 * 3
-    assert counts.means[-6] >= 0.8 * 4
+    assert len(server.bodies) == 16 * 3
 
 
 FAULTS = [
@@ -248,7 +262,7 @@ def test_a_fault_that_stays_fails_its_request_after_the_retries(made, fault):
         return first_text(body)
 
     server = made(MadeServer, by_rule(faulty), [fault] * 3)
-    engine = made(engine_over, server, retries=2, timeout=0.3 if fault == "stall" else 30.0)
+    engine = made(engine_over, server, retries=2, timeout=1.0 if fault == "stall" else 30.0)
     (reply,) = engine.generate([ask(5)])
     assert server.url in reply.error
     assert "after 3 attempts" in reply.error
@@ -294,7 +308,7 @@ def test_a_limit_that_is_used_up_is_waited_for(made):
     engine = made(engine_over, made(MadeServer, limited), batch_size=1)
     began = time.perf_counter()
     engine.generate([ask(0), ask(1), ask(2)])
-    assert 0.8 <= time.perf_counter() - began < 5
+    assert 0.8 <= time.perf_counter() - began < 30
 
 
 def test_a_rate_of_ones_own_is_kept(made):
@@ -327,7 +341,7 @@ def test_close_ends_what_is_under_way_at_once(made):
     began = time.perf_counter()
     engine.close()
     engine.close()
-    assert time.perf_counter() - began < 2
+    assert time.perf_counter() - began < 20  # a stalled reply is waited for 30 s and more
 
 
 def test_replies_that_came_are_given_before_the_loss_is_told(made):

@@ -3,6 +3,7 @@
 import logging
 from collections import Counter
 from dataclasses import replace
+from importlib.util import find_spec
 
 import pytest
 from made_runs import Silent, make_config, play, transcripts
@@ -14,12 +15,16 @@ from render_agent.errors import EngineError
 from render_agent.run_log.folder import RunFolder
 from render_agent.runner import go_on, start
 
-pytest.importorskip("openai", reason="the extra openai is not installed")
-pytest.importorskip("fastapi", reason="transformers serve needs fastapi")
-pytest.importorskip("uvicorn", reason="transformers serve needs uvicorn")
+pytestmark = [
+    pytest.mark.skipif(find_spec("openai") is None, reason="the extra openai is not installed"),
+    *(
+        pytest.mark.skipif(find_spec(name) is None, reason=f"transformers serve needs {name}")
+        for name in ("fastapi", "uvicorn")
+    ),
+]
 
 COUNT, TURNS = 6, 2
-QUICK = ("retries=8", "first_wait=0.02", "timeout=20")
+QUICK = ("retries=8", "first_wait=0.02", "timeout=120")
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +137,7 @@ def test_a_stalled_reply_is_asked_for_again(server, undisturbed, tmp_path):
 
 
 class KillAfter(Silent):
-    """Kills the server after so many turns."""
+    """Kills a server after so many turns."""
 
     def __init__(self, server, turns):
         self.server, self.left = server, turns
@@ -147,23 +152,27 @@ def test_a_server_that_dies_stops_the_run_and_it_goes_on_with_another(
     server, undisturbed, tmp_path
 ):
     quick = ("retries=3", "first_wait=0.02")
-    config = make_config(
-        tmp_path, different_questions(tmp_path, COUNT), **options(server, engine_option=quick)
-    )
-    run = start(config)
-    try:
-        with pytest.raises(EngineError, match=f"{server.url} answers no more.*--continue"):
-            run.go(KillAfter(server, 7))
-    finally:
-        run.close()
-        server.start()
+    answer = forward_to(server.url)
+    with MadeServer(answer) as first:
+        config = make_config(
+            tmp_path,
+            different_questions(tmp_path, COUNT),
+            **options(server, first.url, engine_option=quick, batch_size=2),
+        )
+        run = start(config)
+        try:
+            with pytest.raises(EngineError, match=f"{first.url} answers no more.*--continue"):
+                run.go(KillAfter(first, 7))
+        finally:
+            run.close()
     before = sum(len(turns) for turns in transcripts(run.path).values())
     assert 7 <= before < COUNT * TURNS
-    again = go_on(RunFolder(run.path), {})
-    try:
-        again.go(Silent())
-    finally:
-        again.close()
+    with MadeServer(answer, port=first.port):
+        again = go_on(RunFolder(run.path), {})
+        try:
+            again.go(Silent())
+        finally:
+            again.close()
     assert transcripts(run.path) == undisturbed
 
 

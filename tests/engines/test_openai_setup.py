@@ -2,6 +2,7 @@
 
 import json
 import socket
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,9 @@ from render_agent.engines.openai_pace import asked_wait, back_off, seconds_of, s
 from render_agent.errors import SetupError, UsageError
 from render_agent.runner import start
 
-pytest.importorskip("openai", reason="the extra openai is not installed")
+pytestmark = pytest.mark.skipif(
+    find_spec("openai") is None, reason="the extra openai is not installed"
+)
 
 KEY = "sk-0123456789-secret"
 DONE = json.dumps({"answer": "A", "done": True})
