@@ -10,7 +10,7 @@ from render_agent.engines.seam import Capabilities
 
 AGENTS = {
     "best:3": ("random",),
-    "lookahead:3": ("random",),
+    "lookahead:3": ("geometry", "random"),
     "lookahead:3:2": ("random",),
     "show:3": (),
 }
