@@ -7,7 +7,8 @@ from PIL import Image
 
 from render_agent.camera import Camera, MapCamera
 from render_agent.choose.learned.context import extract
-from render_agent.choose.learned.encoder import Glimpse, Reader, check_encoder, make_encoder
+from render_agent.choose.learned.encoder import Glimpse, Reader
+from render_agent.choose.learned.encoders import check_encoder, make_encoder
 from render_agent.choose.learned.pixels import (
     CODE,
     COLUMNS,

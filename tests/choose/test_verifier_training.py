@@ -149,6 +149,7 @@ def test_the_card_says_what_was_learned_and_its_figures_come_out_again(
             "learned": np.mean([good[highest(mean_ranks(row))] for good, _, row in some]),
             "member 2": np.mean([good[row[1].argmax()] for good, _, row in some]),
             "geometry": np.mean([good[np.nanargmax(d.geometry)] for good, d, _ in some]),
+            "new surface": np.mean([good[d.surface.argmax()] for good, d, _ in some]),
             "random": np.mean([good.mean() for good, _, _ in some]),
         }
         assert told["decisions"] == len(some) > 5
@@ -164,6 +165,7 @@ def test_the_card_says_what_was_learned_and_its_figures_come_out_again(
         in text
     )
     assert all(name in text for name in names)
+    assert "narrower than they should be" in text
     assert not (folder / CHECKPOINT).exists()
     assert ensemble.members == SETTINGS.members
 
@@ -264,6 +266,7 @@ def test_scenes_are_held_out_by_share_or_name():
 
 def test_intervals_are_over_scenes():
     rows = {"learned": np.array([1.0, 1, 0, 0]), "random": np.full(4, 0.5), "geometry": np.ones(4)}
+    rows["new surface"] = np.zeros(4)
     by_scene = figures(rows, ["a", "a", "b", "b"], 0)["success"]["learned"]
     assert (by_scene["mean"], by_scene["low"], by_scene["high"]) == (0.5, 0.0, 1.0)
     alike = figures(rows, ["a", "b", "a", "b"], 0)

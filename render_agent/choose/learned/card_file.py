@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from render_agent.choose.learned.encoder import check_at_hand
+from render_agent.choose.learned.encoders import check_at_hand
 from render_agent.errors import SetupError
 
 WEIGHTS, CARD = "verifier.safetensors", "verifier.json"
@@ -20,7 +20,7 @@ def check_learned(folder: Path) -> None:
     card = read_card(folder)
     if not (folder / WEIGHTS).is_file():
         raise SetupError(f"{folder} holds no verifier: {WEIGHTS} is missing")
-    check_at_hand(encoder_told(folder, card["learned"])["label"])
+    check_at_hand(encoder_told(folder, card["learned"]))
 
 
 def encoder_told(folder: Path, learned: object) -> dict[str, Any]:

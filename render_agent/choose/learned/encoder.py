@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +15,6 @@ from PIL.Image import Image
 from render_agent.camera import Camera, MapCamera
 from render_agent.choose.learned.features import Features
 from render_agent.choose.seam import Situation
-from render_agent.choose.siglip import DEFAULT, find_siglip
-from render_agent.errors import SetupError
 from render_agent.state import Question, View
 
 Floats = NDArray[np.float32]
@@ -125,38 +123,6 @@ class Reader:
         """The views that are kept."""
         encoder = self.encoder
         return max(64, KEPT // (4 * encoder.rows * encoder.columns * encoder.features))
-
-
-def make_encoder(label: str, device: str = "auto") -> Encoder:
-    """Return the encoder that `--encoder` names. SetupError where it is not at hand."""
-    name, _, model = label.partition(":")
-    if label == "pixels":
-        from render_agent.choose.learned.pixels import PixelEncoder
-
-        return PixelEncoder()
-    if name == "siglip2":
-        from render_agent.choose.learned.siglip_encoder import SiglipEncoder
-
-        return SiglipEncoder(model, device)
-    raise SetupError(f"there is no encoder {label!r}: name pixels or siglip2[:MODEL]")
-
-
-def check_at_hand(label: str) -> None:
-    """Raise SetupError where an encoder needs a model that is not at hand; nothing heavy is loaded."""
-    name, _, model = label.partition(":")
-    if name == "siglip2":
-        find_siglip(model or DEFAULT)
-
-
-def check_encoder(encoder: Encoder, told: Mapping[str, Any]) -> None:
-    """Raise SetupError where an encoder is not the one that a card tells of."""
-    here = {"label": encoder.label, **encoder.describe()}
-    odd = [name for name in sorted({*here, *told}) if here.get(name) != told.get(name)]
-    if odd:
-        raise SetupError(
-            f"the verifier was trained on features of another {encoder.label}: its {odd[0]} was"
-            f" {told.get(odd[0])}, here it is {here.get(odd[0])}"
-        )
 
 
 def _keep(kept: OrderedDict[Any, Any], key: Any, value: Any, most: int) -> None:

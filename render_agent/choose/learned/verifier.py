@@ -9,13 +9,8 @@ import numpy as np
 
 from render_agent.choose.learned.card import load
 from render_agent.choose.learned.card_file import encoder_told
-from render_agent.choose.learned.encoder import (
-    Encoder,
-    Glimpse,
-    Reader,
-    check_encoder,
-    make_encoder,
-)
+from render_agent.choose.learned.encoder import Encoder, Glimpse, Reader
+from render_agent.choose.learned.encoders import check_encoder, make_encoder
 from render_agent.choose.learned.ensemble import Ensemble, place_of
 from render_agent.choose.learned.reading import read_histories
 from render_agent.choose.seam import Situation, Verdict, Verifier

@@ -13,6 +13,17 @@ An ensemble of {members} members that scores moves by the view before them, the 
 far, without drawing where they lead. Use it with `--verifier learned:DIR`, DIR being this folder.
 """
 
+ENOUGH = 8
+"""Scenes from which on a bootstrap over them tells about how sure a figure is."""
+
+FEW = "; over so few scenes they are narrower than they should be."
+
+CEILING = (
+    "Geometry looks at every candidate's view, and knows the boxes by which a move is called good: it is"
+    " near the best that can be had. New surface looks at every view, too, and knows no boxes. The"
+    " ensemble sees neither."
+)
+
 
 def card_text(learned: Mapping[str, Any], shape: Shape) -> str:
     """Return the card as Markdown; learned: what `train` returns."""
@@ -35,7 +46,9 @@ def card_text(learned: Mapping[str, Any], shape: Shape) -> str:
         f"Features: {encoder}. Training: {_settings(settings)}. Sizes of a member: {_sizes(shape)}.\n",
         f"## How well it chooses in {len(held['scenes'])} scenes held out\n",
         f"Scenes: {', '.join(held['scenes'])}. No decision in them was learned from, and no epoch was"
-        " picked by them. Intervals are of 95 %, from a bootstrap over scenes.\n",
+        " picked by them. Intervals are of 95 %, from a bootstrap over scenes"
+        + (FEW if len(held["scenes"]) < ENOUGH else ".")
+        + f" {CEILING}\n",
         _table("The move chosen is good", held["good"]),
     ]
     if held["named"]:
@@ -46,7 +59,7 @@ def card_text(learned: Mapping[str, Any], shape: Shape) -> str:
 
 
 def standing(found: Mapping[str, Any]) -> list[str]:
-    """Return how the ensemble stands against random and geometry, a sentence each."""
+    """Return how the ensemble stands against the others and its best member, a sentence each."""
     told = []
     for other, apart in found["learned_minus"].items():
         sure = apart["low"] > 0 or apart["high"] < 0
@@ -60,8 +73,12 @@ def standing(found: Mapping[str, Any]) -> list[str]:
         told.append(
             f"The ensemble {verdict}: {100 * apart['mean']:+.1f} percentage points ({span})."
         )
-    best = max(found["success"].items(), key=lambda row: row[1]["mean"])[0]
-    told.append(f"Best of all rows: {best}.")
+    members = [name for name in found["success"] if name.startswith("member")]
+    best = max(members, key=lambda name: float(found["success"][name]["mean"]))
+    gained = found["success"]["learned"]["mean"] - found["success"][best]["mean"]
+    told.append(
+        f"The ensemble against the best of its members, {best}: {100 * gained:+.1f} percentage points."
+    )
     return told
 
 

@@ -18,6 +18,8 @@ RESAMPLINGS = 2000
 
 WIDE = 0.95
 
+SURFACE = "new surface"
+
 
 def successes(
     decisions: Sequence[Decision], scores: Sequence[FloatArray], *, named: bool = False
@@ -25,8 +27,8 @@ def successes(
     """Return for each way to choose whether its choice was good, (S,) each, 0 to 1.
 
     decisions: S of them, choices all. scores: what the ensemble says of each, (M, K). named: whether a
-    move is good only where it shows something named. `random` is the share of good candidates, which is
-    what a random choice comes to.
+    move is good only where it shows something named. SURFACE is the move that shows most new surface,
+    which knows of no boxes; `random` is the share of good candidates, what a random choice comes to.
     """
     found: dict[str, list[float]] = {}
     for decision, rows in zip(decisions, scores, strict=True):
@@ -34,14 +36,15 @@ def successes(
         row = {"learned": good[highest(mean_ranks(rows))]}
         row |= {f"member {m + 1}": good[int(one.argmax())] for m, one in enumerate(rows)}
         told = np.where(np.isfinite(decision.geometry), decision.geometry, -np.inf)
-        row |= {"geometry": good[int(told.argmax())], "random": good.mean()}
+        row |= {"geometry": good[int(told.argmax())]}
+        row |= {SURFACE: good[int(decision.surface.argmax())], "random": good.mean()}
         for name, value in row.items():
             found.setdefault(name, []).append(float(value))
     return {name: np.array(values) for name, values in found.items()}
 
 
 def figures(rows: Mapping[str, FloatArray], scenes: Sequence[str], seed: int) -> dict[str, Any]:
-    """Return mean success of each row, and how far learned is from random and geometry; JSON.
+    """Return mean success of each row, and how far learned is from the others; JSON.
 
     scenes: of every decision. Intervals are of 95 %, from a bootstrap over scenes.
     """
@@ -54,7 +57,7 @@ def figures(rows: Mapping[str, FloatArray], scenes: Sequence[str], seed: int) ->
     if "learned" in rows:
         found["learned_minus"] = {
             other: _interval(rows["learned"] - rows[other], draws)
-            for other in ("random", "geometry")
+            for other in ("random", SURFACE, "geometry")
         }
     return found
 

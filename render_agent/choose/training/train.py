@@ -13,7 +13,8 @@ import numpy as np
 from render_agent.choose.learned.card import save
 from render_agent.choose.learned.card_file import CARD
 from render_agent.choose.learned.choices import scores_of
-from render_agent.choose.learned.encoder import Encoder, make_encoder
+from render_agent.choose.learned.encoder import Encoder
+from render_agent.choose.learned.encoders import make_encoder
 from render_agent.choose.learned.ensemble import Ensemble, place_of
 from render_agent.choose.learned.example import Example
 from render_agent.choose.learned.shape import Shape
