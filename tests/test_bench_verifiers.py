@@ -1,7 +1,9 @@
 """What bench verifiers measures: that its figures are right, and that geometry chooses better than chance."""
 
+import importlib.util
 import json
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -36,6 +38,8 @@ from render_agent.score.means import Scored as ScoredAnswer
 from render_agent.shown import SIZE
 from render_agent.state import Question, QuestionState
 
+TREE = Path(__file__).parents[1]
+
 PICTURE = (64, 48)
 
 
@@ -51,6 +55,13 @@ def run(tmp_path_factory):
 def source(run):
     with opened([run]) as (source,):
         yield source
+
+
+@pytest.fixture(scope="module")
+def short_run(tmp_path_factory):
+    """Two questions of one room, a decision each."""
+    more = {"limit": 2, "max_turns": 2, "image_size": PICTURE}
+    return walk(tmp_path_factory.mktemp("short"), "rooms", "lookahead:2", "random", **more)
 
 
 def made_decision(scene, gains):
@@ -159,7 +170,7 @@ def test_what_is_found_is_what_the_witness_was_shown(run):
     finder = Finder.of(run.config, run.questions())
     eyes = Eyes(finder.scenes, finder.facts, run.config.image_size)
     outcomes = set()
-    for state in read_states(run):
+    for state in sorted(read_states(run), key=lambda state: state.question.scene)[::3]:
         question, wanted = state.question, finder.things(state.question)
         if kind_of(question) == SIZE:
             assert not wanted
@@ -221,9 +232,10 @@ def test_the_choice_of_geometry_shows_what_is_named_more_often_than_chance(run, 
     assert low < 0 < high
 
 
-def test_every_way_of_geometry_gives_the_same_scores(run, source):
+def test_every_way_of_geometry_gives_the_same_scores(run, source, monkeypatch):
+    monkeypatch.setattr("render_agent.bench.verifiers.latency.ROUNDS", 1)
     verifier = make_geometry(run.config, source.questions)
-    found = latency(verifier, source.decisions[::40])
+    found = latency(verifier, source.decisions[::60])
     assert len(found) == 3
     assert [entry["apart"] for entry in found.values()] == [0, 0, 0]
     verifier.close()
@@ -232,33 +244,47 @@ def test_every_way_of_geometry_gives_the_same_scores(run, source):
     assert apart(ones, [np.array([[1, np.nan]])]) == np.inf
 
 
-def test_the_command_measures_a_run_and_writes_a_page(run, tmp_path):
+def test_the_command_measures_a_run_and_writes_a_page(short_run, tmp_path):
     place = tmp_path / "figures"
-    words = ["bench", "verifiers", str(run.path), "--verifier", "random", "--json", "--output"]
+    words = [
+        "bench",
+        "verifiers",
+        str(short_run.path),
+        "--verifier",
+        "random",
+        "--json",
+        "--output",
+    ]
     heard = CliRunner().invoke(cli, [*words, str(place)])
     assert heard.exit_code == 0, heard.output
     found = json.loads(heard.stdout)
     assert json.loads((place / "bench.json").read_text()) == found
-    assert found["decisions"] >= 200
-    assert found["scenes"] == 8
+    assert found["decisions"] == 2
+    assert found["scenes"] == 1
     assert set(found["success"]) == {"any, by chance", "random", "random (logged)", "oracle"}
     assert found["agreement"][0]["correlation"]["mean"] == pytest.approx(1)
     page = (place / "bench.md").read_text()
     assert page == markdown(found)
-    assert f"{found['decisions']} decisions of {found['questions']} questions in 8 scenes" in page
-    assert "| random (logged) than random | +0.0 (+0.0 … +0.0) |" in page
+    assert "2 decisions of 2 questions in 1 scene." in page
+    assert "| random (logged) than random | +0.0 |" in page
 
 
-def test_the_judge_is_asked_alone_and_together_and_says_the_same(tmp_path):
+def test_the_judge_is_asked_alone_and_together_and_says_the_same(short_run, monkeypatch):
     """Through a small real Qwen3-VL in float32."""
-    more = {"limit": 2, "max_turns": 2, "image_size": PICTURE}
-    run = walk(tmp_path, "rooms", "lookahead:2", "random", **more)
+    monkeypatch.setattr("render_agent.bench.verifiers.latency.ROUNDS", 1)
     options = f"--model {small_model()} --dtype float32 --device cpu --batch-size 8"
-    words = [*options.split(), "bench", "verifiers", str(run.path), "--verifier", "judge", "--json"]
+    words = [
+        *options.split(),
+        "bench",
+        "verifiers",
+        str(short_run.path),
+        "--verifier",
+        "judge",
+        "--json",
+    ]
     heard = CliRunner().invoke(cli, words)
     assert heard.exit_code == 0, heard.output
     found = json.loads(heard.stdout)
-    assert found["decisions"] >= 2
     assert found["success"]["judge"]["untold"] == 0
     ways = found["latency"]["judge"]
     assert len(ways) == 3
@@ -279,6 +305,47 @@ def test_what_cannot_judge_is_refused_before_anything_is_explored(tmp_path):
     assert "the scripted engine has none" in str(heard.exception)
     heard = CliRunner().invoke(cli, ["--agent", "vote:3", "bench", "verifiers"])
     assert "--agent goes with a run" in str(heard.exception)
+
+
+def load_benchmark():
+    spec = importlib.util.spec_from_file_location("choosing", TREE / "benchmarks" / "choosing.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_experiment_pairs_the_same_questions(run):
+    choosing = load_benchmark()
+    rows = choosing.found_in(run)
+    assert len(rows) >= 25
+    logged = {state.id: state for state in read_states(run)}
+    for one, row in rows.items():
+        assert row["found"] == (row["moves"] < 9)
+        assert row["moves"] <= len(logged[one].turns)
+        assert row["renders"] >= row["decisions"] + 1
+    assert sum(row["decisions"] for row in rows.values()) >= 200
+    sooner = {one: row | {"moves": row["moves"] - 1} for one, row in rows.items()}
+    told = choosing.fewer(choosing.over_seeds([sooner, rows]), choosing.over_seeds([rows, rows]))
+    assert told["fewer"] == 0.5
+    assert told["over_scenes"] == told["over_questions"] == (0.5, 0.5)
+    assert choosing.told_of(["--runs", "x", "--seeds", "2"]) == ["--seeds", "2"]
+
+
+def test_the_readme_has_the_figures_that_were_measured():
+    record = json.loads((TREE / "benchmarks" / "results" / "choosing.json").read_text())
+    readme = (TREE / "README.md").read_text()
+    apart = {(d["better"], d["worse"]): d for d in record["differences"]}
+    for name, entry in record["verifiers"].items():
+        (row,) = (line for line in readme.splitlines() if line.startswith(f"| `{name}`") and "%" in line)  # fmt: skip
+        cells = [cell.strip() for cell in row.strip("|").split("|")]
+        assert cells[1] == f"{entry['moves']['mean']:.2f}"
+        assert cells[3] == f"{100 * entry['found']['mean']:.1f} %"
+        if name != "random":
+            gap = apart[name, "random"]
+            low, high = gap["over_scenes"]
+            assert low > 0
+            assert cells[2] == f"{gap['fewer']:.2f} ({low:.2f} … {high:.2f})"
+        assert entry["decisions"] >= 200
 
 
 def test_a_run_without_decisions_is_refused_in_one_sentence(tmp_path):

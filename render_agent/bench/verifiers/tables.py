@@ -82,9 +82,10 @@ def markdown(found: Mapping[str, Any]) -> str:
 def about(found: Mapping[str, Any]) -> str:
     """Return in a few sentences what was measured, and what was left out."""
     left = found["left_out"]
+    scenes = "1 scene" if found["scenes"] == 1 else f"{found['scenes']} scenes"
     return (
         f"{found['workload']} {found['decisions']} decisions of {found['questions']} questions in"
-        f" {found['scenes']} scenes. Good is a candidate whose view shows well something that the question"
+        f" {scenes}. Good is a candidate whose view shows well something that the question"
         " names and no view has shown well. Intervals: 95 %, bootstrap over scenes. Left out:"
         f" {left['questions_unknown']} questions of which nobody can tell what has to be seen,"
         f" {left['all_shown']} decisions after all of it was seen, and {left['not_drawn']} whose candidates"
