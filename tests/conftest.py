@@ -21,15 +21,27 @@ settings.load_profile("same")
 LONG = (
     "test_workers.py",
     "test_openai_server.py",
-    "test_killed_runs.py",
-    "test_end_to_end.py",
     "test_fair_controls.py",
+    "test_killed_runs.py",
+    "test_bench_verifiers.py",
+    "test_play.py",
+    "test_diagnose.py",
     "test_question_pages.py",
-    "test_index_page.py",
     "test_examples.py",
+    "test_end_to_end.py",
+    "test_index_page.py",
+    "test_judge.py",
+    "test_doctor.py",
+    "test_sweep.py",
+    "test_continuous.py",
     "test_runs_from_python.py",
+    "test_view.py",
+    "test_questions.py",
+    "test_bench.py",
+    "test_guide.py",
+    "test_transformers_hub.py",
 )
-"""Files that take longest, so that they come first: the other process still has work meanwhile."""
+"""Files that take longest, so that they come first: the other processes still have work meanwhile."""
 
 
 def pytest_collection_modifyitems(items):

@@ -60,7 +60,7 @@ def test_other_families_keep_their_keys_too(build, tmp_path):
     assert (engine.rows.slots.bytes, loaded.model) == (0, None)
 
 
-@pytest.mark.parametrize("together", [1, 2, 4])
+@pytest.mark.parametrize("together", [1, 4])
 def test_how_many_are_led_together_changes_nothing(make, expected, together):
     assert Dialogues().lead(make(), together).said == expected
 
@@ -81,7 +81,7 @@ def test_questions_share_what_their_prompts_begin_with(make):
     assert min(tokens.cached for tokens in others) > 500
 
 
-@pytest.mark.parametrize("rows", [1, 2, 5])
+@pytest.mark.parametrize("rows", [1, 5])
 def test_with_fewer_rows_than_questions_some_are_read_again_and_all_are_right(make, expected, rows):
     engine = make(most_rows=rows)
     assert Dialogues().lead(engine).said == expected
@@ -89,7 +89,7 @@ def test_with_fewer_rows_than_questions_some_are_read_again_and_all_are_right(ma
     assert max(len(engine.rows.table.dialogues), engine.rows.slots.rows) <= rows
 
 
-@pytest.mark.parametrize("tokens", [600, 1500, 2500])
+@pytest.mark.parametrize("tokens", [600, 1500])
 def test_rows_stay_within_their_budget(make, expected, tokens):
     engine = make()
     Dialogues(count=1).lead(engine)
