@@ -27,15 +27,15 @@ def ballot(question: Question, votes: Sequence[str | None]) -> Ballot | None:
 
     votes: canonical answers, by sample. Of letters and texts the commonest wins, of several the one that
     came first. Of numbers that one wins whose mean relative accuracy is the highest on the average, were
-    the votes the truth in turn; nobody need have said it.
+    the votes the truth in turn; nobody need have said it. Of a count only whole numbers are tried: no
+    other is an answer.
     """
     given = [vote for vote in votes if vote is not None]
     if not given:
         return None
     numbers = [float(vote) for vote in given] if question.wanted == "number" else []
     if numbers:
-        whole = question.type == COUNTING or all(number.is_integer() for number in numbers)
-        winner = only_number(repr(least_loss(numbers, whole=whole)))
+        winner = only_number(repr(least_loss(numbers, whole=question.type == COUNTING)))
         assert winner is not None, "it is a number"
         scores = [mean_relative_accuracy(float(winner), number) for number in numbers]
     else:
@@ -54,34 +54,36 @@ def ballot(question: Question, votes: Sequence[str | None]) -> Ballot | None:
 def least_loss(numbers: Sequence[float], *, whole: bool = False) -> float:
     """Return the number with the highest mean relative accuracy, were these the truth in turn.
 
-    Of all that have it: a whole one where `whole` asks for it and there is one; of these the nearest to
-    the median (the lower one of two), the smaller of two as near; and where the median itself is none of
+    whole: only whole numbers are tried, unless all of them score 0. Of all that have it: the nearest to the
+    median (the lower one of two), the smaller of two as near; and where the median itself is none of
     them, that with the fewest decimals on the way.
     """
     middle = statistics.median_low(numbers)
+    if whole and (best := optima(numbers, whole=True)):
+        return _nearest([_whole(span, middle) for span in best], middle)
     best = optima(numbers)
-    if whole and (
-        counts := [found for span in best if (found := _whole(span, middle)) is not None]
-    ):
-        return _nearest(counts, middle)
     chosen = min(best, key=lambda span: (abs(_within(span, middle) - middle), span))
     nearest = _within(chosen, middle)
     return nearest if nearest == middle else _short(chosen, nearest)
 
 
-def optima(numbers: Sequence[float]) -> list[Interval]:
+def optima(numbers: Sequence[float], *, whole: bool = False) -> list[Interval]:
     """Return all floats whose mean relative accuracy is the highest, were these numbers the truth in turn.
 
     Exact to the last digit, because every threshold of every number gives one interval of floats in which
-    the official comparison holds: the optima lie in the most of them.
+    the official comparison holds: the optima lie in the most of them. whole: of whole numbers alone the
+    best, and these are the whole ones in the intervals; none where all of them score 0.
     """
     spans = [span for number in numbers for span in _accepted(number)]
+    if whole:
+        inner = [(float(math.ceil(begin)), float(math.floor(end))) for begin, end in spans]
+        spans = [(begin, end) for begin, end in inner if begin <= end]
     begins, ends = sorted(begin for begin, _ in spans), sorted(end for _, end in spans)
 
     def height(value: float) -> int:
         return bisect_right(begins, value) - bisect_left(ends, value)
 
-    highest = max(height(begin) for begin in begins)
+    highest = max(map(height, begins), default=0)
     # Between such a beginning and the next end no other begins: it would lie higher.
     return [
         (begin, ends[bisect_left(ends, begin)])
@@ -122,11 +124,10 @@ def _nearest(values: Iterable[float], middle: float) -> float:
     return min(values, key=lambda value: (abs(value - middle), value))
 
 
-def _whole(span: Interval, middle: float) -> float | None:
-    """Return the whole number of an interval that is nearest to the middle, None where it has none."""
+def _whole(span: Interval, middle: float) -> float:
+    """Return the whole number of an interval between two of them that is nearest to the middle."""
     inside = _within(span, middle)
-    found = [float(math.floor(inside)), float(math.ceil(inside))]
-    return _nearest(found, middle) if (found := [v for v in found if _holds(span, v)]) else None
+    return _nearest([float(math.floor(inside)), float(math.ceil(inside))], middle)
 
 
 def _short(span: Interval, value: float) -> float:

@@ -108,20 +108,20 @@ def test_those_that_go_on_have_no_vote_on_the_answer(tmp_path):
 
 
 def test_a_number_that_nobody_said_is_the_answer_where_it_loses_least(tmp_path):
-    turn = [done("nine"), done("2"), done("about 3"), GARBAGE, AHEAD]
+    turn = [done("one"), done("8"), done("about 10"), GARBAGE, AHEAD]
     lines, row, _ = vote(tmp_path, turn)
     (line,) = lines
     assert line["evidence"]["ballot"] == {
-        "votes": ["9", "2", "3", None, None],
-        "winner": "2.1",
+        "votes": ["1", "8", "10", None, None],
+        "winner": "9",
         "agreement": 0.0,
-        "expected": pytest.approx(0.5),
-        "spread": pytest.approx(3.0912, abs=1e-4),
+        "expected": pytest.approx(1.7 / 3),
+        "spread": pytest.approx(3.8586, abs=1e-4),
     }
-    assert line["reply"] == json.dumps(done("2"))
-    assert (line["action"]["answer"], line["action"]["answer_text"]) == ("2.1", "2.1")
-    assert (row["answer"], row["answer_text"]) == ("2.1", "2.1")
-    assert line["evidence"]["candidates"][1]["action"]["answer"] == "2"
+    assert line["reply"] == json.dumps(done("8"))
+    assert (line["action"]["answer"], line["action"]["answer_text"]) == ("9", "9")
+    assert (row["answer"], row["answer_text"]) == ("9", "9")
+    assert line["evidence"]["candidates"][1]["action"]["answer"] == "8"
 
 
 def test_the_words_of_the_sample_that_won_are_kept(tmp_path):
@@ -163,7 +163,7 @@ def test_results_computed_anew_from_the_log_are_the_same(tmp_path):
     questions = make_questions(tmp_path, 4)
     policy = Samples([AHEAD] * 5, [done("2"), done("A"), done("B"), done("3"), done("9")])
     path, results = play(tmp_path, questions, ScriptedEngine(policy), **VOTING)
-    assert {row["answer"] for row in results["questions"]} == {"2.1", "A"}
+    assert {row["answer"] for row in results["questions"]} == {"2", "A"}
     anew = results_of(RunFolder(path))
     assert anew["questions"] == results["questions"]
     assert outcome(path)["questions"] == results["questions"]
