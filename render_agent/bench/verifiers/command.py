@@ -21,7 +21,7 @@ Told = Callable[[str], None]
 
 DEFAULT = ("random", "geometry", "geometry:unnamed")
 
-TRAINED_HERE = "learned, trained here"
+TRAINED_HERE = "learned (trained here)"
 """How the head is called that is trained on the spot."""
 
 DECIDED_HERE = ("batch", "ply", "question", "benchmark", "agent", "verifier", "temperature")
