@@ -166,20 +166,51 @@ def known(place):
     ]
 
 
+HANGS = """
+import os, time
+from render_agent.engines.scripted import Explorer
+
+
+class Hanging(Explorer):
+    "Stays at its sixth reply where the seed of the run is the one that is named."
+
+    replies = 0
+
+    def reply(self, request):
+        self.replies += 1
+        while self.replies == 6 and os.environ.get("HANGS") == str(self.seed):
+            time.sleep(1)
+        return super().reply(request)
+
+
+def policy(questions, seed):
+    made = Hanging(questions, seed)
+    made.seed = seed
+    return made
+"""
+
+
 def test_a_sweep_that_was_killed_comes_to_the_same_table(tmp_path):
+    hangs = tmp_path / "hangs.py"
+    hangs.write_text(HANGS)
     file = write(
         tmp_path,
-        count=16,
-        options={"max_turns": 8, "max_batched_turns": 1, "finish_together": 1, "batch_size": 1},
+        count=8,
+        options={
+            "max_batched_turns": 1,
+            "finish_together": 1,
+            "batch_size": 1,
+            "model": str(hangs),
+        },
         grid={"seed": [0, 1], "views": ["free"]},
     )
     sweep(file, "--output", tmp_path / "whole")
     place = tmp_path / "cut" / "sweep_small"
     command = [sys.executable, "-m", "render_agent", "sweep", str(file)]
-    for runs in (1, 2):  # killed in the first run, then in the second
+    for seed, runs in ((0, 1), (1, 2)):  # killed in the first run, then in the second
         started = subprocess.Popen(
             [*command, "--output", str(tmp_path / "cut"), "--quiet"],
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            env={**os.environ, "HANGS": str(seed)},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
@@ -196,7 +227,7 @@ def test_a_sweep_that_was_killed_comes_to_the_same_table(tmp_path):
 
 def wait_for_turns(place, runs, started):
     """Wait until so many runs are begun and the last has some turns."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline and started.poll() is None:
         begun = list_runs(place)
         if len(begun) == runs:
