@@ -12,7 +12,11 @@ from render_agent.state import Candidate
 
 
 class RandomVerifier(Verifier):
-    """Scores by chance; the same question, turn and seed give the same scores."""
+    """Scores by chance; the same question, turn and seed give the same scores.
+
+    A second move has the score of the move before it: else those with a second move would be chosen more
+    often than those after which the dialogue ends.
+    """
 
     name = "random"
     members = ("random",)
@@ -25,4 +29,6 @@ class RandomVerifier(Verifier):
         place = f"random {self.seed} {situation.state.id} {situation.turn}"
         digest = hashlib.sha256(place.encode("utf-8", "backslashreplace")).digest()
         chance = np.random.default_rng(int.from_bytes(digest[:8], "big"))
-        return Verdict(chance.random((1, len(candidates))))
+        scores = {c.number: chance.random() for c in candidates}
+        first = (c.number if c.follows is None else c.follows for c in candidates)
+        return Verdict(np.array([[scores[number] for number in first]]))

@@ -16,7 +16,7 @@ far, without drawing where they lead. Use it with `--verifier learned:DIR`, DIR 
 ENOUGH = 8
 """Scenes from which on a bootstrap over them tells about how sure a figure is."""
 
-FEW = "; over so few scenes they are narrower than they should be."
+FEW = "; over so few scenes they are narrower than they should be, and nothing is sure."
 
 CEILING = (
     "Geometry looks at every candidate's view, and knows the boxes by which a move is called good: it is"
@@ -62,17 +62,15 @@ def standing(found: Mapping[str, Any]) -> list[str]:
     """Return how the ensemble stands against the others and its best member, a sentence each."""
     told = []
     for other, apart in found["learned_minus"].items():
-        sure = apart["low"] > 0 or apart["high"] < 0
         better = "better than" if apart["mean"] > 0 else "worse than" if apart["mean"] < 0 else "as"
-        verdict = (
-            f"chooses {better} {other}"
-            if sure
-            else f"cannot be told apart from {other} in this sample"
-        )
-        span = f"{100 * apart['low']:+.1f} to {100 * apart['high']:+.1f}"
-        told.append(
-            f"The ensemble {verdict}: {100 * apart['mean']:+.1f} percentage points ({span})."
-        )
+        if found["scenes"] < ENOUGH:
+            verdict = f"chose {better} {other} in this sample, of too few scenes to be sure"
+        elif apart["low"] > 0 or apart["high"] < 0:
+            verdict = f"chooses {better} {other}"
+        else:
+            verdict = f"cannot be told apart from {other} in this sample"
+        span = "" if apart["low"] is None else f" ({_span(apart, '+.1f')})"
+        told.append(f"The ensemble {verdict}: {100 * apart['mean']:+.1f} percentage points{span}.")
     members = [name for name in found["success"] if name.startswith("member")]
     best = max(members, key=lambda name: float(found["success"][name]["mean"]))
     gained = found["success"]["learned"]["mean"] - found["success"][best]["mean"]
@@ -82,9 +80,18 @@ def standing(found: Mapping[str, Any]) -> list[str]:
     return told
 
 
+def spanned(row: Mapping[str, Any]) -> str:
+    """Return the interval of a share as it is written."""
+    return "one scene: none" if row["low"] is None else f"{_span(row, '.1f')} %"
+
+
+def _span(row: Mapping[str, Any], form: str) -> str:
+    return f"{format(100 * row['low'], form)} to {format(100 * row['high'], form)}"
+
+
 def _table(title: str, found: Mapping[str, Any]) -> str:
     rows = [
-        f"| {name} | {100 * row['mean']:.1f} % | {100 * row['low']:.1f} to {100 * row['high']:.1f} % |"
+        f"| {name} | {100 * row['mean']:.1f} % | {spanned(row)} |"
         for name, row in found["success"].items()
     ]
     head = f"{title}: {found['decisions']:,} decisions in {found['scenes']} scenes.\n"

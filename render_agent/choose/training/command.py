@@ -78,7 +78,7 @@ def train_verifier_command(
     render-agent train-verifier recent --output my_verifier
     """
     from render_agent.choose.learned.training import Settings
-    from render_agent.choose.training.card_text import standing
+    from render_agent.choose.training.card_text import spanned, standing
     from render_agent.choose.training.train import Wishes, train
     from render_agent.run_log.folder import find_run
 
@@ -95,8 +95,7 @@ def train_verifier_command(
         if found:
             click.echo(f"{title}, {found['decisions']} decisions in scenes held out:")
             for name, row in found["success"].items():
-                span = f"{100 * row['low']:.1f} to {100 * row['high']:.1f}"
-                click.echo(f"  {name:<12} {100 * row['mean']:5.1f} %  ({span})")
+                click.echo(f"  {name:<12} {100 * row['mean']:5.1f} %  ({spanned(row)})")
             for line in standing(found):
                 click.echo(f"  {line}")
     click.echo(f"{output}: verifier and card; use it with --verifier learned:{output}")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.choose.fusion import highest, mean_ranks
+from render_agent.choose.fusion import mean_ranks
 from render_agent.choose.training.decision import Decision
 
 FloatArray = NDArray[np.float64]
@@ -28,27 +28,27 @@ def successes(
 
     decisions: S of them, choices all. scores: what the ensemble says of each, (M, K). named: whether a
     move is good only where it shows something named. SURFACE is the move that shows most new surface,
-    which knows of no boxes; `random` is the share of good candidates, what a random choice comes to.
+    which knows of no boxes; `random` is the share of good candidates, what a random choice comes to. Of
+    candidates that tie any is chosen: the first may be the one that was made, which says nothing.
     """
     found: dict[str, list[float]] = {}
     for decision, rows in zip(decisions, scores, strict=True):
         good = decision.finds if named else decision.good
-        row = {"learned": good[highest(mean_ranks(rows))]}
-        row |= {f"member {m + 1}": good[int(one.argmax())] for m, one in enumerate(rows)}
-        told = np.where(np.isfinite(decision.geometry), decision.geometry, -np.inf)
-        row |= {"geometry": good[int(told.argmax())]}
-        row |= {SURFACE: good[int(decision.surface.argmax())], "random": good.mean()}
-        for name, value in row.items():
-            found.setdefault(name, []).append(float(value))
+        told = np.nan_to_num(decision.geometry, nan=-np.inf)
+        marks = {"learned": mean_ranks(rows)}
+        marks |= {f"member {m + 1}": one for m, one in enumerate(rows)}
+        marks |= {"geometry": told, SURFACE: decision.surface, "random": np.zeros(len(good))}
+        for name, values in marks.items():
+            found.setdefault(name, []).append(float(good[_highest(values)].mean()))
     return {name: np.array(values) for name, values in found.items()}
 
 
 def figures(rows: Mapping[str, FloatArray], scenes: Sequence[str], seed: int) -> dict[str, Any]:
     """Return mean success of each row, and how far learned is from the others; JSON.
 
-    scenes: of every decision. Intervals are of 95 %, from a bootstrap over scenes.
+    scenes: of every decision. Intervals are of 95 %, from a bootstrap over scenes; None over a single one.
     """
-    draws = _draws(scenes, seed)
+    draws = _draws(scenes, seed) if len(set(scenes)) > 1 else None
     found: dict[str, Any] = {
         "decisions": len(scenes),
         "scenes": len(set(scenes)),
@@ -72,7 +72,15 @@ def _draws(scenes: Sequence[str], seed: int) -> FloatArray:
     return drawn
 
 
-def _interval(values: FloatArray, draws: FloatArray) -> dict[str, float]:
-    means = draws @ values / draws.sum(1)
-    low, high = np.quantile(means, [(1 - WIDE) / 2, (1 + WIDE) / 2])
-    return {"mean": float(values.mean()), "low": float(low), "high": float(high)}
+def _highest(marks: FloatArray) -> NDArray[np.bool_]:
+    """Return which candidates are the best; means of ranks that are equal may differ in the last digit."""
+    best: NDArray[np.bool_] = marks >= marks.max() - 1e-9
+    return best
+
+
+def _interval(values: FloatArray, draws: FloatArray | None) -> dict[str, float | None]:
+    low = high = None
+    if draws is not None:
+        means = draws @ values / draws.sum(1)
+        low, high = map(float, np.quantile(means, [(1 - WIDE) / 2, (1 + WIDE) / 2]))
+    return {"mean": float(values.mean()), "low": low, "high": high}
