@@ -1,9 +1,10 @@
-"""Had a dialogue been shown what its question is about? One rule for the witness and for the diagnosis."""
+"""Had a dialogue been shown what its question is about? One rule for all who ask."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from render_agent.config import RunConfig
 from render_agent.named import kind_of, named_categories
 from render_agent.score.official import ORDER
 from render_agent.state import Question
@@ -17,6 +18,15 @@ SIZE = "room_size_estimation"
 ENOUGH = 0.3
 """Of the room's visible surface: who saw less has not looked at the size of the room. A look all around
 from the middle shows 0.35 to 0.4 of a single bundled room, and 0.15 to 0.25 of a flat."""
+
+
+FAITHFUL = ("real", "mirrored")
+"""The --pictures that show the scene which a question is about."""
+
+
+def faithful(config: RunConfig) -> bool:
+    """Whether the views of a run show the scenes that its questions are about."""
+    return not config.blind and config.pictures in FAITHFUL
 
 
 def first_shown(

@@ -15,7 +15,6 @@ from small_models import small_model
 from render_agent.bench.verifiers.agreement import agreement
 from render_agent.bench.verifiers.calibration import by_probability, by_rank
 from render_agent.bench.verifiers.decisions import Decision, moves_until_found
-from render_agent.bench.verifiers.finding import Finder
 from render_agent.bench.verifiers.latency import apart, latency
 from render_agent.bench.verifiers.measure import opened
 from render_agent.bench.verifiers.resampling import estimate
@@ -27,8 +26,9 @@ from render_agent.choose.chance import RandomVerifier
 from render_agent.choose.geometry import make_geometry
 from render_agent.choose.seam import Situation, Verdict
 from render_agent.cli import cli
-from render_agent.engines.witness import Eyes
+from render_agent.engines.witness import told_by
 from render_agent.errors import SetupError
+from render_agent.eyes import Eyes
 from render_agent.look import Look
 from render_agent.named import kind_of
 from render_agent.run_log.folder import RunFolder
@@ -167,21 +167,19 @@ def test_agreement_is_that_of_scipy():
 
 def test_what_is_found_is_what_the_witness_was_shown(run):
     """Two readings of one rule, over real views: the policy's own eyes, and what decisions are judged by."""
-    finder = Finder.of(run.config, run.questions())
-    eyes = Eyes(finder.scenes, finder.facts, run.config.image_size)
+    eyes = Eyes.of(run.config, run.questions())
     outcomes = set()
     for state in sorted(read_states(run), key=lambda state: state.question.scene)[::3]:
-        question, wanted = state.question, finder.things(state.question)
+        question, wanted = state.question, eyes.things(state.question)
         if kind_of(question) == SIZE:
             assert not wanted
             continue
-        shown = eyes.look(question, state.views).shown
+        shown = told_by(eyes, question, state.views).shown
         assert (shown is None) == (not wanted)
         if wanted:
             outcomes.add(shown)
-            assert shown == (wanted <= finder.seen(question, state.views))
-            assert shown == (moves_until_found(state, finder) < state.max_turns)
-    finder.close()
+            assert shown == (wanted <= eyes.seen(question, state.views))
+            assert shown == (moves_until_found(state, eyes) < state.max_turns)
     eyes.close()
     assert outcomes == {True, False}
 

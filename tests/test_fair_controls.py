@@ -8,7 +8,8 @@ import pytest
 
 from render_agent.answer import letters
 from render_agent.engines.scripted import ScriptedEngine
-from render_agent.engines.witness import Eyes, Witness
+from render_agent.engines.witness import Witness
+from render_agent.eyes import Eyes
 from render_agent.facts import known_facts
 from render_agent.questions.rooms import BUNDLED
 from render_agent.score.official import DIRECTION_TYPES

@@ -26,7 +26,7 @@ LAYERS = [
     "facts named",
     "oracle stress",
     "render shown",
-    "view_policies",
+    "view_policies eyes",
     "engines",
     "run_log predictions",
     "look comparison merging siblings input_files",

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from render_agent.camera import Camera
 from render_agent.choose.seam import Situation, Verdict, Verifier
 from render_agent.config import RunConfig
+from render_agent.eyes import boxes_seen, named_boxes
 from render_agent.facts import Facts, known_facts
-from render_agent.named import kind_of, named_categories
+from render_agent.named import kind_of
 from render_agent.render.choose import make_renderer
 from render_agent.render.looks import NOTHING, Room, Rooms
 from render_agent.render.seam import Renderer
@@ -140,20 +141,15 @@ class GeometryVerifier(Verifier):
             self.renderer.close()
 
     def _known(self, room: Room, question: Question, views: Sequence[View]) -> Known:
-        fresh = list(dict.fromkeys(view for view in views if isinstance(view.camera, Camera)))
-        names = named_categories(question)
-        which = [number for number, label in enumerate(room.labels) if label in names]
-        seen: set[int] = set()
-        for view in fresh:
-            seen |= room.seen(view, which, self.renderer)
+        seen = boxes_seen(question, room, views, self.renderer)
         every = kind_of(question) == EVERY
         found = set() if every else {room.labels[number] for number in seen}
         wanted = {
             number: room.labels[number]
-            for number in which
+            for number in named_boxes(question, room)
             if number not in seen and room.labels[number] not in found
         }
-        return Known(room.covered(fresh, self.renderer), wanted, every)
+        return Known(room.covered(views, self.renderer), wanted, every)
 
     def _gain(self, room: Room, known: Known, view: View, before: Sequence[View]) -> Gain:
         if any(view.file == other.file or _alike(view, other) for other in before):

@@ -20,6 +20,7 @@ from render_agent.facts import Facts, known_facts, placed
 from render_agent.named import named_categories
 from render_agent.run_log.folder import RunFolder
 from render_agent.run_log.reading import read_states
+from render_agent.shown import faithful
 from render_agent.state import Question, QuestionState
 from render_agent.stress.scenes import scenes_of
 
@@ -30,9 +31,6 @@ SCENES_EACH = 8
 
 PARTS = 4
 """Parts of the work for each process."""
-
-FAITHFUL = ("real", "mirrored")
-"""Pictures that show what the question is about."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +58,7 @@ def diagnose_run(
     """
     config = folder.config
     states = read_states(folder) if states is None else states
-    watched = _watched(folder, config, states, processes) if _shows(config) else {}
+    watched = _watched(folder, config, states, processes) if faithful(config) else {}
     return {state.id: _judged(config, state, watched.get(state.id, Watched())) for state in states}
 
 
@@ -71,7 +69,7 @@ def kept_diagnoses(folder: RunFolder, states: Sequence[QuestionState]) -> dict[s
     them where nothing was shown, or something else than the question is about. Nothing is written.
     """
     config = folder.config
-    if not _shows(config):
+    if not faithful(config):
         return {state.id: _judged(config, state, Watched()) for state in states}
     known = _compared(folder, config, states)[0]
     return {
@@ -82,10 +80,6 @@ def kept_diagnoses(folder: RunFolder, states: Sequence[QuestionState]) -> dict[s
 def _judged(config: RunConfig, state: QuestionState, watched: Watched) -> Diagnosis:
     mirrored = config.pictures == "mirrored"
     return diagnose(state, watched, config.image_size, mirrored=mirrored, passive=config.passive)
-
-
-def _shows(config: RunConfig) -> bool:
-    return not config.blind and config.pictures in FAITHFUL
 
 
 def _watched(

@@ -7,27 +7,16 @@ gets more right answers from it, and pictures that show nothing get it no furthe
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from render_agent.camera import Camera
 from render_agent.config import RunConfig
 from render_agent.engines.seam import Request
 from render_agent.engines.unseeing import Explorer, RandomChoice, random_move
-from render_agent.facts import Facts, known_facts
-from render_agent.named import named_categories
+from render_agent.eyes import Eyes, boxes_seen, named_boxes
 from render_agent.oracle import true_answer
-from render_agent.render.choose import make_renderer
-from render_agent.render.looks import Room, Rooms
-from render_agent.render.seam import Renderer
-from render_agent.scene.cache import SceneCache
-from render_agent.shown import EVERY, SIZE, first_shown, was_shown
+from render_agent.shown import EVERY, SIZE, faithful, first_shown, was_shown
 from render_agent.state import Question, View
-from render_agent.stress.scenes import scenes_of
-
-SHOWING = ("real", "mirrored")
-"""The --pictures that show the scene which a question is about."""
 
 WORDS = {
     True: "I have seen what this is about.",
@@ -86,7 +75,7 @@ class Witness:
     def samples(self, request: Request) -> list[str]:
         """Return as many replies: the same answer or step, but for one who wanders and goes many ways."""
         question = self.questions[request.question_id]
-        told = UNTOLD if self.eyes is None else self.eyes.look(question, request.views)
+        told = UNTOLD if self.eyes is None else told_by(self.eyes, question, request.views)
         if told.answer is None and not request.last and self.walks:
             if self.wanders:
                 return [random_move(request.seed, number) for number in range(request.samples)]
@@ -107,55 +96,25 @@ class Witness:
             self.eyes.close()
 
 
-class Eyes:
-    """Tells what the views of a dialogue have shown; owned by the thread that owns the engine.
+def told_by(eyes: Eyes, question: Question, views: Sequence[View]) -> Told:
+    """Return what views have told of what a question is about; `was_shown` has the rule.
 
-    scenes: those of the run. facts: what is known of them, as files have it. size: width and height of
-    the views in pixels.
+    SceneError or RenderError where the scene cannot be looked at.
     """
-
-    def __init__(
-        self, scenes: SceneCache, facts: Mapping[str, Facts], size: tuple[int, int]
-    ) -> None:
-        self.scenes = scenes
-        self.facts = facts
-        self.rooms = Rooms(size)
-
-    @cached_property
-    def renderer(self) -> Renderer:
-        """What draws the frames that are looked at."""
-        return make_renderer()
-
-    def look(self, question: Question, views: Sequence[View]) -> Told:
-        """Return what the views have shown of what the question is about; `was_shown` has the rule."""
-        if question.scene not in self.facts:
-            return UNTOLD
-        room = self._room(question)
-        fresh = list(dict.fromkeys(view for view in views if isinstance(view.camera, Camera)))
-        names = named_categories(question)
-        which = [number for number, label in enumerate(room.labels) if label in names]
-        seen: set[int] = set()
-        for view in fresh:
-            seen |= room.seen(view, which, self.renderer)
-        first = first_shown(
-            question,
-            [room.labels[number] for number in which],
-            {place: 0 for place, number in enumerate(which) if number in seen},
-        )
-        coverage = room.coverage(fresh, self.renderer) if question.type == SIZE else None
-        shown = was_shown(question, first, coverage)
-        answer = true_answer(question, room.facts) if shown else None
-        return Told(shown, answer, len(seen) if question.type == EVERY else 0)
-
-    def close(self) -> None:
-        """Give the renderer back."""
-        if "renderer" in self.__dict__:
-            self.renderer.close()
-
-    def _room(self, question: Question) -> Room:
-        """Return what is known of the question's scene, in the scene's frame."""
-        scene, space = partial(self.scenes.get, question), partial(self.scenes.space, question)
-        return self.rooms.room(question.scene, scene, space, self.facts[question.scene])
+    if question.scene not in eyes.facts:
+        return UNTOLD
+    room = eyes.room(question)
+    which = named_boxes(question, room)
+    seen = boxes_seen(question, room, views, eyes.renderer)
+    first = first_shown(
+        question,
+        [room.labels[number] for number in which],
+        {place: 0 for place, number in enumerate(which) if number in seen},
+    )
+    coverage = room.coverage(views, eyes.renderer) if question.type == SIZE else None
+    shown = was_shown(question, first, coverage)
+    answer = true_answer(question, room.facts) if shown else None
+    return Told(shown, answer, len(seen) if question.type == EVERY else 0)
 
 
 def witness(
@@ -172,10 +131,7 @@ def witness(
     """
     if config is None:
         return Witness(questions, seed, None, walks=True, wanders=wanders)
-    eyes = None
-    if not config.blind and config.pictures in SHOWING:
-        facts = known_facts(questions, config.annotations)
-        eyes = Eyes(scenes_of(config, questions), facts, config.image_size)
+    eyes = Eyes.of(config, questions) if faithful(config) else None
     return Witness(questions, seed, eyes, walks=config.views == "free", wanders=wanders)
 
 

@@ -135,7 +135,7 @@ class Room:
     def covered(self, views: Sequence[View], renderer: Renderer) -> NDArray[np.bool_]:
         """Return which points of the room's visible surface views show together."""
         together = np.zeros(len(self._points(renderer).points), bool)
-        for view in views:
+        for view in dict.fromkeys(views):
             together |= self.shown(view, renderer).covered
         return together
 

@@ -12,7 +12,8 @@ from render_agent.config import RunConfig
 from render_agent.engines.choose import describe_engine, make_engine
 from render_agent.engines.seam import Request
 from render_agent.engines.unseeing import Explorer, RandomChoice
-from render_agent.engines.witness import NO_BOX_TELLS, WORDS, Eyes, Witness, witness
+from render_agent.engines.witness import NO_BOX_TELLS, WORDS, Witness, told_by, witness
+from render_agent.eyes import Eyes
 from render_agent.facts import Facts, known_facts
 from render_agent.questions.rooms import bundled
 from render_agent.render.around import camera_ahead
@@ -100,33 +101,33 @@ def looking(number, *boxes, place=STAND):
 def test_it_answers_once_it_has_seen_all_that_is_named(eyes):
     views = looking(0, LAMP, PLANT, SOFA)
     away = View(3, "ego", "", Camera(STAND, 180.0, 0.0, FIELD))
-    assert eyes.look(SIDES, []) == (False, None, 0)
-    assert eyes.look(SIDES, views[:2]) == (False, None, 0)
-    assert eyes.look(SIDES, [*views[1:], away]) == (False, None, 0)
-    assert eyes.look(SIDES, views[::-1]) == (True, "B", 0)
-    assert eyes.look(SIZE_OF, views[:1]) == (False, None, 0)
-    assert eyes.look(SIZE_OF, views[1:2]) == (True, "120", 0)
+    assert told_by(eyes, SIDES, []) == (False, None, 0)
+    assert told_by(eyes, SIDES, views[:2]) == (False, None, 0)
+    assert told_by(eyes, SIDES, [*views[1:], away]) == (False, None, 0)
+    assert told_by(eyes, SIDES, views[::-1]) == (True, "B", 0)
+    assert told_by(eyes, SIZE_OF, views[:1]) == (False, None, 0)
+    assert told_by(eyes, SIZE_OF, views[1:2]) == (True, "120", 0)
 
 
 def test_what_is_too_far_too_much_hidden_or_on_a_map_is_not_seen(eyes, scene):
     top = View(0, "top", "", MapCamera((2.5, 2.0), 2.0, 0.05))
-    assert eyes.look(SIZE_OF, [top]) == (False, None, 0)
+    assert told_by(eyes, SIZE_OF, [top]) == (False, None, 0)
     behind = Camera((4.3, 3.45, 0.2), 0.0, 0.0, FIELD).looking_at(PLANT.centre)  # within the sofa
-    assert eyes.look(SIZE_OF, [View(0, "ego", "", behind)]) == (False, None, 0)
+    assert told_by(eyes, SIZE_OF, [View(0, "ego", "", behind)]) == (False, None, 0)
     aside = (
         Camera(STAND, 0.0, 0.0, FIELD).looking_at(PLANT.centre).turned(46)
     )  # mostly off the picture
-    assert eyes.look(SIZE_OF, [View(0, "ego", "", aside)]) == (False, None, 0)
+    assert told_by(eyes, SIZE_OF, [View(0, "ego", "", aside)]) == (False, None, 0)
 
 
 def test_the_four_directions_show_what_they_show_together(eyes):
     ahead = camera_ahead(Camera(STAND, 20.0, -20.0, FIELD), SIZE)
-    assert eyes.look(SIDES, [View(0, "around", "", ahead)]) == (True, "B", 0)
+    assert told_by(eyes, SIDES, [View(0, "around", "", ahead)]) == (True, "B", 0)
 
 
 def test_counting_needs_all_and_a_guess_fits_with_what_was_counted(eyes):
-    assert eyes.look(COUNT, looking(0, LAMP, PLANT, SOFA)) == (True, "3", 3)
-    assert eyes.look(COUNT, looking(0, LAMP, PLANT, LAMP)) == (False, None, 2)
+    assert told_by(eyes, COUNT, looking(0, LAMP, PLANT, SOFA)) == (True, "3", 3)
+    assert told_by(eyes, COUNT, looking(0, LAMP, PLANT, LAMP)) == (False, None, 2)
     for seed in range(30):
         policy = Witness(ASKED, seed, eyes, walks=False)
         views = looking(0, LAMP, PLANT)
@@ -143,18 +144,18 @@ def test_counting_needs_all_and_a_guess_fits_with_what_was_counted(eyes):
 def test_the_size_of_a_room_needs_enough_of_its_surface_however_it_was_shown(eyes):
     ahead = Camera(STAND, 0.0, 0.0, FIELD)
     one_by_one = [View(n, "ego", "", ahead.turned(90 * n)) for n in range(4)]
-    assert eyes.look(AREA, one_by_one[:1]) == (False, None, 0)
-    assert eyes.look(AREA, one_by_one[:1] * 4) == (False, None, 0)
-    assert eyes.look(AREA, one_by_one) == (True, "20.0", 0)
-    assert eyes.look(AREA, [View(0, "around", "", ahead)]) == (True, "20.0", 0)
+    assert told_by(eyes, AREA, one_by_one[:1]) == (False, None, 0)
+    assert told_by(eyes, AREA, one_by_one[:1] * 4) == (False, None, 0)
+    assert told_by(eyes, AREA, one_by_one) == (True, "20.0", 0)
+    assert told_by(eyes, AREA, [View(0, "around", "", ahead)]) == (True, "20.0", 0)
 
 
 def test_what_no_box_tells_is_not_said_to_be_unseen(eyes):
     views = looking(0, LAMP, PLANT)
-    assert eyes.look(ROUTE, views[:1]) == (False, None, 0)
-    assert eyes.look(ROUTE, views) == (True, None, 0)
-    assert eyes.look(FIRST, views) == (None, None, 0)
-    assert eyes.look(UNKNOWN, views) == (None, None, 0)
+    assert told_by(eyes, ROUTE, views[:1]) == (False, None, 0)
+    assert told_by(eyes, ROUTE, views) == (True, None, 0)
+    assert told_by(eyes, FIRST, views) == (None, None, 0)
+    assert told_by(eyes, UNKNOWN, views) == (None, None, 0)
     policy = Witness([*ASKED, ROUTE, FIRST], 0, eyes, walks=False)
     said = {
         question.id: json.loads(policy.reply(request(question, shown)))["reasoning"]
@@ -172,8 +173,8 @@ def test_in_a_mirrored_room_left_is_right(scene):
         View(view.number, "ego", "", view.camera.mirrored(other.mirrored_at))
         for view in looking(0, LAMP, PLANT, SOFA)
     ]
-    assert eyes.look(SIDES, views) == (True, "A", 0)
-    assert eyes.look(SIZE_OF, views) == (True, "120", 0)
+    assert told_by(eyes, SIDES, views) == (True, "A", 0)
+    assert told_by(eyes, SIZE_OF, views) == (True, "120", 0)
     eyes.close()
 
 
@@ -230,4 +231,4 @@ def test_who_is_shown_nothing_sees_nothing(options, sees, walks):
 
 def test_a_scene_of_which_nothing_is_known_is_guessed_about(eyes):
     other = next(question for question in ASKED if question.scene == "far")
-    assert eyes.look(other, looking(0, LAMP)) == (None, None, 0)
+    assert told_by(eyes, other, looking(0, LAMP)) == (None, None, 0)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from render_agent.bench.verifiers.finding import Finder
 from render_agent.choose.seam import FloatArray, Situation
+from render_agent.eyes import Eyes
 from render_agent.look import Look
 from render_agent.run_log.folder import RunFolder
 from render_agent.run_log.pictures import Pictures
@@ -57,9 +57,7 @@ class Left:
         )
 
 
-def decisions_of(
-    folder: RunFolder, finder: Finder, pictures: Pictures
-) -> tuple[list[Decision], Left]:
+def decisions_of(folder: RunFolder, eyes: Eyes, pictures: Pictures) -> tuple[list[Decision], Left]:
     """Return the decisions of a run, scene by scene, and what was left out.
 
     pictures: those of the run. RunLogError where its log is damaged, SceneError or RenderError where a
@@ -67,44 +65,44 @@ def decisions_of(
     """
     config = folder.config
     states = [
-        QuestionState(question, finder.scenes, config.max_turns, blind=config.blind)
+        QuestionState(question, eyes.scenes, config.max_turns, blind=config.blind)
         for question in folder.questions()
     ]
     folder.replay({state.id: state for state in states})
     found: list[Decision] = []
     left = Left()
     for state in sorted(states, key=lambda state: (state.question.scene, state.id)):
-        if not finder.things(state.question):
+        if not eyes.things(state.question):
             left += Left(unknown=1)
             continue
-        for decision, why in _of_question(state, finder, pictures):
+        for decision, why in _of_question(state, eyes, pictures):
             found += [decision] if decision else []
             left += why
     return found, left
 
 
-def moves_until_found(state: QuestionState, finder: Finder) -> int:
+def moves_until_found(state: QuestionState, eyes: Eyes) -> int:
     """Return how many moves a dialogue made until its views had shown well all that is named.
 
     The opening shows it after 0 moves; where it was never shown, `max_turns` counts. ValueError where
     nobody can tell what has to be seen. RenderError where a view cannot be drawn.
     """
-    wanted = finder.things(state.question)
+    wanted = eyes.things(state.question)
     if not wanted:
         raise ValueError(f"nobody can tell what question {state.id} has to be shown")
     for turn in state.turns:
-        wanted -= finder.seen(state.question, turn.views)
+        wanted -= eyes.seen(state.question, turn.views)
         if not wanted:
             return turn.number
     return state.max_turns
 
 
 def _of_question(
-    state: QuestionState, finder: Finder, pictures: Pictures
+    state: QuestionState, eyes: Eyes, pictures: Pictures
 ) -> Iterator[tuple[Decision | None, Left]]:
-    question, wanted = state.question, finder.things(state.question)
+    question, wanted = state.question, eyes.things(state.question)
     for turn in state.turns:
-        wanted -= finder.seen(question, turn.views)
+        wanted -= eyes.seen(question, turn.views)
         drawn = _drawn(turn.evidence)
         if turn.evidence is None or turn.evidence.weighed == ():
             continue
@@ -114,10 +112,10 @@ def _of_question(
             yield None, Left(shown=1)
         else:
             gains = np.array(
-                [len(wanted & finder.seen(question, [c.view])) for c in drawn if c.view],
+                [len(wanted & eyes.seen(question, [c.view])) for c in drawn if c.view],
                 np.float64,
             )
-            situation = _situation(state, turn, finder, pictures)
+            situation = _situation(state, turn, eyes, pictures)
             logged = tuple(_of_these(turn.evidence, judged, drawn) for judged in turn.evidence.judgements)  # fmt: skip
             yield Decision(situation, drawn, gains, logged), Left()
 
@@ -134,10 +132,10 @@ def _drawn(evidence: Evidence | None) -> tuple[Candidate, ...]:
     )
 
 
-def _situation(state: QuestionState, turn: Turn, finder: Finder, pictures: Pictures) -> Situation:
+def _situation(state: QuestionState, turn: Turn, eyes: Eyes, pictures: Pictures) -> Situation:
     """Return the situation in which a turn's move was chosen."""
     before = replace(state, turns=state.turns[: turn.number], error=None)
-    space = finder.scenes.space(state.question)
+    space = eyes.scenes.space(state.question)
     return Situation(before, Look(turn.views, turn.stood, space), pictures.get)
 
 

@@ -11,7 +11,6 @@ from render_agent.agent_plan import VerifierPlan
 from render_agent.bench.verifiers.agreement import agreement
 from render_agent.bench.verifiers.calibration import by_probability, by_rank
 from render_agent.bench.verifiers.decisions import Decision, Left, decisions_of
-from render_agent.bench.verifiers.finding import Finder
 from render_agent.bench.verifiers.latency import latency
 from render_agent.bench.verifiers.scoring import Scored, as_logged, oracle, score_anew
 from render_agent.bench.verifiers.success import by_chance, difference, success
@@ -20,6 +19,7 @@ from render_agent.choose.verifiers import make_verifier
 from render_agent.config import RunConfig
 from render_agent.engines.seam import Engine
 from render_agent.errors import SetupError
+from render_agent.eyes import Eyes
 from render_agent.run_log.folder import RunFolder
 from render_agent.run_log.pictures import Pictures
 from render_agent.state import Question
@@ -57,9 +57,9 @@ def opened(folders: Sequence[RunFolder]) -> Iterator[list[Source]]:
     try:
         for folder in folders:
             questions = folder.questions()
-            finder, pictures = Finder.of(folder.config, questions), Pictures(folder.path)
-            held += [finder, pictures]
-            decisions, left = decisions_of(folder, finder, pictures)
+            eyes, pictures = Eyes.of(folder.config, questions), Pictures(folder.path)
+            held += [eyes, pictures]
+            decisions, left = decisions_of(folder, eyes, pictures)
             sources.append(Source(folder, questions, decisions, left))
         if not any(source.decisions for source in sources):
             raise SetupError(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -18,21 +18,18 @@ from render_agent.choose.seam import Situation
 from render_agent.choose.training.decision import Decision, FloatArray, good_moves
 from render_agent.choose.training.labels import Label, Labels
 from render_agent.errors import SetupError
+from render_agent.eyes import Thing, as_things, boxes_seen, named_boxes
 from render_agent.look import Look
 from render_agent.moves import carry_out
-from render_agent.named import kind_of, named_categories
 from render_agent.render.looks import NOTHING, Room
 from render_agent.render.seam import Renderer
 from render_agent.run_log.folder import RunFolder
 from render_agent.run_log.reading import read_states
 from render_agent.scene.cache import SceneCache
 from render_agent.score.official import score_answer
-from render_agent.shown import EVERY
+from render_agent.shown import faithful
 from render_agent.state import Candidate, Question, QuestionState, Turn, View
 from render_agent.stress.scenes import scenes_of
-
-FAITHFUL = ("real", "mirrored")
-"""The --pictures that show what a question is about."""
 
 BORROWED = 7
 """Moves of other turns that are weighed beside the one that was made, where a run logged no candidates."""
@@ -55,7 +52,7 @@ def read_decisions(
     views.
     """
     config = folder.config
-    if config.blind or config.views != "free" or config.pictures not in FAITHFUL:
+    if config.views != "free" or not faithful(config):
         raise SetupError(
             f"{folder.path} teaches no moves: a run with --views free is needed that shows the scenes as"
             " they are"
@@ -75,32 +72,6 @@ def read_decisions(
 
 def _there(question: Question) -> bool:
     return question.scan is not None and question.scan.exists()
-
-
-@dataclass(frozen=True)
-class Watched:
-    """A room and what draws it."""
-
-    room: Room
-    renderer: Renderer
-
-    def knows(self, question: Question) -> bool:
-        """Whether it has a box of something that the question names."""
-        return bool(set(named_categories(question)) & set(self.room.labels))
-
-    def things(self, question: Question, views: Iterable[View]) -> frozenset[str | int]:
-        """Return what views show well of what a question names.
-
-        That is the numbers of the boxes where it asks for how many there are, else their categories.
-        """
-        names, labels = named_categories(question), self.room.labels
-        which = [number for number, label in enumerate(labels) if label in names]
-        every = kind_of(question) == EVERY
-        found: set[str | int] = set()
-        for view in views:
-            well = self.room.seen(view, which, self.renderer)
-            found.update(well if every else (labels[number] for number in well))
-        return frozenset(found)
 
 
 class Reading:
@@ -170,9 +141,8 @@ class Reading:
         room = self.geometry.rooms.room(
             state.question.scene, lambda: state.scene, lambda: space, facts
         )
-        watched = Watched(room, self.geometry.renderer)
         scores = self.geometry.score(situation, candidates).scores[0]
-        return Label(*_gains(watched, situation, candidates), scores)
+        return Label(*_gains(room, self.geometry.renderer, situation, candidates), scores)
 
 
 def _candidates(
@@ -213,19 +183,24 @@ def _carried_out(situation: Situation, number: int, action: Action) -> Candidate
 
 
 def _gains(
-    watched: Watched, situation: Situation, candidates: Sequence[Candidate]
+    room: Room, renderer: Renderer, situation: Situation, candidates: Sequence[Candidate]
 ) -> tuple[FloatArray, FloatArray]:
     """Return what each candidate would show for the first time: named things, and share of the surface."""
     question = situation.state.question
-    shown = watched.things(question, situation.views)
-    covered = watched.room.covered(situation.views, watched.renderer)
+
+    def things(views: Sequence[View]) -> frozenset[Thing]:
+        return as_things(question, room, boxes_seen(question, room, views, renderer))
+
+    known = bool(named_boxes(question, room))
+    shown = things(situation.views)
+    covered = room.covered(situation.views, renderer)
     found = np.full(len(candidates), np.nan)
     surface = np.zeros(len(candidates))
     for place, candidate in enumerate(candidates):
         views = [] if candidate.view is None else [candidate.view]
-        if watched.knows(question):
-            found[place] = len(watched.things(question, views) - shown)
-        fresh = watched.room.covered(views, watched.renderer) & ~covered
+        if known:
+            found[place] = len(things(views) - shown)
+        fresh = room.covered(views, renderer) & ~covered
         surface[place] = fresh.mean() if len(fresh) else 0.0
     return found, surface
 

@@ -1,11 +1,11 @@
-"""What views show of what questions name, by the one rule of `shown`."""
+"""What views show of what questions name: one reading for whoever answers, chooses, learns or measures by it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
+from typing import Self
 
-from render_agent.camera import Camera
 from render_agent.config import RunConfig
 from render_agent.facts import Facts, known_facts
 from render_agent.named import kind_of, named_categories
@@ -22,8 +22,35 @@ Thing = str | int
 """What is to be found: a category, or where every object of it counts, a box by its number."""
 
 
-class Finder:
-    """Finds what questions name in views; owned by the thread that owns its renderer.
+def named_boxes(question: Question, room: Room) -> list[int]:
+    """Return the numbers of the room's boxes that a question names."""
+    names = named_categories(question)
+    return [number for number, label in enumerate(room.labels) if label in names]
+
+
+def boxes_seen(
+    question: Question, room: Room, views: Iterable[View], renderer: Renderer
+) -> frozenset[int]:
+    """Return the numbers of the boxes that a question names and one of some views shows well.
+
+    RenderError where a view cannot be drawn.
+    """
+    which = named_boxes(question, room)
+    found: set[int] = set()
+    for view in dict.fromkeys(views):
+        found |= room.seen(view, which, renderer)
+    return frozenset(found)
+
+
+def as_things(question: Question, room: Room, boxes: Iterable[int]) -> frozenset[Thing]:
+    """Return boxes as the things of a question: themselves where every one counts, else their categories."""
+    if kind_of(question) == EVERY:
+        return frozenset(boxes)
+    return frozenset(room.labels[number] for number in boxes)
+
+
+class Eyes:
+    """Finds what questions name in the views of a run; owned by the thread that calls it.
 
     scenes: those of the run. facts: what is known of them, as files have it. size: width and height of
     the views in pixels.
@@ -37,8 +64,8 @@ class Finder:
         self.rooms = Rooms(size)
 
     @classmethod
-    def of(cls, config: RunConfig, questions: Sequence[Question]) -> Finder:
-        """Return the finder for the views of a run. QuestionsError where a file of truths is odd."""
+    def of(cls, config: RunConfig, questions: Sequence[Question]) -> Self:
+        """Return those for the views of a run. QuestionsError where a file of truths is in no known format."""
         facts = known_facts(questions, config.annotations)
         return cls(scenes_of(config, questions), facts, config.image_size)
 
@@ -46,6 +73,11 @@ class Finder:
     def renderer(self) -> Renderer:
         """What draws the frames that are looked at."""
         return make_renderer()
+
+    def room(self, question: Question) -> Room:
+        """Return the room of a scene of which something is known. SceneError where it cannot be read."""
+        scene, space = partial(self.scenes.get, question), partial(self.scenes.space, question)
+        return self.rooms.room(question.scene, scene, space, self.facts[question.scene])
 
     def things(self, question: Question) -> frozenset[Thing]:
         """Return all that has to be seen well for a question, nothing where nobody can tell.
@@ -60,33 +92,15 @@ class Finder:
         labels = {label.lower() for label, some in facts.boxes.items() if some}
         if not labels.issuperset(names):
             return frozenset()
-        if kind_of(question) != EVERY:
-            return frozenset(names)
-        return frozenset(self._numbers(question, names))
+        room = self.room(question)
+        return as_things(question, room, named_boxes(question, room))
 
     def seen(self, question: Question, views: Iterable[View]) -> frozenset[Thing]:
         """Return which of the things some views show well. RenderError where they cannot be drawn."""
-        names = named_categories(question)
-        numbers = self._numbers(question, names)
-        room = self._room(question)
-        found: set[int] = set()
-        for view in views:
-            if isinstance(view.camera, Camera):
-                found |= room.seen(view, numbers, self.renderer)
-        if kind_of(question) == EVERY:
-            return frozenset(found)
-        return frozenset(room.labels[number] for number in found)
+        room = self.room(question)
+        return as_things(question, room, boxes_seen(question, room, views, self.renderer))
 
     def close(self) -> None:
         """Give the renderer back."""
         if "renderer" in self.__dict__:
             self.renderer.close()
-
-    def _numbers(self, question: Question, names: Sequence[str]) -> list[int]:
-        labels = self._room(question).labels
-        return [number for number, label in enumerate(labels) if label in names]
-
-    def _room(self, question: Question) -> Room:
-        """Return what is known of the question's scene, in the scene's frame."""
-        scene, space = partial(self.scenes.get, question), partial(self.scenes.space, question)
-        return self.rooms.room(question.scene, scene, space, self.facts[question.scene])
