@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from render_agent.choose.learned.card_file import read_card
 from render_agent.config import RunConfig
 from render_agent.facts import facts_files
-from render_agent.input_files import chooses_by_boxes
+from render_agent.input_files import chooses_by_boxes, scan_hashes
 from render_agent.state import Question
 
 KNOWS = "where the named objects are"
@@ -43,12 +45,23 @@ def _verifiers(config: RunConfig, questions: Sequence[Question]) -> list[dict[st
             entry |= {"model": model, "rubric": config.rubric, "mode": config.judge_mode}
         if plan.label == "geometry":
             entry["knows"] = KNOWS if known else None
+        if plan.name == "learned":
+            entry["knows"] = _learned_from(Path(plan.argument or ""), questions)
         found.append(entry)
     return found
 
 
+def _learned_from(folder: Path, questions: Sequence[Question]) -> str | None:
+    """Return that a learned verifier was trained in some of the questions' scenes, None where in none."""
+    learned = read_card(folder)["learned"].get("learned_from", {}).get("scans", ())
+    hashes = scan_hashes(questions)
+    scans = {str(question.scan) for question in questions if question.scan is not None}
+    met = sum(hashes[scan] in learned for scan in scans)
+    return f"{met} of these {len(scans)} scenes, in which it was trained" if met else None
+
+
 def _note(found: dict[str, Any]) -> str | None:
-    """Return the sentence that a run needs whose moves were chosen by what no model can know."""
+    """Return the sentence that a run needs whose moves were chosen by what no model should know."""
     if not any(entry.get("knows") for entry in found["verifiers"]):
         return None
     names = [

@@ -12,6 +12,7 @@ import pytest
 import torch
 from made_runs import make_config, transcripts
 
+from render_agent.choose.describing import describe_choosing
 from render_agent.choose.fusion import mean_ranks
 from render_agent.choose.geometry import GeometryVerifier
 from render_agent.choose.learned.card import load
@@ -27,6 +28,7 @@ from render_agent.choose.training.decisions import read_decisions
 from render_agent.choose.training.held_out import figures, successes
 from render_agent.choose.training.labels import Label, Labels
 from render_agent.choose.training.train import CHECKPOINT, LABELS, Wishes, choose_held_out, train
+from render_agent.config import RunConfig
 from render_agent.controller import Silent
 from render_agent.diagnosis.diagnose import diagnose_run
 from render_agent.errors import SetupError, UsageError
@@ -356,6 +358,22 @@ def test_a_run_that_it_chooses_in_continues_to_the_same_transcript(rooms, traine
         (said,) = found["judgements"]
         assert said["members"] == ["member 1", "member 2"]
         assert found["chosen"] == found["weighed"][int(np.argmax(found["fused"]))]
+
+
+def test_a_run_in_scenes_that_it_learned_from_says_so(chosen_at_random, trained, tmp_path):
+    folder, learned = trained
+    (held,) = learned["held_out"]["scenes"]
+    config = RunConfig(batch=True, agent="best:2", temperature=1.0, verifier=(f"learned:{folder}",))
+    copies = []
+    for question in chosen_at_random.questions():
+        scan = tmp_path / f"copy_of_{question.scan.name}"  # what is in a file counts, not its name
+        shutil.copy(question.scan, scan)
+        copies.append(replace(question, scan=scan, scene=f"copy of {question.scene}"))
+    note = f"agent: best:2 by learned:{folder} (knows 2 of these 3 scenes, in which it was trained)"
+    assert describe_choosing(config, copies)["note"] == note
+    others = [question for question in copies if question.scene.endswith(held)]
+    assert others
+    assert describe_choosing(config, others)["note"] is None
 
 
 def test_a_run_with_a_verifier_that_is_none_does_not_begin(rooms, tmp_path):

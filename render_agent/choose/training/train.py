@@ -26,6 +26,7 @@ from render_agent.choose.training.examples import make_examples
 from render_agent.choose.training.held_out import figures, successes
 from render_agent.choose.training.labels import Labels
 from render_agent.errors import SetupError, UsageError
+from render_agent.input_files import sha256
 from render_agent.run_log.folder import RunFolder
 
 LEAST = 20
@@ -167,6 +168,7 @@ def _epoch_line(line: dict[str, Any], epochs: int) -> str:
 def _told_of(
     folders: Sequence[RunFolder], decisions: Sequence[Decision], scenes: set[str]
 ) -> dict[str, Any]:
+    scans = {decision.situation.state.question.scan for decision in decisions}
     return {
         "runs": [
             {
@@ -178,6 +180,7 @@ def _told_of(
             for folder in folders
         ],
         "scenes": sorted(scenes),
+        "scans": sorted({sha256(scan) for scan in scans if scan is not None}),
         "questions": len({(d.run, d.situation.state.id) for d in decisions}),
         "decisions": len(decisions),
     }
