@@ -114,20 +114,23 @@ def test_one_question_of_a_real_scan(type_in, tmp_path, scan):
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_stopped_run_prints_the_line_that_continues_it(type_in, tmp_path, number, code):
     questions = make_questions(tmp_path, 4)
-    policy = tmp_path / "slow.py"
+    policy = tmp_path / "held.py"
     policy.write_text(
-        "import os, time\n"
-        "class Slow:\n"
+        "import os, time\nfrom pathlib import Path\n"
+        "class Held:\n"
+        "    replies = 0\n"
         "    def reply(self, request):\n"
-        "        time.sleep(float(os.environ.get('PAUSE', 0)))\n"
+        "        self.replies += 1  # the third is held: by then there are turns\n"
+        "        while self.replies == 3 and not Path(os.environ.get('HELD_UNTIL', '.')).exists():\n"
+        "            time.sleep(0.05)\n"
         '        return \'{"answer": "A", "done": true}\' if request.turn else \'{"view": "top"}\'\n'
         "def policy(questions, seed):\n"
-        "    return Slow()\n"
+        "    return Held()\n"
     )
     options = ("--batch", "--benchmark", questions, "--batch-size", 1, *QUICK, "--model", policy)
-    slowly = {**os.environ, "PAUSE": "0.3"}
+    held = {**os.environ, "HELD_UNTIL": str(tmp_path / "stopped")}
     with subprocess.Popen(
-        command(*options), cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=slowly
+        command(*options), cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=held
     ) as process:
         while not (runs := list_runs(tmp_path / "experiment_logs")) or not (
             (runs[0] / "turns.jsonl").exists()
@@ -138,6 +141,7 @@ def test_a_stopped_run_prints_the_line_that_continues_it(type_in, tmp_path, numb
         assert code_second == 1
         assert f"is being written by process {process.pid}" in err
         process.send_signal(number)
+        (tmp_path / "stopped").touch()
         _, err = process.communicate(timeout=300)
     assert process.returncode == code
     assert f"python -m render_agent --continue {runs[0].name}" in err
