@@ -10,8 +10,12 @@ from render_agent.camera import Camera
 from render_agent.candidates import Standing, group_means, how_chosen, members, standings
 from render_agent.diagnosis.path import limited
 from render_agent.report.action_words import action_words
+from render_agent.report.map_marks import where
 from render_agent.run_log.evidence_lines import evidence_from_json
 from render_agent.state import Evidence
+
+PLACE = " " * 6 + "at "
+"""What a line begins with that says where a candidate leads."""
 
 
 def turn_lines(folder: Path, line: Mapping[str, Any]) -> Iterator[str]:
@@ -28,13 +32,14 @@ def turn_lines(folder: Path, line: Mapping[str, Any]) -> Iterator[str]:
     yield f"happened: {line['happened']}"
     if "evidence" in line:
         stood = Camera.from_json(line["stood"])
-        yield from evidence_lines(evidence_from_json(line["evidence"]), stood)
+        yield from evidence_lines(folder, evidence_from_json(line["evidence"]), stood)
 
 
-def evidence_lines(evidence: Evidence, stood: Camera) -> Iterator[str]:
+def evidence_lines(folder: Path, evidence: Evidence, stood: Camera) -> Iterator[str]:
     """Give how a turn was decided, and a line a candidate; the one that was taken is marked with >.
 
-    stood: the pose in which it was decided.
+    Below a candidate that was scored or drawn stands the pose it leads to, with its picture.
+    folder: of the run. stood: the pose in which it was decided.
     """
     yield f"chosen ({evidence.agent}): {how_chosen(evidence)}"
     found = standings(evidence)
@@ -53,6 +58,10 @@ def evidence_lines(evidence: Evidence, stood: Camera) -> Iterator[str]:
         if limited(candidate.action, start, candidate.camera):
             asked += f" ({candidate.happened})"
         yield f" {mark} {name}: {asked}{_scored(standing, labels)}"
+        if candidate.view is not None:
+            yield f"{PLACE}{where(candidate.camera)}: {folder / candidate.view.file}"
+        elif standing.scores:
+            yield f"{PLACE}{where(candidate.camera)}"
     for number, text in enumerate(evidence.wordings):
         yield f"   wording {number + 1}: {text}"
     for group, mean in group_means(evidence).items():

@@ -14,8 +14,10 @@ from render_agent.camera import Camera
 from render_agent.candidates import group_means, how_chosen, in_short, members, standings
 from render_agent.cli import cli
 from render_agent.progress import Plain
+from render_agent.report.map_marks import where
 from render_agent.run_log.reading import read_states
 from render_agent.state import Ballot, Candidate, Evidence, Judgement
+from render_agent.turn_lines import PLACE
 
 HERE = Camera((0.0, 0.0, 1.6))
 
@@ -144,9 +146,18 @@ def test_the_command_shows_the_candidates_of_a_real_run(tmp_path):
     printed = console.export_text().splitlines()
     for line, turn in zip(printed, state.turns, strict=True):
         assert line.endswith(f"({in_short(turn.evidence)})")
-    lines = [line for line in told.splitlines() if line.startswith((" > ", "   "))]
+    places = [line for line in told.splitlines() if line.startswith(PLACE)]
+    lines = [
+        line for line in told.splitlines() if line.startswith((" > ", "   ")) and line not in places
+    ]
     expected = [standing for turn in state.turns for standing in standings(turn.evidence)]
     assert len(lines) == len(expected) == 9
+    drawn = [standing.candidate for standing in expected if standing.candidate.view]
+    assert len(drawn) == 6
+    assert places == [
+        f"{PLACE}{where(candidate.camera)}: {folder.path / candidate.view.file}"
+        for candidate in drawn
+    ]
     for line, standing in zip(lines, expected, strict=True):
         assert line[3:].startswith(f"{standing.name}: ")
         assert line.startswith(" > ") == standing.chosen
