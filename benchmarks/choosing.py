@@ -32,8 +32,8 @@ from render_agent.choose.training.card_text import spanned
 from render_agent.cli import cli
 from render_agent.eyes import Eyes
 from render_agent.run_log.folder import RunFolder
+from render_agent.run_log.reading import read_states
 from render_agent.run_log.work import question_work
-from render_agent.state import QuestionState
 
 RANDOM = "random"
 PLAIN = (RANDOM, "geometry:unnamed", "geometry")
@@ -88,12 +88,11 @@ def found_in(folder: RunFolder) -> dict[str, Row]:
     moves: until all of it was seen well, `max_turns` where it never was. decisions: turns in which a
     verifier chose. renders: pictures that were drawn. tokens: read and written, those of verifiers too.
     """
-    config, questions = folder.config, folder.questions()
-    eyes = Eyes.of(config, questions)
-    states = {q.id: QuestionState(q, eyes.scenes, config.max_turns) for q in questions}
-    folder.replay(states)
+    config = folder.config
+    eyes = Eyes.of(config, folder.questions())
+    states = read_states(folder, scenes=eyes.scenes)
     found = {}
-    for state in sorted(states.values(), key=lambda state: state.question.scene):
+    for state in sorted(states, key=lambda state: state.question.scene):
         if not eyes.things(state.question):
             continue
         work = question_work(state)

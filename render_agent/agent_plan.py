@@ -22,11 +22,6 @@ MOST_WORDINGS = 8
 LOOKING = ("geometry", "judge", "embedding")
 """Verifiers that look at what a candidate would show."""
 
-ASKING = ("judge",)
-"""Verifiers that ask an engine."""
-
-VERIFIERS = ("random", "geometry", "judge", "embedding", "learned")
-
 VERIFIER_FORMS = (
     "random, geometry, geometry:unnamed, judge[:MODEL], embedding[:MODEL] or learned:DIR"
 )

@@ -288,11 +288,7 @@ class Asked:
         share += sum(verdict.seconds for verdict in taken.verdicts)
         waited = time.perf_counter() - self.since - own.seconds
         parts: list[Reply | Verdict] = [*taken.replies, *taken.verdicts]
-        tokens = Tokens(
-            sum(part.tokens.prompt for part in parts),
-            sum(part.tokens.reply for part in parts),
-            sum(part.tokens.cached for part in parts),
-        )
+        tokens = Tokens.total(part.tokens for part in parts)
         seconds = Seconds(self.look.seconds, max(0.0, waited), share * own.batch_size)
         return Spent(tokens, seconds, tuple(event for part in parts for event in part.events))
 

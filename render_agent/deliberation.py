@@ -83,9 +83,8 @@ class Deliberations(Generic[Owner]):
         the engine wait for it. EngineError or RunLogError where the run has to stop.
         """
         self._take_drawn(view)
-        if (
-            not self._ended
-        ):  # what ended is written down first; what it is shown next is drawn meanwhile
+        if not self._ended:
+            # what ended is written down first; what it is shown next is drawn meanwhile
             self._take_said(view)
         ended, self._ended = self._ended, []
         return ended

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -70,11 +70,30 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Tokens of one reply: read, written, and read from a cache instead of computed."""
+    """Tokens of one reply, or of several: read, written, and read from a cache instead of computed."""
 
     prompt: int = 0
     reply: int = 0
     cached: int = 0
+
+    @classmethod
+    def total(cls, counted: Iterable[Tokens]) -> Tokens:
+        """Return the sum of some tokens, none where there are none."""
+        given = list(counted)
+        return cls(
+            sum(tokens.prompt for tokens in given),
+            sum(tokens.reply for tokens in given),
+            sum(tokens.cached for tokens in given),
+        )
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, int]) -> Tokens:
+        """Return what `to_json` gave. KeyError where it did not."""
+        return cls(data["in"], data["out"], data["from_cache"])
+
+    def to_json(self) -> dict[str, int]:
+        """Return them as the log has them."""
+        return {"in": self.prompt, "out": self.reply, "from_cache": self.cached}
 
 
 @dataclass(frozen=True, slots=True)

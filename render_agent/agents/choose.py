@@ -9,6 +9,7 @@ from render_agent.agents.single import Single
 from render_agent.agents.voting import Vote
 from render_agent.agents.weighing import Foreseeing, Weighing
 from render_agent.choose.seam import Panel
+from render_agent.choosing_budget import draws_candidates
 from render_agent.config import RunConfig
 from render_agent.prompt import Prompt
 
@@ -25,6 +26,6 @@ def make_agent(config: RunConfig, prompt: Prompt, panel: Panel, foreseeing: Fore
         return Vote(name, plan.samples, prompt.on_request)
     weighing = Weighing(panel, foreseeing)
     if plan.kind == "rephrase":
-        looks = any(verifier.looks for verifier in config.verifiers)
-        return Rephrase(name, plan, weighing, prompt, config.seed, draws=looks)
+        draws = draws_candidates(config)
+        return Rephrase(name, plan, weighing, prompt, config.seed, draws=draws)
     return Choosing(name, plan, weighing, prompt, config.seed)

@@ -101,11 +101,7 @@ def taken(
     """
     own = replies[0]
     calls = sum(1 / reply.batch_size for reply in replies) - 1 / own.batch_size
-    spent = Tokens(
-        sum(verdict.tokens.prompt for verdict in verdicts),
-        sum(verdict.tokens.reply for verdict in verdicts),
-        sum(verdict.tokens.cached for verdict in verdicts),
-    )
+    spent = Tokens.total(verdict.tokens for verdict in verdicts)
     calls += sum(verdict.calls for verdict in verdicts)
     return Taken(
         reply=chosen.reply,

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from render_agent.choose.seam import Situation, Verdict, Verifier
-from render_agent.choose.siglip import Siglip
+from render_agent.choose.siglip import Floats, Siglip
 from render_agent.named import named_categories
 from render_agent.state import Candidate, Question
-
-Floats = NDArray[np.float32]
 
 
 class EmbeddingVerifier(Verifier):

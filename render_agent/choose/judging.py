@@ -149,16 +149,16 @@ def make_judge(plan: VerifierPlan, config: RunConfig, engine: Engine) -> JudgeVe
     )
 
 
-def check_judge(plan: VerifierPlan, config: RunConfig) -> None:
+def check_judge(plan: VerifierPlan, config: RunConfig, *, models: bool = True) -> None:
     """Raise where a run could not be judged; no weights are loaded.
 
     SetupError where the rubric cannot be read or its model is not at hand; UsageError where the rubric or
-    the engine cannot be asked in this mode.
+    the engine cannot be asked in this mode. models: whether its model has to be at hand.
     """
     _rubric(config)
     if plan.argument is None:
         _refuse(config.engine, config.judge_mode)
-    else:
+    elif models:
         describe_engine(judging(config, plan))
 
 
@@ -216,11 +216,7 @@ def _verdict(case: Case, found: dict[str, Score], calls: float) -> Verdict:
         score = found[candidate.view.file] if candidate.view else None
         values.append(np.nan if score is None or score.value is None else score.value)
         reasons.append("its view was not drawn" if score is None else _reason(score))
-    tokens = Tokens(
-        sum(score.tokens.prompt for score in found.values()),
-        sum(score.tokens.reply for score in found.values()),
-        sum(score.tokens.cached for score in found.values()),
-    )
+    tokens = Tokens.total(score.tokens for score in found.values())
     seconds = sum(score.seconds for score in found.values())
     return Verdict(np.array([values]), tuple(reasons), tokens, seconds, calls)
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL.Image import Image
 
 from render_agent.look import Look
-from render_agent.state import Candidate, QuestionState, Tokens, View
+from render_agent.scene.free_space import FreeSpace
+from render_agent.state import Candidate, QuestionState, Tokens, Turn, View
 
 FloatArray = NDArray[np.float64]
 
@@ -27,6 +29,17 @@ class Situation:
     state: QuestionState
     look: Look
     picture: Callable[[str], Image]
+
+    @classmethod
+    def logged(
+        cls, state: QuestionState, turn: Turn, space: FreeSpace, picture: Callable[[str], Image]
+    ) -> Self:
+        """Return the situation in which a turn of a question was decided.
+
+        state: with all its turns. space: where the camera could go.
+        """
+        before = replace(state, turns=state.turns[: turn.number], error=None, lost_events=())
+        return cls(before, Look(turn.views, turn.stood, space), picture)
 
     @property
     def turn(self) -> int:

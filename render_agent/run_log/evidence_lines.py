@@ -23,18 +23,14 @@ def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
         "fused": list(evidence.fused),
         "ballot": None if evidence.ballot is None else asdict(evidence.ballot),
         "wordings": list(evidence.wordings),
-        "tokens": {
-            "in": evidence.tokens.prompt,
-            "out": evidence.tokens.reply,
-            "from_cache": evidence.tokens.cached,
-        },
+        "tokens": evidence.tokens.to_json(),
         "calls": evidence.calls,
     }
 
 
 def evidence_from_json(data: Mapping[str, Any]) -> Evidence:
     """Return what `evidence_to_json` wrote. KeyError, TypeError or ValueError where it did not."""
-    tokens, ballot = data["tokens"], data["ballot"]
+    ballot = data["ballot"]
     evidence = Evidence(
         agent=data["agent"],
         candidates=tuple(_candidate_from_json(candidate) for candidate in data["candidates"]),
@@ -44,7 +40,7 @@ def evidence_from_json(data: Mapping[str, Any]) -> Evidence:
         fused=tuple(data["fused"]),
         ballot=None if ballot is None else Ballot(**{**ballot, "votes": tuple(ballot["votes"])}),
         wordings=tuple(data["wordings"]),
-        tokens=Tokens(tokens["in"], tokens["out"], tokens["from_cache"]),
+        tokens=Tokens.from_json(data["tokens"]),
         calls=data["calls"],
     )
     _check(evidence)

@@ -26,11 +26,7 @@ def turn_to_json(question_id: str, turn: Turn) -> dict[str, Any]:
         "happened": turn.happened,
         "stood": turn.stood.to_json(),
         "camera": turn.camera.to_json(),
-        "tokens": {
-            "in": turn.tokens.prompt,
-            "out": turn.tokens.reply,
-            "from_cache": turn.tokens.cached,
-        },
+        "tokens": turn.tokens.to_json(),
         "seconds": {
             "rendering": round(turn.seconds.rendering, 4),
             "waiting": round(turn.seconds.waiting, 4),
@@ -75,7 +71,7 @@ def error_to_json(
 
 def turn_from_json(line: Mapping[str, Any]) -> Turn:
     """Return the turn that `turn_to_json` wrote. KeyError, TypeError or ValueError where it did not."""
-    tokens, seconds = line["tokens"], line["seconds"]
+    seconds = line["seconds"]
     camera, evidence = Camera.from_json(line["camera"]), None
     if line.get("evidence"):
         evidence = taken_from(evidence_from_json(line["evidence"]), line["reply"], camera)
@@ -89,7 +85,7 @@ def turn_from_json(line: Mapping[str, Any]) -> Turn:
         happened=line["happened"],
         stood=Camera.from_json(line["stood"]),
         camera=camera,
-        tokens=Tokens(tokens["in"], tokens["out"], tokens["from_cache"]),
+        tokens=Tokens.from_json(line["tokens"]),
         seconds=Seconds(seconds["rendering"], seconds["waiting"], seconds["generating"]),
         batch_size=line["batch_size"],
         finish=line["finish"],

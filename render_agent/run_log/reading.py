@@ -9,7 +9,7 @@ from render_agent.errors import RunLogError, SceneError
 from render_agent.run_log.folder import RunFolder
 from render_agent.run_log.results import results
 from render_agent.score.summary import OFFICIAL
-from render_agent.state import Question, QuestionState
+from render_agent.state import Question, QuestionState, SceneSource
 from render_agent.stress.pictures import NOTES
 from render_agent.view_budget import views_note
 
@@ -22,12 +22,18 @@ class Unread:
         raise SceneError(f"the scan of question {question.id} is not read when a log is")
 
 
+UNREAD = Unread()
+
+
 def read_states(
-    folder: RunFolder, lines: Sequence[Mapping[str, Any]] | None = None
+    folder: RunFolder,
+    lines: Sequence[Mapping[str, Any]] | None = None,
+    scenes: SceneSource = UNREAD,
 ) -> list[QuestionState]:
     """Return the questions of a run as its log has them, in order.
 
-    lines: those of the log, where they were read already.
+    lines: those of the log, where they were read already. scenes: where their scenes come from, if they
+    are looked at.
     RunLogError where the log is damaged, or the run was killed before its questions were written.
     """
     if not folder.has_questions:
@@ -35,7 +41,7 @@ def read_states(
             f"{folder.path} has no questions yet: go on with it by render-agent --continue"
             f" {folder.path}"
         )
-    config, scenes = folder.config, Unread()
+    config = folder.config
     states = [
         QuestionState(question, scenes, config.max_turns, blind=config.blind)
         for question in folder.questions()

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from render_agent.state import QuestionState
+from render_agent.state import QuestionState, Tokens
 
 COUNTED = ("turns", "renders", "tokens_in", "tokens_out")
 """What the row of a question says that it took."""
@@ -43,11 +43,7 @@ def totals(states: Sequence[QuestionState]) -> dict[str, Any]:
         "calls": round(calls),
         "renders": len({file for turn in turns for file in turn.drawn}),
         "events": dict(sorted(events.items())),
-        "tokens": {
-            "in": sum(turn.tokens.prompt for turn in turns),
-            "out": sum(turn.tokens.reply for turn in turns),
-            "from_cache": sum(turn.tokens.cached for turn in turns),
-        },
+        "tokens": Tokens.total(turn.tokens for turn in turns).to_json(),
         "seconds": {
             "rendering": round(sum(turn.seconds.rendering for turn in turns), 3),
             "waiting": round(sum(turn.seconds.waiting for turn in turns), 3),

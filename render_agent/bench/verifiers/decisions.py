@@ -9,10 +9,10 @@ import numpy as np
 
 from render_agent.choose.seam import FloatArray, Situation
 from render_agent.eyes import Eyes
-from render_agent.look import Look
 from render_agent.run_log.folder import RunFolder
 from render_agent.run_log.pictures import Pictures
-from render_agent.state import Candidate, Evidence, Judgement, QuestionState, Turn
+from render_agent.run_log.reading import read_states
+from render_agent.state import Candidate, Evidence, Judgement, QuestionState
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,12 +63,7 @@ def decisions_of(folder: RunFolder, eyes: Eyes, pictures: Pictures) -> tuple[lis
     pictures: those of the run. RunLogError where its log is damaged, SceneError or RenderError where a
     scene cannot be read or drawn.
     """
-    config = folder.config
-    states = [
-        QuestionState(question, eyes.scenes, config.max_turns, blind=config.blind)
-        for question in folder.questions()
-    ]
-    folder.replay({state.id: state for state in states})
+    states = read_states(folder, scenes=eyes.scenes)
     found: list[Decision] = []
     left = Left()
     for state in sorted(states, key=lambda state: (state.question.scene, state.id)):
@@ -115,7 +110,8 @@ def _of_question(
                 [len(wanted & eyes.seen(question, [c.view])) for c in drawn if c.view],
                 np.float64,
             )
-            situation = _situation(state, turn, eyes, pictures)
+            space = eyes.scenes.space(question)
+            situation = Situation.logged(state, turn, space, pictures.get)
             logged = tuple(_of_these(turn.evidence, judged, drawn) for judged in turn.evidence.judgements)  # fmt: skip
             yield Decision(situation, drawn, gains, logged), Left()
 
@@ -130,13 +126,6 @@ def _drawn(evidence: Evidence | None) -> tuple[Candidate, ...]:
         for c in evidence.candidates
         if c.number in weighed and c.follows is None and c.view is not None
     )
-
-
-def _situation(state: QuestionState, turn: Turn, eyes: Eyes, pictures: Pictures) -> Situation:
-    """Return the situation in which a turn's move was chosen."""
-    before = replace(state, turns=state.turns[: turn.number], error=None)
-    space = eyes.scenes.space(state.question)
-    return Situation(before, Look(turn.views, turn.stood, space), pictures.get)
 
 
 def _of_these(evidence: Evidence, judged: Judgement, candidates: Iterable[Candidate]) -> Judgement:

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import replace
-from functools import partial
 from itertools import groupby
-from pathlib import Path
 
 import numpy as np
-from PIL import Image
 
 from render_agent.action import Action
 from render_agent.choose.geometry import GeometryVerifier, make_geometry
@@ -19,11 +15,11 @@ from render_agent.choose.training.decision import Decision, FloatArray, good_mov
 from render_agent.choose.training.labels import Label, Labels
 from render_agent.errors import SetupError
 from render_agent.eyes import Thing, as_things, boxes_seen, named_boxes
-from render_agent.look import Look
 from render_agent.moves import carry_out
 from render_agent.render.looks import NOTHING, Room
 from render_agent.render.seam import Renderer
 from render_agent.run_log.folder import RunFolder
+from render_agent.run_log.pictures import Pictures
 from render_agent.run_log.reading import read_states
 from render_agent.scene.cache import SceneCache
 from render_agent.score.official import score_answer
@@ -59,7 +55,11 @@ def read_decisions(
         )
     questions = folder.questions()
     scenes = scenes_of(config, questions)
-    states = [state for state in read_states(folder) if state.turns and _there(state.question)]
+    states = [
+        state
+        for state in read_states(folder, scenes=scenes)
+        if state.turns and _there(state.question)
+    ]
     ordered = sorted(states, key=lambda state: state.question.scene)
     found: list[Decision] = []
     with closing(make_geometry(config, questions)) as geometry:
@@ -85,7 +85,7 @@ class Reading:
         self.geometry = geometry
         self.labels = labels
         # one for all of them: features are kept by what gives the pictures
-        self._picture = partial(_picture, folder.path)
+        self._picture = Pictures(folder.path).get
 
     def scene(self, states: Sequence[QuestionState]) -> list[Decision]:
         """Return the decisions of the questions about one scene."""
@@ -100,7 +100,8 @@ class Reading:
             for turn in state.turns[: state.max_turns - 1]:
                 if not isinstance(turn.action, Action) or turn.action.done:
                     continue
-                situation = self._situation(state, turn)
+                space = self.scenes.space(state.question)
+                situation = Situation.logged(state, turn, space, self._picture)
                 candidates, chosen = _candidates(situation, turn, moves)
                 if len(candidates) < 2:
                     continue
@@ -125,14 +126,6 @@ class Reading:
                 )
         self.labels.add(fresh)
         return found
-
-    def _situation(self, state: QuestionState, turn: Turn) -> Situation:
-        """Return what stood before a turn."""
-        before = replace(
-            state, scenes=self.scenes, turns=state.turns[: turn.number], error=None, lost_events=()
-        )
-        look = Look(turn.views, turn.stood, self.scenes.space(state.question))
-        return Situation(before, look, self._picture)
 
     def _label(self, situation: Situation, candidates: Sequence[Candidate]) -> Label:
         state, space = situation.state, situation.look.space
@@ -208,8 +201,3 @@ def _gains(
 def _right(state: QuestionState) -> bool:
     truth = state.question.truth
     return truth is not None and score_answer(state.question.type, state.answer, truth) >= RIGHT
-
-
-def _picture(run: Path, file: str) -> Image.Image:
-    with Image.open(run / file) as picture:
-        return picture.convert("RGB")

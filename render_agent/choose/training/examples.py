@@ -22,8 +22,8 @@ def make_examples(
 ) -> list[Example]:
     """Return an example for every decision, in their order; each must have a good candidate.
 
-    length: moves of a history at the most. told: is given how many decisions are read. RunLogError or
-    OSError where a picture is gone.
+    length: moves of a history at the most. told: is given how many decisions are read. RunLogError
+    where a picture is gone.
     """
     found: list[Example] = []
     for _, group in groupby(decisions, key=lambda decision: decision.situation.picture):
