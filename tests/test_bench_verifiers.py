@@ -12,11 +12,12 @@ from made_runs import make_questions, play, walking
 from scipy.stats import spearmanr
 from small_models import small_model
 
+from render_agent.agent_plan import verifier_plans
 from render_agent.bench.verifiers.agreement import agreement
 from render_agent.bench.verifiers.calibration import by_probability, by_rank
 from render_agent.bench.verifiers.decisions import Decision, moves_until_found
 from render_agent.bench.verifiers.latency import apart, latency
-from render_agent.bench.verifiers.measure import opened
+from render_agent.bench.verifiers.measure import notes_on, opened
 from render_agent.bench.verifiers.resampling import estimate
 from render_agent.bench.verifiers.scoring import Scored, as_logged, oracle, score_anew
 from render_agent.bench.verifiers.success import by_chance, difference, expected, success
@@ -29,6 +30,7 @@ from render_agent.cli import cli
 from render_agent.engines.witness import told_by
 from render_agent.errors import SetupError
 from render_agent.eyes import Eyes
+from render_agent.input_files import sha256
 from render_agent.look import Look
 from render_agent.named import kind_of
 from render_agent.run_log.folder import RunFolder
@@ -326,7 +328,32 @@ def test_the_experiment_pairs_the_same_questions(run):
     told = choosing.fewer(choosing.over_seeds([sooner, rows]), choosing.over_seeds([rows, rows]))
     assert told["fewer"] == 0.5
     assert told["over_scenes"] == told["over_questions"] == (0.5, 0.5)
+    assert told["p"] == 2 / 2 ** len({row["scene"] for row in rows.values()})
     assert choosing.told_of(["--runs", "x", "--seeds", "2"]) == ["--seeds", "2"]
+
+
+def test_a_difference_is_as_sure_as_whole_scenes_make_it():
+    """By hand: of the 8 ways to exchange sums of 6, 2 and -1, four differ by 7 or more."""
+    by_exchange = load_benchmark().by_exchange
+    assert by_exchange([3, 3, 2, -1], ["a", "a", "b", "c"]) == 4 / 8
+    assert by_exchange([1] * 40, ["one"] * 40) == 1
+    assert by_exchange([1, -1], ["a", "b"]) == 1
+    many = [str(number) for number in range(30)]
+    assert by_exchange([1] * 30, many) == pytest.approx(2**-16)
+    assert 0.1 < by_exchange([1] * 18 + [-1] * 12, many) < 0.6
+
+
+def test_who_is_measured_where_it_was_trained_is_told(short_run, tmp_path):
+    (scan,) = {question.scan for question in short_run.questions() if question.scan}
+    for name, scans in (("met", [sha256(scan)]), ("other", ["0"])):
+        card = dict.fromkeys(("format", "members", "shape", "numbers_of_a_move"), 1)
+        card["learned"] = {"learned_from": {"scans": scans}}
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "verifier.json").write_text(json.dumps(card))
+    plans = verifier_plans([f"learned:{tmp_path / name}" for name in ("met", "other")])
+    with opened([short_run]) as sources:
+        (note,) = notes_on(plans, sources)
+    assert note == f"{plans[0].label} knows 1 of these 1 scenes, in which it was trained."
 
 
 def test_the_readme_has_the_figures_that_were_measured():
@@ -339,6 +366,7 @@ def test_the_readme_has_the_figures_that_were_measured():
         assert cells[1] == f"{entry['moves']['mean']:.2f}"
         assert cells[3] == f"{100 * entry['found']['mean']:.1f} %"
         if name != "random":
+            assert f"{apart[name, 'random']['p']:.3f}" in readme
             gap = apart[name, "random"]
             low, high = gap["over_scenes"]
             assert low > 0

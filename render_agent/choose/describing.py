@@ -46,13 +46,16 @@ def _verifiers(config: RunConfig, questions: Sequence[Question]) -> list[dict[st
         if plan.label == "geometry":
             entry["knows"] = KNOWS if known else None
         if plan.name == "learned":
-            entry["knows"] = _learned_from(Path(plan.argument or ""), questions)
+            entry["knows"] = learned_from(Path(plan.argument or ""), questions)
         found.append(entry)
     return found
 
 
-def _learned_from(folder: Path, questions: Sequence[Question]) -> str | None:
-    """Return that a learned verifier was trained in some of the questions' scenes, None where in none."""
+def learned_from(folder: Path, questions: Sequence[Question]) -> str | None:
+    """Return that a learned verifier was trained in some of the questions' scenes, None where in none.
+
+    SetupError where the folder holds no verifier, or a scan cannot be read.
+    """
     learned = read_card(folder)["learned"].get("learned_from", {}).get("scans", ())
     hashes = scan_hashes(questions)
     scans = {str(question.scan) for question in questions if question.scan is not None}

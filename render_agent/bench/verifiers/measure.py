@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from render_agent.agent_plan import VerifierPlan
@@ -14,6 +15,7 @@ from render_agent.bench.verifiers.decisions import Decision, Left, decisions_of
 from render_agent.bench.verifiers.latency import latency
 from render_agent.bench.verifiers.scoring import Scored, as_logged, oracle, score_anew
 from render_agent.bench.verifiers.success import by_chance, difference, success
+from render_agent.choose.describing import learned_from
 from render_agent.choose.seam import Verifier
 from render_agent.choose.verifiers import make_verifier
 from render_agent.config import RunConfig
@@ -101,6 +103,7 @@ def measure(
         "questions": len({(d.scene, d.situation.state.id) for d in decisions}),
         "scenes": len({d.scene for d in decisions}),
         "left_out": {"questions_unknown": left.unknown, "all_shown": left.shown, "not_drawn": left.undrawn},
+        "notes": notes_on(plans.values(), sources),
         "success": {one.label: success(decisions, one) for one in rows},
         "differences": _differences(decisions, scored),
         "calibration": {
@@ -133,6 +136,14 @@ def _one(
     verdicts = tuple(verdict for part in parts for verdict in part.verdicts)
     seconds = sum(part.seconds or 0.0 for part in parts)
     return Scored(label, verdicts, seconds, parts[0].probabilities), spent
+
+
+def notes_on(plans: Iterable[VerifierPlan], sources: Sequence[Source]) -> list[str]:
+    """Return what must be said beside the figures: who was trained in the scenes in which it is measured."""
+    questions = [question for source in sources for question in source.questions]
+    learned = [plan for plan in plans if plan.name == "learned"]
+    told = {plan.label: learned_from(Path(plan.argument or ""), questions) for plan in learned}
+    return [f"{label} knows {known}." for label, known in told.items() if known]
 
 
 @contextmanager

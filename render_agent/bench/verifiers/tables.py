@@ -89,7 +89,7 @@ def about(found: Mapping[str, Any]) -> str:
         " names and no view has shown well. Intervals: 95 %, bootstrap over scenes. Left out:"
         f" {left['questions_unknown']} questions of which nobody can tell what has to be seen,"
         f" {left['all_shown']} decisions after all of it was seen, and {left['not_drawn']} whose candidates"
-        " were not drawn."
+        " were not drawn." + "".join(f" {note}" for note in found["notes"])
     )
 
 
@@ -110,7 +110,8 @@ def _success(found: Mapping[str, Any]) -> Sheet:
             )
             for name, row in rows.items()
         ],
-        "In percent, on the average over all sets of K candidates. Above chance: of all candidates, less the"
+        "In percent, on the average over all sets of K candidates of the decisions that have so many; their"
+        " scores are those among all. Above chance: of all candidates, less the"
         " share of good ones, in points. Where it matters: where one candidate is good and another is not."
         " Of the best: new things that are named and that the choices show, over those of the best"
         " candidates.",
