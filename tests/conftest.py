@@ -98,9 +98,7 @@ def browser():
 @pytest.fixture(scope="session")
 def window(browser):
     """One window that all tests of pages look through in turn: opening one takes longer than most."""
-    context = browser.new_context()
-    yield context
-    context.close()
+    return browser.new_context()  # which ends with the browser
 
 
 @pytest.fixture
