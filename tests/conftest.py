@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -56,6 +58,29 @@ def clean_environment(monkeypatch):
         if name.startswith(("RENDER_AGENT_", "OPENAI_")) and name != "RENDER_AGENT_TEST_DATA":
             monkeypatch.delenv(name)
     monkeypatch.setenv("NO_COLOR", "1")
+
+
+@pytest.fixture
+def type_in(monkeypatch, capsys):
+    """Run the program in this process; give its exit code, standard output and standard error."""
+    import render_agent
+    from render_agent.cli import main
+
+    handler = signal.getsignal(signal.SIGTERM)
+    started = str(Path(render_agent.__file__).with_name("__main__.py"))
+
+    def typed(*arguments, folder):
+        with monkeypatch.context() as here:
+            here.chdir(folder)
+            here.setattr(sys, "argv", [started, *map(str, arguments)])
+            with pytest.raises(SystemExit) as ended:
+                main()
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err, err
+        return ended.value.code, out, err
+
+    yield typed
+    signal.signal(signal.SIGTERM, handler)
 
 
 def test_data(*parts: str) -> Path:

@@ -13,8 +13,6 @@ import pytest
 from conftest import test_data
 from made_runs import make_questions, transcripts
 
-import render_agent
-from render_agent.cli import main
 from render_agent.run_log.folder import list_runs
 
 QUICK = ("--engine", "scripted", "--image-size", "96x72")
@@ -31,26 +29,6 @@ def start_process(*arguments, folder):
     )
     assert "Traceback" not in done.stderr, done.stderr
     return done.returncode, done.stdout, done.stderr
-
-
-@pytest.fixture
-def type_in(monkeypatch, capsys):
-    """What `start_process` does, in this process, in which all is loaded already."""
-    handler = signal.getsignal(signal.SIGTERM)
-    started = str(Path(render_agent.__file__).with_name("__main__.py"))
-
-    def typed(*arguments, folder):
-        with monkeypatch.context() as here:
-            here.chdir(folder)
-            here.setattr(sys, "argv", [started, *map(str, arguments)])
-            with pytest.raises(SystemExit) as ended:
-                main()
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err, err
-        return ended.value.code, out, err
-
-    yield typed
-    signal.signal(signal.SIGTERM, handler)
 
 
 def test_a_batch_over_the_bundled_rooms(type_in, tmp_path):

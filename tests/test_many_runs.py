@@ -3,12 +3,12 @@
 import json
 
 from made_runs import make_questions
-from test_end_to_end import QUICK, type_in
+from test_end_to_end import QUICK
 
 from render_agent.run_log.folder import RunFolder, list_runs
 
 
-def test_shards_are_run_and_merged(tmp_path):
+def test_shards_are_run_and_merged(type_in, tmp_path):
     questions = make_questions(tmp_path, 4)
     rows = [json.loads(line) for line in questions.read_text().splitlines()]
     (tmp_path / "hall.ply").write_bytes((tmp_path / "room.ply").read_bytes())
@@ -34,7 +34,7 @@ def test_shards_are_run_and_merged(tmp_path):
     assert "these are absent: 2" in err
 
 
-def test_repeats_have_seeds_of_their_own_and_a_spread(tmp_path):
+def test_repeats_have_seeds_of_their_own_and_a_spread(type_in, tmp_path):
     questions = make_questions(tmp_path, 4)
     asked = ("--batch", "--benchmark", questions, "--model", "random", "--seed", 5, *QUICK)
     code, _, err = type_in(*asked, "--repeat", 3, folder=tmp_path)
@@ -49,7 +49,7 @@ def test_repeats_have_seeds_of_their_own_and_a_spread(tmp_path):
     assert RunFolder(single).results()["questions"] == runs[0].results()["questions"]
 
 
-def test_a_dry_run_states_disk_and_time(tmp_path):
+def test_a_dry_run_states_disk_and_time(type_in, tmp_path):
     questions = make_questions(tmp_path, 4)
     asked = ("--batch", "--benchmark", questions, *QUICK, "--dry-run")
     code, out, _ = type_in(*asked, folder=tmp_path)
