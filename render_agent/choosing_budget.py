@@ -7,8 +7,8 @@ from math import comb
 from render_agent.config import RunConfig
 from render_agent.view_budget import views_at_most
 
-JUDGED_TOGETHER = 6
-"""Pictures that a judge is shown at the most: two candidates', and the latest views before them."""
+LATEST = 4
+"""Views shown so far that a judge is shown beside a candidate's, the latest ones."""
 
 
 def pictures_in_prompt(config: RunConfig) -> int:
@@ -18,7 +18,7 @@ def pictures_in_prompt(config: RunConfig) -> int:
     if plan.kind == "show":  # beside what a move leads to, where the others would have led
         shown += (plan.samples - 1) * (config.max_turns - 1)
     judged = any(verifier.name == "judge" for verifier in config.verifiers)
-    return max(shown, JUDGED_TOGETHER if judged else 0)
+    return max(shown, judge_pictures(config) if judged else 0)
 
 
 def draws_candidates(config: RunConfig) -> bool:
@@ -45,6 +45,11 @@ def pictures_of_moves(config: RunConfig) -> int:
     if draws_candidates(config):
         return sum(weighed_by_turn(config))
     return config.max_turns - 1
+
+
+def judge_pictures(config: RunConfig) -> int:
+    """Return how many pictures a judge is shown at the most: one candidate's or two, and the latest views."""
+    return LATEST + (2 if config.judge_mode == "pairwise" else 1)
 
 
 def judge_requests(config: RunConfig, candidates: int) -> int:

@@ -8,7 +8,7 @@ from math import ceil
 from typing import Any
 
 from render_agent.chat import Message, pictures
-from render_agent.choosing_budget import judge_requests, weighed_by_turn
+from render_agent.choosing_budget import judge_pictures, judge_requests, weighed_by_turn
 from render_agent.config import RunConfig
 from render_agent.errors import UsageError
 
@@ -33,9 +33,6 @@ REWORDING_TOKENS = 300
 
 JUDGE_TOKENS = 300
 """Of the texts that a judge reads: the rubric, the question, and how the reply must look."""
-
-JUDGE_PICTURES = 5
-"""Those that a judge is shown: a candidate's, and the latest views before it; of two candidates one more."""
 
 JUDGE_REPLY = 400
 """Tokens of the criteria that a judge writes, with their reasons; in mode yes it writes nothing."""
@@ -131,10 +128,9 @@ def _judged(config: RunConfig, questions: int, picture: int) -> dict[str, Any]:
         return {}
     requests = sum(judge_requests(config, candidates) for candidates in weighed_by_turn(config))
     requests *= questions * len(judges)
-    pairs = config.judge_mode == "pairwise"
     return {
         "judge_requests": requests,
-        "judge_prompt_tokens": requests * (JUDGE_TOKENS + (JUDGE_PICTURES + pairs) * picture),
+        "judge_prompt_tokens": requests * (JUDGE_TOKENS + judge_pictures(config) * picture),
         "judge_reply_tokens": 0 if config.judge_mode == "yes" else requests * JUDGE_REPLY,
         "judge_model": next((plan.argument for plan in judges if plan.argument), None),
     }

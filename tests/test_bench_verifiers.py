@@ -122,7 +122,7 @@ def test_the_oracle_is_never_beaten_and_chance_never_grows():
     grown = [entry["mean"] for entry in best["by_count"].values()]
     assert grown == sorted(grown)
     assert best["of_the_best"]["mean"] == best["where_it_matters"]["mean"] == 1
-    assert grown[-1] == np.mean([d.gains.max() > 0 for d in decisions])
+    assert grown[-1] == np.mean([d.found.max() > 0 for d in decisions])
     shares = {round(entry["mean"], 12) for entry in ties["by_count"].values()}
     assert shares == {round(float(np.mean([d.good.mean() for d in decisions])), 12)}
     assert ties["minus_random"]["mean"] == pytest.approx(0, abs=1e-12)
@@ -199,7 +199,7 @@ def test_decisions_are_what_the_run_logged(run, source):
             place for place, c in enumerate(decision.candidates) if c.number == turn.evidence.chosen
         )
         assert decision.logged[0].scores[0][chosen] == max(decision.logged[0].scores[0])
-        kept += decision.gains[chosen] > 0
+        kept += decision.found[chosen] > 0
     assert kept
     rescored = score_anew("random", RandomVerifier(run.config.seed), source.decisions)
     (logged,) = as_logged(source.decisions)

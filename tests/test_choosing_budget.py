@@ -131,7 +131,8 @@ def test_a_dry_run_states_what_choosing_takes(tmp_path, capsys):
         ({"agent": "vote:3", "verifier": ()}, 2 + 4, 3),
         ({"agent": "show:4", "verifier": ()}, 2 + 4 * 4, 4),
         ({"agent": "rephrase:2x3", "verifier": ("random",)}, 2 + 4, 6),
-        ({"max_turns": 2}, 6, 4),
+        ({"max_turns": 2}, 1 + 4, 4),  # the judge has the most: a candidate's, and the latest four
+        ({"max_turns": 2, "judge_mode": "pairwise"}, 2 + 4, 4),
         ({"agent": "single", "verifier": (), "views": "four", "max_turns": 1}, 4, 1),
     ],
     ids=str,

@@ -14,15 +14,13 @@ from render_agent.choose.judge.pictures import Kept
 from render_agent.choose.judge.rubric import Mode, Rubric, load_rubric
 from render_agent.choose.judge.score import Score
 from render_agent.choose.seam import Case, Situation, Verdict, Verifier
+from render_agent.choosing_budget import LATEST
 from render_agent.config import AUTO, RunConfig
 from render_agent.engines.choose import describe_engine, make_engine
 from render_agent.engines.seam import Engine
 from render_agent.errors import SetupError, UsageError
 from render_agent.named import named_categories
 from render_agent.state import Candidate, Question, Tokens, View
-
-LATEST = 4
-"""Views shown so far that the judge is shown beside a candidate's, the latest ones."""
 
 HANDED_OVER = 1024
 """Requests that an engine is handed at once: more fill no batch better, and all take memory."""

@@ -31,7 +31,7 @@ from render_agent.choose.training.train import CHECKPOINT, LABELS, Wishes, choos
 from render_agent.config import RunConfig
 from render_agent.controller import Silent
 from render_agent.diagnosis.diagnose import diagnose_run
-from render_agent.errors import SetupError, UsageError
+from render_agent.errors import RunLogError, SetupError, UsageError
 from render_agent.named import kind_of
 from render_agent.run_log.folder import RunFolder
 from render_agent.runner import go_on, start
@@ -104,6 +104,13 @@ def test_labels_agree_with_the_diagnosis_of_the_run(chosen_at_random, decisions)
     assert checked > 3
     assert len(decisions) == 3 * sum(1 for _ in chosen_at_random.questions())
     assert {len(decision.candidates) for decision in decisions} == {4}
+
+
+def test_a_picture_that_is_gone_is_named(decisions):
+    situation = decisions[0].situation
+    assert situation.picture(situation.views[0].file).mode == "RGB"
+    with pytest.raises(RunLogError, match=r"views/gone\.png"):
+        situation.picture("views/gone.png")
 
 
 def test_what_is_good_is_what_is_newly_named_else_the_largest_surface():

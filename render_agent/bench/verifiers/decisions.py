@@ -19,13 +19,13 @@ from render_agent.state import Candidate, Evidence, Judgement, QuestionState
 class Decision:
     """One turn in which a move was chosen among several, all drawn.
 
-    gains: (K,), how many things that the question names and no view has shown well each candidate's
+    found: (K,), how many things that the question names and no view has shown well each candidate's
     view shows well. logged: what the verifiers of the run said of these candidates.
     """
 
     situation: Situation
     candidates: tuple[Candidate, ...]
-    gains: FloatArray
+    found: FloatArray
     logged: tuple[Judgement, ...] = ()
 
     @property
@@ -36,7 +36,7 @@ class Decision:
     @property
     def good(self) -> FloatArray:
         """1 for each candidate whose view shows something that is named and new, 0 for others, (K,)."""
-        return (self.gains > 0).astype(np.float64)
+        return (self.found > 0).astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +106,14 @@ def _of_question(
         elif not wanted:
             yield None, Left(shown=1)
         else:
-            gains = np.array(
+            shown = np.array(
                 [len(wanted & eyes.seen(question, [c.view])) for c in drawn if c.view],
                 np.float64,
             )
             space = eyes.scenes.space(question)
             situation = Situation.logged(state, turn, space, pictures.get)
             logged = tuple(_of_these(turn.evidence, judged, drawn) for judged in turn.evidence.judgements)  # fmt: skip
-            yield Decision(situation, drawn, gains, logged), Left()
+            yield Decision(situation, drawn, shown, logged), Left()
 
 
 def _drawn(evidence: Evidence | None) -> tuple[Candidate, ...]:

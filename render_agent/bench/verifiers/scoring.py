@@ -62,7 +62,7 @@ def as_logged(decisions: Sequence[Decision]) -> list[Scored]:
 
 def oracle(decisions: Sequence[Decision]) -> Scored:
     """Return what somebody would say who knows what every view shows: no verifier can choose better."""
-    return Scored("oracle", tuple(Verdict(d.gains[None]) for d in decisions))
+    return Scored("oracle", tuple(Verdict(d.found[None]) for d in decisions))
 
 
 def one_score(verdict: Verdict) -> FloatArray | None:

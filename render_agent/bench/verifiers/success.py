@@ -52,8 +52,8 @@ def success(decisions: Sequence[Decision], scored: Scored) -> dict[str, Any]:
     chosen = np.array([_chosen(d.good, v) for d, v in zip(decisions, values, strict=True)])
     chance = np.array([d.good.mean() for d in decisions])
     matters = np.array([0 < d.good.mean() < 1 for d in decisions])
-    gained = np.array([_chosen(d.gains, v) for d, v in zip(decisions, values, strict=True)])
-    best = np.array([d.gains.max() for d in decisions])
+    gained = np.array([_chosen(d.found, v) for d, v in zip(decisions, values, strict=True)])
+    best = np.array([d.found.max() for d in decisions])
     return {
         "by_count": {
             str(count): _json(estimate(_by_count(decisions, values, count), scenes))

@@ -9,12 +9,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.choose.seam import Situation
+from render_agent.choose.seam import FloatArray, Situation
 from render_agent.named import kind_of
 from render_agent.shown import SIZE
 from render_agent.state import Candidate, Question
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,8 +10,8 @@ import numpy as np
 
 from render_agent.action import Action
 from render_agent.choose.geometry import GeometryVerifier, make_geometry
-from render_agent.choose.seam import Situation
-from render_agent.choose.training.decision import Decision, FloatArray, good_moves
+from render_agent.choose.seam import FloatArray, Situation
+from render_agent.choose.training.decision import Decision, good_moves
 from render_agent.choose.training.labels import Label, Labels
 from render_agent.errors import SetupError
 from render_agent.eyes import Thing, as_things, boxes_seen, named_boxes

@@ -9,14 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.choose.fusion import mean_ranks
+from render_agent.choose.seam import FloatArray
 from render_agent.choose.training.decision import Decision
-
-FloatArray = NDArray[np.float64]
-
-RESAMPLINGS = 2000
-"""Bootstrap samples of an interval."""
-
-WIDE = 0.95
+from render_agent.score.means import CONFIDENCE, RESAMPLES
 
 SURFACE = "new surface"
 
@@ -63,10 +58,10 @@ def figures(rows: Mapping[str, FloatArray], scenes: Sequence[str], seed: int) ->
 
 
 def _draws(scenes: Sequence[str], seed: int) -> FloatArray:
-    """Return how often each decision counts in every bootstrap sample, (RESAMPLINGS, S)."""
+    """Return how often each decision counts in every bootstrap sample, (RESAMPLES, S)."""
     names, which = np.unique(list(scenes), return_inverse=True)
     chance = np.random.default_rng([seed, len(scenes)])
-    picked = chance.integers(len(names), size=(RESAMPLINGS, len(names)))
+    picked = chance.integers(len(names), size=(RESAMPLES, len(names)))
     counts = np.stack([np.bincount(row, minlength=len(names)) for row in picked])
     drawn: FloatArray = counts[:, which].astype(np.float64)
     return drawn
@@ -82,5 +77,5 @@ def _interval(values: FloatArray, draws: FloatArray | None) -> dict[str, float |
     low = high = None
     if draws is not None:
         means = draws @ values / draws.sum(1)
-        low, high = map(float, np.quantile(means, [(1 - WIDE) / 2, (1 + WIDE) / 2]))
+        low, high = map(float, np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]))
     return {"mean": float(values.mean()), "low": low, "high": high}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from render_agent.choose.training.decision import FloatArray
+from render_agent.choose.seam import FloatArray
 from render_agent.errors import SetupError
 
 VERSION = 1
