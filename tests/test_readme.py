@@ -98,6 +98,23 @@ def test_files_that_are_named_are_there():
     assert not [file for file in linked if not (TREE / file).exists()]
 
 
+def test_the_tree_is_as_told():
+    (told,) = (block for block in BLOCKS if block.startswith("render_agent/\n"))
+    package, *others = re.split(
+        r"^(?=\S)", told.removeprefix("render_agent/\n"), flags=re.MULTILINE
+    )
+    named = {
+        name
+        for line in package.splitlines()
+        for name in line.split()
+        if name.endswith(("/", ".py"))
+    }
+    assert {name for name in named if not (TREE / "render_agent" / name).exists()} == set()
+    folders = {f"{path.parent.name}/" for path in (TREE / "render_agent").glob("*/__init__.py")}
+    assert folders - named == set()
+    assert all((TREE / line.split()[0]).exists() for line in others)
+
+
 def test_the_pictures_show_something():
     pictures = re.findall(r"!\[[^\]]+\]\((docs/[^)]+\.png)\)", README)
     assert len(pictures) >= 2
