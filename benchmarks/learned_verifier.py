@@ -169,8 +169,8 @@ def table(record: Mapping[str, Any]) -> str:
         f"{record['candidates']} histories of 10 moves × {record['members']} members of"
         f" {record['numbers_of_a_member'] / 1e6:.1f} M numbers, float32; one view of 576 patches and one"
         " question of 64 tokens, 1024 features each, which are given. Medians of"
-        f" {len(record['seconds'][ONCE])} rounds in which the ways take turns; in brackets the least and"
-        " the most of the rounds.",
+        f" {len(record['seconds'][ONCE])} rounds in which the ways take turns; ratios are taken within"
+        " each round; in brackets the least and the most of them.",
         "",
         "| way | ms | × computed once | the same by processor time"
         " | largest difference of a score from one by one |",
