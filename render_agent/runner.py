@@ -175,6 +175,7 @@ def preview(config: RunConfig, folder: Path) -> Preview:
     SetupError, SceneError or RenderError where even that is impossible. No model is loaded.
     """
     parse_start(config.start)
+    check_verifiers(config, models=False)
     questions = choose_questions(replace(config, allow_missing=True))
     scenes, pictures = scenes_of(config, questions), Pictures(folder)
     first = next((question for question in questions if question.scan is not None), questions[0])

@@ -28,12 +28,15 @@ def make_panel(config: RunConfig, questions: Sequence[Question], engine: Engine)
     return Panel(verifiers, config.weights, config.fusion)
 
 
-def check_verifiers(config: RunConfig) -> None:
-    """Raise SetupError where what a verifier needs is not at hand; nothing heavy is loaded."""
+def check_verifiers(config: RunConfig, *, models: bool = True) -> None:
+    """Raise SetupError where what a verifier needs is not at hand; nothing heavy is loaded.
+
+    models: whether what would be loaded from the hub has to be at hand, too.
+    """
     for plan in config.verifiers:
         if plan.name == "judge":
-            check_judge(plan, config)
-        elif plan.name == "embedding":
+            check_judge(plan, config, models=models)
+        elif plan.name == "embedding" and models:
             find_siglip(plan.argument or DEFAULT)
         elif plan.name == "learned":
             check_learned(Path(plan.argument or ""))

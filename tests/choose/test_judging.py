@@ -13,6 +13,7 @@ from render_agent.choose.judge.batch_score import batch_score
 from render_agent.choose.judge.score import Fault, Score
 from render_agent.choose.judging import JudgeVerifier, make_judge, named_words
 from render_agent.choose.seam import Case, Situation
+from render_agent.commands import dry_run
 from render_agent.controller import Silent
 from render_agent.engines.choose import make_engine
 from render_agent.engines.scripted import Replies, ScriptedEngine
@@ -321,6 +322,9 @@ def test_what_cannot_judge_is_refused_before_there_is_a_folder(
     with pytest.raises(error, match=said):
         start(config.absolute(), lambda config: {})
     assert not (folder / "never").exists()
+    if not more.get("verifier"):  # a dry run needs no model, but what is wrong it tells, too
+        with pytest.raises(error, match=said):
+            dry_run(config)
 
 
 def test_an_engine_without_a_model_is_refused_whatever_it_is_called(folder, questions):
