@@ -11,6 +11,7 @@ from render_agent.errors import SetupError
 from render_agent.facts import facts_files
 from render_agent.run_log.folder import RunFolder
 from render_agent.scene.alignment import alignment_file
+from render_agent.shown import boxes_hold
 from render_agent.state import Question
 
 KNOWING = ("oracle", "witness", "seeker")
@@ -43,9 +44,8 @@ def facts_hashes(config: RunConfig, questions: Sequence[Question]) -> dict[str, 
 
 
 def chooses_by_boxes(config: RunConfig) -> bool:
-    """Whether moves are chosen by boxes that are known; those of exchanged scenes would be wrong."""
-    geometry = any(plan.label == "geometry" for plan in config.verifiers)
-    return geometry and config.pictures != "shuffled"
+    """Whether moves are chosen by boxes, where they are known."""
+    return boxes_hold(config) and any(plan.label == "geometry" for plan in config.verifiers)
 
 
 def verifier_hashes(config: RunConfig) -> dict[str, str]:

@@ -29,6 +29,11 @@ def faithful(config: RunConfig) -> bool:
     return not config.blind and config.pictures in FAITHFUL
 
 
+def boxes_hold(config: RunConfig) -> bool:
+    """Whether the boxes of a question's scene are those of the scene that is explored: not once exchanged."""
+    return config.pictures != "shuffled"
+
+
 def first_shown(
     question: Question, categories: Sequence[str], when: Mapping[int, int]
 ) -> dict[str, int | None]:

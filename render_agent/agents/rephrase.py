@@ -16,7 +16,7 @@ from typing import Any
 from render_agent.agent_plan import AgentPlan
 from render_agent.agents.proposals import as_alone, proposals
 from render_agent.agents.seam import Ask, Steps
-from render_agent.agents.seeds import SEPARATOR, turn_seed
+from render_agent.agents.seeds import rewording_id, turn_seed, wording_id
 from render_agent.agents.weighing import Weighing, taken
 from render_agent.choose import rewording
 from render_agent.choose.seam import FloatArray, Situation
@@ -69,7 +69,7 @@ class Rephrase:
 
     def dialogues(self, question_id: str) -> Sequence[str]:
         """Return the dialogue of every wording; the first is the question's own."""
-        return tuple(_dialogue(question_id, group) for group in range(self.plan.groups))
+        return tuple(wording_id(question_id, group) for group in range(self.plan.groups))
 
     def _wordings(
         self, situation: Situation, request: Request
@@ -94,7 +94,7 @@ class Rephrase:
 
     def _request(self, request: Request, question_id: str, count: int, question: str) -> Request:
         """Return the request for so many wordings, in a dialogue of its own."""
-        name = f"{question_id}{SEPARATOR}wordings"
+        name = rewording_id(question_id)
         return replace(
             request,
             question_id=name,
@@ -116,7 +116,7 @@ class Rephrase:
         views, stood = (began.views, began.stood) if began else (look.views, look.camera)
         asked = [replace(request, samples=self.plan.samples)]
         for group, wording in enumerate(wordings[1:], start=1):
-            name = _dialogue(state.id, group)
+            name = wording_id(state.id, group)
             opening = self.prompt.opening(replace(state.question, text=wording), views, stood)
             asked.append(
                 replace(
@@ -140,7 +140,3 @@ def best_of_best_group(candidates: Sequence[Candidate], values: FloatArray) -> C
         groups.setdefault(candidate.group, []).append(place)
     best = max(groups, key=lambda group: (float(values[groups[group]].mean()), -group))
     return candidates[max(groups[best], key=lambda place: (float(values[place]), -place))]
-
-
-def _dialogue(question_id: str, group: int) -> str:
-    return f"{question_id}{SEPARATOR}wording {group}" if group else question_id

@@ -24,7 +24,7 @@ from render_agent.render.choose import make_renderer
 from render_agent.render.looks import NOTHING, Room, Rooms
 from render_agent.render.seam import Renderer
 from render_agent.render.sight import LEAST_AREA, LEAST_SHARE, Seen, seen_well
-from render_agent.shown import EVERY
+from render_agent.shown import EVERY, boxes_hold
 from render_agent.state import Candidate, Question, View
 
 NAMED = 1.0
@@ -195,7 +195,7 @@ def make_geometry(
 
     unnamed: whether it leaves out what is known of boxes.
     """
-    known = not unnamed and config.pictures != "shuffled"
+    known = not unnamed and boxes_hold(config)
     facts = known_facts(questions, config.annotations) if known else {}
     return GeometryVerifier(facts, config.image_size, "geometry:unnamed" if unnamed else "geometry")
 

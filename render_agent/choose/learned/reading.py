@@ -16,20 +16,19 @@ def read_histories(situation: Situation, candidates: Sequence[Candidate], length
     Replies that could not be read moved nothing and are left out. A candidate that goes on from another
     one has that before it. ValueError where a candidate could not be read.
     """
-    made = [turn for turn in situation.state.turns if isinstance(turn.action, Action)]
-    actions = [turn.action for turn in made]
-    trail = [turn.stood for turn in made]
+    made = [(t.action, t.stood) for t in situation.state.turns if isinstance(t.action, Action)]
+    actions, trail = [action for action, _ in made], [stood for _, stood in made]
     here = situation.look.camera
     by_number = {candidate.number: candidate for candidate in candidates}
     rows = []
     for candidate in candidates:
         if not isinstance(candidate.action, Action):
             raise ValueError(f"candidate {candidate.number} could not be read: it moves nothing")
-        first = None if candidate.follows is None else by_number[candidate.follows]
-        led = [first] if first is not None and isinstance(first.action, Action) else []
-        path = [*led, candidate]
-        moves = [one.action for one in path if isinstance(one.action, Action)]
-        poses = [here, *(one.camera for one in path)]
-        kept = [action for action in actions if isinstance(action, Action)]
-        rows.append(encode_history([*kept, *moves], [*trail, *poses], length, here))
+        path = (
+            [candidate] if candidate.follows is None else [by_number[candidate.follows], candidate]
+        )
+        moves = [(c.action, c.camera) for c in path if isinstance(c.action, Action)]
+        asked = [*actions, *(action for action, _ in moves)]
+        poses = [*trail, here, *(camera for _, camera in moves)]
+        rows.append(encode_history(asked, poses, length, here))
     return stack(rows)
