@@ -1,0 +1,56 @@
+"""What the README says of votes and of equal cost is what was measured."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+TREE = Path(__file__).parents[1]
+RESULTS = TREE / "benchmarks" / "results"
+README = " ".join((TREE / "README.md").read_text("utf-8").split())
+
+
+def measured(name):
+    return json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
+
+
+def benchmark(name):
+    spec = importlib.util.spec_from_file_location(name, TREE / "benchmarks" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_vote_on_numbers_scores_as_the_readme_says():
+    record = measured("voting")
+    assert benchmark("voting").table(record) == (RESULTS / "voting.md").read_text("utf-8")
+    apart = [row["rules"]["least loss"]["minus_median"] for row in record["rows"]]
+    assert f"from {max(apart):.1f} points more than the median of the votes" in README
+    assert f"to {-min(apart):.0f} points less" in README
+
+
+def test_the_figures_of_votes_come_out_again():
+    voting = benchmark("voting")
+    (row,) = (
+        row
+        for row in measured("voting")["rows"]
+        if (row["votes"], row["of"], row["model"]) == (5, "counts", "each by itself, by two fifths")
+    )
+    truths = voting.truths_of(counts=True)
+    assert row["n"] == 40 * len(truths)
+    found = voting.measured(truths, voting.MODELS[row["model"]], 5, whole=True, rounds=40)
+    for name, told in row["rules"].items():
+        assert found[name] == pytest.approx(told)
+
+
+def test_choosing_at_equal_cost_scored_as_the_readme_says():
+    cells = {cell["label"]: cell["official"] for cell in measured("choose")["cells"]}
+    longer, by_boxes, chance = (
+        f"{cells[label]:.1f}"
+        for label in ("single, longer by pictures", "geometry of 4", "random of 4")
+    )
+    assert (
+        f"scored {longer} at equal pictures, geometry {by_boxes} and a random choice {chance}"
+        in README
+    )
