@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from render_agent.config import OPTIONS, RunConfig
@@ -11,6 +12,7 @@ from render_agent.engines.choose import describe_engine, make_engine
 from render_agent.engines.scripted import Policy, ScriptedEngine
 from render_agent.engines.seam import Capabilities, Engine, Reply, Request
 from render_agent.errors import UsageError
+from render_agent.estimate import picture_tokens
 from render_agent.run_options import checked
 from render_agent.runner import DescribeEngine, MakeEngine
 from render_agent.state import Question
@@ -117,12 +119,12 @@ def chosen_engine(engine: Answering | LoadedEngine, options: Mapping[str, Any]) 
             f"{min(given)} goes with an engine that is named, not with one made in Python"
         )
     if callable(getattr(engine, "generate", None)):
-        return _own(lambda: Lent(engine), type(engine).__name__)  # type: ignore[arg-type]
+        return _own(lambda config: Lent(engine), type(engine).__name__)  # type: ignore[arg-type]
     if callable(getattr(engine, "reply", None)):
-        return _own(lambda: ScriptedEngine(engine), type(engine).__name__)  # type: ignore[arg-type]
+        return _own(partial(_scripted, engine), type(engine).__name__)  # type: ignore[arg-type]
     if callable(engine):
         name = getattr(engine, "__name__", type(engine).__name__)
-        return _own(lambda: ScriptedEngine(Replying(engine)), name)
+        return _own(partial(_scripted, Replying(engine)), name)
     raise UsageError(
         f"{engine!r:.80} cannot answer: give the name of an engine, an engine, or a function that takes"
         " a request and returns a text"
@@ -223,12 +225,17 @@ def _loaded(engine: LoadedEngine, given: Mapping[str, Any]) -> Chosen:
     )
 
 
-def _own(make: Callable[[], Engine], name: str) -> Chosen:
+def _scripted(policy: Policy, config: RunConfig) -> ScriptedEngine:
+    tokens = picture_tokens(config.model_name, *config.image_size)
+    return ScriptedEngine(policy, picture_tokens=tokens)
+
+
+def _own(make: Callable[[RunConfig], Engine], name: str) -> Chosen:
     """Return an engine of somebody's own code; its run says so, and goes on only where it is given again."""
     model = f"{PYTHON}:{name}"
     return Chosen(
         {"engine": "scripted", "model": model},
         lambda config: {"name": PYTHON, "model": model, "note": None},
-        lambda config, questions: make(),
+        lambda config, questions: make(config),
         in_this_process=True,
     )

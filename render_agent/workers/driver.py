@@ -90,9 +90,19 @@ class Driver:
                 if place.ready:
                     self._deal(place, open_places)
             streams = {place.stream: place for place in open_places if place.stream is not None}
-            told, _ = self.ray.wait([*streams], num_returns=1, timeout=LOOK_AGAIN)
-            for stream in told:
+            for stream in self._wait(list(streams)):
                 self._hear(streams[stream])
+
+    def _wait(self, streams: Sequence[Any]) -> Sequence[Any]:
+        """Return those of the workers' streams that tell something, after a while none."""
+        try:
+            told, _ = self.ray.wait([*streams], num_returns=1, timeout=LOOK_AGAIN)
+        except SystemError as error:
+            # Ray covers what a signal's handler raised as its wait came to its end
+            if error.__cause__ is None:
+                raise
+            raise error.__cause__ from None
+        return list(told)
 
     def close(self) -> None:
         """Send the workers home: those with nothing to do orderly, the others at once."""

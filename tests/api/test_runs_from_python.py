@@ -15,6 +15,7 @@ import render_agent
 from render_agent.cli import cli
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import SetupError, UsageError
+from render_agent.estimate import picture_tokens
 from render_agent.run_log.folder import RunFolder, list_runs
 
 QUESTION = "Is the red box left or right of the blue one?"
@@ -139,7 +140,9 @@ def by_function(request):
 OWN = {
     "policy": Policy,
     "function": lambda: by_function,
-    "engine": lambda: ScriptedEngine(Replies({"*": [STEP, DONE]})),
+    "engine": lambda: ScriptedEngine(
+        Replies({"*": [STEP, DONE]}), picture_tokens=picture_tokens("", 96, 72)
+    ),
 }
 
 
