@@ -135,6 +135,8 @@ def _agent_words(chosen: Mapping[str, Any]) -> str:
     replies = f"{chosen['samples']} replies a turn"
     if chosen["groups"] > 1:
         replies += f" to each of {chosen['groups']} wordings"
+    if chosen["depth"] > 1:
+        replies += ", and one more after each"
     names = ", ".join(entry["name"] for entry in chosen["verifiers"])
     return f"agent {chosen['agent']}: {replies}{f', scored by {names}' if names else ''}"
 
@@ -239,10 +241,17 @@ def _print_results(
     else:
         row = found["questions"][0]
         console.print(f"answer: {row['answer'] or 'none'} ({row['status']}, {row['turns']} turns)")
+    _print_agent(config, found["notes"] if config.batch else (), console)
     console.print(f"the run: {path}", soft_wrap=True)
     standard = config.output == OPTIONS["output"].default
     line = [*program(), "report", path.name if standard else str(path)]
     console.print(f"next: {shlex.join(line)}", soft_wrap=True)
+
+
+def _print_agent(config: RunConfig, printed: Sequence[str], console: Console) -> None:
+    """Print who chose among several replies, where no note that was printed says so."""
+    if config.agent != "single" and not any(note.startswith("agent: ") for note in printed):
+        console.print(f"agent: {config.agent_words}", markup=False, soft_wrap=True)
 
 
 def list_them(output: Path, *, as_json: bool) -> None:
@@ -301,6 +310,7 @@ def show(output: Path, which: str, question_id: str | None, *, as_json: bool) ->
         console.print(f"To go on: {line}", soft_wrap=True)
         return
     console.print(score_table(found))
+    _print_agent(folder.config, found["notes"], console)
     console.print(f"the run: {folder.path}", soft_wrap=True)
 
 

@@ -218,7 +218,9 @@ def test_a_question_tells_what_was_drawn_and_read_for_it(tmp_path):
     means = totals["per_question"]
     assert means["renders"] == sum(row["renders"] for row in results["questions"]) / 4
     assert totals["renders"] == sum(row["renders"] for row in results["questions"]) - 3 * 2
-    told = " ".join(CliRunner().invoke(cli, ["show", str(path)]).output.split())
+    shown = CliRunner().invoke(cli, ["show", str(path)]).output
+    assert "\nagent: lookahead:2 by random\n" in shown
+    told = " ".join(shown.split())
     assert f"a question: 3.0 turns, {means['renders']:.1f} pictures drawn, " in told
     assert f"{means['tokens_in']:,.0f} tokens read, {means['tokens_out']:,.0f} written" in told
 
