@@ -7,10 +7,11 @@ from render_agent.agents.rephrase import Rephrase
 from render_agent.agents.seam import Agent
 from render_agent.agents.single import Single
 from render_agent.agents.voting import Vote
-from render_agent.agents.weighing import Foreseeing, Weighing
+from render_agent.agents.weighing import Weighing
 from render_agent.choose.seam import Panel
 from render_agent.choosing_budget import draws_candidates
 from render_agent.config import RunConfig
+from render_agent.look import Foreseeing
 from render_agent.prompt import Prompt
 
 

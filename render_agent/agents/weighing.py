@@ -6,25 +6,15 @@ from collections.abc import Generator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from render_agent.agents.seam import Draw, Judge, Taken
 from render_agent.choose.deciding import fused, judgements
 from render_agent.choose.seam import Case, FloatArray, Panel, Situation, Verdict
 from render_agent.engines.seam import Reply
-from render_agent.look import Look
+from render_agent.look import Foreseeing
 from render_agent.respond import Response
-from render_agent.state import Candidate, Evidence, QuestionState, Tokens
-
-
-class Foreseeing(Protocol):
-    """Draws what candidates would be shown next; called by the thread that draws."""
-
-    def foresee(
-        self, state: QuestionState, look: Look, candidates: Sequence[Candidate]
-    ) -> tuple[list[Candidate], list[Future[None]]]:
-        """Return the candidates with their views, and for each picture when it is on disk."""
-        ...
+from render_agent.state import Candidate, Evidence, Tokens
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,6 +3,6 @@
 from render_agent.look.blindfold import Blindfold
 from render_agent.look.looker import Looker
 from render_agent.look.passive import PassiveLooker
-from render_agent.look.seam import Look, Looking, SpaceSource
+from render_agent.look.seam import Foreseeing, Look, Looking, SpaceSource
 
-__all__ = ["Blindfold", "Look", "Looker", "Looking", "PassiveLooker", "SpaceSource"]
+__all__ = ["Blindfold", "Foreseeing", "Look", "Looker", "Looking", "PassiveLooker", "SpaceSource"]

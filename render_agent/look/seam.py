@@ -39,17 +39,21 @@ class Look:
     seconds: float = 0.0
 
 
-class Looking(Protocol):
-    """Gives the next views of questions; owned by one thread."""
-
-    def look(self, state: QuestionState) -> Look:
-        """Return the next views of a question."""
-        ...
+class Foreseeing(Protocol):
+    """Draws what candidates would be shown next; called by the thread that draws."""
 
     def foresee(
         self, state: QuestionState, look: Look, candidates: Sequence[Candidate]
     ) -> tuple[list[Candidate], list[Future[None]]]:
         """Return candidates with what each would be shown next, and for each picture when it is on disk."""
+        ...
+
+
+class Looking(Foreseeing, Protocol):
+    """Gives the next views of questions; owned by one thread."""
+
+    def look(self, state: QuestionState) -> Look:
+        """Return the next views of a question."""
         ...
 
     def restore(self, state: QuestionState) -> None:
