@@ -10,7 +10,6 @@ from rich.table import Table
 
 from render_agent.tables import figure
 
-
 WORK = {
     "turns": "turns a question",
     "renders": "pictures drawn a question",
