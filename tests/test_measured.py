@@ -54,3 +54,11 @@ def test_choosing_at_equal_cost_scored_as_the_readme_says():
         f"scored {longer} at equal pictures, geometry {by_boxes} and a random choice {chance}"
         in README
     )
+
+
+def test_the_learned_verifier_in_fresh_rooms_saved_what_the_readme_says():
+    gap = measured("fresh_rooms")["less_than_random"]["learned"]
+    low, high = gap["over_scenes"]
+    assert low > 0
+    told = f"saved {gap['fewer']:.2f} moves ({low:.2f} … {high:.2f}, p {gap['p']:.3f};"
+    assert told in README
