@@ -20,6 +20,10 @@ settings.register_profile("search", deadline=None, max_examples=2000)
 settings.load_profile("same")
 
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # a shell that starts the tests in the background has them ignore it, and programs that they stop by it, too
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 LONG = (
     "test_workers.py",
     "test_openai_server.py",
