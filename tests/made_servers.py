@@ -169,7 +169,10 @@ class Handler(BaseHTTPRequestHandler):
         self.server.handle(self, b"")
 
     def do_POST(self) -> None:
-        self.server.handle(self, self.rfile.read(int(self.headers["content-length"])))
+        length = int(self.headers["content-length"])
+        body = self.rfile.read(length)
+        if len(body) == length:  # else the connection was broken off while it was read
+            self.server.handle(self, body)
 
     def respond(
         self, status: int, headers: dict[str, str], body: bytes, length: int | None = None
