@@ -58,10 +58,9 @@ class Choosing:
             second = self._second(situation, further, moving, len(candidates))
             moving, later = yield self.weighing.drawing(situation, [*moving, *second])
             replies, written = [*replies, *further], [*written, *later]
-        weighed = yield from self.weighing.weigh(situation, moving)
-        best = alone if weighed.values is None else _best(moving, weighed.values)
-        evidence = self.weighing.explained(evidence, weighed, best)
-        return taken(best, replies, evidence, weighed.verdicts, written)
+        return (
+            yield from self.weighing.choose(situation, replies, evidence, moving, _best, written)
+        )
 
     def dialogues(self, question_id: str) -> Sequence[str]:
         """Return the one dialogue."""

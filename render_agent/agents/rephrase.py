@@ -62,10 +62,11 @@ class Rephrase:
         written: list[Future[None]] = []
         if self.draws:
             moving, written = yield self.weighing.drawing(situation, moving)
-        weighed = yield from self.weighing.weigh(situation, moving)
-        best = alone if weighed.values is None else best_of_best_group(moving, weighed.values)
-        evidence = self.weighing.explained(evidence, weighed, best)
-        return taken(best, replies, evidence, weighed.verdicts, written)
+        return (
+            yield from self.weighing.choose(
+                situation, replies, evidence, moving, best_of_best_group, written
+            )
+        )
 
     def dialogues(self, question_id: str) -> Sequence[str]:
         """Return the dialogue of every wording; the first is the question's own."""

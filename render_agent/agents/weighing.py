@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
@@ -58,6 +58,24 @@ class Weighing:
         told = iter(silent), iter(asking)
         verdicts = tuple(next(told[verifier.asks]) for verifier in panel.verifiers)
         return Weighed(given, verdicts, fused(panel, verdicts))
+
+    def choose(
+        self,
+        situation: Situation,
+        replies: Sequence[Reply],
+        evidence: Evidence,
+        candidates: Sequence[Candidate],
+        best: Callable[[Sequence[Candidate], FloatArray], Candidate],
+        written: Sequence[Future[None]],
+    ) -> Generator[Draw | Judge, Any, Taken]:
+        """Have candidates scored and take the `best`; where no verifier could tell, the one chosen so far."""
+        weighed = yield from self.weigh(situation, candidates)
+        if weighed.values is None:
+            chosen = next(c for c in candidates if c.number == evidence.chosen)
+        else:
+            chosen = best(candidates, weighed.values)
+        told = self.explained(evidence, weighed, chosen)
+        return taken(chosen, replies, told, weighed.verdicts, written)
 
     def explained(self, evidence: Evidence, weighed: Weighed, chosen: Candidate) -> Evidence:
         """Return evidence with what was weighed and which candidate was chosen."""

@@ -96,6 +96,21 @@ def named_means(
     return {**means, **tasks, **scores}
 
 
+def drawn_anew(groups: int, seed: int = 0, resamples: int = RESAMPLES) -> NDArray[np.int64]:
+    """Return how often each group counts where as many are drawn with replacement, (resamples, groups)."""
+    return np.random.default_rng(seed).multinomial(
+        groups, np.full(groups, 1 / groups), size=resamples
+    )
+
+
+def percentiles(means: FloatArray) -> tuple[float, float]:
+    """Return the 95 % interval that resampled means, (n,), span; NaN where there is none."""
+    if not len(means):
+        return np.nan, np.nan
+    low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    return float(low), float(high)
+
+
 def resampled_means(
     counted: Tally, seed: int = 0, resamples: int = RESAMPLES
 ) -> dict[str, FloatArray]:
@@ -104,10 +119,7 @@ def resampled_means(
     Each is (resamples,). Questions of one scene share its scan and its faults, so whole scenes are
     drawn, not questions (Cameron, Gelbach and Miller 2008, "pairs cluster bootstrap").
     """
-    scenes = len(counted.sums)
-    drawn = np.random.default_rng(seed).multinomial(
-        scenes, np.full(scenes, 1 / scenes), size=resamples
-    )
+    drawn = drawn_anew(len(counted.sums), seed, resamples)
     return named_means(counted.types, drawn @ counted.sums, drawn @ counted.counts)
 
 
@@ -121,11 +133,9 @@ def intervals(
     if not len(counted.sums):
         return {}
     found: dict[str, tuple[float, float] | None] = {}
-    tails = (1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2
     for name, means in resampled_means(counted, seed, resamples).items():
         known = means[~np.isnan(means)]
-        low, high = np.quantile(known, tails) if len(known) else (np.nan, np.nan)
-        found[name] = (float(low), float(high)) if scenes_of(counted, name) > 1 else None
+        found[name] = percentiles(known) if scenes_of(counted, name) > 1 else None
     return found
 
 

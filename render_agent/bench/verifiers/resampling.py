@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from render_agent.score.means import CONFIDENCE, RESAMPLES
+from render_agent.score.means import drawn_anew, percentiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +50,7 @@ def estimate(
     mean = float(sums[0].sum() / sums[1].sum())
     if len(names) < 2:
         return Estimate(mean, None, count)
-    drawn = np.random.default_rng(seed).multinomial(
-        len(names), np.full(len(names), 1 / len(names)), size=RESAMPLES
-    )
+    drawn = drawn_anew(len(names), seed)
     with np.errstate(invalid="ignore", divide="ignore"):
         means = (drawn @ sums[0]) / (drawn @ sums[1])
-    means = means[np.isfinite(means)]
-    low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return Estimate(mean, (float(low), float(high)), count)
+    return Estimate(mean, percentiles(means[np.isfinite(means)]), count)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from render_agent.choose.fusion import mean_ranks
 from render_agent.choose.seam import FloatArray
 from render_agent.choose.training.decision import Decision
-from render_agent.score.means import CONFIDENCE, RESAMPLES
+from render_agent.score.means import RESAMPLES, percentiles
 
 SURFACE = "new surface"
 
@@ -76,6 +76,5 @@ def _highest(marks: FloatArray) -> NDArray[np.bool_]:
 def _interval(values: FloatArray, draws: FloatArray | None) -> dict[str, float | None]:
     low = high = None
     if draws is not None:
-        means = draws @ values / draws.sum(1)
-        low, high = map(float, np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]))
+        low, high = percentiles(draws @ values / draws.sum(1))
     return {"mean": float(values.mean()), "low": low, "high": high}
