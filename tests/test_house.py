@@ -27,6 +27,7 @@ LAYERS = [
     "oracle stress",
     "render shown",
     "view_policies eyes",
+    "expert",
     "engines",
     "run_log predictions",
     "look comparison merging siblings input_files",

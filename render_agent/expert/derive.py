@@ -1,0 +1,200 @@
+"""What the expert says: places and derivations in a terse, fixed language, from the boxes that are known.
+
+Positions are metres in the map's frame with one decimal. What is computed from centres is computed from
+the positions as they are said, so that a reader of the text can follow it; distances between closest
+points come from the boxes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from render_agent.named import kind_of, named_categories
+from render_agent.rooms.boxes import OrientedBox, distance
+from render_agent.shown import EVERY, SIZE
+from render_agent.state import Question
+
+UNKNOWN = "?"
+"""Stands for the place of what was not yet seen."""
+
+STEP = 5
+"""Degrees to which bearings are rounded."""
+
+BACK = 135
+"""Degrees from which on a turn of a route is a turn back; the rooms' own lie well off this."""
+
+LEG = r"\d\. (?:(\[please fill in\])|[Gg]o forward until the (.+?)(?=\.| \d+\.|,|$))"
+"""The actions of a route: a turn to fill in, or a leg with its goal."""
+
+
+class Spot(NamedTuple):
+    """The place of an object on the floor plan, metres, as it is said: with one decimal."""
+
+    x: float
+    y: float
+
+
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """What is known of a scene, all of it or what views have shown so far.
+
+    boxes: of objects by category in lower case, in the scene's frame. extents: metres along x and along
+    y of the rectangle around each room, the largest first.
+    """
+
+    boxes: Mapping[str, Sequence[OrientedBox]] = field(default_factory=dict)
+    extents: Sequence[tuple[float, float]] = ()
+
+    def spots(self) -> dict[str, list[Spot]]:
+        """Return where the objects of each category are."""
+        return {name: [spot_of(box) for box in some] for name, some in self.boxes.items()}
+
+
+class Said(NamedTuple):
+    """A reasoning in its two parts, which joined are the whole: what was seen, and what follows."""
+
+    places: str
+    rest: str
+
+
+def spot_of(box: OrientedBox) -> Spot:
+    """Return the place of a box: its centre, rounded to a decimal."""
+    x, y = (round(float(value), 1) + 0.0 for value in box.centre[:2])  # no -0.0
+    return Spot(x, y)
+
+
+def things(question: Question) -> tuple[str, ...]:
+    """Return the categories that a question is about, in the order in which its text names them."""
+    names = named_categories(question)
+    if kind_of(question) == "object_rel_distance":
+        return (*names[1:], *names[:1])  # its text names the options before what they are near to
+    return names
+
+
+def places_text(question: Question, spots: Mapping[str, Sequence[Spot]]) -> str:
+    """Return where the things of a question are, such as `sofa 1.2 3.4; clock ?`."""
+    return "; ".join(f"{name} {_listed(spots.get(name, ()))}" for name in things(question))
+
+
+def rooms_text(extents: Sequence[tuple[float, float]]) -> str:
+    """Return how large the rooms are, such as `room 4.2 x 4.0, 3.1 x 2.2`; empty where nobody knows."""
+    if not extents:
+        return ""
+    return "room " + ", ".join(f"{across:.1f} x {along:.1f}" for across, along in extents)
+
+
+def derivation(question: Question, known: Knowledge) -> str:
+    """Return what of the answer follows from what is known, empty where something is missing.
+
+    Bearings are whole degrees rounded to 5, counter-clockwise, 0 along +x.
+    """
+    names = things(question)
+    if not names or not all(known.boxes.get(name) for name in names):
+        return ""
+    kind = kind_of(question)
+    if kind == EVERY:
+        return f"{len(known.boxes[names[0]])} seen"
+    if kind == "object_size_estimation":
+        return "size"
+    if kind == "object_rel_distance":
+        return _nearness(names, known)
+    spots = {name: some[0] for name, some in known.spots().items() if len(some) == 1}
+    if not all(name in spots for name in names):
+        return ""
+    if kind == "object_abs_distance" and len(names) == 2:
+        return f"apart {math.dist(spots[names[0]], spots[names[1]]):.1f}"
+    if kind == "object_rel_direction" and len(names) == 3:
+        return _direction(names, spots)
+    return _route(question, spots) if kind == "route_planning" else ""
+
+
+def said(question: Question, known: Knowledge, *, final: bool) -> Said:
+    """Return the reasoning of a reply; final: whether it answers, so that a derivation may follow."""
+    if question.type == SIZE:
+        return Said(rooms_text(known.extents), "")
+    places = places_text(question, known.spots())
+    follows = derivation(question, known) if final else ""
+    return Said(places, f". {follows}" if follows else "")
+
+
+def final_reply(question: Question, known: Knowledge, answer: str) -> tuple[str, str]:
+    """Return a final reply's text in two parts: up to and with the places, and the rest."""
+    parts = said(question, known, final=True)
+    whole = json.dumps({"reasoning": "".join(parts), "answer": answer, "done": True})
+    cut = len(json.dumps({"reasoning": parts.places})) - len('"}')
+    return whole[:cut], whole[cut:]
+
+
+def known_reply(question: Question, known: Knowledge) -> tuple[str, str]:
+    """Return the final reply of one who knows everything, in two parts as `final_reply` has them.
+
+    ValueError where nobody knows the truth.
+    """
+    if question.truth is None:
+        raise ValueError(f"nobody knows the truth of question {question.id}")
+    return final_reply(question, known, question.truth)
+
+
+def bearing_of(start: Spot, end: Spot) -> int:
+    """Return the way from one place to another in degrees, 0 … 355, rounded to STEP; 0 lies along +x."""
+    degrees = math.degrees(math.atan2(end.y - start.y, end.x - start.x))
+    return round(degrees / STEP) * STEP % 360
+
+
+def turn_between(one: int, other: int) -> int:
+    """Return the turn from one bearing to another, degrees in -180 … 179, left positive."""
+    return (other - one + 180) % 360 - 180
+
+
+def _listed(spots: Iterable[Spot]) -> str:
+    return ", ".join(f"{x:.1f} {y:.1f}" for x, y in spots) or UNKNOWN
+
+
+def _nearness(names: Sequence[str], known: Knowledge) -> str:
+    *options, target = names
+    return ", ".join(f"{name} {_apart(known, name, target):.1f}" for name in options)
+
+
+def _apart(known: Knowledge, one: str, other: str) -> float:
+    return min(distance(a, b) for a in known.boxes[one] for b in known.boxes[other])
+
+
+def _direction(names: Sequence[str], spots: Mapping[str, Spot]) -> str:
+    """Say the two bearings from where one stands, and the turn between them."""
+    stand, faced, asked = names
+    ahead = bearing_of(spots[stand], spots[faced])
+    there = bearing_of(spots[stand], spots[asked])
+    turn = turn_between(ahead, there)
+    side = "left" if turn > 0 else "right"
+    return f"{faced} {ahead}, {asked} {there}: {abs(turn)} {side}"
+
+
+def _route(question: Question, spots: Mapping[str, Spot]) -> str:
+    """Say every turn to fill in: the way one faces, the bearing of the next goal, and the turn's name."""
+    found = re.findall(LEG, question.text)
+    names = things(question)
+    if len(names) < 2 or any(goal and goal.lower() not in spots for _, goal in found):
+        return ""
+    here, ahead = names[0], bearing_of(spots[names[0]], spots[names[1]])
+    turns, asked = [], False
+    for blank, goal in found:
+        if blank:
+            asked = True
+            continue
+        there = bearing_of(spots[here], spots[goal.lower()])
+        if asked:
+            turns.append(f"facing {ahead}, {goal.lower()} {there}: {_turn_word(ahead, there)}")
+        here, ahead, asked = goal.lower(), there, False
+    return "; ".join(turns)
+
+
+def _turn_word(ahead: int, there: int) -> str:
+    turn = turn_between(ahead, there)
+    if abs(turn) >= BACK:
+        return "back"
+    return "left" if turn > 0 else "right"
