@@ -124,7 +124,7 @@ class RunConfig(ChoosingOptions):
     model: str | None = setting(
         None,
         "engine",
-        "A hub name or a directory (default Qwen/Qwen3-VL-8B-Instruct); with --engine scripted:"
+        "A hub name, a directory, or small, the bundled one (default Qwen/Qwen3-VL-8B-Instruct); with --engine scripted:"
         " explorer (default), wanderer, random, frequency, oracle, witness, seeker, or a file of replies.",
         metavar="NAME",
     )

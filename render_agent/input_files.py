@@ -7,8 +7,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from render_agent.config import RunConfig
+from render_agent.engines.loading import describe_model
 from render_agent.errors import SetupError
 from render_agent.facts import facts_files
+from render_agent.models import bundled_model
 from render_agent.run_log.folder import RunFolder
 from render_agent.scene.alignment import alignment_file
 from render_agent.shown import boxes_hold
@@ -51,14 +53,17 @@ def chooses_by_boxes(config: RunConfig) -> bool:
 def verifier_hashes(config: RunConfig) -> dict[str, str]:
     """Return the SHA-256 of every file that a learned verifier or the judge's own rubric is read from.
 
-    SetupError where one cannot be read.
+    A judge by a bundled model is one entry, under its own name. SetupError where one cannot be read.
     """
     folders = [Path(plan.argument or "") for plan in config.verifiers if plan.name == "learned"]
     files = [file for folder in folders if folder.is_dir() for file in sorted(folder.iterdir())]
     judged = any(plan.name == "judge" for plan in config.verifiers)
     rubric = Path(config.rubric)
     files += [rubric] if judged and rubric.is_absolute() else []
-    return {str(file): sha256(file) for file in files if file.suffix not in UNREAD}
+    hashes = {str(file): sha256(file) for file in files if file.suffix not in UNREAD}
+    asked = {plan.label: plan.argument or "" for plan in config.verifiers if plan.name == "judge"}
+    bundled = {label: model for label, model in asked.items() if bundled_model(model)}
+    return hashes | {label: describe_model(model)["weights"] for label, model in bundled.items()}
 
 
 def check_verifier_files(folder: RunFolder, config: RunConfig) -> None:
@@ -67,7 +72,15 @@ def check_verifier_files(folder: RunFolder, config: RunConfig) -> None:
     found = verifier_hashes(config)
     for file in sorted(known.keys() | found.keys()):
         if found.get(file) != known.get(file):
-            raise SetupError(_differs(file, "file of a verifier", folder))
+            kind = "verifier" if file.startswith("judge:") else "file of a verifier"
+            raise SetupError(_differs(file, kind, folder))
+
+
+def check_model(folder: RunFolder, config: RunConfig) -> None:
+    """SetupError where the weights of a model that lies on disk are not those that a run began with."""
+    known = folder.record["engine"].get("weights")
+    if known is not None and describe_model(config.model_name)["weights"] != known:
+        raise SetupError(_differs(config.model_name, "model", folder))
 
 
 def check_scans(folder: RunFolder, questions: Sequence[Question]) -> None:
@@ -95,6 +108,6 @@ def check_facts(folder: RunFolder, config: RunConfig, questions: Sequence[Questi
 
 def _differs(file: str, kind: str, folder: RunFolder) -> str:
     return (
-        f"{file} is not the {kind} that {folder.name} began with (its SHA-256 differs): restore the file,"
-        " or start a new run"
+        f"{file} is not the {kind} that {folder.name} began with (its SHA-256 differs): restore it, or"
+        " start a new run"
     )

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from render_agent.models import bundled_model
+
 PATHS = (
     "ply", "tiny_ids", "removed_ids", "scannet", "scannetpp", "arkitscenes", "annotations",
 )  # fmt: skip
@@ -16,8 +18,9 @@ def absolute_paths(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the paths among some options, made absolute; links are kept, as names say what files are.
 
     A benchmark is a path where a file of that name exists, a model where a file or a model's folder
-    does, and questions where anything does; otherwise they are names. A rubric is one where a file is
-    written with its folder or its ending, and what stands behind a verifier's colon where its folder is there.
+    does, and questions where anything does; otherwise they are names, as that of a bundled model always
+    is. A rubric is one where a file is written with its folder or its ending, and what stands behind a
+    verifier's colon where its folder is there.
     """
     found: dict[str, Any] = {}
     for name, value in options.items():
@@ -33,15 +36,19 @@ def absolute_paths(options: Mapping[str, Any]) -> dict[str, Any]:
 def _with_its_folder(verifier: str) -> str:
     """Return a verifier such as learned:DIR with its folder made absolute; MODEL may be a name."""
     name, colon, folder = verifier.partition(":")
-    there = Path(folder).is_dir() if name == "learned" else Path(folder, "config.json").is_file()
+    there = Path(folder).is_dir() if name == "learned" else _holds_model(folder)
     return f"{name}:{Path(folder).absolute()}" if colon and there else verifier
+
+
+def _holds_model(folder: str) -> bool:
+    return bundled_model(folder) is None and Path(folder, "config.json").is_file()
 
 
 def _is_there(name: str, value: Any) -> bool:
     if name == "questions":
         return Path(value).exists()
     if name == "model":
-        return Path(value).is_file() or Path(value, "config.json").is_file()
+        return _holds_model(value) or (Path(value).is_file() and not bundled_model(value))
     if name == "rubric":  # those that are shipped go before files, by names without a dot
         return Path(value).is_file() and ("." in value or Path(value).name != value)
     return name == "benchmark" and Path(value).is_file()

@@ -28,6 +28,7 @@ from render_agent.engines.seam import Engine
 from render_agent.errors import UsageError
 from render_agent.input_files import (
     check_facts,
+    check_model,
     check_scans,
     check_verifier_files,
     facts_hashes,
@@ -265,6 +266,7 @@ def go_on(folder: RunFolder, changes: Mapping[str, Any]) -> Run:
         check_facts(folder, config, active)
         if active:
             check_verifier_files(folder, config)
+            check_model(folder, config)
     except BaseException:
         log.close()
         raise

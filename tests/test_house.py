@@ -15,8 +15,8 @@ TREE = Path(__file__).parents[1]
 PACKAGE = TREE / "render_agent"
 
 LAYERS = [
-    "errors numerals chat paths plain_table setting system_libraries",
-    "web view_budget agent_plan",
+    "errors models numerals chat plain_table setting system_libraries",
+    "paths web view_budget agent_plan",
     "choosing_options",
     "answer score config camera scene.model annotations",
     "action config_file choosing_budget",

@@ -12,9 +12,12 @@ from typing import Any
 
 from render_agent.engines.weight_files import fingerprint, weight_files
 from render_agent.errors import SetupError, UsageError
+from render_agent.models import NOTES, bundled_model
 
 LOG = logging.getLogger(__name__)
-WAY_OUT = "name a directory that holds the model, or use --engine scripted"
+WAY_OUT = (
+    "name a directory that holds the model, or use the bundled --model small or --engine scripted"
+)
 HUB_SECONDS = 10.0
 FILES = ["*.json", "*.jinja", "*.txt", "*.model", "*.safetensors", "pytorch_model*.bin"]
 
@@ -24,7 +27,7 @@ class FoundModel:
     """Where a model lies.
 
     name: as it was asked for. folder: the directory of its files. commit: the hub's, None for a
-    directory. config: its config.json. fetched: whether the weights are there too.
+    directory or a bundled model. config: its config.json. fetched: whether the weights are there too.
     """
 
     name: str
@@ -35,15 +38,22 @@ class FoundModel:
 
 
 def find_model(model: str, revision: str | None = None) -> FoundModel:
-    """Return where a directory or a hub name leads, without loading or fetching weights.
+    """Return where a bundled name, a directory or a hub name leads, without loading or fetching weights.
 
     SetupError where there is no such model, where its weights are not whole, or where it takes no
     pictures.
     """
-    folder = Path(model).expanduser()
+    bundled = bundled_model(model)
+    folder = bundled or Path(model).expanduser()
+    if bundled and not (bundled / "config.json").is_file():
+        raise SetupError(
+            f"the bundled model {model} is missing from {bundled.parent}: install render_agent again, or"
+            " use --engine scripted"
+        )
     if folder.is_dir():
         if revision is not None:
-            raise UsageError(f"--revision belongs to a hub name, and {model} is a directory")
+            kind = "a bundled model" if bundled else "a directory"
+            raise UsageError(f"--revision belongs to a hub name, and {model} is {kind}")
         found = FoundModel(model, folder, None, _read_config(folder / "config.json", model))
     elif folder.exists() or model.startswith((".", "/", "~")) or model.count("/") > 1:
         wrong = "is a file, not" if folder.exists() else "is not"
@@ -63,14 +73,17 @@ def find_model(model: str, revision: str | None = None) -> FoundModel:
 def describe_model(model: str, revision: str | None = None) -> dict[str, Any]:
     """Return what identifies a model and the libraries that run it, as `find_model` sees them.
 
-    `revision` is the hub's commit; `weights` a fingerprint of a directory's files.
+    `revision` is the hub's commit; `weights` a fingerprint of a directory's files; `note`, of a bundled
+    model alone, what must be said beside its figures.
     """
     return describe_found(find_model(model, revision))
 
 
 def describe_found(found: FoundModel) -> dict[str, Any]:
     """Return what `describe_model` returns, of a model that was found before."""
+    note = NOTES.get(found.name)
     return {
+        **({} if note is None else {"note": note}),
         "revision": found.commit,
         "weights": None if found.commit else f"sha256:{fingerprint(found.folder)}",
         "model_type": found.config.get("model_type"),

@@ -30,7 +30,7 @@ def weight_files(folder: Path) -> list[Path]:
     if not files:
         raise SetupError(
             f"{folder} holds no weights (model.safetensors, or an index of several such files):"
-            " fetch the model again, or use --engine scripted"
+            " fetch the model again, or use the bundled --model small or --engine scripted"
         )
     for file in files:
         if not file.is_file():
