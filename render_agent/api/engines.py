@@ -68,9 +68,9 @@ def load_engine(
 ) -> LoadedEngine:
     """Load a model once, for several runs and questions: give it as their `engine`.
 
-    engine: transformers, vllm or openai. model: a hub name or a directory. options: those of a run, by
-    name; `image_size` and `max_turns` tell how long dialogues get, so that memory is shared out
-    rightly. SetupError where the model is not at hand, UsageError where an option will not do.
+    engine: transformers, vllm or openai. model: a hub name, a directory, or small, the bundled one.
+    options: those of a run, by name; `image_size` and `max_turns` tell how long dialogues get, so that
+    memory is shared out rightly. SetupError where the model is not at hand, UsageError where an option will not do.
 
     >>> import render_agent
     >>> with render_agent.load_engine(model="Qwen/Qwen3-VL-8B-Instruct") as model:  # doctest: +SKIP

@@ -11,14 +11,18 @@ from typing import Any
 from render_agent.config import AUTO, RunConfig
 from render_agent.doctor.finding import Finding
 from render_agent.doctor.probe import Answer, ask
+from render_agent.engines.loading import find_model
+from render_agent.errors import SetupError
 
 PART = "engines"
+TRANSFORMERS, BUNDLED_MODEL = "transformers", "bundled model"
 FAMILIES = "render_agent.doctor.families"
 LIBRARY_SECONDS, HUB_SECONDS, CONNECT_SECONDS = 120.0, 20.0, 4.0
 
 PROBE_SECONDS, LOAD_SECONDS = 300.0, 1800.0
 
 NO_MODEL = "use --engine scripted, which needs no model"
+BUNDLED = "small"
 
 OPTIONAL = (
     ("vllm", "vllm", "vllm", "--engine vllm"),
@@ -33,7 +37,7 @@ def examine_engines(options: Mapping[str, Any], *, probe: bool = False) -> Itera
     """Give what was found of the engines.
 
     options: `model`, where `engine` is transformers; `device` and `dtype`. probe: also let a small
-    model of every family answer, and the named model itself where it is on this machine.
+    model of every family answer, the bundled one, and the named model where it is on this machine.
     """
     scripted = options.get("engine") == "scripted"
     name = RunConfig(batch=True, model=None if scripted else options.get("model")).model_name
@@ -44,23 +48,26 @@ def examine_engines(options: Mapping[str, Any], *, probe: bool = False) -> Itera
         at_hand = pool.submit(ask, __name__, "look_for_model", name, seconds=LIBRARY_SECONDS)
         yield _transformers(libraries.result())
         yield from (_optional(*about) for about in OPTIONAL)
+        bundled = _bundled()
+        yield bundled
         yield _hub(hub.result())
         found = at_hand.result()
         yield _model(name, found)
     if probe:
         device, dtype = options.get("device") or AUTO, options.get("dtype") or AUTO
         yield from _families(ask(FAMILIES, "probe_families", device, seconds=PROBE_SECONDS))
-        if found.found.get("folder"):
-            tried = ask(FAMILIES, "probe_model", name, device, dtype, seconds=LOAD_SECONDS)
-            yield _probed(name, tried.found, tried.error)
+        here = {BUNDLED: bundled.works, name: bool(found.found.get("folder"))}
+        for model in (model for model, is_here in here.items() if is_here):
+            tried = ask(FAMILIES, "probe_model", model, device, dtype, seconds=LOAD_SECONDS)
+            yield _probed(model, tried.found, tried.error)
 
 
 def _transformers(libraries: Answer) -> Finding:
     if libraries.error is not None:
         remedy = 'pip install "render_agent" brings what it needs; ' + NO_MODEL
-        return Finding(PART, "transformers", False, libraries.error, remedy)
+        return Finding(PART, TRANSFORMERS, False, libraries.error, remedy)
     devices = ", ".join(libraries.found["devices"])
-    return Finding(PART, "transformers", True, f"runs on {devices}; {libraries.found['versions']}")
+    return Finding(PART, TRANSFORMERS, True, f"runs on {devices}; {libraries.found['versions']}")
 
 
 def _optional(name: str, package: str, extra: str, use: str) -> Finding:
@@ -70,6 +77,15 @@ def _optional(name: str, package: str, extra: str, use: str) -> Finding:
     except PackageNotFoundError:
         remedy = f'pip install "{f"render_agent[{extra}]" if extra else package}"'
         return Finding(PART, name, False, f"{package} is not installed; it is for {use}", remedy)
+
+
+def _bundled() -> Finding:
+    """Return whether the model that comes with the program is whole."""
+    try:
+        found = find_model(BUNDLED)
+    except SetupError as error:
+        return Finding(PART, BUNDLED_MODEL, False, str(error))
+    return Finding(PART, BUNDLED_MODEL, True, f"--model {BUNDLED}: {found.folder}")
 
 
 def _families(answer: Answer) -> Iterator[Finding]:
@@ -154,9 +170,6 @@ def look_for_model(name: str) -> dict[str, Any]:
 
     `folder` is None where the hub will be asked for it; `why` says why it is not to be had at all.
     """
-    from render_agent.engines.loading import find_model
-    from render_agent.errors import SetupError
-
     others = [other for other in _cached_models() if other != name]
     try:
         folder = find_model(name).folder

@@ -13,12 +13,13 @@ from rich.table import Table
 from rich.text import Text
 
 from render_agent.doctor.data import examine_data
-from render_agent.doctor.engines import examine_engines
+from render_agent.doctor.engines import BUNDLED_MODEL, TRANSFORMERS, examine_engines
 from render_agent.doctor.finding import Finding
 from render_agent.doctor.machine import examine_machine
 from render_agent.doctor.renderers import examine_renderers
 
-READY = "This machine is ready: render-agent --batch --benchmark rooms --engine scripted"
+READY = "This machine is ready: render-agent --batch --benchmark rooms"
+BY_THE_MODEL, BY_RULE = "--model small --image-size 320x240", "--engine scripted"
 
 
 def examine(options: Mapping[str, Any], *, as_json: bool, probe: bool = False) -> int:
@@ -39,7 +40,9 @@ def examine(options: Mapping[str, Any], *, as_json: bool, probe: bool = False) -
     for finding in preventing:
         console.print(f"No run is possible before this is mended: {finding.name}", style="red")
     if not preventing:
-        console.print(READY, soft_wrap=True)
+        working = {finding.name for finding in findings if finding.works}
+        answering = BY_THE_MODEL if {TRANSFORMERS, BUNDLED_MODEL} <= working else BY_RULE
+        console.print(f"{READY} {answering}", soft_wrap=True)
     return int(bool(preventing))
 
 

@@ -34,7 +34,7 @@ def open_model(
     pretrained: Pretrained | None = None,
     script: Script | None = None,
 ) -> LoadedModel:
-    """Load a hub name or a directory.
+    """Load a bundled model, a hub name or a directory.
 
     dtype auto: the weights' own, on a CPU float32. device auto: the first GPU, else the CPU.
     max_model_len: tokens of a dialogue at the most, by default what the model was made for. options:

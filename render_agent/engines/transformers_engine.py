@@ -72,7 +72,7 @@ class TransformersEngine(BatchingEngine):
         memory: DeviceMemory | None = None,
         vision: VisionCache | None = None,
     ) -> None:
-        """Load a hub name or a directory, as `open_model` does; or take a model that is loaded.
+        """Load a bundled model, a hub name or a directory, as `open_model` does; or take a model that is loaded.
 
         batch_size: rows in one call at the most; None for what memory holds. engine_options: those of
         `open_model`; of all memory, `memory_fraction` is kept free, and `most_rows` is the most where

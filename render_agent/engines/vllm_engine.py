@@ -86,7 +86,7 @@ class VllmEngine:
     def __init__(
         self, model: str, *, revision: str | None = None, options: VllmOptions | None = None
     ) -> None:
-        """Load a hub name or a directory, and try whether it answers together as it does alone.
+        """Load a bundled model, a hub name or a directory, and try whether it answers together as it does alone.
 
         SetupError where vLLM is not installed or cannot run the model.
         """
