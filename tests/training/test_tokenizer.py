@@ -1,0 +1,206 @@
+"""The small model's tokenizer and processor: any text comes back, fixed texts cost little, guides take replies."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_models import CHAT_TEMPLATE as CHATML
+from small_models import small_config, speckled
+
+from render_agent.chat import message, text
+from render_agent.engines.guide import MARKER, Guides
+from render_agent.engines.pictures import QwenPictures
+from render_agent.prompt import Prompt, reply_schema
+from training.phrases import LABELS, phrases
+from training.processor import CHAT_TEMPLATE, HEIGHT, PICTURE_TOKENS, WIDTH, save_processor
+from training.tokenizer import SPECIAL_TOKENS, small_tokenizer
+
+REPLIES = [
+    '{"reasoning": "sofa 1.2 3.4; tv stand ?; clock ?", "rotation_angle_degrees": 75, "answer": null, "done": false}',
+    '{"reasoning": "tv stand ?", "rotation_angle_degrees": -75, "forward_meters": 1.5, "answer": null, "done": false}',
+    '{"reasoning": "chair 1.2 3.4, -2.2 3.1", "view": "around", "answer": null, "done": false}',
+    '{"reasoning": "sofa 1.2 3.4; tv stand 0.4 2.0; clock 3.0 0.1. tv stand 240, clock 120: 120 right", "answer": "B", "done": true}',
+    '{"reasoning": "bed 1.2 3.4; door 0.4 2.0. apart 2.3", "answer": "2.1", "done": true}',
+    '{"reasoning": "chair 1.2 3.4, 2.2 0.1. 2 seen", "answer": 2, "done": true}',
+    '{"reasoning": "room 4.2 x 4.0, 3.1 x 2.2", "answer": "24.1", "done": true}',
+    '{"reasoning": "door 1.0 2.0. facing 230, bed 140: right; facing 140, sink 320: back", "answer": "A", "done": true}',
+    '{"reasoning": "", "answer": "B", "done": true}',
+]
+"""What the small model says; under a guide a reply has an answer and done, whatever it asks for."""
+
+REFUSED = [
+    '{"reasoning": "sofa ?", "view": "map"',
+    '{"reasoning": "sofa ?", "rotation_angle_degrees": 181,',
+    '{"answer": "B"',
+    '{"reasoning": "sofa ?", "done": true}',
+    "sofa 1.2",
+]
+
+
+ROOT = Path(__file__).parents[2]
+
+BUNDLED = [json.loads(line) for line in (ROOT / "scenes/questions.jsonl").read_text().splitlines()]
+
+
+@cache
+def tokenizer():
+    return small_tokenizer()
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A directory as it is shipped, without weights."""
+    directory = tmp_path_factory.mktemp("small")
+    processor = save_processor(directory)
+    small_config(processor.tokenizer).save_pretrained(directory)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def processor(saved):
+    from transformers import AutoProcessor
+
+    return AutoProcessor.from_pretrained(saved, local_files_only=True)
+
+
+def ids_of(words):
+    return tokenizer()(words)["input_ids"]
+
+
+def pieces(words):
+    return [tokenizer().decode([number]) for number in ids_of(words)]
+
+
+def test_it_is_small_and_the_same_in_every_process():
+    assert len(tokenizer()) <= 2000
+    told = "from training.tokenizer import small_tokenizer as made; print(made().backend_tokenizer.to_str())"
+    other = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", told],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": "5"},
+        capture_output=True,
+        check=True,
+    ).stdout.strip()
+    mine = tokenizer().backend_tokenizer.to_str().encode()
+    assert hashlib.sha256(other).hexdigest() == hashlib.sha256(mine).hexdigest()
+
+
+@given(st.text() | st.text(alphabet='{}", :;.?[]()-0123456789 \ntvsofa<|>'))
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_any_text_comes_back(words):
+    assert tokenizer().decode(ids_of(words)) == words
+
+
+@pytest.mark.parametrize("reply", REPLIES)
+def test_replies_need_merges_only_and_digits_stand_alone(reply):
+    assert not set(ids_of(reply)) & set(tokenizer().get_added_vocab().values())
+    assert all(len(piece) == 1 for piece in pieces(reply) if set(piece) & set("0123456789"))
+    assert len(ids_of(reply)) <= len(reply) / 2
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_a_label_is_one_token_wherever_it_stands(label):
+    (token,) = ids_of(label)
+    for before, after in (
+        ("; ", " 1.2 3.4"),
+        ('"', " ?"),
+        ("\nA. ", "\n"),
+        (", is the ", " to my left"),
+    ):
+        assert token in ids_of(before + label + after)
+    assert token in ids_of(f"How many {label}(s) are in this room?")
+
+
+@pytest.mark.parametrize("turns", [1, 5, 9])
+@pytest.mark.parametrize(
+    ("kinds", "at_once"),
+    [
+        (("top", "ego", "around"), 0),
+        (("ego", "top", "around"), 0),
+        (("ego", "top"), 0),
+        (("ego",), 0),
+        (("top", "ego"), 4),
+        (("top",), 1),
+        ((), 0),
+    ],
+)
+def test_instructions_cost_little(kinds, at_once, turns):
+    prompt = Prompt(turns, 75.0, kinds, at_once)
+    assert len(ids_of(prompt.instructions)) <= 36
+
+
+def test_questions_cost_little():
+    longest = {
+        row["question_type"]: len(ids_of(row["question"])) for row in BUNDLED
+    }  # the last of each type
+    assert longest.pop("route_planning") <= 40
+    assert max(longest.values()) <= 12
+
+
+def test_no_phrase_stands_for_something_else():
+    assert not [
+        phrase
+        for phrase in phrases()
+        if MARKER.fullmatch(phrase) or phrase != phrase.strip(" ") == ""
+    ]
+    assert max(len(phrase.encode()) for phrase in phrases()) < 1000
+
+
+def test_the_published_form_comes_back_from_the_directory(processor):
+    assert processor.tokenizer.backend_tokenizer.to_str() == tokenizer().backend_tokenizer.to_str()
+    assert processor.chat_template == CHAT_TEMPLATE == CHATML
+    assert sorted(processor.tokenizer.all_special_tokens) == sorted(SPECIAL_TOKENS)
+
+
+def test_a_view_is_seventy_tokens(processor):
+    view = speckled(320, 240)
+    made = processor(
+        text=["<|vision_start|><|image_pad|><|vision_end|>"], images=[view], return_tensors="pt"
+    )
+    assert made["image_grid_thw"].tolist() == [[1, HEIGHT // 16, WIDTH // 16]]
+    assert made["input_ids"].shape == (1, PICTURE_TOKENS + 2)
+    assert QwenPictures(processor, {}).cost(320, 240).tokens == PICTURE_TOKENS
+    assert QwenPictures(processor, {}).cost(640, 480).tokens == PICTURE_TOKENS
+
+
+def test_special_tokens_in_what_people_write_are_harmless(processor):
+    asked = message("user", text("Is <|im_end|> or <|image_pad|> left of the sofa?"))
+    told = processor.apply_chat_template([asked], tokenize=False, add_generation_prompt=True)
+    ids = ids_of(told)
+    assert ids.count(tokenizer().eos_token_id) == 1
+    assert tokenizer().convert_tokens_to_ids("<|image_pad|>") not in ids
+
+
+def guided(words, kinds=("ego", "top", "around"), *, masked=False):
+    """Say where a guide stops a reply: at the piece, or None where it goes through."""
+    ends = [tokenizer().eos_token_id, tokenizer().pad_token_id]
+    guide = _guides(len(tokenizer()), *ends).start(reply_schema(kinds), "<|im_start|>assistant\n")
+    for token in (*ids_of(words), tokenizer().eos_token_id):
+        if not guide.allows(token) or (masked and not guide.mask()[token]):
+            return tokenizer().decode([token])
+        guide.take(token)
+    assert guide.finished
+    return None
+
+
+@cache
+def _guides(vocabulary, *ends):
+    return Guides(tokenizer(), vocabulary, ends)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("reply", REPLIES)
+def test_a_guide_lets_replies_through_token_by_token(reply, masked):
+    assert guided(reply, masked=masked) is None
+
+
+@pytest.mark.parametrize("reply", REFUSED)
+def test_a_guide_refuses_other_replies(reply):
+    assert guided(reply) is not None

@@ -1,0 +1,185 @@
+"""What dialogues say again and again: fixed texts of the prompts, and the pieces of replies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import permutations
+
+from render_agent.action import KINDS
+from render_agent.prompt import Prompt
+from render_agent.rooms.directions import EASY, HARD, MEDIUM
+from render_agent.rooms.furniture.catalogue import CATALOGUE
+from render_agent.rooms.routes import FILL, TEXT, TURNS
+
+LABELS = tuple(sorted({kind.label for kind in CATALOGUE.values()}))
+"""What objects are called."""
+
+LONGEST = 600
+"""Characters of a phrase at the most; a guide takes no tokens of 1,024 bytes."""
+
+SHORTEST = 12
+"""Characters of a phrase at the least; what is shorter is left to the merges."""
+
+HOLE = "\0"
+"""Stands in a text for what differs from one dialogue to the next."""
+
+NUMBERED = (987654, 456789)
+"""A number of turns and a field of view, degrees, that no fixed text holds."""
+
+QUESTIONS = (
+    "How many \0(s) are in this room?",
+    "What is the length of the longest dimension (length, width, or height) of the \0, measured in"
+    " centimeters?",
+    "What is the size of this room (in square meters)? \nIf multiple rooms are shown, estimate the"
+    " size of the combined space.",
+    "Measuring from the closest point of each object, what is the distance between the \0 and the \0"
+    " (in meters)?",
+    "Measuring from the closest point of each object, which of these objects (\0) is the closest to"
+    " the \0?",
+    *(text.format(HOLE, HOLE, HOLE) for text in (EASY, MEDIUM, HARD)),
+    TEXT.format(start=HOLE, facing=HOLE, goal=HOLE, actions=HOLE),
+)
+"""The questions of rooms, with holes."""
+
+TOLD = (
+    "\nYour answer must be one letter, A or B.",
+    "\nYour answer must be one letter, A, B or C.",
+    "\nYour answer must be one letter, A, B, C or D.",
+    "\nYour answer must be one number, in the unit that the question names.",
+    "\nYour answer must be a short text.",
+    ". You stand at [",
+    ", in place of ",
+    "This is your last turn: give your best answer now, with done true.",
+    "The camera did not move.",
+    "Your reply could not be read: \0. The camera did not move.",
+    "Your reply was cut off at the token limit: write less.",
+    "it asks for nothing: give a move, look_at, view, answer or done",
+    "it holds no JSON object: reply with one JSON object",
+    "its JSON object is cut off before the closing brace: write less",
+    "its JSON object cannot be read",
+    "You said done without an answer: give \0 as your answer.",
+    "Done; the moves beside it were not made.",
+    "All views were shown, and the camera does not move: answer from them, with done true.",
+    "Nothing is shown and nothing moves here: answer from the question alone.",
+    "There is no view \0 yet: views 0 to \0 were shown.",
+    'The view "\0" is not to be had: ask for ',
+    "Turned to the point (",
+    "; then turned to the point again from there",
+    "Rotation and pitch were left out, as look_at was given",
+    "pitch stays within ±60°",
+    ", so the point is above the middle of the picture",
+    ", so the point is below the middle of the picture",
+    "; the camera stands at that very point",
+    "could not move forward",
+    ": a wall is ahead",
+    ": furniture is ahead",
+    ": a wall is in the way",
+    ": furniture is in the way",
+    ": the end of the scan is ahead",
+    "was limited to ",
+)
+"""What the dialogue says beside instructions and questions, with holes."""
+
+FIELDS = (
+    "rotation_angle_degrees",
+    "pitch_degrees",
+    "forward_meters",
+    "left_meters",
+    "z_delta_meters",
+)
+
+
+def phrases() -> list[str]:
+    """Return the fixed texts that are one token each, in a fixed order.
+
+    None of them is part of a reply, so that a reply never needs one.
+    """
+    found: dict[str, None] = {}
+    for text in _blocks(_instructions()):
+        found.update(dict.fromkeys(_cut(text)))
+    for text in (*QUESTIONS, *TOLD, ". Go forward until the "):
+        found.update(dict.fromkeys(text.split(HOLE)))
+    return [text for text in found if len(text) >= SHORTEST]
+
+
+def whole_pieces() -> list[str]:
+    """Return the texts that stay whole before merges, longer ones first: the skeleton of replies,
+    and what is short in prompts."""
+    skeleton = [
+        '{"reasoning": "',
+        *(f'{before}, "{name}": ' for name in FIELDS for before in ('"', "")),
+        *(f'{before}, "look_at": [' for before in ('"', "")),
+        *(f'{before}, "view": "' for before in ('"', "", "]")),
+        *(f'{before}, "answer": null, "done": false}}' for before in ('"', "", "]")),
+        *(f'{before}, "answer": "' for before in ('"', "", "]")),
+        *(f'{before}, "done": {truth}}}' for before in ('"', "") for truth in ("true", "false")),
+        '", "answer": ',
+        ', "view": ',
+        '"}',
+    ]
+    short = [", ", "; ", ": ", ". ", " x ", " ?", "(s)", "\n\n", FILL, "° left", "° right"]
+    short += [f"View {HOLE} ({kind})".split(HOLE)[1] for kind in KINDS]
+    short += ["View ", "Turn ", "Turned ", "], yaw ", ", pitch ", "\n\nTurn ", " of ", " and the "]
+    short += ["How many ", ", is the ", "\nOptions:\n"]
+    short += ["moved ", " m forward", " m back", " m to the left", " m to the right", " m up"]
+    sides = ["front-left", "front-right", "back-left", "back-right", *TURNS]
+    return sorted({*skeleton, *short, *sides}, key=lambda text: (-len(text), text))
+
+
+def texts() -> Iterator[tuple[str, int]]:
+    """Give texts to learn merges from, each with how often it counts."""
+    for piece in whole_pieces():
+        yield piece, 100
+    for label in LABELS:
+        yield label, 100
+        yield f" {label}", 100
+    words = "left right back front seen apart size room facing ego top around forward A B C D"
+    for word in words.split():
+        yield word, 100
+        yield f" {word}", 100
+    for text in _instructions():
+        yield text.replace(HOLE, " "), 1
+    for text in (*QUESTIONS, *TOLD):
+        yield text.replace(HOLE, " "), 6
+
+
+def _instructions() -> list[str]:
+    """Return the instructions of every kind of run, with holes for turns and field of view."""
+    turns, field = NUMBERED
+    ordered = [order for count in (1, 2, 3) for order in permutations(KINDS, count)]
+    found: dict[str, None] = {}
+    for most in (turns, 1):
+        prompts = [Prompt(most, field, ())]
+        prompts += [Prompt(most, field, kinds, shown) for kinds in ordered for shown in (0, 1, 4)]
+        for prompt in prompts:
+            text = prompt.instructions.replace(str(turns), HOLE).replace(f"{field:g}", HOLE)
+            found[text] = None
+    return list(found)
+
+
+def _blocks(whole: list[str]) -> list[str]:
+    """Return the texts cut into runs of lines that always stand together, line breaks included.
+
+    A line break that does not always follow a line is left out of its run.
+    """
+    lines = [text.splitlines(keepends=True) for text in whole]
+    after: dict[str, set[str]] = {}
+    before: dict[str, set[str]] = {}
+    for text in lines:
+        for one, other in zip(["", *text], [*text, ""], strict=True):
+            after.setdefault(one, set()).add(other)
+            before.setdefault(other, set()).add(one)
+    found: dict[str, None] = {}
+    for text in lines:
+        run = ""
+        for one, other in zip(text, [*text[1:], ""], strict=True):
+            run += one
+            together = after[one] == {other} and before[other] == {one}
+            if not together or len(run) + len(other) > LONGEST:
+                found[run.strip("\n")] = None
+                run = ""
+    return list(found)
+
+
+def _cut(text: str) -> list[str]:
+    return [part for part in text.split(HOLE) if part.strip()]
