@@ -16,7 +16,7 @@ from render_agent.scene.alignment import alignment_file
 from render_agent.shown import boxes_hold
 from render_agent.state import Question
 
-KNOWING = ("oracle", "witness", "seeker")
+KNOWING = ("oracle", "witness", "seeker", "expert")
 """The scripted models that answer from what is known of the scenes."""
 
 UNREAD = (".md", ".csv")

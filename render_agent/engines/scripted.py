@@ -19,6 +19,7 @@ from render_agent.engines.unseeing import Explorer, RandomChoice, Wanderer
 from render_agent.engines.witness import Witness, witness
 from render_agent.errors import SetupError
 from render_agent.estimate import picture_tokens
+from render_agent.expert.policy import Expert, expert
 from render_agent.state import Question, Tokens
 
 logger = logging.getLogger(__name__)
@@ -62,7 +63,7 @@ class ScriptedEngine(BatchingEngine):
 
     def close(self) -> None:
         """Let the policy give back what it draws with."""
-        if isinstance(self.policy, Witness):
+        if isinstance(self.policy, Witness | Expert):
             self.policy.close()
 
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
@@ -130,6 +131,7 @@ POLICIES: dict[str, MakePolicy] = {
     "witness": witness,
     "wanderer": Wanderer,
     "seeker": seeker,
+    "expert": expert,
 }
 """The policies that have a name."""
 
@@ -150,6 +152,8 @@ def make_scripted(
         make = partial(oracle, annotations=config.annotations)
     elif make in (witness, seeker):
         make = partial(witness, config=config, wanders=make is seeker)
+    elif make is expert:
+        make = partial(expert, config=config)
     picture = 0 if config is None else picture_tokens(model, *config.image_size)
     return ScriptedEngine(make(questions, seed), batch_size, picture)
 

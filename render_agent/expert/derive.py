@@ -82,9 +82,9 @@ def places_text(question: Question, spots: Mapping[str, Sequence[Spot]]) -> str:
 
 
 def rooms_text(extents: Sequence[tuple[float, float]]) -> str:
-    """Return how large the rooms are, such as `room 4.2 x 4.0, 3.1 x 2.2`; empty where nobody knows."""
+    """Return how large the rooms are, such as `room 4.2 x 4.0, 3.1 x 2.2`, or `room ?`."""
     if not extents:
-        return ""
+        return f"room {UNKNOWN}"
     return "room " + ", ".join(f"{across:.1f} x {along:.1f}" for across, along in extents)
 
 

@@ -1,32 +1,70 @@
-"""What the expert knows of scenes: the boxes in the truths beside the scans, and how large the rooms are."""
+"""What the expert knows of scenes: the boxes, and where a truth lies beside a scan, its rooms."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from render_agent.annotations import is_annotations
 from render_agent.expert.derive import Knowledge
+from render_agent.expert.floor import Floor
 from render_agent.facts import Facts, known_facts
-from render_agent.rooms.truth import read_truth
+from render_agent.rooms.truth import RoomTruth, read_truth
+from render_agent.scene.model import Scene
 from render_agent.state import Question
 
 
-def room_extents(scan: Path | None) -> tuple[tuple[float, float], ...]:
-    """Return how far each room reaches along x and y, metres, the largest first.
+@dataclass(eq=False)
+class Home:
+    """What is known of a scene, in the frame of its file.
 
-    Nothing where no truth lies beside the scan. QuestionsError where it cannot be read.
+    truth: of the rooms that `make-rooms` writes, None of others.
     """
-    if scan is None or is_annotations(scan) or not scan.with_suffix(".json").is_file():
-        return ()
-    boxes = [room.box for room in read_truth(scan.with_suffix(".json")).rooms]
-    extents = [(right - left, back - front) for left, front, right, back in boxes]
-    return tuple(sorted(extents, key=lambda extent: -extent[0] * extent[1]))
+
+    facts: Facts
+    truth: RoomTruth | None
+    _floor: tuple[tuple[object, ...], Floor] | None = None
+
+    @property
+    def extents(self) -> tuple[tuple[float, float], ...]:
+        """How far each room reaches along x and y, metres, the largest first; none where nobody knows."""
+        boxes = [] if self.truth is None else [room.box for room in self.truth.rooms]
+        extents = [(right - left, back - front) for left, front, right, back in boxes]
+        return tuple(sorted(extents, key=lambda extent: -extent[0] * extent[1]))
+
+    @cached_property
+    def categories(self) -> frozenset[str]:
+        """The categories that have boxes, in lower case."""
+        return frozenset(name.lower() for name, some in self.facts.boxes.items() if some)
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """All of it."""
+        boxes = {name.lower(): tuple(some) for name, some in self.facts.boxes.items()}
+        return Knowledge(boxes, self.extents)
+
+    def floor_in(self, scene: Scene) -> Floor | None:
+        """Return its floor in the frame of the scene as it was loaded, None where it is not known."""
+        if self.truth is None:
+            return None
+        frame = scene.origin, scene.mirrored_at
+        if self._floor is None or self._floor[0] != frame:
+            self._floor = frame, Floor(self.truth, scene)
+        return self._floor[1]
 
 
-def knowledge(facts: Facts, extents: Sequence[tuple[float, float]] = ()) -> Knowledge:
-    """Return what facts tell, by categories in lower case."""
-    return Knowledge({name.lower(): tuple(some) for name, some in facts.boxes.items()}, extents)
+def homes_of(questions: Sequence[Question], annotations: str | None = None) -> dict[str, Home]:
+    """Return what is known of the scenes of some questions; others are left out.
+
+    Errors: QuestionsError as in `known_facts`.
+    """
+    scans = {question.scene: question.scan for question in questions}
+    return {
+        scene: Home(facts, _truth(scans[scene]))
+        for scene, facts in known_facts(questions, annotations).items()
+    }
 
 
 def known_scenes(
@@ -36,8 +74,10 @@ def known_scenes(
 
     Scenes of which nothing is known are left out. Errors: QuestionsError as in `known_facts`.
     """
-    scans = {question.scene: question.scan for question in questions}
-    return {
-        scene: knowledge(facts, room_extents(scans[scene]))
-        for scene, facts in known_facts(questions, annotations).items()
-    }
+    return {scene: home.knowledge for scene, home in homes_of(questions, annotations).items()}
+
+
+def _truth(scan: Path | None) -> RoomTruth | None:
+    if scan is None or is_annotations(scan) or not scan.with_suffix(".json").is_file():
+        return None
+    return read_truth(scan.with_suffix(".json"))

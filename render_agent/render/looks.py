@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.camera import Camera
+from render_agent.camera import Camera, FloatArray, MapCamera
 from render_agent.facts import Facts, placed
 from render_agent.render.coverage import Surface
 from render_agent.render.seam import Frame, Renderer
@@ -77,7 +77,7 @@ class Room:
         self._sight: Sight | None = None
         self._surface: Surface | None = None
         self._at_hand: OrderedDict[Pose, Looks] = OrderedDict()
-        self._counted: OrderedDict[Pose, Counted] = OrderedDict()
+        self._counted: OrderedDict[tuple[str, Camera | MapCamera], Counted] = OrderedDict()
         self._shown: OrderedDict[Pose, tuple[bytes, float, float, float]] = OrderedDict()
 
     def seen(self, view: View, which: Sequence[int], renderer: Renderer) -> set[int]:
@@ -96,14 +96,12 @@ class Room:
         camera = view.camera
         if not which or not isinstance(camera, Camera):
             return [Seen(0.0, 0.0, float("inf"))] * len(which)
-        pose = view.kind, camera
-        if pose not in self._counted:
-            first, *others = (
-                sight.count(frame, each) for sight, each, frame in self._looks(pose, renderer)
-            )
-            self._counted[pose] = sum(others, first)
-        _touch(self._counted, pose, KEPT)
-        return self._looking(renderer).seen(self._counted[pose], camera.position, which)
+        counted = self._tallied(view, renderer)
+        return self._looking(renderer).seen(counted, camera.position, which)
+
+    def areas(self, view: View, renderer: Renderer) -> FloatArray:
+        """Return how many pixels of a view show each box, (boxes,), also of a map."""
+        return self._tallied(view, renderer).areas
 
     def shown(self, view: View, renderer: Renderer) -> Shown:
         """Return what a view shows of the room's surface, nothing where it is a map."""
@@ -160,6 +158,20 @@ class Room:
         """Take the scene of a closed room again."""
         if self.scene is None:
             self.scene, self.space = scene(), space
+
+    def _tallied(self, view: View, renderer: Renderer) -> Counted:
+        """Return what of each box a view shows, of four directions what they show together."""
+        pose = view.kind, view.camera
+        if pose not in self._counted:
+            if isinstance(view.camera, MapCamera):
+                found = self._looking(renderer).on_map(view.camera)
+            else:
+                looks = self._looks((view.kind, view.camera), renderer)
+                found, *others = (sight.count(frame, each) for sight, each, frame in looks)
+                found = sum(others, found)
+            self._counted[pose] = found
+        _touch(self._counted, pose, KEPT)
+        return self._counted[pose]
 
     def _looks(self, pose: Pose, renderer: Renderer) -> Looks:
         """Return the cameras of a view, each with its frame and with what counts in it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,3 +68,25 @@ def furthest(corners: FloatArray, view: Projection) -> float:
     """Return a depth in metres beyond which nothing within corners (8, 3) lies."""
     depths = corners @ view.matrix[3, :3] + view.matrix[3, 3]
     return max(float(depths.max()) * 1.01, view.near + 1.0)
+
+
+def points_under(
+    camera: Camera | MapCamera,
+    u: NDArray[np.intp],
+    v: NDArray[np.intp],
+    depth: FloatArray,
+    size: tuple[int, int],
+) -> NDArray[Any]:
+    """Return the points under pixels of a picture, (n, 3) metres, world frame.
+
+    u, v: (n,) columns and rows. depth: (n,) metres as a frame has it. size: width and height, pixels.
+    """
+    right, down = u + 0.5 - size[0] / 2, v + 0.5 - size[1] / 2
+    if isinstance(camera, MapCamera):
+        x = camera.centre[0] + right * camera.metres_per_pixel
+        y = camera.centre[1] - down * camera.metres_per_pixel
+        return np.column_stack([x, y, camera.height - depth])
+    focal = camera.focal(size[1])
+    local = np.column_stack([right / focal, down / focal, np.ones(len(u))]) * depth[:, None]
+    points: NDArray[Any] = local @ camera.pose[:3, :3].T + np.array(camera.position)
+    return points

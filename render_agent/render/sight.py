@@ -15,9 +15,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.camera import Camera, FloatArray, Vector
+from render_agent.camera import Camera, FloatArray, MapCamera, Vector
 from render_agent.render.around import camera_ahead, cameras_of, cell_size
 from render_agent.render.belonging import MARGIN, Belonging
+from render_agent.render.projection import points_under
 from render_agent.render.seam import Frame, Renderer
 from render_agent.rooms.boxes import OrientedBox
 from render_agent.scene.model import Scene
@@ -30,6 +31,9 @@ ALONE = 160
 
 STEEPEST = 1.5
 """Tangent: an object that reaches farther from the middle of one picture is drawn in six."""
+
+HIGH = 1e4
+"""Metres above a map's cut from which it is looked at: so high that all is seen from above."""
 
 LEAST_SHARE, LEAST_AREA = 0.3, 0.002
 """What is seen well: this share of the object, and this part of the picture's pixels.
@@ -115,18 +119,20 @@ class Sight:
 
     def count(self, frame: Frame, camera: Camera) -> Counted:
         """Return what of each box shows in a view that `frame` gave."""
-        if frame.primitive is not None:
-            counts = self._counting(camera.position)
-            groups = self._belonging.groups[frame.primitive].ravel()
-        else:
-            belonging, groups = self._by_depth(frame, camera)
-            counts = belonging.seen_from(camera.position)
-        weights = counts.astype(np.float64)
-        angle = pixel_angles(*self.counted, camera.vertical_fov)
-        scale = self.size[0] * self.size[1] / (self.counted[0] * self.counted[1])
-        areas = np.bincount(groups, minlength=len(counts)).astype(np.float64) @ weights
-        angles = np.bincount(groups, angle, minlength=len(counts)) @ weights
-        return Counted(areas * scale, np.asarray(angles))
+        counts, groups = self._grouped(frame, camera, camera.position)
+        return self._sums(counts, groups, pixel_angles(*self.counted, camera.vertical_fov))
+
+    def on_map(self, camera: MapCamera) -> Counted:
+        """Return what of each box shows on a map without its grid and its trail; no angles.
+
+        RenderError where it cannot be drawn.
+        """
+        scale = camera.metres_per_pixel * self.size[0] / self.counted[0]
+        coarse = replace(camera, metres_per_pixel=scale)
+        frame = self.renderer.draw(self.scene, coarse, *self.counted)
+        above = *camera.centre, camera.height + HIGH
+        counts, groups = self._grouped(frame, coarse, above)
+        return self._sums(counts, groups, np.zeros(len(groups)))
 
     def seen(
         self, counted: Counted, position: Vector, which: Sequence[int] | None = None
@@ -167,16 +173,31 @@ class Sight:
         for found in (self._counts, self._alone, self._whole):
             found.clear()
 
-    def _by_depth(self, frame: Frame, camera: Camera) -> tuple[Belonging, NDArray[np.int32]]:
+    def _grouped(
+        self, frame: Frame, camera: Camera | MapCamera, position: Vector
+    ) -> tuple[NDArray[np.bool_], NDArray[np.int32]]:
+        """Return which group counts for which box from a place, and the group of each pixel."""
+        if frame.primitive is not None:
+            groups = self._belonging.groups[frame.primitive].ravel()
+            return self._counting(position), groups
+        belonging, groups = self._by_depth(frame, camera)
+        return belonging.seen_from(position), groups
+
+    def _sums(
+        self, counts: NDArray[np.bool_], groups: NDArray[np.int32], angle: FloatArray
+    ) -> Counted:
+        weights = counts.astype(np.float64)
+        scale = self.size[0] * self.size[1] / (self.counted[0] * self.counted[1])
+        areas = np.bincount(groups, minlength=len(counts)).astype(np.float64) @ weights
+        angles = np.bincount(groups, angle, minlength=len(counts)) @ weights
+        return Counted(areas * scale, np.asarray(angles))
+
+    def _by_depth(
+        self, frame: Frame, camera: Camera | MapCamera
+    ) -> tuple[Belonging, NDArray[np.int32]]:
         """Return what the surface points under the pixels belong to, and the group of each pixel."""
-        width, height = self.counted
         v, u = np.nonzero(np.isfinite(frame.depth))
-        depth = frame.depth[v, u].astype(np.float64)
-        focal = camera.focal(height)
-        local = np.column_stack(
-            [(u + 0.5 - width / 2) / focal, (v + 0.5 - height / 2) / focal, np.ones(len(u))]
-        )
-        points = (local * depth[:, None]) @ camera.pose[:3, :3].T + np.array(camera.position)
+        points = points_under(camera, u, v, frame.depth[v, u].astype(np.float64), self.counted)
         belonging = Belonging(points[:, None], None, self.boxes)
         groups = np.zeros(frame.depth.shape, np.int32)
         groups[v, u] = belonging.groups[:-1]

@@ -1,0 +1,172 @@
+"""The floor of a home as a person reads it off the map: its rooms, and ways between them."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.rooms.truth import RoomTruth
+from render_agent.rooms.walkway import (
+    CELL,
+    CLEARANCE,
+    COMFORT,
+    Walkway,
+    footprint_distance,
+    stands_in_the_way,
+)
+from render_agent.scene.model import Scene
+
+COARSE = 3
+"""Cells of the walkway between two nodes of a way: 0.15 m."""
+
+NEIGHBOURS = tuple((i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0))
+
+Point = tuple[float, float]
+"""Metres on the floor plan."""
+Node = tuple[int, int]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Ways:
+    """The shortest ways from one place: metres to each node, inf where none leads, and the node before."""
+
+    metres: NDArray[np.float64]
+    before: dict[Node, Node]
+
+
+class Floor:
+    """The free floor of a home, in the frame of the scene in which it is shown.
+
+    truth: what is known of it, in its file's frame. scene: says how that frame was moved and mirrored.
+    """
+
+    def __init__(self, truth: RoomTruth, scene: Scene) -> None:
+        self.truth = truth
+        self._origin = np.array(scene.origin[:2])
+        self._mirrored_at = scene.mirrored_at
+
+    def room_of(self, place: Point) -> int | None:
+        """Return the number of the room in which a place is, None in doors and outside."""
+        point = self._in_file(np.array([place]))
+        for number, room in enumerate(self.truth.rooms):
+            if room.holds(point)[0]:
+                return number
+        return None
+
+    def open_between(self, start: Point, end: Point) -> bool:
+        """Whether one can go straight from one place to another."""
+        a, b = self._in_file(np.array([start, end]))
+        steps = np.linspace(0.0, 1.0, max(2, math.ceil(float(np.hypot(*(b - a))) / (CELL / 2))))
+        cells = np.rint((a + steps[:, None] * (b - a) - self._centres[0, 0]) / CELL).astype(int)
+        inside = ((cells >= 0) & (cells < self._free[CLEARANCE].shape)).all(axis=1)
+        return bool(inside.all()) and bool(self._free[CLEARANCE][tuple(cells.T)].all())
+
+    def ways(self, start: Point) -> Ways:
+        """Return the shortest ways from a place, or from the free one nearest to it."""
+        free, nodes = self._nodes
+        metres = np.full(free.shape, np.inf)
+        before: dict[Node, Node] = {}
+        if not free.any():
+            return Ways(metres, before)
+        first = self._nearest(free, nodes, start)
+        metres[first] = 0.0
+        waiting = [(0.0, first)]
+        while waiting:
+            gone, node = heapq.heappop(waiting)
+            if gone > metres[node]:
+                continue
+            for i, j in NEIGHBOURS:
+                other = node[0] + i, node[1] + j
+                length = gone + COARSE * CELL * math.hypot(i, j)
+                inside = 0 <= other[0] < free.shape[0] and 0 <= other[1] < free.shape[1]
+                if inside and free[other] and length < metres[other]:
+                    metres[other], before[other] = length, node
+                    heapq.heappush(waiting, (length, other))
+        return Ways(metres, before)
+
+    def middle_of(self, number: int, ways: Ways) -> Node | None:
+        """Return the node nearest to a room's middle to which a way leads."""
+        corners = self.truth.rooms[number].corners
+        apart = np.hypot(*np.moveaxis(self._nodes[1] - corners.mean(0), -1, 0))
+        reached = np.isfinite(ways.metres) & self._in_rooms[number]
+        return _least(np.where(reached, apart, np.inf))
+
+    def farthest(self, places: Sequence[Point], ways: Ways) -> tuple[Node, float] | None:
+        """Return the node to which a way leads that is farthest from some places, and how far, metres."""
+        nodes = self._nodes[1]
+        points = self._in_file(np.array(places))
+        apart = np.linalg.norm(nodes[..., None, :] - points, axis=-1).min(axis=-1)
+        found = _least(np.where(np.isfinite(ways.metres), -apart, np.inf))
+        return None if found is None else (found, float(apart[found]))
+
+    def along(self, ways: Ways, goal: Node) -> list[Point]:
+        """Return the places on the way to a node, the first first."""
+        found = [goal]
+        while found[-1] in ways.before:
+            found.append(ways.before[found[-1]])
+        points = self._from_file(np.array([self._nodes[1][node] for node in found[::-1]]))
+        return [(float(x), float(y)) for x, y in points]
+
+    @cached_property
+    def _walkway(self) -> Walkway:
+        return Walkway(self.truth.rooms, self.truth.ways)
+
+    @property
+    def _centres(self) -> NDArray[np.float64]:
+        centres: NDArray[np.float64] = self._walkway.centres
+        return centres
+
+    @cached_property
+    def _free(self) -> dict[float, Mask]:
+        """The cells that are free with furniture in the rooms, by clearance."""
+        centres = self._centres.reshape(-1, 2)
+        off = np.full(len(centres), np.inf)
+        for thing in self.truth.objects:
+            if stands_in_the_way(thing.box, thing.kind, thing.support is not None):
+                np.minimum(off, footprint_distance(thing.box, centres), out=off)
+        shape = self._centres.shape[:2]
+        return {
+            margin: self._walkway.free[margin] & (off.reshape(shape) >= margin)
+            for margin in (CLEARANCE, COMFORT)
+        }
+
+    @cached_property
+    def _nodes(self) -> tuple[Mask, NDArray[np.float64]]:
+        """Which nodes are free in comfort, and where they are."""
+        return self._free[COMFORT][::COARSE, ::COARSE], self._centres[::COARSE, ::COARSE]
+
+    @cached_property
+    def _in_rooms(self) -> list[Mask]:
+        return [mask[::COARSE, ::COARSE] for mask in self._walkway.rooms]
+
+    def _nearest(self, free: Mask, nodes: NDArray[np.float64], place: Point) -> Node:
+        apart = np.linalg.norm(nodes - self._in_file(np.array([place]))[0], axis=-1)
+        found = _least(np.where(free, apart, np.inf))
+        assert found is not None, "some node is free"
+        return found
+
+    def _in_file(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return places (n, 2) of the scene in the frame of its file."""
+        return self._mirrored(points) + self._origin
+
+    def _from_file(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self._mirrored(points - self._origin)
+
+    def _mirrored(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self._mirrored_at is None:
+            return points
+        there: NDArray[np.float64] = points * (-1.0, 1.0) + (2 * self._mirrored_at, 0.0)
+        return there
+
+
+def _least(values: NDArray[np.float64]) -> Node | None:
+    """Return where the least value is, None where all are infinite."""
+    row, column = np.unravel_index(int(values.argmin()), values.shape)
+    return (int(row), int(column)) if np.isfinite(values[row, column]) else None

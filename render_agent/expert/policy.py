@@ -1,0 +1,186 @@
+"""The expert: it knows the room, and says and does only what it may know by then; a policy to learn from.
+
+It says the place of an object only once a view has shown it, looks where it has not looked yet for what
+is missing, and answers when it has seen enough. Its answer is always the question's truth, as a label to
+learn from: where places are unknown to it, it teaches the best guess. What it scores is no result.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from render_agent.chance import frequent_answers
+from render_agent.config import RunConfig
+from render_agent.expert.derive import Knowledge, final_reply, said, spot_of, things
+from render_agent.expert.known import Home, homes_of
+from render_agent.expert.search import (
+    AROUND,
+    Move,
+    faced,
+    is_wrong_turn,
+    onwards,
+    stood,
+    towards,
+    wrong_turn,
+)
+from render_agent.expert.seeing import SURE_ON_MAP, Sightings, shown, sightings
+from render_agent.eyes import Eyes
+from render_agent.named import kind_of
+from render_agent.oracle import true_answer
+from render_agent.render.looks import Room
+from render_agent.shown import EVERY, SIZE, faithful
+from render_agent.state import Question, View
+from render_agent.stress.left_right import mirrored_truth, names_sides
+
+TURNS = 6
+"""It answers in this turn at the latest."""
+
+
+class Asked(Protocol):
+    """What it reads of a request: which question, which turn (from 0), what was shown, whether none follows."""
+
+    @property
+    def question_id(self) -> str: ...
+    @property
+    def turn(self) -> int: ...
+    @property
+    def views(self) -> Sequence[View]: ...
+    @property
+    def last(self) -> bool: ...
+
+
+class Expert:
+    """Gives the replies of one who knows the room and acts on what was shown.
+
+    eyes: None where nothing of the question's scene is shown. walks: whether it chooses its views.
+    blind: whether it is shown no picture at all, so that it reasons about none. What it replies depends
+    on question, turn, views and seed alone.
+    """
+
+    def __init__(
+        self,
+        questions: Sequence[Question],
+        seed: int,
+        eyes: Eyes | None,
+        homes: Mapping[str, Home],
+        *,
+        walks: bool,
+        blind: bool = False,
+    ) -> None:
+        self.questions = {question.id: question for question in questions}
+        self.seed = seed
+        self.eyes = eyes
+        self.homes = homes
+        self.walks = walks
+        self.blind = blind
+        self._frequent = frequent_answers(questions)
+
+    def reply(self, asked: Asked) -> str:
+        """Return the next move with what is known so far, or the answer.
+
+        SceneError or RenderError where the scene cannot be looked at.
+        """
+        question = self.questions[asked.question_id]
+        if self.blind:
+            return json.dumps({"reasoning": "", "answer": self._true(question, None), "done": True})
+        if not self._told_by_boxes(question):
+            return json.dumps({"answer": self._true(question, None), "done": True})
+        if self.eyes is None:
+            return "".join(final_reply(question, Knowledge(), self._true(question, None)))
+        room = self.eyes.room(question)
+        found = sightings(room, asked.views, self.eyes.renderer)
+        mapped = any(view.kind == "top" for view in asked.views)
+        home = self.homes[question.scene]
+        known = shown(room, found, home.extents if mapped else ())
+        move = self._move(question, room, found, asked)
+        if move is None:
+            return "".join(final_reply(question, known, self._true(question, room)))
+        reasoning = "".join(said(question, known, final=False))
+        return json.dumps({"reasoning": reasoning, **move})
+
+    def close(self) -> None:
+        """Give back what it looks with."""
+        if self.eyes is not None:
+            self.eyes.close()
+
+    def _told_by_boxes(self, question: Question) -> bool:
+        """Whether something is known of the scene, and of all that the question names."""
+        home = self.homes.get(question.scene)
+        if home is None:
+            return False
+        return question.type == SIZE or home.categories.issuperset(things(question) or ("",))
+
+    def _true(self, question: Question, room: Room | None) -> str:
+        """Return the question's truth, in a mirrored room what is true there; else the best that is known."""
+        mirrored = (
+            room is not None and room.scene is not None and room.scene.mirrored_at is not None
+        )
+        if room is not None and mirrored and names_sides(question):
+            there = mirrored_truth(question) or true_answer(question, room.facts)
+            return there or self._frequent[question.id]
+        if question.truth is not None:
+            return question.truth
+        home = self.homes.get(question.scene)
+        told = None if home is None else true_answer(question, home.facts)
+        return told or self._frequent[question.id]
+
+    def _move(self, question: Question, room: Room, found: Sightings, asked: Asked) -> Move | None:
+        """Return what to do next, None where it is time to answer."""
+        cameras = stood(asked.views)
+        if not self.walks or asked.last or asked.turn >= TURNS - 1 or not cameras:
+            return None
+        if is_wrong_turn(question.id, self.seed, asked.turn):
+            return wrong_turn(question.id, self.seed, asked.turn)
+        if question.type == SIZE:
+            return None
+        around = any(view.kind == "around" for view in asked.views)
+        told = {room.labels[number] for number in found.told.nonzero()[0]}
+        missing = not told.issuperset(things(question))
+        if (missing or kind_of(question) == EVERY) and not around:
+            return AROUND
+        if kind_of(question) == EVERY:
+            return None
+        assert room.scene is not None, "the room is open"
+        floor = self.homes[question.scene].floor_in(room.scene)
+        if missing:
+            return onwards(cameras, floor)
+        number = _least_on_map(question, room, found)
+        if number is None:
+            return None
+        spot = spot_of([box for some in room.facts.boxes.values() for box in some][number])
+        here = cameras[-1].position[:2]
+        apart = floor is not None and floor.room_of(here) != floor.room_of(spot)
+        if apart or faced(cameras, spot):
+            return None
+        return towards(cameras[-1], spot, floor)
+
+
+def _least_on_map(question: Question, room: Room, found: Sightings) -> int | None:
+    """Return the box of those named that covers least of the map, where that is too little to be sure.
+
+    None where all cover enough, or where a picture has shown the one.
+    """
+    names = set(things(question))
+    which = [n for n, label in enumerate(room.labels) if label in names and found.told[n]]
+    if not which:
+        return None
+    least = min(which, key=lambda number: (found.on_map[number], number))
+    sure = found.on_map[least] >= SURE_ON_MAP or found.seen[least]
+    return None if sure else least
+
+
+def expert(questions: Sequence[Question], seed: int = 0, config: RunConfig | None = None) -> Expert:
+    """Return the policy to learn from.
+
+    config: the options of the run; without them it sees nothing. Errors: QuestionsError where a file of
+    truths is in no known format.
+    """
+    annotations = None if config is None else config.annotations
+    homes = homes_of(questions, annotations)
+    if config is None:
+        return Expert(questions, seed, None, homes, walks=False)
+    eyes = Eyes.of(config, questions) if faithful(config) else None
+    walks = config.views == "free"
+    return Expert(questions, seed, eyes, homes, walks=walks, blind=config.blind)

@@ -1,0 +1,162 @@
+"""Where the expert turns and goes: to what it would see better, and to where it has not looked yet."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from render_agent.camera import Camera, wrapped
+from render_agent.expert.floor import Floor, Point, Ways
+from render_agent.state import View
+
+Move = dict[str, Any]
+"""The fields of a reply that move the camera or choose the next view."""
+
+STEP = 5
+"""Degrees: rotations are whole multiples."""
+
+FAR = 3.0
+"""Metres: what is farther away is looked at from nearer."""
+
+LONGEST = 2.0
+"""Metres that the camera goes forward in a turn, at most."""
+
+AROUND: Move = {"view": "around"}
+"""A look all around."""
+
+WRONG = 0.1
+"""How often a turn is a wrong one."""
+
+BESIDE = 20
+"""Degrees: the camera looked at what was no farther than this from the middle of its picture."""
+
+NEW = 1.0
+"""Metres from every place where it stood: nearer than this there is nothing new to be seen."""
+
+
+def stood(views: Sequence[View]) -> list[Camera]:
+    """Return the cameras of all views but maps, in their order."""
+    return [view.camera for view in views if isinstance(view.camera, Camera)]
+
+
+def is_wrong_turn(question_id: str, seed: int, turn: int) -> bool:
+    """Whether the expert goes wrong in a turn; whoever learns from it may leave that reply out."""
+    return _chance(question_id, seed, turn).random() < WRONG
+
+
+def wrong_turn(question_id: str, seed: int, turn: int) -> Move:
+    """Return a rotation that leads nowhere, drawn from question, seed and turn."""
+    chance = _chance(question_id, seed, turn)
+    chance.random()
+    degrees = chance.randrange(30, 155, STEP)
+    return {"rotation_angle_degrees": chance.choice((-1, 1)) * degrees}
+
+
+def faced(cameras: Sequence[Camera], point: Point) -> bool:
+    """Whether one of the cameras looked towards a place, metres."""
+    return any(abs(wrapped(_bearing(c, point) - c.yaw)) <= BESIDE for c in cameras)
+
+
+def towards(camera: Camera, point: Point, floor: Floor | None) -> Move:
+    """Return the turn to a place, and a step closer to one that is far, as far as nothing is in the way."""
+    move = _turned(camera, point)
+    away = math.dist(camera.position[:2], point)
+    if away > FAR:
+        step = LONGEST if away > FAR + 1 else LONGEST / 2
+        while step > 0 and floor is not None and not _open(camera, move, step, floor):
+            step -= 0.5
+        if step > 0:
+            move["forward_meters"] = _number(step)
+    return move
+
+
+def onwards(cameras: Sequence[Camera], floor: Floor | None) -> Move | None:
+    """Return the step to where nobody has looked yet, None where there is no such place.
+
+    cameras: those of all views so far, the last where it stands now. Rooms in which it has not stood
+    come first, the nearest of them, and in it its middle; then what is farthest from all places where
+    it stood. Without a floor it goes a quarter turn to the left and on.
+    """
+    here = cameras[-1]
+    if floor is None:
+        return {"rotation_angle_degrees": 90, "forward_meters": 2, **AROUND}
+    way = _way_to_new(cameras, floor)
+    move = None if way is None else _step(here, way, floor)
+    if move is None:
+        return None
+    entered = floor.room_of(_end(here, move))
+    seen = {floor.room_of(_place(camera)) for camera in cameras}
+    if entered not in seen or seen >= set(range(len(floor.truth.rooms))):
+        move |= AROUND
+    return move
+
+
+def _way_to_new(cameras: Sequence[Camera], floor: Floor) -> list[Point] | None:
+    places = [_place(camera) for camera in cameras]
+    ways = floor.ways(places[-1])
+    seen = {floor.room_of(place) for place in places}
+    new = [number for number in range(len(floor.truth.rooms)) if number not in seen]
+    goals = {number: goal for number in new if (goal := floor.middle_of(number, ways))}
+    if goals:
+        nearest = min(goals, key=lambda number: (ways.metres[goals[number]], number))
+        return floor.along(ways, goals[nearest])
+    return _to_farthest(places, floor, ways)
+
+
+def _to_farthest(places: Sequence[Point], floor: Floor, ways: Ways) -> list[Point] | None:
+    found = floor.farthest(places, ways)
+    if found is None or found[1] < NEW:
+        return None
+    return floor.along(ways, found[0])
+
+
+def _step(here: Camera, way: Sequence[Point], floor: Floor) -> Move | None:
+    """Return the longest straight step along a way, None where not even a short one is free."""
+    for point in way[::-1]:
+        away = math.dist(here.position[:2], point)
+        if away < 0.4 or not floor.open_between(_place(here), point):
+            continue
+        move = _turned(here, point)
+        step = min(LONGEST, max(0.5, math.floor(away * 2) / 2))
+        move["forward_meters"] = _number(step)
+        return move
+    if len(way) > 1:  # from where no way is quite free, as beside furniture
+        return {**_turned(here, way[-1]), "forward_meters": 1}
+    return None
+
+
+def _turned(camera: Camera, point: Point) -> Move:
+    """Return the rotation to a place, rounded, without one where it is straight ahead."""
+    degrees = round(wrapped(_bearing(camera, point) - camera.yaw) / STEP) * STEP
+    return {"rotation_angle_degrees": degrees} if degrees else {}
+
+
+def _open(camera: Camera, move: Move, step: float, floor: Floor) -> bool:
+    return floor.open_between(_place(camera), _end(camera, {**move, "forward_meters": step}))
+
+
+def _end(camera: Camera, move: Move) -> Point:
+    """Return where a move ends that nothing stops."""
+    yaw = math.radians(camera.yaw + move.get("rotation_angle_degrees", 0))
+    step = move.get("forward_meters", 0)
+    x, y = _place(camera)
+    return x + step * math.cos(yaw), y + step * math.sin(yaw)
+
+
+def _bearing(camera: Camera, point: Point) -> float:
+    x, y = _place(camera)
+    return math.degrees(math.atan2(point[1] - y, point[0] - x))
+
+
+def _place(camera: Camera) -> Point:
+    return camera.position[0], camera.position[1]
+
+
+def _number(metres: float) -> float:
+    return int(metres) if metres == int(metres) else metres
+
+
+def _chance(question_id: str, seed: int, turn: int) -> random.Random:
+    return random.Random(f"expert {seed} {turn} {question_id}".encode("utf-8", "backslashreplace"))
