@@ -11,7 +11,7 @@ import gc
 import json
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import numpy as np
 from PIL import Image
 
 from render_agent.engines.torchvision_cure import cure_torchvision
+from render_agent.models import bundled_model as bundled_folder
 
 CHAT_TEMPLATE = """\
 {%- for message in messages -%}
@@ -75,11 +76,23 @@ VISION = {"hidden_size": 32, "intermediate_size": 64, "initializer_range": 0.2}
 NORM = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
 
 
-def small_qwen3_vl(directory: Path, seed: int = 0, tokenizer: Any = None) -> Path:
+AS_THEY_ARE = {"shortest_edge": 32 * 32, "longest_edge": 4096 * 4096}
+"""Areas in pixels between which pictures are left as small as they are."""
+
+BUNDLED_SIZE = {"shortest_edge": 256 * 224, "longest_edge": 81919}
+"""Those of the bundled model: whatever is four by three becomes 320 × 224."""
+
+
+def small_qwen3_vl(
+    directory: Path,
+    seed: int = 0,
+    tokenizer: Any = None,
+    size: Mapping[str, int] = AS_THEY_ARE,
+) -> Path:
     """Write a Qwen3-VL of some 0.4 million float32 weights and its processor; return the directory.
 
-    A picture of 32 × 32 pixels is one token, and pictures are left as small as they are. tokenizer:
-    one that has Qwen's special tokens; by default a byte-level one of about 320 tokens.
+    A picture of 32 × 32 pixels is one token. tokenizer: one that has Qwen's special tokens; by default a
+    byte-level one of about 320 tokens. size: areas in pixels that pictures are scaled between.
     """
     cure_torchvision()
     from transformers import (
@@ -92,9 +105,7 @@ def small_qwen3_vl(directory: Path, seed: int = 0, tokenizer: Any = None) -> Pat
     tokenizer = tokenizer or small_tokenizer()
     sizes = {"patch_size": 16, "temporal_patch_size": 2, "merge_size": 2}
     processor = Qwen3VLProcessor(
-        Qwen2VLImageProcessor(
-            size={"shortest_edge": 32 * 32, "longest_edge": 4096 * 4096}, **sizes, **NORM
-        ),
+        Qwen2VLImageProcessor(size=dict(size), **sizes, **NORM),
         tokenizer,
         Qwen3VLVideoProcessor(**sizes, **NORM),
         chat_template=CHAT_TEMPLATE,
@@ -436,6 +447,34 @@ def small_model(build: Callable[[Path], Path] = small_qwen3_vl) -> Path:
     gc.collect()
     gc.freeze()
     return directory
+
+
+BUNDLED = bundled_folder("small")
+"""The folder of the model that comes with the program."""
+
+TRAINED = BUNDLED is not None and (BUNDLED / "model.safetensors").is_file()
+"""Whether it is there; tests of what it has learned have nothing to test before."""
+
+
+def stand_in(directory: Path) -> Path:
+    """Write what stands in for the bundled model where there is none: random weights in half precision."""
+    folder = small_qwen3_vl(directory / "small", size=BUNDLED_SIZE)
+    import torch
+    from transformers import Qwen3VLForConditionalGeneration
+
+    kind = Qwen3VLForConditionalGeneration
+    kind.from_pretrained(folder, dtype=torch.float16).save_pretrained(folder)
+    return folder
+
+
+def bundled_model() -> Path:
+    """Return the directory of the bundled model, named `small`, or of its stand-in."""
+    if TRAINED and BUNDLED is not None:
+        import torch
+
+        torch.set_num_threads(1)
+        return BUNDLED
+    return small_model(stand_in) / "small"
 
 
 def speckled(width: int, height: int, seed: int = 0) -> Image.Image:

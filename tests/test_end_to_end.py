@@ -148,7 +148,7 @@ def test_a_failed_question_makes_exit_code_1_and_is_not_scored(type_in, tmp_path
     ("arguments", "code", "said"),
     [
         (("--batch", "--engine", "scripted"), 1, "--benchmark rooms"),
-        (("--batch", "--benchmark", "rooms", "--model", "no/such"), 1, "--engine scripted"),
+        (("--batch", "--benchmark", "rooms", "--model", "no/such"), 1, "--model small"),
         (("--batch", "--benchmark", "rooms", "--model", "."), 1, "--engine scripted"),
         (("--batch", "--benchmark", "rooms", *QUICK, "--model", "no"), 1, "explorer, random"),
         (("--batch", "--benchmark", "no.jsonl", *QUICK), 1, "no.jsonl"),
