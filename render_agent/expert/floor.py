@@ -49,7 +49,7 @@ class Floor:
 
     def __init__(self, truth: RoomTruth, scene: Scene) -> None:
         self.truth = truth
-        self._origin = np.array(scene.origin[:2])
+        self._origin: NDArray[np.float64] = np.array(scene.origin[:2])
         self._mirrored_at = scene.mirrored_at
 
     def room_of(self, place: Point) -> int | None:

@@ -17,12 +17,15 @@ from render_agent.expert.derive import Knowledge, final_reply, said, spot_of, th
 from render_agent.expert.known import Home, homes_of
 from render_agent.expert.search import (
     AROUND,
+    UP,
     Move,
     faced,
     is_wrong_turn,
+    levelled,
     onwards,
     stood,
     towards,
+    upwards,
     wrong_turn,
 )
 from render_agent.expert.seeing import SURE_ON_MAP, Sightings, shown, sightings
@@ -137,7 +140,7 @@ class Expert:
             return None
         around = any(view.kind == "around" for view in asked.views)
         told = {room.labels[number] for number in found.told.nonzero()[0]}
-        missing = not told.issuperset(things(question))
+        missing = set(things(question)) - told
         if (missing or kind_of(question) == EVERY) and not around:
             return AROUND
         if kind_of(question) == EVERY:
@@ -145,7 +148,8 @@ class Expert:
         assert room.scene is not None, "the room is open"
         floor = self.homes[question.scene].floor_in(room.scene)
         if missing:
-            return onwards(cameras, floor)
+            move = upwards(cameras, missing) or onwards(cameras, floor)
+            return move if move is None or move == UP else levelled(cameras[-1], move)
         number = _least_on_map(question, room, found)
         if number is None:
             return None
@@ -154,7 +158,7 @@ class Expert:
         apart = floor is not None and floor.room_of(here) != floor.room_of(spot)
         if apart or faced(cameras, spot):
             return None
-        return towards(cameras[-1], spot, floor)
+        return levelled(cameras[-1], towards(cameras[-1], spot, floor))
 
 
 def _least_on_map(question: Question, room: Room, found: Sightings) -> int | None:

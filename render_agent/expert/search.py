@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from render_agent.camera import Camera, wrapped
@@ -25,6 +25,12 @@ LONGEST = 2.0
 
 AROUND: Move = {"view": "around"}
 """A look all around."""
+
+OVERHEAD = ("ceiling light", "ceiling fan")
+"""What hangs from the ceiling: no map shows it, and nobody sees it who stands below and looks straight on."""
+
+UP: Move = {"pitch_degrees": 45, **AROUND}
+"""A look all around at the ceiling."""
 
 WRONG = 0.1
 """How often a turn is a wrong one."""
@@ -52,6 +58,17 @@ def wrong_turn(question_id: str, seed: int, turn: int) -> Move:
     chance.random()
     degrees = chance.randrange(30, 155, STEP)
     return {"rotation_angle_degrees": chance.choice((-1, 1)) * degrees}
+
+
+def upwards(cameras: Sequence[Camera], missing: Collection[str]) -> Move | None:
+    """Return the look at the ceiling, once, where all that is missing hangs there."""
+    looked = any(camera.pitch > 0 for camera in cameras)
+    return None if looked or not set(missing) <= set(OVERHEAD) else UP
+
+
+def levelled(camera: Camera, move: Move) -> Move:
+    """Return a move after which the camera looks straight on again."""
+    return {"pitch_degrees": -round(camera.pitch), **move} if camera.pitch else move
 
 
 def faced(cameras: Sequence[Camera], point: Point) -> bool:
