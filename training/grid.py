@@ -65,7 +65,7 @@ class Grid:
         Runs of other weights or other questions lie elsewhere, so that none is taken for one of these.
         SetupError where the model or the questions are not at hand, or two folders are called alike.
         """
-        place = self.runs / self._model_digest()[:12]
+        place = self.runs / self._model_place()
         found: dict[str, Sweep] = {}
         for file in self.rooms:
             name = file.resolve().parent.name
@@ -74,10 +74,11 @@ class Grid:
             found[name] = self._sweep(file, place / f"{name}-{sha256(file)[:8]}")
         return found
 
-    def _model_digest(self) -> str:
-        if self.engine == "scripted":
-            return f"scripted-{self.model}"
-        return digest(find_model(self.model).folder)
+    def _model_place(self) -> str:
+        if self.engine != "scripted":
+            return digest(find_model(self.model).folder)[:12]
+        replies = Path(self.model)
+        return sha256(replies)[:12] if replies.is_file() else f"scripted-{self.model}"
 
     def _sweep(self, file: Path, place: Path) -> Sweep:
         given: dict[str, Any] = {
