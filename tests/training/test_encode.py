@@ -1,0 +1,214 @@
+"""Training arrays hold what the engine feeds, token by token, and the pictures as the model sees them."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from made_runs import make_questions, play
+from PIL import Image
+from small_models import speckled
+
+from render_agent.chat import assistant
+from render_agent.cli import cli
+from render_agent.engines.dialogue_tensors import DialogueTensors
+from render_agent.engines.pictures import QwenPictures
+from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.engines.seam import Request
+from render_agent.render.png import encode as png
+from render_agent.run_log.folder import RunFolder
+from render_agent.run_log.reading import read_states
+from training.dialogue_file import DIALOGUES, PICTURES, load_dialogues
+from training.encode import Encoder, encode_files
+from training.picture_file import BYTES, PictureFile, as_seen, load_pictures
+from training.processor import HEIGHT, PICTURE_TOKENS, WIDTH, small_processor
+from training.tokenizer import small_tokenizer
+
+STEP = json.dumps({"reasoning": "box ?", "rotation_angle_degrees": 40, "forward_meters": 0.3})
+DONE = json.dumps({"reasoning": "box 1.2 3.4. 1 seen", "answer": "B", "done": True})
+REPLIES = {
+    "0": [STEP, "<think>Three, I think.</think>\n" + json.dumps({"answer": 3, "done": True})],
+    "1": [STEP, "no JSON: <|im_end|> <|image_pad|> is no token here", "", "é – 漢", DONE],
+    "2": [json.dumps({"view": "around"}), json.dumps({"view": 0}), STEP, DONE.replace("B", "3")],
+    "3": [DONE],
+}
+
+
+@pytest.fixture(scope="module")
+def processor():
+    return small_processor(small_tokenizer())
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    engine = ScriptedEngine(Replies(REPLIES), 64)
+    path, _ = play(folder, make_questions(folder, 4), engine, image_size=(320, 240))
+    return path
+
+
+@pytest.fixture(scope="module")
+def messages(run):
+    file = run.parent / "messages.jsonl"
+    words = ["export", str(run), "--format", "messages", "--to", str(file)]
+    assert CliRunner().invoke(cli, words, catch_exceptions=False).exit_code == 0
+    return file
+
+
+@pytest.fixture(scope="module")
+def encoded(messages, processor, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("encoded")
+    encode_files(folder, [messages], processor)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def states(run):
+    return read_states(RunFolder(run))
+
+
+def dialogue(dialogues, number):
+    start, end = dialogues.offsets[number : number + 2]
+    return dialogues.ids[start:end].tolist(), dialogues.learned[start:end].tolist()
+
+
+def opened(run):
+    return lambda file: Image.open(run / file).convert("RGB")
+
+
+def test_every_turn_is_fed_as_the_engine_feeds_it(run, encoded, states, processor):
+    """Every prompt of the engine and the reply to it begin the dialogue as it is learned."""
+    dialogues = load_dialogues(encoded / DIALOGUES)
+    tensors = DialogueTensors(processor, "qwen3_vl")
+    end = processor.tokenizer.eos_token_id
+    assert [len(state.turns) for state in states] == [2, 5, 4, 1]
+    for number, state in enumerate(states):
+        ids, learned = dialogue(dialogues, number)
+        expected = []
+        past = []
+        for turn in state.turns:
+            past += turn.messages
+            asked = Request(state.id, turn.number, past, opened(run))
+            prompt = list(tensors.prepare(asked).ids)
+            reply = assistant(turn.reply)
+            past.append(reply)
+            said = processor.tokenizer(reply["content"][0]["text"])["input_ids"]
+            assert ids[: len(prompt) + len(said) + 1] == [*prompt, *said, end]
+            expected += [False] * (len(prompt) - len(expected))
+            expected += [bool(turn.reply)] * (len(said) + 1)
+        assert learned == expected + [False] * (len(ids) - len(expected))
+        assert processor.tokenizer.decode(ids[len(expected) :]) == "\n"
+
+
+def test_the_processor_gives_the_same_tokens(run, encoded, states, processor):
+    dialogues = load_dialogues(encoded / DIALOGUES)
+    for number, state in enumerate(states):
+        shown = [
+            {
+                **entry,
+                "content": [
+                    {"type": "image", "image": opened(run)(piece["image"])}
+                    if "image" in piece
+                    else piece
+                    for piece in entry["content"]
+                ],
+            }
+            for entry in state.dialogue
+        ]
+        made = processor.apply_chat_template(shown, tokenize=True, return_dict=True)
+        (ids,) = made["input_ids"]
+        assert dialogue(dialogues, number)[0] == list(ids)
+
+
+def test_what_is_learned_reads_as_the_replies(encoded, processor):
+    dialogues = load_dialogues(encoded / DIALOGUES)
+    for number, replies in enumerate(REPLIES.values()):
+        ids, learned = dialogue(dialogues, number)
+        said = [token for token, mask in zip(ids, learned, strict=True) if mask]
+        fed = [assistant(reply)["content"][0]["text"] for reply in replies if reply]
+        assert processor.tokenizer.decode(said) == "".join(f"{reply}<|im_end|>" for reply in fed)
+
+
+def test_pictures_are_those_of_the_turns_and_each_is_kept_once(run, encoded, states, processor):
+    dialogues = load_dialogues(encoded / DIALOGUES)
+    kept = load_pictures(encoded / PICTURES)
+    scaled = QwenPictures(processor, {}).scaled
+    for number, state in enumerate(states):
+        start, end = dialogues.picture_offsets[number : number + 2]
+        rows = dialogues.pictures[start:end]
+        files = [
+            piece["image"]
+            for entry in state.dialogue
+            for piece in entry["content"]
+            if "image" in piece
+        ]
+        assert len(rows) == len(files) > 0
+        for row, file in zip(rows, files, strict=True):
+            assert np.array_equal(kept[row], np.asarray(scaled(opened(run)(file))))
+        ids, _ = dialogue(dialogues, number)
+        placeholder = processor.tokenizer.convert_tokens_to_ids("<|image_pad|>")
+        assert ids.count(placeholder) == PICTURE_TOKENS * len(files)
+    contents = {picture.tobytes() for picture in kept}
+    assert len(contents) == len(kept) == len(dialogues.hashes) < len(dialogues.pictures)
+
+
+def test_a_dialogue_says_what_it_is_of(encoded):
+    dialogues = load_dialogues(encoded / DIALOGUES)
+    assert dialogues.questions.tolist() == ["0", "1", "2", "3"]
+    assert set(dialogues.views) == {"free"}
+    assert set(dialogues.shown) == {"real"}
+    assert dialogues.types[1] == "object_rel_direction_easy"
+    assert dialogues.scores.tolist()[:2] == [1.0, 1.0]
+
+
+def test_more_files_are_added_and_known_ones_left_out(messages, encoded, processor, tmp_path):
+    lines = messages.read_text("utf-8").splitlines(keepends=True)
+    parts = []
+    for name, part in ("a", lines[:2]), ("b", lines[2:]):
+        parts.append(messages.with_name(f"{name}.jsonl"))
+        parts[-1].write_text("".join(part), "utf-8")
+    encode_files(tmp_path, parts[:1], processor)
+    # What an interrupted run would leave behind the pictures goes.
+    with (tmp_path / PICTURES).open("ab") as stream:
+        stream.write(bytes(BYTES + 7))
+    encode_files(tmp_path, parts, processor)
+    encode_files(tmp_path, parts[1:], processor)
+    one, other = (load_dialogues(folder / DIALOGUES) for folder in (tmp_path, encoded))
+    for name in ("ids", "learned", "offsets", "pictures", "picture_offsets", "hashes", "questions"):
+        assert np.array_equal(getattr(one, name), getattr(other, name)), name
+    assert (tmp_path / PICTURES).read_bytes() == (encoded / PICTURES).read_bytes()
+
+
+def test_a_picture_is_resized_as_the_processor_does(processor):
+    picture = speckled(320, 240)
+    mine = as_seen(png(np.asarray(picture))).astype(float)
+    made = processor.image_processor(images=[picture], return_tensors="np")["pixel_values"]
+    rows, columns = HEIGHT // 32, WIDTH // 32
+    patches = made.reshape(rows, columns, 2, 2, 3, 2, 16, 16)[:, :, :, :, :, 0]
+    theirs = patches.transpose(0, 2, 5, 1, 3, 6, 4).reshape(HEIGHT, WIDTH, 3) * 127.5 + 127.5
+    assert np.abs(theirs - mine).max() < 1.001
+
+
+def test_a_picture_of_another_shape_is_refused():
+    with pytest.raises(ValueError, match="320 x 320 would be seen"):
+        as_seen(png(np.zeros((320, 320, 3), np.uint8)))
+
+
+def test_a_picture_file_grows(tmp_path):
+    pictures = np.random.default_rng(0).integers(0, 256, (12, HEIGHT, WIDTH, 3), np.uint8)
+    with PictureFile(tmp_path / "p.npy") as file:
+        assert [file.append(picture) for picture in pictures[:2]] == [0, 1]
+    with PictureFile(tmp_path / "p.npy", 2) as file:
+        assert [file.append(picture) for picture in pictures[2:]] == list(range(2, 12))
+    assert np.array_equal(np.load(tmp_path / "p.npy"), pictures)
+    assert np.array_equal(load_pictures(tmp_path / "p.npy"), pictures)
+
+
+def test_only_the_rest_of_a_reply_is_learned(processor):
+    given = '{"reasoning": "sofa 1.2 3.4; clock 3.0 0.1'
+    rest = '. apart 3.8", "answer": "3.5", "done": true}'
+    asked = {"role": "user", "content": [{"type": "text", "text": "How far?"}]}
+    ((ids, learned),) = Encoder(processor).encode([[asked, assistant(given + rest)]], [given])
+    decode = processor.tokenizer.decode
+    assert decode(ids[learned]) == f"{rest}<|im_end|>"
+    assert decode(ids[~learned]).endswith(f"assistant\n{given}\n")

@@ -1,0 +1,95 @@
+"""Arithmetic on text alone: from places that are given to the answer, in the words of the last reply.
+
+    python -m training.text_examples OUT ROOMS...
+
+ROOMS are folders that `render-agent make-rooms` wrote. OUT gets `dialogues.npz` without pictures.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from render_agent.camera import Camera
+from render_agent.chat import Message, assistant
+from render_agent.expert.derive import known_reply
+from render_agent.expert.known import known_scenes
+from render_agent.prompt import Prompt
+from render_agent.questions.rooms import load_rooms
+from render_agent.state import Question
+from training.dialogue_file import DIALOGUES, Dialogues, Encoded, gathered
+from training.encode import CHUNK, Encoder
+
+VIEWS = "text"
+"""Stands in `Dialogues.views` for what no run has shown."""
+
+
+class TextExample(NamedTuple):
+    """A question, and its reply in two parts: what is given, and what is learned."""
+
+    question: Question
+    given: str
+    learned: str
+
+
+def blind_messages(question: Question, turns: int = 9) -> list[Message]:
+    """Return the first messages about a question in a run without views of so many turns."""
+    nowhere = Camera((0.0, 0.0, 0.0), 0.0, 0.0, 60.0)
+    return Prompt(turns, 75.0, ()).opening(question, (), nowhere)
+
+
+def text_examples(examples: Iterable[TextExample], processor: Any) -> list[Encoded]:
+    """Return examples as dialogues without pictures, of which only the second parts are learned.
+
+    ValueError where a reply's parts joined do not stand in a dialogue as they are.
+    """
+    encoder = Encoder(processor)
+    rest = iter(examples)
+    encoded = []
+    while chunk := list(islice(rest, CHUNK)):
+        dialogues = [
+            [*blind_messages(one.question), assistant(one.given + one.learned)] for one in chunk
+        ]
+        arrays = encoder.encode(dialogues, [one.given for one in chunk])
+        for (question, _, _), (ids, learned) in zip(chunk, arrays, strict=True):
+            encoded.append(
+                Encoded(ids, learned, (), question.id, question.scene, question.type, VIEWS)
+            )
+    return encoded
+
+
+def rooms_examples(folder: Path) -> list[TextExample]:
+    """Return an example for every question about rooms whose boxes and truth are known."""
+    questions = load_rooms(folder)
+    known = known_scenes(questions)
+    return [
+        TextExample(question, *known_reply(question, known[question.scene]))
+        for question in questions
+        if question.scene in known and question.truth is not None
+    ]
+
+
+def encode_rooms(folder: Path, rooms: Sequence[Path], processor: Any) -> Dialogues:
+    """Write the examples of folders of rooms into a folder of training data, and return them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    examples = (example for one in rooms for example in rooms_examples(one))
+    dialogues = gathered(None, text_examples(examples, processor))
+    dialogues.save(folder / DIALOGUES)
+    return dialogues
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Encode the rooms named on the command line, and say how much there is."""
+    from training.processor import small_processor
+    from training.tokenizer import small_tokenizer
+
+    folder, *rooms = map(Path, arguments)
+    made = encode_rooms(folder, rooms, small_processor(small_tokenizer()))
+    print(f"{len(made)} examples, {len(made.ids)} tokens ({int(made.learned.sum())} learned)")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
