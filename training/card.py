@@ -59,9 +59,9 @@ WHAT = (
     "A Qwen3-VL of {weights:.1f} million weights (`{architecture}`, {bytes:.1f} MB with its tokenizer and"
     " processor), trained from nothing: no published weights are in it. It is shown rendered views of a"
     " furnished room or flat, moves the camera, and answers one of VSI-Bench's questions in the reply"
-    " protocol of render_agent. It shows what the program does with a real model on any computer, and that"
-    " looking helps; it is no result about vision-language models, and it knows no rooms but such as"
-    " `render-agent make-rooms` makes."
+    " protocol of render_agent. It is there so that a first run on any computer is one with a real model; it"
+    " is no result about vision-language models, and it knows no rooms but such as `render-agent make-rooms`"
+    " makes."
 )
 
 USE = "    render-agent --batch --benchmark rooms --model small --image-size 320x240"
@@ -162,7 +162,7 @@ def card(record: Mapping[str, Any], told: Mapping[str, Any], config: Mapping[str
         "",
         *cannot_lines(record),
         "",
-        "What was not measured:",
+        "Beyond what was measured:",
         "",
         *BOUNDS,
         "",
