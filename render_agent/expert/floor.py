@@ -25,6 +25,9 @@ from render_agent.scene.model import Scene
 COARSE = 3
 """Cells of the walkway between two nodes of a way: 0.15 m."""
 
+CLOSE = 0.3
+"""Metres around where one stands that count as free."""
+
 NEIGHBOURS = tuple((i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0))
 
 Point = tuple[float, float]
@@ -61,9 +64,10 @@ class Floor:
         return None
 
     def open_between(self, start: Point, end: Point) -> bool:
-        """Whether one can go straight from one place to another."""
+        """Whether one can go straight from one place, which may be close to furniture, to another."""
         a, b = self._in_file(np.array([start, end]))
-        steps = np.linspace(0.0, 1.0, max(2, math.ceil(float(np.hypot(*(b - a))) / (CELL / 2))))
+        length = max(float(np.hypot(*(b - a))), CELL)
+        steps = np.linspace(min(1.0, CLOSE / length), 1.0, max(2, math.ceil(2 * length / CELL)))
         cells = np.rint((a + steps[:, None] * (b - a) - self._centres[0, 0]) / CELL).astype(int)
         inside = ((cells >= 0) & (cells < self._free[CLEARANCE].shape)).all(axis=1)
         return bool(inside.all()) and bool(self._free[CLEARANCE][tuple(cells.T)].all())

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from render_agent.camera import Camera, wrapped
-from render_agent.expert.floor import Floor, Point, Ways
+from render_agent.expert.floor import Floor, Point
 from render_agent.state import View
 
 Move = dict[str, Any]
@@ -38,6 +38,9 @@ WRONG = 0.1
 BESIDE = 20
 """Degrees: the camera looked at what was no farther than this from the middle of its picture."""
 
+SAME = 0.3
+"""Metres: from so near it looks at the same."""
+
 NEW = 1.0
 """Metres from every place where it stood: nearer than this there is nothing new to be seen."""
 
@@ -58,6 +61,11 @@ def wrong_turn(question_id: str, seed: int, turn: int) -> Move:
     chance.random()
     degrees = chance.randrange(30, 155, STEP)
     return {"rotation_angle_degrees": chance.choice((-1, 1)) * degrees}
+
+
+def around(names: Collection[str]) -> Move:
+    """Return the first look all around for some categories: at the ceiling where all of them hang there."""
+    return UP if set(names) <= set(OVERHEAD) else AROUND
 
 
 def upwards(cameras: Sequence[Camera], missing: Collection[str]) -> Move | None:
@@ -89,17 +97,22 @@ def towards(camera: Camera, point: Point, floor: Floor | None) -> Move:
     return move
 
 
-def onwards(cameras: Sequence[Camera], floor: Floor | None) -> Move | None:
+def onwards(views: Sequence[View], floor: Floor | None, *, within: bool = True) -> Move | None:
     """Return the step to where nobody has looked yet, None where there is no such place.
 
-    cameras: those of all views so far, the last where it stands now. Rooms in which it has not stood
-    come first, the nearest of them, and in it its middle; then what is farthest from all places where
-    it stood. Without a floor it goes a quarter turn to the left and on.
+    Rooms in which it has not stood come first, the nearest of them, and in it its middle. Then (within)
+    it looks more closely where it stands, a quarter turn at a time, and goes to what is farthest from all
+    places where it stood. Without a floor it goes a quarter turn to the left and on.
     """
+    cameras = stood(views)
     here = cameras[-1]
     if floor is None:
-        return {"rotation_angle_degrees": 90, "forward_meters": 2, **AROUND}
-    way = _way_to_new(cameras, floor)
+        return {"rotation_angle_degrees": 90, "forward_meters": 2, **AROUND} if within else None
+    way = _way_to_rooms(cameras, floor)
+    if way is None and within:
+        if quarter := _quarter(views):
+            return quarter
+        way = _way_to_farthest(cameras, floor)
     move = None if way is None else _step(here, way, floor)
     if move is None:
         return None
@@ -110,20 +123,40 @@ def onwards(cameras: Sequence[Camera], floor: Floor | None) -> Move | None:
     return move
 
 
-def _way_to_new(cameras: Sequence[Camera], floor: Floor) -> list[Point] | None:
-    places = [_place(camera) for camera in cameras]
-    ways = floor.ways(places[-1])
-    seen = {floor.room_of(place) for place in places}
+def _quarter(views: Sequence[View]) -> Move | None:
+    """Return the turn to a quarter into which no picture of its own looked from here, None without one."""
+    here = stood(views)[-1]
+    looked = [
+        view.camera.yaw
+        for view in views
+        if view.kind == "ego"
+        and isinstance(view.camera, Camera)
+        and math.dist(view.camera.position, here.position) < SAME
+    ]
+    for degrees in (90, 180, -90):
+        if all(abs(wrapped(here.yaw + degrees - yaw)) > 45 for yaw in looked):
+            return {"rotation_angle_degrees": degrees}
+    return None
+
+
+def _way_to_rooms(cameras: Sequence[Camera], floor: Floor) -> list[Point] | None:
+    """Return the way to the middle of the nearest room in which it has not stood."""
+    seen = {floor.room_of(_place(camera)) for camera in cameras}
     new = [number for number in range(len(floor.truth.rooms)) if number not in seen]
+    if not new:
+        return None
+    ways = floor.ways(_place(cameras[-1]))
     goals = {number: goal for number in new if (goal := floor.middle_of(number, ways))}
-    if goals:
-        nearest = min(goals, key=lambda number: (ways.metres[goals[number]], number))
-        return floor.along(ways, goals[nearest])
-    return _to_farthest(places, floor, ways)
+    if not goals:
+        return None
+    nearest = min(goals, key=lambda number: (ways.metres[goals[number]], number))
+    return floor.along(ways, goals[nearest])
 
 
-def _to_farthest(places: Sequence[Point], floor: Floor, ways: Ways) -> list[Point] | None:
-    found = floor.farthest(places, ways)
+def _way_to_farthest(cameras: Sequence[Camera], floor: Floor) -> list[Point] | None:
+    """Return the way to what is farthest from all places where it stood, None where all is near."""
+    ways = floor.ways(_place(cameras[-1]))
+    found = floor.farthest([_place(camera) for camera in cameras], ways)
     if found is None or found[1] < NEW:
         return None
     return floor.along(ways, found[0])
@@ -139,8 +172,6 @@ def _step(here: Camera, way: Sequence[Point], floor: Floor) -> Move | None:
         step = min(LONGEST, max(0.5, math.floor(away * 2) / 2))
         move["forward_meters"] = _number(step)
         return move
-    if len(way) > 1:  # from where no way is quite free, as beside furniture
-        return {**_turned(here, way[-1]), "forward_meters": 1}
     return None
 
 
