@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from made_runs import Silent, make_config, make_questions, outcome, transcripts
-from small_models import small_model
+from small_models import bundled_model
 
 from render_agent.config import RunConfig
 from render_agent.errors import EngineError, SetupError, UsageError
@@ -215,7 +215,7 @@ def test_a_replica_of_a_real_model_on_each_device_gives_what_one_gives(tmp_path,
         "scene": ("room00", "room01"),
         "type": ("object_counting",),
         "engine": "transformers",
-        "model": str(small_model()),
+        "model": str(bundled_model()),
         "dtype": "float32",
         "device": "cpu",
         "max_turns": 3,

@@ -7,8 +7,8 @@ from importlib.util import find_spec
 
 import pytest
 from made_runs import Silent, make_config, play, transcripts
-from made_servers import MadeServer, different_questions, forward_to, model_server
-from small_models import small_model
+from made_servers import MadeServer, forward_to, model_server
+from small_models import bundled_model
 
 from render_agent.engines.transformers_engine import TransformersEngine
 from render_agent.errors import EngineError
@@ -23,13 +23,19 @@ pytestmark = [
     ),
 ]
 
-COUNT, TURNS = 6, 2
+ASKED = {"id": ("20", "23", "26", "29", "31", "33")}
+"""Of every type but three one question about a bundled room."""
+
+COUNT, TURNS = len(ASKED["id"]), 2
+
+TOKENS = 12
+"""Of a reply: too few to end one, so that every question takes all its turns."""
 QUICK = ("retries=8", "first_wait=0.02", "timeout=120")
 
 
 @pytest.fixture(scope="module")
 def server():
-    with model_server(small_model()) as server:
+    with model_server(bundled_model()) as server:
         yield server
 
 
@@ -41,7 +47,8 @@ def options(server, *urls, **more):
         "base_url": urls or (server.url,),
         "engine_option": QUICK,
         "max_turns": TURNS,
-        "max_new_tokens": 20,
+        "max_new_tokens": TOKENS,
+        **ASKED,
     }
     return given | more
 
@@ -49,10 +56,7 @@ def options(server, *urls, **more):
 def run_over(folder, server, *urls, **more):
     """Run the questions over these addresses to the end; return the run folder and the results."""
     folder.mkdir(exist_ok=True)
-    config = make_config(
-        folder, different_questions(folder, COUNT), **options(server, *urls, **more)
-    )
-    run = start(config)
+    run = start(make_config(folder, "rooms", **options(server, *urls, **more)))
     try:
         return run.path, run.go(Silent())
     finally:
@@ -78,8 +82,8 @@ def test_a_run_over_a_server_says_what_the_same_model_says_in_this_process(
     server, undisturbed, tmp_path
 ):
     engine = Unguided(server.model, dtype="float32", device="cpu", batch_size=1)
-    same = {"max_turns": TURNS, "max_new_tokens": 20}
-    path, _ = play(tmp_path, different_questions(tmp_path, COUNT), engine, **same)
+    same = {"max_turns": TURNS, "max_new_tokens": TOKENS, **ASKED}
+    path, _ = play(tmp_path, "rooms", engine, **same)
     here = transcripts(path)
 
     def said(turns):
@@ -156,7 +160,7 @@ def test_a_server_that_dies_stops_the_run_and_it_goes_on_with_another(
     with MadeServer(answer) as first:
         config = make_config(
             tmp_path,
-            different_questions(tmp_path, COUNT),
+            "rooms",
             **options(server, first.url, engine_option=quick, batch_size=2),
         )
         run = start(config)
@@ -190,7 +194,7 @@ def test_the_questions_of_a_server_that_dies_go_to_the_other(server, undisturbed
 
         config = make_config(
             tmp_path,
-            different_questions(tmp_path, COUNT),
+            "rooms",
             **options(server, steady.url, dying.url, engine_option=("first_wait=0.02",)),
         )
         run = start(config)
