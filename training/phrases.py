@@ -118,6 +118,16 @@ def whole_pieces() -> list[str]:
         '"}',
     ]
     short = [", ", "; ", ": ", ". ", " x ", " ?", "(s)", "\n\n", FILL, "° left", "° right"]
+    short += [
+        "system",
+        "user",
+        "assistant",
+        "Tilted ",
+        "tilted ",
+        "° up",
+        "° down",
+        ", pitch is now ",
+    ]
     short += [f"View {HOLE} ({kind})".split(HOLE)[1] for kind in KINDS]
     short += ["View ", "Turn ", "Turned ", "], yaw ", ", pitch ", "\n\nTurn ", " of ", " and the "]
     short += ["How many ", ", is the ", "\nOptions:\n"]

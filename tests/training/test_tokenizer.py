@@ -144,6 +144,11 @@ def test_questions_cost_little():
     assert max(longest.values()) <= 12
 
 
+@pytest.mark.parametrize("role", ["system", "user", "assistant"])
+def test_what_frames_a_message_is_three_tokens(role):
+    assert pieces(f"<|im_start|>{role}\n") == ["<|im_start|>", role, "\n"]
+
+
 def test_no_phrase_stands_for_something_else():
     assert not [
         phrase
