@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from render_agent.rooms.truth import RoomTruth
 from render_agent.rooms.walkway import (
     CELL,
-    CLEARANCE,
     COMFORT,
     Walkway,
     footprint_distance,
@@ -24,9 +23,6 @@ from render_agent.scene.model import Scene
 
 COARSE = 3
 """Cells of the walkway between two nodes of a way: 0.15 m."""
-
-CLOSE = 0.3
-"""Metres around where one stands that count as free."""
 
 NEIGHBOURS = tuple((i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0))
 
@@ -62,15 +58,6 @@ class Floor:
             if room.holds(point)[0]:
                 return number
         return None
-
-    def open_between(self, start: Point, end: Point) -> bool:
-        """Whether one can go straight from one place, which may be close to furniture, to another."""
-        a, b = self._in_file(np.array([start, end]))
-        length = max(float(np.hypot(*(b - a))), CELL)
-        steps = np.linspace(min(1.0, CLOSE / length), 1.0, max(2, math.ceil(2 * length / CELL)))
-        cells = np.rint((a + steps[:, None] * (b - a) - self._centres[0, 0]) / CELL).astype(int)
-        inside = ((cells >= 0) & (cells < self._free[CLEARANCE].shape)).all(axis=1)
-        return bool(inside.all()) and bool(self._free[CLEARANCE][tuple(cells.T)].all())
 
     def ways(self, start: Point) -> Ways:
         """Return the shortest ways from a place, or from the free one nearest to it."""
@@ -122,29 +109,17 @@ class Floor:
     def _walkway(self) -> Walkway:
         return Walkway(self.truth.rooms, self.truth.ways)
 
-    @property
-    def _centres(self) -> NDArray[np.float64]:
-        centres: NDArray[np.float64] = self._walkway.centres
-        return centres
-
-    @cached_property
-    def _free(self) -> dict[float, Mask]:
-        """The cells that are free with furniture in the rooms, by clearance."""
-        centres = self._centres.reshape(-1, 2)
-        off = np.full(len(centres), np.inf)
-        for thing in self.truth.objects:
-            if stands_in_the_way(thing.box, thing.kind, thing.support is not None):
-                np.minimum(off, footprint_distance(thing.box, centres), out=off)
-        shape = self._centres.shape[:2]
-        return {
-            margin: self._walkway.free[margin] & (off.reshape(shape) >= margin)
-            for margin in (CLEARANCE, COMFORT)
-        }
-
     @cached_property
     def _nodes(self) -> tuple[Mask, NDArray[np.float64]]:
-        """Which nodes are free in comfort, and where they are."""
-        return self._free[COMFORT][::COARSE, ::COARSE], self._centres[::COARSE, ::COARSE]
+        """Which nodes are free in comfort with furniture in the rooms, and where they are."""
+        nodes = self._walkway.centres[::COARSE, ::COARSE]
+        points = nodes.reshape(-1, 2)
+        off = np.full(len(points), np.inf)
+        for thing in self.truth.objects:
+            if stands_in_the_way(thing.box, thing.kind, thing.support is not None):
+                np.minimum(off, footprint_distance(thing.box, points), out=off)
+        clear = off.reshape(nodes.shape[:2]) >= COMFORT
+        return self._walkway.free[COMFORT][::COARSE, ::COARSE] & clear, nodes
 
     @cached_property
     def _in_rooms(self) -> list[Mask]:

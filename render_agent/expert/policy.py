@@ -13,23 +13,11 @@ from typing import Protocol
 
 from render_agent.chance import frequent_answers
 from render_agent.config import RunConfig
-from render_agent.expert.derive import Knowledge, final_reply, said, spot_of, things
-from render_agent.expert.floor import Floor
+from render_agent.expert.derive import Knowledge, final_reply, said, things
 from render_agent.expert.known import Home, homes_of
-from render_agent.expert.search import (
-    UP,
-    Move,
-    around,
-    faced,
-    is_wrong_turn,
-    levelled,
-    onwards,
-    stood,
-    towards,
-    upwards,
-    wrong_turn,
-)
-from render_agent.expert.seeing import LEAST_ON_MAP, SURE_ON_MAP, Sightings, shown, sightings
+from render_agent.expert.search import Move, is_wrong_turn, stood, wrong_turn
+from render_agent.expert.seeing import Sightings, shown, sightings
+from render_agent.expert.situation import Situation
 from render_agent.eyes import Eyes
 from render_agent.oracle import true_answer
 from render_agent.render.looks import Room
@@ -86,10 +74,8 @@ class Expert:
         SceneError or RenderError where the scene cannot be looked at.
         """
         question = self.questions[asked.question_id]
-        if self.blind:
+        if self.blind or not self._told_by_boxes(question):
             return json.dumps({"reasoning": "", "answer": self._true(question, None), "done": True})
-        if not self._told_by_boxes(question):
-            return json.dumps({"answer": self._true(question, None), "done": True})
         if self.eyes is None:
             return "".join(final_reply(question, Knowledge(), self._true(question, None)))
         room = self.eyes.room(question)
@@ -101,7 +87,7 @@ class Expert:
         if move is None:
             return "".join(final_reply(question, known, self._true(question, room)))
         reasoning = "".join(said(question, known, final=False))
-        return json.dumps({"reasoning": reasoning, **move})
+        return json.dumps({"reasoning": reasoning, **move, "answer": None, "done": False})
 
     def close(self) -> None:
         """Give back what it looks with."""
@@ -138,67 +124,10 @@ class Expert:
             return wrong_turn(question.id, self.seed, asked.turn)
         if question.type == SIZE:
             return None
-        assert room.scene is not None, "the room is open"
-        floor = self.homes[question.scene].floor_in(room.scene)
-        if question.type == EVERY:
-            move = _counting(question, room, found, asked.views, floor)
-        else:
-            move = _looking(question, room, found, asked.views, floor)
-        return move if move is None or move == UP else levelled(cameras[-1], move)
-
-
-def _counting(
-    question: Question, room: Room, found: Sightings, views: Sequence[View], floor: Floor | None
-) -> Move | None:
-    """Return the next look for one who counts: all around, and into every room if no map shows the kind."""
-    names = things(question)
-    if not _looked_around(views):
-        return around(names)
-    which = _shown_of(names, room, found)
-    if which and all(found.on_map[number] >= LEAST_ON_MAP for number in which):
-        return None
-    return onwards(views, floor, within=not which)
-
-
-def _looking(
-    question: Question, room: Room, found: Sightings, views: Sequence[View], floor: Floor | None
-) -> Move | None:
-    """Return the next look for what is missing, or at what the map hardly shows; None where all is known."""
-    cameras, names = stood(views), things(question)
-    missing = set(names) - {room.labels[number] for number in _shown_of(names, room, found)}
-    if missing:
-        if not _looked_around(views):
-            return around(missing)
-        return upwards(cameras, missing) or onwards(views, floor)
-    number = _least_on_map(names, room, found)
-    if number is None:
-        return None
-    spot = spot_of([box for some in room.facts.boxes.values() for box in some][number])
-    apart = floor is not None and floor.room_of(cameras[-1].position[:2]) != floor.room_of(spot)
-    return None if apart or faced(cameras, spot) else towards(cameras[-1], spot, floor)
-
-
-def _looked_around(views: Sequence[View]) -> bool:
-    return any(view.kind == "around" for view in views)
-
-
-def _shown_of(names: Sequence[str], room: Room, found: Sightings) -> list[int]:
-    """Return the numbers of the boxes of some categories that were shown."""
-    told = found.told
-    return [number for number, label in enumerate(room.labels) if label in names and told[number]]
-
-
-def _least_on_map(names: Sequence[str], room: Room, found: Sightings) -> int | None:
-    """Return the box of those named that covers least of the map, where that is too little to be sure.
-
-    None where all cover enough, or where a picture has shown the one.
-    """
-    which = _shown_of(names, room, found)
-    if not which:
-        return None
-    least = min(which, key=lambda number: (found.on_map[number], number))
-    sure = found.on_map[least] >= SURE_ON_MAP or found.seen[least]
-    return None if sure else least
+        situation = Situation(
+            things(question), room, found, asked.views, self.homes[question.scene]
+        )
+        return situation.counting() if question.type == EVERY else situation.looking()
 
 
 def expert(questions: Sequence[Question], seed: int = 0, config: RunConfig | None = None) -> Expert:

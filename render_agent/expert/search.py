@@ -9,6 +9,7 @@ from typing import Any
 
 from render_agent.camera import Camera, wrapped
 from render_agent.expert.floor import Floor, Point
+from render_agent.scene.free_space import FreeSpace
 from render_agent.state import View
 
 Move = dict[str, Any]
@@ -20,8 +21,14 @@ STEP = 5
 FAR = 3.0
 """Metres: what is farther away is looked at from nearer."""
 
-LONGEST = 2.0
-"""Metres that the camera goes forward in a turn, at most."""
+STEPS = (2, 1.5, 1, 0.5)
+"""Metres that the camera goes forward in a turn."""
+
+ASIDE = (0, 5, -5, 10, -10)
+"""Degrees off the way in which a step is tried where nothing else is free."""
+
+BEYOND = 0.1
+"""Metres that a step may fall short of the place on the way to which it goes."""
 
 AROUND: Move = {"view": "around"}
 """A look all around."""
@@ -84,36 +91,37 @@ def faced(cameras: Sequence[Camera], point: Point) -> bool:
     return any(abs(wrapped(_bearing(c, point) - c.yaw)) <= BESIDE for c in cameras)
 
 
-def towards(camera: Camera, point: Point, floor: Floor | None) -> Move:
+def towards(camera: Camera, point: Point, space: FreeSpace) -> Move:
     """Return the turn to a place, and a step closer to one that is far, as far as nothing is in the way."""
     move = _turned(camera, point)
     away = math.dist(camera.position[:2], point)
-    if away > FAR:
-        step = LONGEST if away > FAR + 1 else LONGEST / 2
-        while step > 0 and floor is not None and not _open(camera, move, step, floor):
-            step -= 0.5
-        if step > 0:
-            move["forward_meters"] = _number(step)
+    for step in STEPS if away > FAR + 1 else STEPS[2:]:
+        if away > FAR and _free(camera, move, step, space):
+            return {**move, "forward_meters": step}
     return move
 
 
-def onwards(views: Sequence[View], floor: Floor | None, *, within: bool = True) -> Move | None:
+def onwards(
+    views: Sequence[View], floor: Floor | None, space: FreeSpace, *, within: bool = True
+) -> Move | None:
     """Return the step to where nobody has looked yet, None where there is no such place.
 
     Rooms in which it has not stood come first, the nearest of them, and in it its middle. Then (within)
     it looks more closely where it stands, a quarter turn at a time, and goes to what is farthest from all
-    places where it stood. Without a floor it goes a quarter turn to the left and on.
+    places where it stood. Without a floor it makes a quarter turn to the left and goes on.
     """
     cameras = stood(views)
     here = cameras[-1]
     if floor is None:
-        return {"rotation_angle_degrees": 90, "forward_meters": 2, **AROUND} if within else None
+        return (
+            {**_straight(here, {"rotation_angle_degrees": 90}, space), **AROUND} if within else None
+        )
     way = _way_to_rooms(cameras, floor)
     if way is None and within:
         if quarter := _quarter(views):
             return quarter
         way = _way_to_farthest(cameras, floor)
-    move = None if way is None else _step(here, way, floor)
+    move = None if way is None else _step(here, way, space)
     if move is None:
         return None
     entered = floor.room_of(_end(here, move))
@@ -162,27 +170,35 @@ def _way_to_farthest(cameras: Sequence[Camera], floor: Floor) -> list[Point] | N
     return floor.along(ways, found[0])
 
 
-def _step(here: Camera, way: Sequence[Point], floor: Floor) -> Move | None:
-    """Return the longest straight step along a way, None where not even a short one is free."""
-    for point in way[::-1]:
-        away = math.dist(here.position[:2], point)
-        if away < 0.4 or not floor.open_between(_place(here), point):
-            continue
-        move = _turned(here, point)
-        step = min(LONGEST, max(0.5, math.floor(away * 2) / 2))
-        move["forward_meters"] = _number(step)
-        return move
+def _step(here: Camera, way: Sequence[Point], space: FreeSpace) -> Move | None:
+    """Return the longest free step straight to a place on the way, None where there is none."""
+    for step in STEPS:
+        near = [point for point in way if math.dist(here.position[:2], point) <= step + BEYOND]
+        for aside in ASIDE:
+            move = _turned(here, near[-1], aside) if near else {}
+            if near and _free(here, move, step, space):
+                return {**move, "forward_meters": step}
     return None
 
 
-def _turned(camera: Camera, point: Point) -> Move:
-    """Return the rotation to a place, rounded, without one where it is straight ahead."""
-    degrees = round(wrapped(_bearing(camera, point) - camera.yaw) / STEP) * STEP
+def _straight(here: Camera, move: Move, space: FreeSpace) -> Move:
+    """Return a turn with the longest free step after it."""
+    for step in STEPS:
+        if _free(here, move, step, space):
+            return {**move, "forward_meters": step}
+    return move
+
+
+def _turned(camera: Camera, point: Point, aside: int = 0) -> Move:
+    """Return the rotation to a place, rounded, and then so many degrees aside; none where it is ahead."""
+    degrees = round(wrapped(_bearing(camera, point) - camera.yaw) / STEP) * STEP + aside
     return {"rotation_angle_degrees": degrees} if degrees else {}
 
 
-def _open(camera: Camera, move: Move, step: float, floor: Floor) -> bool:
-    return floor.open_between(_place(camera), _end(camera, {**move, "forward_meters": step}))
+def _free(camera: Camera, move: Move, step: float, space: FreeSpace) -> bool:
+    """Whether nothing stops a step forward after a rotation."""
+    ahead = camera.turned(move.get("rotation_angle_degrees", 0)).offset(step, 0.0, 0.0)
+    return space.advance(camera.position, ahead)[1] is None
 
 
 def _end(camera: Camera, move: Move) -> Point:
@@ -200,10 +216,6 @@ def _bearing(camera: Camera, point: Point) -> float:
 
 def _place(camera: Camera) -> Point:
     return camera.position[0], camera.position[1]
-
-
-def _number(metres: float) -> float:
-    return int(metres) if metres == int(metres) else metres
 
 
 def _chance(question_id: str, seed: int, turn: int) -> random.Random:
