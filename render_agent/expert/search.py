@@ -40,7 +40,7 @@ UP: Move = {"pitch_degrees": 45, **AROUND}
 """A look all around at the ceiling."""
 
 WRONG = 0.1
-"""How often a turn is a wrong one."""
+"""How often a turn is a wrong one, after one that was not."""
 
 BESIDE = 20
 """Degrees: the camera looked at what was no farther than this from the middle of its picture."""
@@ -58,8 +58,10 @@ def stood(views: Sequence[View]) -> list[Camera]:
 
 
 def is_wrong_turn(question_id: str, seed: int, turn: int) -> bool:
-    """Whether the expert goes wrong in a turn; whoever learns from it may leave that reply out."""
-    return _chance(question_id, seed, turn).random() < WRONG
+    """Whether the expert goes wrong in a turn, never twice in a row; learners may leave that reply out."""
+    if turn < 0 or _chance(question_id, seed, turn).random() >= WRONG:
+        return False
+    return not is_wrong_turn(question_id, seed, turn - 1)
 
 
 def wrong_turn(question_id: str, seed: int, turn: int) -> Move:
@@ -70,15 +72,20 @@ def wrong_turn(question_id: str, seed: int, turn: int) -> Move:
     return {"rotation_angle_degrees": chance.choice((-1, 1)) * degrees}
 
 
+def overhead(names: Collection[str]) -> bool:
+    """Whether all of some categories hang from the ceiling."""
+    return set(names) <= set(OVERHEAD)
+
+
 def around(names: Collection[str]) -> Move:
     """Return the first look all around for some categories: at the ceiling where all of them hang there."""
-    return UP if set(names) <= set(OVERHEAD) else AROUND
+    return UP if overhead(names) else AROUND
 
 
 def upwards(cameras: Sequence[Camera], missing: Collection[str]) -> Move | None:
     """Return the look at the ceiling, once, where all that is missing hangs there."""
     looked = any(camera.pitch > 0 for camera in cameras)
-    return None if looked or not set(missing) <= set(OVERHEAD) else UP
+    return None if looked or not overhead(missing) else UP
 
 
 def levelled(camera: Camera, move: Move) -> Move:

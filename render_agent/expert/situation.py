@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,6 +16,7 @@ from render_agent.expert.search import (
     faced,
     levelled,
     onwards,
+    overhead,
     stood,
     towards,
     upwards,
@@ -45,7 +46,7 @@ class Situation:
             return around(self.names)
         if self.which and all(self.found.on_map[number] >= LEAST_ON_MAP for number in self.which):
             return None
-        return self._levelled(onwards(self.views, self.floor, self._space, within=not self.which))
+        return self._onwards(self.names, within=not self.which)
 
     def looking(self) -> Move | None:
         """Return the next look of one who looks for what is missing, None where all is known."""
@@ -54,7 +55,7 @@ class Situation:
             return around(missing)
         if missing:
             up = upwards(self.cameras, missing)
-            return up or self._levelled(onwards(self.views, self.floor, self._space))
+            return up or self._onwards(missing)
         return self._levelled(self._look_closer())
 
     @cached_property
@@ -84,6 +85,11 @@ class Situation:
     @property
     def _looked_around(self) -> bool:
         return any(view.kind == "around" for view in self.views)
+
+    def _onwards(self, sought: Collection[str], *, within: bool = True) -> Move | None:
+        """Return the step to where it has not looked yet; who looks for ceiling lights goes on looking up."""
+        move = onwards(self.views, self.floor, self._space, within=within)
+        return move if overhead(sought) else self._levelled(move)
 
     def _levelled(self, move: Move | None) -> Move | None:
         return None if move is None else levelled(self.cameras[-1], move)
