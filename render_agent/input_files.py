@@ -19,6 +19,9 @@ from render_agent.state import Question
 KNOWING = ("oracle", "witness", "seeker", "expert")
 """The scripted models that answer from what is known of the scenes."""
 
+MODEL_FILES = ("weights", "processor")
+"""The fingerprints that a run records of a model that lies on disk."""
+
 UNREAD = (".md", ".csv")
 """Endings of files beside a learned verifier that people read, and no run does."""
 
@@ -63,7 +66,10 @@ def verifier_hashes(config: RunConfig) -> dict[str, str]:
     hashes = {str(file): sha256(file) for file in files if file.suffix not in UNREAD}
     asked = {plan.label: plan.argument or "" for plan in config.verifiers if plan.name == "judge"}
     bundled = {label: model for label, model in asked.items() if bundled_model(model)}
-    return hashes | {label: describe_model(model)["weights"] for label, model in bundled.items()}
+    for label, model in bundled.items():
+        described = describe_model(model)
+        hashes[label] = " ".join(described[name] for name in MODEL_FILES)
+    return hashes
 
 
 def check_verifier_files(folder: RunFolder, config: RunConfig) -> None:
@@ -77,9 +83,10 @@ def check_verifier_files(folder: RunFolder, config: RunConfig) -> None:
 
 
 def check_model(folder: RunFolder, config: RunConfig) -> None:
-    """SetupError where the weights of a model that lies on disk are not those that a run began with."""
-    known = folder.record["engine"].get("weights")
-    if known is not None and describe_model(config.model_name)["weights"] != known:
+    """SetupError where the files of a model that lies on disk are not those that a run began with."""
+    engine = folder.record["engine"]
+    known = {name: engine[name] for name in MODEL_FILES if engine.get(name) is not None}
+    if known and known != {name: describe_model(config.model_name)[name] for name in known}:
         raise SetupError(_differs(config.model_name, "model", folder))
 
 

@@ -10,7 +10,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from render_agent.engines.weight_files import fingerprint, weight_files
+from render_agent.engines.weight_files import (
+    fingerprint,
+    processor_fingerprint,
+    weight_files,
+)
 from render_agent.errors import SetupError, UsageError
 from render_agent.models import NOTES, bundled_model
 
@@ -73,8 +77,8 @@ def find_model(model: str, revision: str | None = None) -> FoundModel:
 def describe_model(model: str, revision: str | None = None) -> dict[str, Any]:
     """Return what identifies a model and the libraries that run it, as `find_model` sees them.
 
-    `revision` is the hub's commit; `weights` a fingerprint of a directory's files; `note`, of a bundled
-    model alone, what must be said beside its figures.
+    `revision` is the hub's commit; `weights` and `processor` are fingerprints of a directory's files;
+    `note`, of a bundled model alone, is what must be said beside its figures.
     """
     return describe_found(find_model(model, revision))
 
@@ -86,6 +90,7 @@ def describe_found(found: FoundModel) -> dict[str, Any]:
         **({} if note is None else {"note": note}),
         "revision": found.commit,
         "weights": None if found.commit else f"sha256:{fingerprint(found.folder)}",
+        "processor": None if found.commit else f"sha256:{processor_fingerprint(found.folder)}",
         "model_type": found.config.get("model_type"),
         "transformers": version("transformers"),
         "torch": version("torch"),

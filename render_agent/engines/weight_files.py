@@ -10,6 +10,11 @@ from render_agent.errors import SetupError
 
 INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 SINGLES = ("model.safetensors", "pytorch_model.bin")
+PROCESSOR = (
+    "tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt", "added_tokens.json",
+    "special_tokens_map.json", "chat_template.jinja", "chat_template.json", "processor_config.json",
+    "preprocessor_config.json", "generation_config.json",
+)  # fmt: skip
 SAMPLES = 256
 SAMPLE_BYTES = 1 << 16
 SMALL = 1 << 26
@@ -38,6 +43,15 @@ def weight_files(folder: Path) -> list[Path]:
         if file.suffix == ".safetensors":
             _check_whole(file)
     return files
+
+
+def processor_fingerprint(folder: Path) -> str:
+    """Return a SHA-256 over a model's files that make its prompts of texts and pictures, those there are."""
+    digest = hashlib.sha256()
+    for name in PROCESSOR:
+        if (file := folder / name).is_file():
+            digest.update(f"{name} {file.stat().st_size}".encode() + file.read_bytes())
+    return digest.hexdigest()
 
 
 def fingerprint(folder: Path) -> str:

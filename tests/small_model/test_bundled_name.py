@@ -49,12 +49,11 @@ def copy(folder, tmp_path, monkeypatch):
     return made
 
 
-def spoil(folder):
-    """Change one of the weights."""
-    weights = folder / "model.safetensors"
-    content = bytearray(weights.read_bytes())
-    content[-100] ^= 1
-    weights.write_bytes(content)
+def spoil(file):
+    """Change one of its last bytes."""
+    content = bytearray(file.read_bytes())
+    content[-2] ^= 1
+    file.write_bytes(content)
 
 
 @pytest.fixture
@@ -150,19 +149,24 @@ def cut(path):
     (path / "results.json").unlink()
 
 
-def test_a_run_goes_on_with_the_weights_that_it_began_with_alone(tmp_path, copy):
+def test_a_run_goes_on_with_the_model_that_it_began_with_alone(tmp_path, copy):
     path, _ = played(make_config(tmp_path, make_questions(tmp_path, 2), **SHORT))
     cut(path)
-    spoil(copy)
-    with pytest.raises(SetupError, match=r"small is not the model that .* began with"):
-        go_on(RunFolder(path), {})
-    spoil(copy)  # which mends it
+    for file in ("model.safetensors", "config.json", "tokenizer.json", "chat_template.jinja"):
+        content = (copy / file).read_bytes()
+        if file == "model.safetensors":
+            spoil(copy / file)
+        else:
+            (copy / file).write_bytes(content + b"\n")
+        with pytest.raises(SetupError, match=r"small is not the model that .* began with"):
+            go_on(RunFolder(path), {})
+        (copy / file).write_bytes(content)
     run = go_on(RunFolder(path), {})
     assert all(state.active for state in run.states)
     run.close()
 
 
-def test_a_judge_goes_on_with_the_weights_that_it_began_with_alone(tmp_path, copy):
+def test_a_judge_goes_on_with_the_model_that_it_began_with_alone(tmp_path, copy):
     more = {"engine": "scripted", "model": "wanderer", "agent": "lookahead:2", "max_turns": 2}
     judge = {"verifier": ("judge:small",), "temperature": 1.0}
     config = make_config(tmp_path, make_questions(tmp_path, 1), **SHORT | more | judge)
@@ -170,7 +174,7 @@ def test_a_judge_goes_on_with_the_weights_that_it_began_with_alone(tmp_path, cop
     run = start(config.absolute())
     run.close()
     assert run.log.folder.record["sha256"]["verifiers"].keys() == {"judge:small"}
-    spoil(copy)
+    spoil(copy / "model.safetensors")
     with pytest.raises(SetupError, match=r"judge:small is not the verifier that .* began with"):
         go_on(RunFolder(run.path), {})
 
