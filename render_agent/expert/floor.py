@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from render_agent.rooms.truth import RoomTruth
 from render_agent.rooms.walkway import (
     CELL,
+    CLEARANCE,
     COMFORT,
     Walkway,
     footprint_distance,
@@ -21,10 +22,19 @@ from render_agent.rooms.walkway import (
 )
 from render_agent.scene.model import Scene
 
-COARSE = 3
-"""Cells of the walkway between two nodes of a way: 0.15 m."""
+COARSE = 2
+"""Cells of the walkway between two nodes of a way: 0.1 m."""
 
-NEIGHBOURS = tuple((i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0))
+TIGHT = 3.0
+"""So many times as long a way counts where it is free, but not in comfort."""
+
+NEIGHBOURS = tuple(
+    (i, j, COARSE * CELL * math.hypot(i, j))
+    for i in (-1, 0, 1)
+    for j in (-1, 0, 1)
+    if (i, j) != (0, 0)
+)
+"""Steps to the nodes beside one: rows, columns, metres."""
 
 Point = tuple[float, float]
 """Metres on the floor plan."""
@@ -34,7 +44,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Ways:
-    """The shortest ways from one place: metres to each node, inf where none leads, and the node before."""
+    """The shortest ways from one place: to each node metres, longer where it is tight, and the node before."""
 
     metres: NDArray[np.float64]
     before: dict[Node, Node]
@@ -50,6 +60,7 @@ class Floor:
         self.truth = truth
         self._origin: NDArray[np.float64] = np.array(scene.origin[:2])
         self._mirrored_at = scene.mirrored_at
+        self._ways: dict[Point, Ways] = {}
 
     def room_of(self, place: Point) -> int | None:
         """Return the number of the room in which a place is, None in doors and outside."""
@@ -61,37 +72,20 @@ class Floor:
 
     def ways(self, start: Point) -> Ways:
         """Return the shortest ways from a place, or from the free one nearest to it."""
-        free, nodes = self._nodes
-        metres = np.full(free.shape, np.inf)
-        before: dict[Node, Node] = {}
-        if not free.any():
-            return Ways(metres, before)
-        first = self._nearest(free, nodes, start)
-        metres[first] = 0.0
-        waiting = [(0.0, first)]
-        while waiting:
-            gone, node = heapq.heappop(waiting)
-            if gone > metres[node]:
-                continue
-            for i, j in NEIGHBOURS:
-                other = node[0] + i, node[1] + j
-                length = gone + COARSE * CELL * math.hypot(i, j)
-                inside = 0 <= other[0] < free.shape[0] and 0 <= other[1] < free.shape[1]
-                if inside and free[other] and length < metres[other]:
-                    metres[other], before[other] = length, node
-                    heapq.heappush(waiting, (length, other))
-        return Ways(metres, before)
+        if start not in self._ways:
+            self._ways[start] = self._found(start)
+        return self._ways[start]
 
     def middle_of(self, number: int, ways: Ways) -> Node | None:
         """Return the node nearest to a room's middle to which a way leads."""
         corners = self.truth.rooms[number].corners
-        apart = np.hypot(*np.moveaxis(self._nodes[1] - corners.mean(0), -1, 0))
+        apart = np.hypot(*np.moveaxis(self._nodes - corners.mean(0), -1, 0))
         reached = np.isfinite(ways.metres) & self._in_rooms[number]
         return _least(np.where(reached, apart, np.inf))
 
     def farthest(self, places: Sequence[Point], ways: Ways) -> tuple[Node, float] | None:
         """Return the node to which a way leads that is farthest from some places, and how far, metres."""
-        nodes = self._nodes[1]
+        nodes = self._nodes
         points = self._in_file(np.array(places))
         apart = np.linalg.norm(nodes[..., None, :] - points, axis=-1).min(axis=-1)
         found = _least(np.where(np.isfinite(ways.metres), -apart, np.inf))
@@ -102,7 +96,7 @@ class Floor:
         found = [goal]
         while found[-1] in ways.before:
             found.append(ways.before[found[-1]])
-        points = self._from_file(np.array([self._nodes[1][node] for node in found[::-1]]))
+        points = self._from_file(np.array([self._nodes[node] for node in found[::-1]]))
         return [(float(x), float(y)) for x, y in points]
 
     @cached_property
@@ -110,26 +104,51 @@ class Floor:
         return Walkway(self.truth.rooms, self.truth.ways)
 
     @cached_property
-    def _nodes(self) -> tuple[Mask, NDArray[np.float64]]:
-        """Which nodes are free in comfort with furniture in the rooms, and where they are."""
-        nodes = self._walkway.centres[::COARSE, ::COARSE]
-        points = nodes.reshape(-1, 2)
+    def _nodes(self) -> NDArray[np.float64]:
+        """Where the nodes are, (rows, columns, 2) metres."""
+        return self._walkway.centres[::COARSE, ::COARSE]
+
+    @cached_property
+    def _costs(self) -> NDArray[np.float64]:
+        """How many times its length a step to each node counts: inf where it is not free."""
+        points = self._nodes.reshape(-1, 2)
         off = np.full(len(points), np.inf)
         for thing in self.truth.objects:
             if stands_in_the_way(thing.box, thing.kind, thing.support is not None):
                 np.minimum(off, footprint_distance(thing.box, points), out=off)
-        clear = off.reshape(nodes.shape[:2]) >= COMFORT
-        return self._walkway.free[COMFORT][::COARSE, ::COARSE] & clear, nodes
+        costs = np.full(self._nodes.shape[:2], np.inf)
+        for margin, cost in ((CLEARANCE, TIGHT), (COMFORT, 1.0)):
+            free = self._walkway.free[margin][::COARSE, ::COARSE]
+            costs[free & (off.reshape(costs.shape) >= margin)] = cost
+        return costs
+
+    def _found(self, start: Point) -> Ways:
+        """Return the shortest ways from a place, by Dijkstra's algorithm."""
+        costs = self._costs
+        metres = np.full(costs.shape, np.inf)
+        before: dict[Node, Node] = {}
+        apart = np.linalg.norm(self._nodes - self._in_file(np.array([start]))[0], axis=-1)
+        first = _least(np.where(np.isfinite(costs), apart, np.inf))
+        waiting = [] if first is None else [(0.0, first)]
+        if first is not None:
+            metres[first] = 0.0
+        while waiting:
+            gone, node = heapq.heappop(waiting)
+            if gone > metres[node]:
+                continue
+            for i, j, length in NEIGHBOURS:
+                other = node[0] + i, node[1] + j
+                if not (0 <= other[0] < costs.shape[0] and 0 <= other[1] < costs.shape[1]):
+                    continue
+                there = gone + length * float(costs[other])
+                if there < metres[other]:
+                    metres[other], before[other] = there, node
+                    heapq.heappush(waiting, (there, other))
+        return Ways(metres, before)
 
     @cached_property
     def _in_rooms(self) -> list[Mask]:
         return [mask[::COARSE, ::COARSE] for mask in self._walkway.rooms]
-
-    def _nearest(self, free: Mask, nodes: NDArray[np.float64], place: Point) -> Node:
-        apart = np.linalg.norm(nodes - self._in_file(np.array([place]))[0], axis=-1)
-        found = _least(np.where(free, apart, np.inf))
-        assert found is not None, "some node is free"
-        return found
 
     def _in_file(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return places (n, 2) of the scene in the frame of its file."""

@@ -29,6 +29,10 @@ TURNS = 6
 """It answers in this turn at the latest."""
 
 
+FIELDS = ("rotation_angle_degrees", "pitch_degrees", "forward_meters", "view")
+"""What a move is made of, in the order in which replies have it."""
+
+
 class Asked(Protocol):
     """What it reads of a request: which question, which turn (from 0), what was shown, whether none follows."""
 
@@ -87,7 +91,8 @@ class Expert:
         if move is None:
             return "".join(final_reply(question, known, self._true(question, room)))
         reasoning = "".join(said(question, known, final=False))
-        return json.dumps({"reasoning": reasoning, **move, "answer": None, "done": False})
+        fields = {name: move[name] for name in FIELDS if name in move}
+        return json.dumps({"reasoning": reasoning, **fields, "answer": None, "done": False})
 
     def close(self) -> None:
         """Give back what it looks with."""

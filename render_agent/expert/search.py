@@ -90,7 +90,7 @@ def upwards(cameras: Sequence[Camera], missing: Collection[str]) -> Move | None:
 
 def levelled(camera: Camera, move: Move) -> Move:
     """Return a move after which the camera looks straight on again."""
-    return {"pitch_degrees": -round(camera.pitch), **move} if camera.pitch else move
+    return {**move, "pitch_degrees": -round(camera.pitch)} if camera.pitch else move
 
 
 def faced(cameras: Sequence[Camera], point: Point) -> bool:
