@@ -115,7 +115,7 @@ def onwards(
 
     Rooms in which it has not stood come first, the nearest of them, and in it its middle. Then (within)
     it looks more closely where it stands, a quarter turn at a time, and goes to what is farthest from all
-    places where it stood. Without a floor it makes a quarter turn to the left and goes on.
+    places where it stood; there it looks all around. Without a floor it makes a quarter turn to the left and goes on.
     """
     cameras = stood(views)
     here = cameras[-1]
@@ -129,13 +129,7 @@ def onwards(
             return quarter
         way = _way_to_farthest(cameras, floor)
     move = None if way is None else _step(here, way, space)
-    if move is None:
-        return None
-    entered = floor.room_of(_end(here, move))
-    seen = {floor.room_of(_place(camera)) for camera in cameras}
-    if entered not in seen or seen >= set(range(len(floor.truth.rooms))):
-        move |= AROUND
-    return move
+    return None if move is None else {**move, **AROUND}
 
 
 def _quarter(views: Sequence[View]) -> Move | None:
@@ -206,14 +200,6 @@ def _free(camera: Camera, move: Move, step: float, space: FreeSpace) -> bool:
     """Whether nothing stops a step forward after a rotation."""
     ahead = camera.turned(move.get("rotation_angle_degrees", 0)).offset(step, 0.0, 0.0)
     return space.advance(camera.position, ahead)[1] is None
-
-
-def _end(camera: Camera, move: Move) -> Point:
-    """Return where a move ends that nothing stops."""
-    yaw = math.radians(camera.yaw + move.get("rotation_angle_degrees", 0))
-    step = move.get("forward_meters", 0)
-    x, y = _place(camera)
-    return x + step * math.cos(yaw), y + step * math.sin(yaw)
 
 
 def _bearing(camera: Camera, point: Point) -> float:
