@@ -1,0 +1,196 @@
+"""What the expert says: exact words, and derivations that lead to the truth."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from render_agent.action import read
+from render_agent.answer import canonical, letters
+from render_agent.expert.derive import (
+    Knowledge,
+    Spot,
+    bearing_of,
+    derivation,
+    final_reply,
+    known_reply,
+    places_text,
+    rooms_text,
+    things,
+    turn_between,
+)
+from render_agent.expert.known import known_scenes
+from render_agent.questions.rooms import BUNDLED, bundled
+from render_agent.rooms.boxes import upright
+from render_agent.state import Question
+
+HOME = Knowledge(
+    {
+        "lamp": [upright((4, 0.3, 0), (4.6, 0.9, 0.8))],
+        "plant": [upright((0.3, 3, 0), (0.9, 3.8, 1.2))],
+        "sofa": [upright((3.9, 3.1, 0), (4.7, 3.9, 0.5))],
+        "chair": [upright((0, -0.08, 0), (0.4, 0, 1)), upright((2, 3, 0), (2.4, 3.4, 1))],
+    },
+    ((4.24, 4.0), (3.06, 2.2)),
+)
+
+
+def asked(kind, text, options=(), truth="A"):
+    wanted = "letter" if options else "number"
+    return Question("0", "b", "d", "home", kind, text, wanted, options, truth, Path("home.ply"))
+
+
+SIDES = asked(
+    "object_rel_direction_easy",
+    "If I am standing by the lamp and facing the plant, is the sofa to the left or the right of the"
+    " plant?",
+    ("A. left", "B. right"),
+    "B",
+)
+APART = asked(
+    "object_abs_distance",
+    "Measuring from the closest point of each object, what is the distance between the lamp and the"
+    " plant (in meters)?",
+    truth="3.5",
+)
+NEAREST = asked(
+    "object_rel_distance",
+    "Measuring from the closest point of each object, which of these objects (lamp, chair) is the"
+    " closest to the plant?",
+    ("A. lamp", "B. chair"),
+    "B",
+)
+COUNT = asked("object_counting", "How many chair(s) are in this room?", truth="2")
+SIZE = asked(
+    "object_size_estimation",
+    "What is the length of the longest dimension (length, width, or height) of the plant, measured in"
+    " centimeters?",
+    truth="120",
+)
+AREA = asked(
+    "room_size_estimation", "What is the size of this room (in square meters)? \nIf", truth="23.7"
+)
+ROUTE = asked(
+    "route_planning",
+    "You are a robot beginning at the lamp and facing the sofa. You want to navigate to the lamp. You"
+    " will perform the following actions (Note: for each [please fill in], choose either 'turn back,'"
+    " 'turn left,' or 'turn right.'): 1. Go forward until the sofa 2. [please fill in] 3. Go forward"
+    " until the plant 4. [please fill in] 5. Go forward until the sofa 6. [please fill in] 7. Go forward"
+    " until the lamp. You have reached the final destination.",
+    ("A. Turn Left, Turn Back, Turn Right", "B. Turn Back, Turn Back, Turn Back"),
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "reasoning"),
+    [
+        (SIDES, "lamp 4.3 0.6; plant 0.6 3.4; sofa 4.3 3.5. plant 145, sofa 90: 55 right"),
+        (APART, "lamp 4.3 0.6; plant 0.6 3.4. apart 4.6"),
+        (NEAREST, "lamp 4.3 0.6; chair 0.2 0.0, 2.2 3.2; plant 0.6 3.4. lamp 3.7, chair 1.1"),
+        (COUNT, "chair 0.2 0.0, 2.2 3.2. 2 seen"),
+        (SIZE, "plant 0.6 3.4. size"),
+        (AREA, "room 4.2 x 4.0, 3.1 x 2.2"),
+        (
+            ROUTE,
+            "lamp 4.3 0.6; sofa 4.3 3.5; plant 0.6 3.4. facing 90, plant 180: left; facing 180, sofa 0:"
+            " back; facing 0, lamp 270: right",
+        ),
+    ],
+    ids=lambda value: value.type if isinstance(value, Question) else "",
+)
+def test_every_type_is_said_in_its_fixed_words(question, reasoning):
+    places, rest = known_reply(question, HOME)
+    assert json.loads(places + rest) == {
+        "reasoning": reasoning,
+        "answer": question.truth,
+        "done": True,
+    }
+    assert places + rest == json.dumps(json.loads(places + rest))
+    cut = reasoning if question is AREA else reasoning[: reasoning.index(". ")]
+    assert places == '{"reasoning": "' + cut
+
+
+def test_the_first_part_ends_with_the_places():
+    places, rest = known_reply(SIDES, HOME)
+    assert places == '{"reasoning": "lamp 4.3 0.6; plant 0.6 3.4; sofa 4.3 3.5'
+    assert rest == '. plant 145, sofa 90: 55 right", "answer": "B", "done": true}'
+
+
+def test_what_is_not_known_is_a_question_mark_and_nothing_is_derived_from_it():
+    half = Knowledge({name: HOME.boxes[name] for name in ("lamp", "sofa")})
+    places, rest = final_reply(SIDES, half, "A")
+    assert places + rest == json.dumps(
+        {"reasoning": "lamp 4.3 0.6; plant ?; sofa 4.3 3.5", "answer": "A", "done": True}
+    )
+    for question in (SIDES, APART, NEAREST, COUNT, SIZE, ROUTE):
+        assert derivation(question, Knowledge()) == ""
+        said = places_text(question, {})
+        assert said == "; ".join(f"{name} ?" for name in things(question))
+    assert rooms_text(()) == "room ?"
+
+
+def test_several_of_a_kind_have_no_direction():
+    twice = Knowledge({**HOME.boxes, "sofa": [*HOME.boxes["sofa"], *HOME.boxes["chair"]]})
+    assert derivation(SIDES, twice) == ""
+
+
+def test_things_come_in_the_order_of_the_text():
+    for question in (SIDES, APART, NEAREST):
+        text = question.text
+        at = [re.search(rf"\b{name}\b", text).start() for name in things(question)]
+        assert at == sorted(at)
+
+
+def test_bearings_are_counter_clockwise_from_x_and_left_is_positive():
+    ways = [
+        bearing_of(Spot(1, 1), Spot(1 + x, 1 + y)) for x, y in ((1, 0), (0, 1), (-1, 0), (0, -1))
+    ]
+    assert ways == [0, 90, 180, 270]
+    assert bearing_of(Spot(0, 0), Spot(10, -0.1)) == 0  # not 360
+    assert turn_between(350, 10) == 20
+    assert turn_between(10, 350) == -20
+    assert turn_between(0, 180) == -180
+
+
+def answer_of(question, derived):
+    """Return the answer that a derivation leads to, as a person would read it off; None where it leads to none."""
+    kind = question.type
+    if "direction" in kind:
+        degrees, side = re.search(r": (\d+) (\w+)$", derived).groups()
+        if kind.endswith("hard"):
+            return f"{'front' if int(degrees) < 90 else 'back'}-{side}"
+        return "back" if kind.endswith("medium") and int(degrees) >= 135 else side
+    if kind == "object_rel_distance":
+        metres = dict(part.rsplit(" ", 1) for part in derived.split(", "))
+        order = sorted(metres, key=lambda name: float(metres[name]))
+        assert float(metres[order[0]]) < float(metres[order[1]])
+        return order[0]
+    if kind == "route_planning":
+        return ", ".join(f"Turn {part.split()[-1].capitalize()}" for part in derived.split("; "))
+    return derived.removesuffix(" seen") if kind == "object_counting" else None
+
+
+@pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here")
+def test_derivations_lead_to_the_truth_of_all_bundled_questions():
+    questions = bundled()
+    known = known_scenes(questions)
+    led = 0
+    for question in questions:
+        places, rest = known_reply(question, known[question.scene])
+        action = read(places + rest, question.wanted, question.options)
+        truth = canonical(question.truth, question.wanted, question.options)
+        assert (action.answer, action.done, action.notes) == (truth, True, ())
+        assert "?" not in action.reasoning
+        found = answer_of(question, derivation(question, known[question.scene]))
+        if found is not None:
+            assert found == letters(question.options).get(question.truth, question.truth)
+            led += 1
+    assert (
+        led
+        == sum(
+            question.type.startswith(("object_rel", "route", "object_counting"))
+            for question in questions
+        )
+        > 100
+    )

@@ -1,0 +1,105 @@
+"""What counts as shown: pixels of maps and pictures, with and without what a renderer knows of its faces."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made_scenes import room, write_ply
+
+from render_agent.camera import Camera, MapCamera
+from render_agent.expert.derive import spot_of
+from render_agent.expert.seeing import LEAST_ON_MAP, LEAST_PICTURED, shown, sightings
+from render_agent.facts import Facts
+from render_agent.render.belonging import MARGIN
+from render_agent.render.choose import make_renderer
+from render_agent.render.looks import Rooms
+from render_agent.rooms.boxes import upright
+from render_agent.scene.free_space import FreeSpace
+from render_agent.scene.load import load_scene
+from render_agent.state import View
+
+SIZE = (320, 240)
+BOXES = {
+    "Lamp": [upright((4, 0.3, 0), (4.6, 1, 0.8))],
+    "plant": [upright((0.3, 3, 0), (1, 3.7, 1.2))],
+    "sofa": [upright((3.9, 3.1, 0), (4.7, 3.8, 0.5))],
+}
+TOP = MapCamera((2.5, 2.0), 2.0, 0.02)
+STAND = Camera((2.5, 2.0, 1.5))
+
+
+class Forgetful:
+    """A renderer that does not know which face is under a pixel, as those of OpenGL."""
+
+    def __init__(self, renderer):
+        self.renderer = renderer
+
+    def draw(self, *arguments):
+        return replace(self.renderer.draw(*arguments), primitive=None)
+
+
+@pytest.fixture(params=[False, True], ids=["faces", "depth"])
+def renderer(request):
+    made = make_renderer()
+    yield Forgetful(made) if request.param else made
+    made.close()
+
+
+@pytest.fixture
+def exact():
+    made = make_renderer()
+    yield made
+    made.close()
+
+
+def opened(folder, size=SIZE):
+    scene = load_scene(write_ply(folder / "room.ply", *room()))
+    facts = Facts({}, 20.0, BOXES)
+    return Rooms(size).room("room", lambda: scene, lambda: FreeSpace.of(scene), facts)
+
+
+def test_a_map_shows_each_box_by_its_footprint(tmp_path, renderer):
+    for size in (SIZE, (640, 480)):
+        room_ = opened(tmp_path, size)
+        camera = replace(TOP, metres_per_pixel=0.02 * SIZE[0] / size[0])
+        areas = room_.areas(View(0, "top", "", camera), renderer)
+        flat = [box.size[0] * box.size[1] for some in BOXES.values() for box in some]
+        rim = 2 * MARGIN if isinstance(renderer, Forgetful) else 0.0  # of the floor beside it
+        wide = [
+            (box.size[0] + rim) * (box.size[1] + rim) for some in BOXES.values() for box in some
+        ]
+        pixels = areas * camera.metres_per_pixel**2
+        assert (pixels >= 0.94 * np.array(flat)).all()
+        assert (pixels <= 1.08 * np.array(wide)).all()
+
+
+def test_what_is_cut_away_is_on_no_map(tmp_path, exact):
+    view = View(0, "top", "", replace(TOP, height=0.6))
+    lamp, plant, sofa = opened(tmp_path).areas(view, exact)
+    assert lamp == plant == 0 < sofa
+
+
+def test_a_room_is_told_by_its_map_and_by_pictures_apart(tmp_path, renderer):
+    room_ = opened(tmp_path)
+    views = [View(n, "ego", "", STAND.looking_at(BOXES["Lamp"][0].centre)) for n in range(2)]
+    found = sightings(room_, views, renderer)
+    assert found.seen.tolist() == found.told.tolist() == [True, False, False]
+    assert not found.on_map.any()
+    known = shown(room_, found, ())
+    assert known.spots() == {"lamp": [spot_of(BOXES["Lamp"][0])]}
+    both = sightings(room_, [*views, View(2, "top", "", TOP)], renderer)
+    assert both.told.all()
+    assert both.seen.tolist() == [True, False, False]
+
+
+def test_what_is_small_in_a_picture_is_not_told(tmp_path, renderer):
+    room_ = opened(tmp_path)
+    far = MapCamera((2.5, 2.0), 2.0, 0.12)
+    found = sightings(room_, [View(0, "top", "", far)], renderer)
+    assert found.told.tolist() == (found.on_map >= LEAST_ON_MAP).tolist() == [False, False, False]
+    assert found.on_map.all()
+    near = STAND.looking_at(BOXES["sofa"][0].centre)
+    wide = replace(near, vertical_fov=150.0)
+    (*_, sofa) = sightings(room_, [View(0, "ego", "", wide)], renderer).pictured
+    (*_, closer) = sightings(room_, [View(0, "ego", "", near)], renderer).pictured
+    assert sofa < LEAST_PICTURED < closer
