@@ -27,6 +27,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 LONG = (
     "test_workers.py",
     "test_openai_server.py",
+    "test_real_model.py",
     "test_fair_controls.py",
     "test_killed_runs.py",
     "test_bench_verifiers.py",
