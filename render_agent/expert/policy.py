@@ -34,16 +34,27 @@ FIELDS = ("rotation_angle_degrees", "pitch_degrees", "forward_meters", "view")
 
 
 class Asked(Protocol):
-    """What it reads of a request: which question, which turn (from 0), what was shown, whether none follows."""
+    """What it reads of a request."""
 
     @property
-    def question_id(self) -> str: ...
+    def question_id(self) -> str:
+        """The question's id."""
+        ...
+
     @property
-    def turn(self) -> int: ...
+    def turn(self) -> int:
+        """The turn, counted from 0."""
+        ...
+
     @property
-    def views(self) -> Sequence[View]: ...
+    def views(self) -> Sequence[View]:
+        """All views so far, with their cameras."""
+        ...
+
     @property
-    def last(self) -> bool: ...
+    def last(self) -> bool:
+        """Whether no turn follows."""
+        ...
 
 
 class Expert:
