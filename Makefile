@@ -5,7 +5,7 @@ TEST_PROCESSES ?= 3
 PIP_FILES := setup.cfg pyproject.toml constraints-cpu.txt scripts/set-up
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-oldest test-vllm lint bench setup clean
+.PHONY: help run test test-oldest test-vllm lint bench train setup clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ lint: $(VENV)/ready-lint ## set up, then check style and types
 
 bench: $(VENV)/ready-bench ## set up, then time the renderers
 	$(VENV)/bin/python benchmarks/render.py
+
+train: $(VENV)/ready-test ## set up, then make the small model from nothing: hours on a processor; goes on where it stopped
+	$(VENV)/bin/python -m training.make .training
 
 setup: $(VENV)/ready-test ## set up only: .venv, packages, system libraries, compiled kernels
 

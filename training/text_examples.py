@@ -2,29 +2,40 @@
 
     python -m training.text_examples OUT ROOMS...
 
-ROOMS are folders that `render-agent make-rooms` wrote. OUT gets `dialogues.npz` without pictures.
+ROOMS are folders that `render-agent make-rooms` wrote. OUT gets `dialogues.npz` without pictures. Every
+question is asked of its room as it is and VARIANTS - 1 times of the room turned by some angle.
 """
 
 from __future__ import annotations
 
+import math
+import random
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from render_agent.camera import Camera
 from render_agent.chat import Message, assistant
-from render_agent.expert.derive import known_reply
+from render_agent.expert.derive import Knowledge, known_reply
 from render_agent.expert.known import known_scenes
 from render_agent.prompt import Prompt
 from render_agent.questions.rooms import load_rooms
+from render_agent.rooms.boxes import OrientedBox
 from render_agent.state import Question
 from training.dialogue_file import DIALOGUES, Dialogues, Encoded, gathered
 from training.encode import CHUNK, Encoder
 
 VIEWS = "text"
 """Stands in `Dialogues.views` for what no run has shown."""
+
+
+VARIANTS = 6
+"""How often a question is asked, each time of its room turned otherwise."""
 
 
 class TextExample(NamedTuple):
@@ -61,15 +72,38 @@ def text_examples(examples: Iterable[TextExample], processor: Any) -> list[Encod
     return encoded
 
 
-def rooms_examples(folder: Path) -> list[TextExample]:
-    """Return an example for every question about rooms whose boxes and truth are known."""
+def rooms_examples(folder: Path, variants: int = VARIANTS) -> list[TextExample]:
+    """Return examples of every question about rooms whose boxes and truth are known."""
     questions = load_rooms(folder)
     known = known_scenes(questions)
-    return [
-        TextExample(question, *known_reply(question, known[question.scene]))
-        for question in questions
-        if question.scene in known and question.truth is not None
-    ]
+    examples = []
+    for variant in range(variants):
+        for question in questions:
+            if question.scene in known and question.truth is not None:
+                seen = known[question.scene]
+                if variant:
+                    chance = random.Random(
+                        f"{folder.name} {question.scene} {question.id} {variant}"
+                    )
+                    seen = turned(seen, chance.uniform(0, 2 * math.pi))
+                examples.append(TextExample(question, *known_reply(question, seen)))
+    return examples
+
+
+def turned(known: Knowledge, angle: float) -> Knowledge:
+    """Return what is known of a room turned by an angle in radians, moved to where no place is negative.
+
+    The answers to all questions stay what they are; so do the rooms' extents, along their own walls.
+    """
+    cos, sin = math.cos(angle), math.sin(angle)
+    turn = np.array([[cos, -sin, 0.0], [sin, cos, 0.0], [0.0, 0.0, 1.0]])
+    centres = np.array([box.centre for some in known.boxes.values() for box in some])
+    shift = -(centres @ turn.T).min(axis=0) * (1, 1, 0)
+    boxes = {
+        name: [OrientedBox(turn @ box.centre + shift, box.size, box.axes @ turn.T) for box in some]
+        for name, some in known.boxes.items()
+    }
+    return replace(known, boxes=boxes)
 
 
 def encode_rooms(folder: Path, rooms: Sequence[Path], processor: Any) -> Dialogues:

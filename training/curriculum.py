@@ -1,0 +1,112 @@
+"""What a step of training reads: dialogues of a few scenes, so that they share pictures, and arithmetic on text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from training.dialogue_file import DIALOGUES, Dialogues, load_dialogues
+
+ANSWER = 3.0
+"""What a token of an answer counts, where any other of a reply counts 1."""
+
+LONGEST = 1400
+"""Tokens: longer dialogues are left out."""
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """One dialogue: ids (tokens,), what each token's loss counts (tokens,), and its pictures."""
+
+    ids: NDArray[np.int16]
+    weights: NDArray[np.float32]
+    pictures: tuple[int, ...]
+
+
+class Dialogue:
+    """The dialogues of one folder of training data, by scene.
+
+    offset: what is added to the numbers of their pictures, where several folders share one list.
+    answer: the token that an answer begins behind.
+    """
+
+    def __init__(self, folder: Path, answer: int, offset: int = 0) -> None:
+        self.arrays: Dialogues = load_dialogues(folder / DIALOGUES)
+        self.answer = answer
+        self.offset = offset
+        lengths = np.diff(self.arrays.offsets)
+        usable = np.flatnonzero(lengths <= LONGEST)
+        self.scenes: dict[str, list[int]] = {}
+        for number in usable:
+            self.scenes.setdefault(str(self.arrays.scenes[number]), []).append(int(number))
+
+    def example(self, number: int) -> Example:
+        """Return one dialogue."""
+        arrays = self.arrays
+        part = slice(*arrays.offsets[number : number + 2])
+        ids, weights = arrays.ids[part], arrays.learned[part].astype(np.float32)
+        begun = np.flatnonzero((ids == self.answer) & arrays.learned[part])
+        for start in begun:
+            weights[start + 1 : start + 8] *= ANSWER
+        shown = arrays.pictures[slice(*arrays.picture_offsets[number : number + 2])]
+        return Example(ids, weights, tuple(int(row) + self.offset for row in shown))
+
+
+class Curriculum:
+    """Draws what each step reads; the same step of the same seed draws the same."""
+
+    def __init__(self, shown: Sequence[Dialogue], told: Sequence[Dialogue], seed: int) -> None:
+        self.shown, self.told, self.seed = list(shown), list(told), seed
+        self.scenes = [(part, scene) for part in self.shown for scene in part.scenes]
+        self.texts = [
+            (part, number) for part in self.told for some in part.scenes.values() for number in some
+        ]
+
+    def dialogues(self, step: int, scenes: int, each: int) -> list[Example]:
+        """Return `each` dialogues of each of some scenes."""
+        chance = np.random.default_rng((self.seed, step, 0))
+        drawn = []
+        for place in chance.choice(len(self.scenes), scenes, replace=False):
+            part, scene = self.scenes[int(place)]
+            numbers = part.scenes[scene]
+            some = chance.choice(len(numbers), min(each, len(numbers)), replace=False)
+            drawn += [part.example(numbers[int(place)]) for place in some]
+        return drawn
+
+    def arithmetic(self, step: int, count: int) -> list[Example]:
+        """Return examples on text alone."""
+        chance = np.random.default_rng((self.seed, step, 1))
+        places = chance.integers(len(self.texts), size=count) if count else ()
+        return [
+            part.example(number) for part, number in (self.texts[int(place)] for place in places)
+        ]
+
+
+def parts(examples: Sequence[Example], tokens: int) -> list[list[Example]]:
+    """Return examples in parts of at most so many tokens with their padding, alike in length."""
+    ordered = sorted(examples, key=lambda example: -len(example.ids))
+    found: list[list[Example]] = []
+    for example in ordered:
+        if not found or len(found[-1][0].ids) * (len(found[-1]) + 1) > tokens:
+            found.append([])
+        found[-1].append(example)
+    return found
+
+
+def shared(examples: Sequence[Example]) -> tuple[list[int], dict[int, int]]:
+    """Return the pictures of examples, each once, and the row of each."""
+    pictures = sorted({number for example in examples for number in example.pictures})
+    return pictures, {number: row for row, number in enumerate(pictures)}
+
+
+def tokens_of(tokenizer: Any) -> tuple[int, int, int]:
+    """Return the tokens that stand for a picture, that pad, and that an answer begins behind."""
+    answer = tokenizer('", "answer": "')["input_ids"]
+    if len(answer) != 1:
+        raise ValueError("what an answer begins behind is no token of this tokenizer")
+    return tokenizer.convert_tokens_to_ids("<|image_pad|>"), tokenizer.pad_token_id, answer[0]

@@ -1,0 +1,194 @@
+"""Teaches the language model to explore and to answer, from dialogues of the expert and arithmetic on text.
+
+python -m training.dialogue OUT --start CHECKPOINT --dialogues DIR... --text DIR... --steps N [--joint]
+
+First with the tower as perception left it, its features computed once; with --joint the tower learns on.
+A checkpoint is written every SAVE steps; the same command goes on from it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from training.curriculum import Curriculum, Dialogue, Example, parts, shared, tokens_of
+from training.language import Language, batch_of
+from training.masters import Masters, rate_at, save
+
+PART = 6000
+"""Tokens that are read at once, with padding."""
+
+TEXT = 0.5
+"""What arithmetic on text counts beside dialogues."""
+
+SAVE = 250
+
+
+class Lesson:
+    """A model that learns from one step's examples after another.
+
+    seen: gives the features of pictures by their numbers; with `joint` a tensor that knows where it
+    came from, so that the tower learns too.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, seen: Any, *, joint: bool) -> None:
+        self.picture, self.padding, _ = tokens_of(tokenizer)
+        self.language = Language(model, self.picture)
+        self.seen = seen
+        self.joint = joint
+
+    def gather(self, examples: Sequence[Example], counts: float) -> dict[str, float]:
+        """Add up the gradients of some examples and return figures of their loss.
+
+        counts: the weight of all of them together.
+        """
+        if not examples:
+            return {}
+        import torch
+
+        pictures, rows = shared(examples)
+        features = self.seen(pictures) if pictures else None
+        leaves = None
+        if features is not None:
+            leaves = tuple(part.detach().requires_grad_(self.joint) for part in features)
+        total = float(sum(example.weights.sum() for example in examples))
+        losses, right, answers = [], [], []
+        for some in parts(examples, PART):
+            loss, hits, answered = self._part(some, rows, leaves)
+            (loss * (counts / total)).backward()
+            losses.append(loss.item())
+            right += [hits]
+            answers += [answered]
+        if self.joint and features is not None and leaves is not None:
+            torch.autograd.backward(features, [leaf.grad for leaf in leaves])
+        hit, known = torch.cat(right), torch.cat(answers)
+        return {
+            "loss": sum(losses) / total,
+            "right": hit.float().mean().item(),
+            "answers": hit[known].float().mean().item(),
+        }
+
+    def _part(
+        self, some: Sequence[Example], rows: dict[int, int], leaves: Any
+    ) -> tuple[Any, Any, Any]:
+        import torch
+        from torch.nn import functional
+
+        batch = batch_of(
+            [example.ids for example in some],
+            [example.weights for example in some],
+            [[rows[number] for number in example.pictures] for example in some],
+            self.picture,
+            self.padding,
+        )
+        features = None
+        if leaves is not None and len(batch.pictures):
+            which = torch.from_numpy(batch.pictures)
+            features = tuple(leaf[which] for leaf in leaves)
+        scores, learned = self.language.scores(batch, features)
+        truth = torch.from_numpy(batch.ids.ravel())[learned]
+        weights = torch.from_numpy(batch.weights.ravel())[learned]
+        each = functional.cross_entropy(scores, truth, reduction="none")
+        hits = scores.detach().argmax(-1) == truth
+        return (each * weights).sum(), hits, weights > 1
+
+
+def main() -> None:
+    """Train, or go on."""
+    asked = _arguments()
+    import torch
+
+    from training.shape import new_model
+    from training.sight import computed, kept
+    from training.tokenizer import small_tokenizer
+
+    tokenizer = small_tokenizer()
+    model = new_model(tokenizer, asked.seed)
+    visual = model.model.visual
+    text = model.model.language_model
+    model.to(torch.bfloat16)
+    learning = {"visual": visual, "text": text} if asked.joint else {"text": text}
+    masters = Masters(learning, decay=0.02, slow=("visual",), factor=asked.slower)
+    begun = torch.load(asked.start)
+    _take(model, masters, begun["masters"]["weights"])
+    asked.out.mkdir(parents=True, exist_ok=True)
+    name = "joint" if asked.joint else "dialogue"
+    checkpoint, first, hours = asked.out / f"{name}.pt", 0, 0.0
+    if checkpoint.is_file():
+        kept_state = torch.load(checkpoint)
+        masters.restore(kept_state["masters"])
+        first, hours = kept_state["step"], kept_state["hours"]
+    answer = tokens_of(tokenizer)[2]
+    seen = computed(model, asked.dialogues) if asked.joint else kept(asked.dialogues)
+    shown = [
+        Dialogue(folder, answer, offset)
+        for folder, offset in zip(asked.dialogues, seen.offsets, strict=True)
+    ]
+    told = [Dialogue(folder, answer) for folder in asked.text]
+    curriculum = Curriculum(shown, told, asked.seed)
+    lesson = Lesson(model, tokenizer, seen, joint=asked.joint)
+    began = time.monotonic()
+    for step in range(first, asked.steps):
+        figures = lesson.gather(
+            curriculum.dialogues(step, asked.scenes, asked.each) if asked.scenes else [], 1.0
+        )
+        arithmetic = lesson.gather(curriculum.arithmetic(step, asked.texts), TEXT)
+        norm = masters.step(rate_at(step, asked.steps, asked.rate))
+        done_steps = step + 1
+        spent = hours + (time.monotonic() - began) / 3600
+        if done_steps % 25 == 0:
+            line = {
+                "step": done_steps,
+                "norm": round(norm, 2),
+                "hours": round(spent, 4),
+            }
+            for part, values in ("dialogues", figures), ("text", arithmetic):
+                line |= {f"{part} {key}": round(value, 4) for key, value in values.items()}
+            print(json.dumps(line), flush=True)
+            with (asked.out / f"{name}.jsonl").open("a") as file:
+                file.write(json.dumps(line) + "\n")
+        if done_steps % SAVE == 0 or done_steps == asked.steps:
+            weights = {**begun["masters"]["weights"], **masters.copies}
+            save(
+                checkpoint, done_steps, asked.steps, spent, {**masters.state(), "weights": weights}
+            )
+
+
+def _take(model: Any, masters: Masters, weights: dict[str, Any]) -> None:
+    """Give the model the weights of a checkpoint, as far as it has them."""
+    import torch
+
+    parts_ = {"visual": model.model.visual, "text": model.model.language_model}
+    with torch.no_grad():
+        for name, part in parts_.items():
+            for key, weight in part.named_parameters():
+                if f"{name}.{key}" in weights:
+                    weight.copy_(weights[f"{name}.{key}"])
+        for key, copy in masters.copies.items():
+            if key in weights:
+                copy.copy_(weights[key])
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--start", type=Path, required=True)
+    parser.add_argument("--dialogues", type=Path, nargs="*", default=[])
+    parser.add_argument("--text", type=Path, nargs="*", default=[])
+    parser.add_argument("--steps", type=int, required=True)
+    parser.add_argument("--scenes", type=int, default=6)
+    parser.add_argument("--each", type=int, default=6)
+    parser.add_argument("--texts", type=int, default=48)
+    parser.add_argument("--rate", type=float, default=1e-3)
+    parser.add_argument("--slower", type=float, default=0.3)
+    parser.add_argument("--joint", action="store_true")
+    parser.add_argument("--seed", type=int, default=0)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

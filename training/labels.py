@@ -1,0 +1,137 @@
+"""Which object every part of a picture shows, and where that object is: what perception is taught."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.camera import Camera, MapCamera
+from render_agent.render.belonging import Belonging
+from render_agent.render.seam import Frame
+from render_agent.rooms.boxes import OrientedBox
+from render_agent.rooms.furniture.catalogue import CATALOGUE
+from render_agent.scene.model import Scene
+
+SIZE = (320, 240)
+"""Width and height of the pictures in pixels, as runs draw them."""
+
+CELLS = (40, 28)
+"""A picture's cells across and down; the vision tower makes one token of 4 x 4 of them."""
+
+LABELS = tuple(sorted({kind.label for kind in CATALOGUE.values()}))
+"""What objects are called; class 0 is none, class k is LABELS[k - 1]."""
+
+TARGETS = 5
+"""Numbers a cell: the place (2) and the longest dimension of its object, and the cell's own place (2)."""
+
+ABOVE = 100.0
+"""Metres: the height from which a map looks down, far enough for its rays to be parallel."""
+
+
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """What the cells of a picture show.
+
+    classes: (28, 40) uint8. targets: (28, 40, 5) float16, metres, nan where there is none: for a map
+    in its own frame (x, y), for a camera's view ahead and left of the camera, level.
+    """
+
+    classes: NDArray[np.uint8]
+    targets: NDArray[np.float16]
+
+
+class Labels:
+    """Tells for one scene what pictures of it show.
+
+    labels: (boxes,) the class of each box.
+    """
+
+    def __init__(self, scene: Scene, boxes: Sequence[OrientedBox], names: Sequence[str]) -> None:
+        self.belonging = Belonging.of(scene, boxes)
+        self.classes = np.array([LABELS.index(name) + 1 for name in names], np.uint8)
+        self.centres = np.array([box.centre for box in boxes])
+        self.longest = np.array([float(box.size.max()) for box in boxes])
+        self.volumes = np.array([float(box.size.prod()) for box in boxes])
+
+    def of_map(self, frame: Frame, camera: MapCamera) -> Labelled:
+        """Return what a map's frame shows."""
+        height, width = frame.depth.shape
+        eye = (*camera.centre, ABOVE)
+        u, v = np.meshgrid(np.arange(width) + 0.5, np.arange(height) + 0.5)
+        x = camera.centre[0] + (u - width / 2) * camera.metres_per_pixel
+        y = camera.centre[1] - (v - height / 2) * camera.metres_per_pixel
+        return self._labelled(self._objects(frame, eye), self.centres[:, :2], x, y)
+
+    def of_view(self, frame: Frame, camera: Camera, ahead: Camera) -> Labelled:
+        """Return what a camera's frame shows, in the frame of the camera `ahead`."""
+        height, width = frame.depth.shape
+        focal = camera.focal(height)
+        u, v = np.meshgrid(np.arange(width) + 0.5, np.arange(height) + 0.5)
+        depth = np.where(np.isfinite(frame.depth), frame.depth, np.nan)
+        local = np.stack(
+            [(u - width / 2) / focal * depth, (v - height / 2) / focal * depth, depth], axis=-1
+        )
+        world = local @ camera.pose[:3, :3].T
+        level = replace(ahead, pitch=0.0).pose
+        own = world @ level[:3, [2, 0]] * (1, -1)
+        centres = (self.centres - np.array(ahead.position)) @ level[:3, [2, 0]] * (1, -1)
+        return self._labelled(
+            self._objects(frame, camera.position), centres, own[..., 0], own[..., 1]
+        )
+
+    def _objects(self, frame: Frame, eye: tuple[float, float, float]) -> NDArray[np.int32]:
+        """Return the number of the box that each pixel shows, -1 where none."""
+        assert frame.primitive is not None
+        counts = self.belonging.seen_from(eye)
+        if not counts.shape[1]:
+            return np.full(frame.depth.shape, -1, np.int32)
+        smallest = np.where(counts, self.volumes, np.inf).argmin(axis=1)
+        numbers = np.where(counts.any(axis=1), smallest, -1).astype(np.int32)
+        return numbers[self.belonging.groups[frame.primitive]]
+
+    def _labelled(
+        self,
+        objects: NDArray[np.int32],
+        centres: NDArray[np.float64],
+        x: NDArray[np.float64],
+        y: NDArray[np.float64],
+    ) -> Labelled:
+        cells = _commonest(objects)
+        shown = np.concatenate([self.classes, [0]]).astype(np.uint8)[cells]
+        places = np.concatenate([centres, [[np.nan, np.nan]]])[cells]
+        longest = np.concatenate([self.longest, [np.nan]])[cells]
+        own = np.stack([_sampled(x, 1)[0], _sampled(y, 1)[0]], axis=-1)
+        targets = np.concatenate([places, longest[..., None], own], axis=-1)
+        return Labelled(shown, targets.astype(np.float16))
+
+
+def joined(parts: Sequence[Labelled]) -> Labelled:
+    """Return the labels of a picture of four directions: ahead, right; left, behind."""
+
+    def whole(pick: str) -> NDArray[np.generic]:
+        ahead, right, left, behind = (getattr(part, pick)[::2, ::2] for part in parts)
+        return np.concatenate(
+            [np.concatenate([ahead, right], 1), np.concatenate([left, behind], 1)], 0
+        )
+
+    return Labelled(whole("classes"), whole("targets"))
+
+
+def _sampled(pixels: NDArray[np.generic], each: int) -> NDArray[np.generic]:
+    """Return `each` x `each` pixels of every cell, (each * each, 28, 40)."""
+    height, width = pixels.shape
+    rows = ((np.arange(CELLS[1] * each) + 0.5) * height / (CELLS[1] * each)).astype(int)
+    columns = ((np.arange(CELLS[0] * each) + 0.5) * width / (CELLS[0] * each)).astype(int)
+    some = pixels[np.ix_(rows, columns)].reshape(CELLS[1], each, CELLS[0], each)
+    return some.transpose(1, 3, 0, 2).reshape(each * each, CELLS[1], CELLS[0])
+
+
+def _commonest(objects: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return the object that most of a cell shows; one that shows counts a little more than none."""
+    some = _sampled(objects, 3)
+    votes = (some[:, None] == some[None]).sum(axis=1) + 2.0 * (some >= 0)
+    best = votes.argmax(axis=0)
+    return np.take_along_axis(some, best[None], axis=0)[0]

@@ -1,0 +1,199 @@
+"""Makes the small model from nothing: rooms, perception, the expert's dialogues, the dialogue, the shipped files.
+
+    python -m training.make WORK [--model DIRECTORY] [--quick]
+
+Every task is a command that can be typed alone; what is finished is left as it is, so that the same command
+goes on after an interruption. `clock.jsonl` in WORK has the seconds of every task and piece of one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from training.dialogue_file import DIALOGUES
+from training.masters import done
+from training.sight import FEATURES
+from training.story import write_story
+
+MODEL = Path("render_agent/models/small")
+
+ALONE = ("rooms", "pictures", "arithmetic", "dialogues")
+"""Stages whose tasks each keep one processor busy."""
+
+SIDE_BY_SIDE = os.cpu_count() or 1
+
+SEEDS = range(1000, 1008)
+"""Seeds of the rooms for training; 2000 is for validation, 3000 for tests, 3 made the bundled rooms."""
+
+VALIDATION = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How much of everything; the defaults made the shipped model.
+
+    homes: of each seed. share: see `training.record`. Steps and rates by stage.
+    """
+
+    homes: int = 256
+    validation_homes: int = 32
+    questions: int = 40
+    spacing: float = 0.1
+    share: float = 0.6
+    perception_steps: int = 1500
+    dialogue_steps: int = 4000
+    joint_steps: int = 1000
+    dialogue_rate: float = 1e-3
+    joint_rate: float = 3e-4
+    seed: int = 0
+
+
+QUICK = Recipe(
+    homes=8, validation_homes=8, questions=8, perception_steps=4, dialogue_steps=4, joint_steps=2
+)
+"""To try that every stage works."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A command of the making, and the file that is there once it is done."""
+
+    command: Sequence[str]
+    made: Path
+
+
+def stages(work: Path, recipe: Recipe, model: Path, seeds: Sequence[int]) -> dict[str, list[Task]]:
+    """Return the tasks of every stage, in the order of the stages; those of one may run side by side."""
+    names = [*(f"train-{seed}" for seed in seeds), f"validation-{VALIDATION}"]
+    rooms, seen = work / "rooms", work / "perception"
+    trained = names[:-1]
+    out = work / "model"
+    perceived, spoken, joint = (out / f"{name}.pt" for name in ("perception", "dialogue", "joint"))
+    heard = [work / "dialogues" / name for name in trained]
+    lessons = (
+        *("--dialogues", *heard),
+        *("--text", *(work / "text" / name for name in trained)),
+        *("--seed", recipe.seed),
+    )
+
+    def step(made: Path, module: str, *arguments: object) -> Task:
+        return Task([sys.executable, "-m", module, *map(str, arguments)], made)
+
+    def homes(name: str) -> Task:
+        held_out = name == names[-1]
+        return step(
+            rooms / name / "questions.jsonl",
+            "render_agent",
+            *("make-rooms", "--output", rooms / name, "--seed", name.split("-")[1]),
+            *("--count", recipe.validation_homes if held_out else recipe.homes),
+            *("--questions", recipe.questions, "--spacing", recipe.spacing),
+        )
+
+    return {
+        "rooms": [homes(name) for name in names],
+        "pictures": [
+            step(seen / name / "done", "training.perception_pictures", seen, rooms / name)
+            for name in names
+        ],
+        "perception": [
+            step(
+                done(perceived),
+                "training.perception",
+                *(out, "--pictures", *(seen / name for name in trained)),
+                *("--validation", seen / names[-1], "--steps", recipe.perception_steps),
+                *("--seed", recipe.seed),
+            )
+        ],
+        "arithmetic": [
+            step(
+                work / "text" / name / DIALOGUES,
+                "training.text_examples",
+                work / "text" / name,
+                rooms / name,
+            )
+            for name in trained
+        ],
+        "dialogues": [
+            step(
+                work / "dialogues" / name / DIALOGUES,
+                "training.record",
+                *(work / "dialogues", rooms / name, "--share", recipe.share),
+            )
+            for name in trained
+        ],
+        "features": [
+            step(folder / FEATURES, "training.sight", perceived, folder) for folder in heard
+        ],
+        "dialogue": [
+            step(
+                done(spoken),
+                "training.dialogue",
+                *(out, "--start", perceived, *lessons),
+                *("--steps", recipe.dialogue_steps, "--rate", recipe.dialogue_rate),
+            )
+        ],
+        "joint": [
+            step(
+                done(joint),
+                "training.dialogue",
+                *(out, "--start", spoken, *lessons, "--joint"),
+                *("--steps", recipe.joint_steps, "--rate", recipe.joint_rate),
+            )
+        ],
+        "ship": [step(model / "model.safetensors", "training.ship", joint, model)],
+    }
+
+
+def make(work: Path, recipe: Recipe, model: Path, seeds: Sequence[int] = SEEDS) -> None:
+    """Run every task that is not done. subprocess.CalledProcessError where one fails."""
+    work.mkdir(parents=True, exist_ok=True)
+    clock = work / "clock.jsonl"
+    for name, tasks in stages(work, recipe, model, seeds).items():
+        missing = [task for task in tasks if not task.made.is_file()]
+        print(f"{name}: {len(missing)} of {len(tasks)} to do", flush=True)
+        side_by_side = SIDE_BY_SIDE if name in ALONE else 1
+        with ThreadPoolExecutor(side_by_side) as pool:
+            list(pool.map(partial(_run, name, clock), missing))
+    write_story(work, recipe, model, seeds)
+
+
+def _run(stage: str, clock: Path, task: Task) -> None:
+    """Run a task, and note its seconds, also of one that was cut off."""
+    began, at = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
+    environment = dict(os.environ)
+    if stage in ALONE:  # as many processes as processors already
+        environment |= {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+    try:
+        subprocess.run(task.command, check=True, env=environment)
+    finally:
+        line = {"stage": stage, "began": at, "seconds": round(time.monotonic() - began, 1)}
+        with clock.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+def main() -> None:
+    """Make the model."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("work", type=Path)
+    parser.add_argument("--model", type=Path, help="where the model is written", default=MODEL)
+    parser.add_argument("--quick", action="store_true", help="a few steps of everything, to try it")
+    asked = parser.parse_args()
+    if asked.quick:
+        make(asked.work, QUICK, asked.model, SEEDS[:1])
+    else:
+        make(asked.work, Recipe(), asked.model)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""Steps of AdamW on float32 masters of weights that compute in bfloat16."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+CLIP = 1.0
+"""The largest norm of a step's gradients; longer ones are shortened to it."""
+
+
+class Masters:
+    """The float32 weights behind a bfloat16 model, and the optimizer that moves them.
+
+    A processor multiplies bfloat16 several times as fast as float32, but small steps get lost in it; so
+    steps are made on float32 masters, of which the model holds the rounded copies. Names starting with one
+    of `slow` take steps that are `factor` times as long.
+    """
+
+    def __init__(
+        self,
+        modules: Mapping[str, Any],
+        decay: float,
+        slow: tuple[str, ...] = (),
+        factor: float = 1.0,
+    ) -> None:
+        import torch
+
+        self.named = {
+            f"{part}.{name}": weight
+            for part, module in modules.items()
+            for name, weight in module.named_parameters()
+            if weight.requires_grad
+        }
+        self.copies = {name: weight.detach().float().clone() for name, weight in self.named.items()}
+        groups: dict[tuple[bool, bool], list[Any]] = {}
+        for name, copy in self.copies.items():
+            key = copy.ndim > 1 and "embed" not in name, name.startswith(slow) if slow else False
+            groups.setdefault(key, []).append(copy)
+        self.optimizer = torch.optim.AdamW(
+            [
+                {
+                    "params": some,
+                    "weight_decay": decay if decays else 0.0,
+                    "scale": factor if slower else 1.0,
+                }
+                for (decays, slower), some in groups.items()
+            ],
+            betas=(0.9, 0.98),
+            foreach=True,
+        )
+
+    def step(self, rate: float) -> float:
+        """Move the weights along their gradients; return the norm of these."""
+        import torch
+
+        for name, weight in self.named.items():
+            self.copies[name].grad = None if weight.grad is None else weight.grad.float()
+            weight.grad = None
+        with_gradient = [copy for copy in self.copies.values() if copy.grad is not None]
+        norm = torch.nn.utils.clip_grad_norm_(with_gradient, CLIP, foreach=True)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate * group["scale"]
+        self.optimizer.step()
+        with torch.no_grad():
+            torch._foreach_copy_(list(self.named.values()), list(self.copies.values()))
+        return float(norm)
+
+    def state(self) -> dict[str, Any]:
+        """Return all that `restore` needs."""
+        return {"weights": self.copies, "optimizer": self.optimizer.state_dict()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state` returned."""
+        import torch
+
+        with torch.no_grad():
+            for name, copy in self.copies.items():
+                copy.copy_(state["weights"][name])
+                self.named[name].copy_(copy)
+        self.optimizer.load_state_dict(state["optimizer"])
+
+
+def save(checkpoint: Path, step: int, steps: int, hours: float, state: Mapping[str, Any]) -> None:
+    """Write a checkpoint in one piece; behind the last step also the file that says it is the last.
+
+    hours: of training so far, over all its pieces.
+    """
+    import torch
+
+    beside = checkpoint.with_suffix(".new")
+    torch.save({"step": step, "hours": hours, "masters": dict(state)}, beside)
+    beside.replace(checkpoint)
+    if step >= steps:
+        done(checkpoint).write_text(f"{step}\n")
+
+
+def done(checkpoint: Path) -> Path:
+    """Return the file that is there once a checkpoint is the last of its training."""
+    return checkpoint.with_suffix(".done")
+
+
+def rate_at(step: int, steps: int, peak: float, warm: int = 100) -> float:
+    """Return the length of a step: up in a line, then down along half a cosine to a twentieth."""
+    if step < warm:
+        return peak * (step + 1) / warm
+    done = min(1.0, (step - warm) / max(1, steps - warm))
+    return peak * (0.05 + 0.95 * (1 + math.cos(math.pi * done)) / 2)

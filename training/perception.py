@@ -1,0 +1,213 @@
+"""Teaches the vision tower what it sees: which object each part of a picture shows, where, how large.
+
+python -m training.perception OUT --pictures DIR... --validation DIR --steps N
+
+Linear layers, thrown away afterwards, read it off the tokens that the language model is given. A
+checkpoint is written every SAVE steps; the same command goes on from it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from training.labels import CELLS, LABELS, TARGETS
+from training.masters import Masters, rate_at, save
+from training.perception_pictures import KINDS
+from training.shape import GRID, MERGED, TOKENS, WIDTH
+
+CLASSES = len(LABELS) + 1
+EACH = 16
+"""Cells of a token: 4 x 4."""
+
+SCALES = (4.0, 4.0, 1.0, 4.0, 4.0)
+"""Metres that make 1, target by target."""
+
+NONE = 0.25
+"""What a cell that shows no object weighs."""
+
+SHARES = (0.5, 0.35, 0.15)
+"""Of the pictures of a step those that are maps, views and views all around."""
+
+MAP = 3.0
+"""What an object's cell in a map weighs: objects are small there, and most is read off maps."""
+
+SAVE = 250
+
+
+class Pictures:
+    """Labelled pictures in some folders, drawn in an order that a seed gives."""
+
+    def __init__(self, folders: list[Path]) -> None:
+        def arrays(name: str) -> list[Any]:
+            return [np.load(folder / f"{name}.npy", mmap_mode="r") for folder in folders]
+
+        self.pictures, self.kinds = arrays("pictures"), arrays("kinds")
+        self.classes, self.targets = arrays("classes"), arrays("targets")
+        self.where = [
+            (part, row) for part, kinds in enumerate(self.kinds) for row in range(len(kinds))
+        ]
+        kinds = np.concatenate([np.asarray(kinds) for kinds in self.kinds])
+        self.of_kind = [np.flatnonzero(kinds == kind) for kind in range(len(KINDS))]
+
+    def draw(self, count: int, chance: np.random.Generator) -> NDArray[np.intp]:
+        """Return the numbers of pictures, by kind as often as SHARES says."""
+        kinds = chance.choice(len(KINDS), count, p=SHARES)
+        return np.array([chance.choice(self.of_kind[kind]) for kind in kinds], np.intp)
+
+    def batch(self, numbers: Any) -> tuple[Any, Any, Any, Any]:
+        """Return pictures, classes (n, 28, 40), targets (n, 28, 40, 5) and kinds (n,) as tensors."""
+        import torch
+
+        places = [self.where[int(number)] for number in numbers]
+
+        def stacked(arrays: list[Any]) -> Any:
+            return torch.from_numpy(np.stack([arrays[part][row] for part, row in places]))
+
+        return (
+            stacked(self.pictures),
+            stacked(self.classes).long(),
+            stacked(self.targets).float(),
+            torch.tensor([int(self.kinds[part][row]) for part, row in places]),
+        )
+
+
+def varied(pictures: Any, chance: Any) -> Any:
+    """Return pictures a little brighter or darker, of more or less contrast, in other tints; uint8."""
+    import torch
+
+    count = len(pictures)
+    gain = torch.from_numpy(chance.uniform(0.8, 1.2, (count, 1, 1, 1)).astype(np.float32))
+    tint = torch.from_numpy(chance.uniform(-14, 14, (count, 1, 1, 3)).astype(np.float32))
+    return ((pictures.float() - 128) * gain + 128 + tint).clamp_(0, 255).to(torch.uint8)
+
+
+def by_token(cells: Any) -> Any:
+    """Return an array of cells, (n, 28, 40, …), with those of each token together, (n, 70, 16, …)."""
+    count, rest = cells.shape[0], cells.shape[3:]
+    rows, columns = GRID[0] // MERGED, GRID[1] // MERGED
+    cut = cells.reshape(count, rows, CELLS[1] // rows, columns, CELLS[0] // columns, *rest)
+    return cut.transpose(2, 3).reshape(count, TOKENS, EACH, *rest)
+
+
+class Reader:
+    """The linear layers that read classes and targets off the tokens."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self.layer = torch.nn.Linear(2 * WIDTH, EACH * (CLASSES + TARGETS))
+
+    def loss(
+        self, seen: tuple[Any, Any], classes: Any, targets: Any, kinds: Any
+    ) -> tuple[Any, dict[str, float]]:
+        """Return the loss of one batch, and figures of it.
+
+        seen: what the tower gives; the rest as `Pictures.batch` gives it.
+        """
+        import torch
+        from torch.nn import functional
+
+        tokens = torch.cat(seen, dim=-1)
+        read = self.layer(tokens).view(len(tokens), TOKENS, EACH, CLASSES + TARGETS)
+        scores = read[..., :CLASSES].reshape(-1, CLASSES).float()
+        truth = by_token(classes).reshape(-1)
+        weights = torch.where(kinds == 0, MAP, 1.0).repeat_interleave(TOKENS * EACH)
+        weights = torch.where(truth > 0, weights, NONE)
+        each = functional.cross_entropy(scores, truth, reduction="none")
+        named = (each * weights).sum() / weights.sum()
+        wanted = by_token(targets).reshape(-1, TARGETS) / torch.tensor(SCALES)
+        there = torch.isfinite(wanted)
+        off = read[..., CLASSES:].reshape(-1, TARGETS).float() - torch.nan_to_num(wanted)
+        counts = there * weights[:, None].clamp(min=0.5)
+        errors = functional.smooth_l1_loss(off, torch.zeros_like(off), beta=0.05, reduction="none")
+        placed = (errors * counts).sum() / counts.sum().clamp(min=1)
+        with torch.no_grad():
+            object_ = truth > 0
+            right = (scores.argmax(-1) == truth)[object_].float().mean()
+            metres = (off.abs() * torch.tensor(SCALES))[:, :2].amax(-1)[there[:, 0]].median()
+        figures = {"named": named.item(), "right": right.item(), "metres": metres.item()}
+        return named + 4 * placed, figures
+
+
+def main() -> None:
+    """Train, or go on."""
+    asked = _arguments()
+    import torch
+
+    from training.shape import new_model
+    from training.tokenizer import small_tokenizer
+    from training.tower import Tower
+
+    torch.manual_seed(asked.seed)
+    model = new_model(small_tokenizer(), asked.seed)
+    reader = Reader()
+    model.model.visual.to(torch.bfloat16)
+    reader.layer.to(torch.bfloat16)
+    masters = Masters({"visual": model.model.visual, "reader": reader.layer}, decay=0.02)
+    tower = Tower(model)
+    data, held_out = Pictures(asked.pictures), Pictures([asked.validation])
+    asked.out.mkdir(parents=True, exist_ok=True)
+    checkpoint = asked.out / "perception.pt"
+    first, hours = 0, 0.0
+    if checkpoint.is_file():
+        kept = torch.load(checkpoint)
+        masters.restore(kept["masters"])
+        first, hours = kept["step"], kept.get("hours", 0.0)
+    began = time.monotonic()
+    for step in range(first, asked.steps):
+        chance = np.random.default_rng((asked.seed, step))
+        pictures, classes, targets, kinds = data.batch(data.draw(asked.batch, chance))
+        loss, figures = reader.loss(tower(varied(pictures, chance)), classes, targets, kinds)
+        loss.backward()
+        norm = masters.step(rate_at(step, asked.steps, asked.rate))
+        done = step + 1
+        spent = hours + (time.monotonic() - began) / 3600
+        if done % 25 == 0:
+            line = {"step": done, "loss": round(loss.item(), 4), "norm": round(norm, 2), **figures}
+            _note(asked.out, {**line, "hours": round(spent, 4)})
+        if done % SAVE == 0 or done == asked.steps:
+            _note(asked.out, {"step": done, "validation": validate(tower, reader, held_out)})
+            save(checkpoint, done, asked.steps, spent, masters.state())
+
+
+def validate(tower: Any, reader: Reader, held_out: Pictures) -> dict[str, dict[str, float]]:
+    """Return the figures of held-out pictures, by their kind."""
+    import torch
+
+    found = {}
+    for kind, name in enumerate(KINDS):
+        numbers = held_out.of_kind[kind][:96]
+        with torch.no_grad():
+            pictures, classes, targets, kinds = held_out.batch(numbers)
+            _, figures = reader.loss(tower(pictures), classes, targets, kinds)
+        found[name] = {key: round(value, 3) for key, value in figures.items()}
+    return found
+
+
+def _note(out: Path, line: dict[str, Any]) -> None:
+    print(json.dumps(line), flush=True)
+    with (out / "perception.jsonl").open("a") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--pictures", type=Path, nargs="+", required=True)
+    parser.add_argument("--validation", type=Path, required=True)
+    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--batch", type=int, default=48)
+    parser.add_argument("--rate", type=float, default=1e-3)
+    parser.add_argument("--seed", type=int, default=0)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

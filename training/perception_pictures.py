@@ -1,0 +1,180 @@
+"""Pictures of training rooms with what every part of them shows, for teaching the vision tower.
+
+python -m training.perception_pictures OUT ROOMS...
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.camera import Camera, Vector
+from render_agent.engines.torchvision_cure import cure_torchvision
+from render_agent.render.around import camera_ahead, cell_size, draw_around
+from render_agent.render.choose import make_renderer
+from render_agent.render.seam import Renderer
+from render_agent.render.views import Viewer
+from render_agent.rooms.boxes import OrientedBox
+from render_agent.rooms.truth import RoomTruth, read_truth
+from render_agent.scene.free_space import FreeSpace
+from render_agent.scene.load import load_scene
+from render_agent.scene.model import Scene
+from training.labels import CELLS, SIZE, TARGETS, Labelled, Labels, joined
+
+FIELD = 75.0
+"""Horizontal field of view of the camera's views in degrees."""
+
+WAYS = (2, 2, 0, 0, 1)
+"""Pictures of a room besides its map, turned and mirrored one way after another: see `room_pictures`."""
+
+KINDS = ("top", "ego", "around")
+PICTURE = (224, 320, 3)
+
+
+def room_pictures(
+    scan: Path, chance: np.random.Generator, renderer: Renderer, viewer: Viewer
+) -> Iterator[tuple[NDArray[np.uint8], Labelled, int]]:
+    """Yield pictures of a room, (240, 320, 3) uint8, what they show, and the number of their kind.
+
+    The room as it is and several times turned and mirrored: each time a map, and so many views as WAYS
+    says, or one all around where it says one.
+    """
+    truth = read_truth(scan.with_suffix(".json"))
+    upright = load_scene(scan)
+    free = FreeSpace.of(upright).standing_places()
+    names = [thing.label for thing in truth.objects]
+    others = chance.permutation(np.arange(1, 8))
+    for number, views in enumerate(WAYS):
+        way = 0 if not number else int(others[number - 1])
+        scene, boxes, places = turned(upright, truth, free, way % 4, mirrored=way >= 4)
+        labels = Labels(scene, boxes, names)
+        trail = [_pose(places, chance) for _ in range(int(chance.integers(1, 4)))]
+        yield _map(scene, labels, trail, viewer)
+        if views == 1:
+            yield _around(scene, labels, _pose(places, chance), renderer)
+            continue
+        for _ in range(views):
+            camera = replace(_pose(places, chance), vertical_fov=viewer.vertical_fov)
+            camera = camera.turned(up=float(chance.choice([0, 0, 0, -15, -30, 30])))
+            frame = renderer.draw(scene, camera, *SIZE)
+            yield frame.colours, labels.of_view(frame, camera, camera), 1
+
+
+def turned(
+    scene: Scene, truth: RoomTruth, places: NDArray[np.float64], quarters: int, *, mirrored: bool
+) -> tuple[Scene, list[OrientedBox], NDArray[np.float64]]:
+    """Return a scene turned by quarters of a circle about the vertical, its objects' boxes, its places.
+
+    places: (n, 3) metres. mirrored: along x, before it is turned. The lowest corner of its bounds stays
+    where it is.
+    """
+    angle = np.pi / 2 * quarters
+    turn = np.round(
+        [[np.cos(angle), -np.sin(angle), 0], [np.sin(angle), np.cos(angle), 0], [0, 0, 1]]
+    )
+    if mirrored:
+        turn = turn @ np.diag([-1.0, 1.0, 1.0])
+    corners = scene.bounds @ turn.T
+    bounds = np.stack([corners.min(axis=0), corners.max(axis=0)])
+    shift = scene.bounds[0] - bounds[0]
+    points = (scene.points @ turn.T + shift).astype(np.float32)
+    # a box is its own mirror image; its axes stay right-handed
+    hands = np.array([[1.0], [1.0], [-1.0 if mirrored else 1.0]])
+    boxes = [
+        OrientedBox(turn @ thing.centre + shift, thing.size, thing.axes @ turn.T * hands)
+        for thing in truth.objects
+    ]
+    return replace(scene, points=points, bounds=bounds + shift), boxes, places @ turn.T + shift
+
+
+def _pose(places: NDArray[np.float64], chance: np.random.Generator) -> Camera:
+    x, y, z = (float(value) for value in places[int(chance.integers(len(places)))])
+    place: Vector = (x, y, z)
+    yaw = (
+        float(chance.choice([0, 90, 180, -90]))
+        if chance.random() < 0.3
+        else float(chance.integers(-36, 36) * 5)
+    )
+    return Camera(place, yaw)
+
+
+def _map(
+    scene: Scene, labels: Labels, trail: list[Camera], viewer: Viewer
+) -> tuple[NDArray[np.uint8], Labelled, int]:
+    picture = viewer.top(scene, trail[-1], trail)
+    frame = viewer.renderer.draw(scene, picture.camera, *SIZE)
+    return picture.picture, labels.of_map(frame, picture.camera), 0  # type: ignore[arg-type]
+
+
+def _around(
+    scene: Scene, labels: Labels, camera: Camera, renderer: Renderer
+) -> tuple[NDArray[np.uint8], Labelled, int]:
+    picture, _ = draw_around(renderer, scene, camera, SIZE)
+    ahead = camera_ahead(camera, SIZE)
+    parts = []
+    for left in (0.0, -90.0, 90.0, 180.0):
+        view = ahead.turned(left)
+        parts.append(labels.of_view(renderer.draw(scene, view, *cell_size(SIZE)), view, ahead))
+    return picture, joined(parts), 2
+
+
+def resized(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return a picture of 320 x 240 as the model's processor makes it, (224, 320, 3) uint8."""
+    import torch
+
+    cure_torchvision()
+    from torchvision.transforms.v2 import functional
+
+    tensor = torch.from_numpy(np.ascontiguousarray(picture.transpose(2, 0, 1)))
+    small = functional.resize(
+        tensor,
+        [PICTURE[0], PICTURE[1]],
+        interpolation=functional.InterpolationMode.BICUBIC,
+        antialias=True,
+    )
+    return small.numpy().transpose(1, 2, 0)
+
+
+def write(out: Path, scans: list[Path], seed: int = 0) -> int:
+    """Write pictures.npy, classes.npy, targets.npy and kinds.npy of some rooms; return how many.
+
+    pictures: (n, 224, 320, 3) uint8; classes: (n, 28, 40) uint8; targets: (n, 28, 40, 5) float16;
+    kinds: (n,) uint8, numbers of KINDS.
+    """
+    count = len(scans) * (len(WAYS) + sum(WAYS))
+    out.mkdir(parents=True, exist_ok=True)
+    whole = np.lib.format.open_memmap
+    pictures = whole(out / "pictures.npy", "w+", np.uint8, (count, *PICTURE))
+    classes = whole(out / "classes.npy", "w+", np.uint8, (count, CELLS[1], CELLS[0]))
+    targets = whole(out / "targets.npy", "w+", np.float16, (count, CELLS[1], CELLS[0], TARGETS))
+    kinds = whole(out / "kinds.npy", "w+", np.uint8, (count,))
+    renderer = make_renderer()
+    viewer = Viewer(renderer, SIZE, FIELD)
+    done = 0
+    for number, scan in enumerate(scans):
+        chance = np.random.default_rng((seed, number))
+        for picture, labelled, kind in room_pictures(scan, chance, renderer, viewer):
+            pictures[done] = resized(picture)
+            classes[done], targets[done], kinds[done] = labelled.classes, labelled.targets, kind
+            done += 1
+    viewer.close()
+    (out / "done").write_text(str(done))
+    return done
+
+
+def main() -> None:
+    """Write the pictures of the rooms in some folders into one folder each."""
+    out, *folders = map(Path, sys.argv[1:])
+    for folder in folders:
+        part = out / folder.name
+        if not (part / "done").is_file():
+            print(folder.name, write(part, sorted(folder.glob("*.ply"))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""The shape of the small model: a Qwen3-VL of 10.6 million weights, in the real classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from render_agent.engines.torchvision_cure import cure_torchvision
+
+GRID = (14, 20)
+"""Patches of a picture, down and across: 224 x 320 pixels by 16."""
+
+MERGED = 2
+"""Patches of a token, down and across."""
+
+ROWS_OF_TOKENS, COLUMNS_OF_TOKENS = GRID[0] // MERGED, GRID[1] // MERGED
+TOKENS = ROWS_OF_TOKENS * COLUMNS_OF_TOKENS
+"""Tokens of a picture."""
+
+WIDTH = 256
+"""Numbers that describe a token, in the vision tower and in the language model alike."""
+
+
+def model_config(tokenizer: Any) -> Any:
+    """Return the configuration of the small model for a tokenizer with Qwen's special tokens."""
+    from transformers import Qwen3VLConfig
+
+    token = tokenizer.convert_tokens_to_ids
+    return Qwen3VLConfig(
+        text_config={
+            "vocab_size": len(tokenizer),
+            "hidden_size": WIDTH,
+            "intermediate_size": 640,
+            "num_hidden_layers": 5,
+            "num_attention_heads": 8,
+            "num_key_value_heads": 4,
+            "head_dim": 32,
+            "max_position_embeddings": 8192,
+            "rope_parameters": {
+                "rope_type": "default",
+                "rope_theta": 10000.0,
+                "mrope_section": [8, 4, 4],
+                "mrope_interleaved": True,
+            },
+            "bos_token_id": token("<|endoftext|>"),
+            "eos_token_id": token("<|im_end|>"),
+            "pad_token_id": token("<|endoftext|>"),
+            "tie_word_embeddings": True,
+        },
+        vision_config={
+            "hidden_size": WIDTH,
+            "intermediate_size": 640,
+            "depth": 6,
+            "num_heads": 4,
+            "patch_size": 16,
+            "spatial_merge_size": MERGED,
+            "temporal_patch_size": 2,
+            "num_position_embeddings": 256,
+            "out_hidden_size": WIDTH,
+            "deepstack_visual_indexes": [3],
+        },
+        image_token_id=token("<|image_pad|>"),
+        video_token_id=token("<|video_pad|>"),
+        vision_start_token_id=token("<|vision_start|>"),
+        vision_end_token_id=token("<|vision_end|>"),
+        tie_word_embeddings=True,
+    )
+
+
+def new_model(tokenizer: Any, seed: int) -> Any:
+    """Return the model with random float32 weights drawn from a seed."""
+    cure_torchvision()
+    import torch
+    from transformers import Qwen3VLForConditionalGeneration
+
+    torch.manual_seed(seed)
+    return Qwen3VLForConditionalGeneration(model_config(tokenizer))

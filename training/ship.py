@@ -1,0 +1,61 @@
+"""Writes the model that training made as the package ships it: half precision, tokenizer, processor.
+
+python -m training.ship CHECKPOINT DIRECTORY
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+MOST_WEIGHTS, MOST_BYTES = 12_000_000, 25_000_000
+
+
+def ship(checkpoint: Path, directory: Path) -> Path:
+    """Write a checkpoint of `training.dialogue` as a model directory and return it.
+
+    ValueError where it is larger than may be shipped.
+    """
+    import torch
+
+    from training.processor import save_processor
+
+    model = trained(checkpoint)
+    count = sum(weight.numel() for weight in model.parameters())
+    if count > MOST_WEIGHTS:
+        raise ValueError(f"{count:,} weights are more than {MOST_WEIGHTS:,}")
+    directory.mkdir(parents=True, exist_ok=True)
+    model.to(torch.float16).save_pretrained(directory)
+    save_processor(directory)
+    size = sum(file.stat().st_size for file in directory.iterdir() if file.is_file())
+    if size > MOST_BYTES:
+        raise ValueError(f"{size:,} bytes are more than {MOST_BYTES:,}")
+    return directory
+
+
+def trained(checkpoint: Path) -> Any:
+    """Return the float32 model of a checkpoint."""
+    import torch
+
+    from training.shape import new_model
+    from training.tokenizer import small_tokenizer
+
+    model = new_model(small_tokenizer(), 0)
+    weights = torch.load(checkpoint)["masters"]["weights"]
+    parts = {"visual": model.model.visual, "text": model.model.language_model}
+    with torch.no_grad():
+        for name, part in parts.items():
+            for key, weight in part.named_parameters():
+                weight.copy_(weights[f"{name}.{key}"])
+    return model.eval()
+
+
+def main() -> None:
+    """Write the model, and say where."""
+    checkpoint, directory = map(Path, sys.argv[1:])
+    print(ship(checkpoint, directory))
+
+
+if __name__ == "__main__":
+    main()
