@@ -68,10 +68,10 @@ class Curriculum:
         ]
 
     def dialogues(self, step: int, scenes: int, each: int) -> list[Example]:
-        """Return `each` dialogues of each of some scenes."""
+        """Return `each` dialogues of each of some scenes, fewer where there are not so many."""
         chance = np.random.default_rng((self.seed, step, 0))
         drawn = []
-        for place in chance.choice(len(self.scenes), scenes, replace=False):
+        for place in chance.choice(len(self.scenes), min(scenes, len(self.scenes)), replace=False):
             part, scene = self.scenes[int(place)]
             numbers = part.scenes[scene]
             some = chance.choice(len(numbers), min(each, len(numbers)), replace=False)

@@ -3,30 +3,34 @@
     python -m training.make WORK [--model DIRECTORY] [--quick]
 
 Every task is a command that can be typed alone; what is finished is left as it is, so that the same command
-goes on after an interruption. `clock.jsonl` in WORK has the seconds of every task and piece of one.
+goes on after an interruption. `clock.jsonl` in WORK has the seconds of every task, piece by piece.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import fcntl
 import os
-import subprocess
+import shutil
 import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
+from training.clock import Clock
 from training.dialogue_file import DIALOGUES
 from training.masters import done
+from training.ship import WEIGHTS
 from training.sight import FEATURES
 from training.story import write_story
 
 MODEL = Path("render_agent/models/small")
+
+COMMAND = "make train"
+"""What makes the shipped model."""
 
 ALONE = ("rooms", "pictures", "arithmetic", "dialogues")
 """Stages whose tasks each keep one processor busy."""
@@ -60,7 +64,13 @@ class Recipe:
 
 
 QUICK = Recipe(
-    homes=8, validation_homes=8, questions=8, perception_steps=4, dialogue_steps=4, joint_steps=2
+    homes=2,
+    validation_homes=2,
+    questions=8,
+    spacing=0.3,
+    perception_steps=2,
+    dialogue_steps=2,
+    joint_steps=2,
 )
 """To try that every stage works."""
 
@@ -73,7 +83,7 @@ class Task:
     made: Path
 
 
-def stages(work: Path, recipe: Recipe, model: Path, seeds: Sequence[int]) -> dict[str, list[Task]]:
+def stages(work: Path, recipe: Recipe, seeds: Sequence[int]) -> dict[str, list[Task]]:
     """Return the tasks of every stage, in the order of the stages; those of one may run side by side."""
     names = [*(f"train-{seed}" for seed in seeds), f"validation-{VALIDATION}"]
     rooms, seen = work / "rooms", work / "perception"
@@ -151,35 +161,60 @@ def stages(work: Path, recipe: Recipe, model: Path, seeds: Sequence[int]) -> dic
                 *("--steps", recipe.joint_steps, "--rate", recipe.joint_rate),
             )
         ],
-        "ship": [step(model / "model.safetensors", "training.ship", joint, model)],
+        "ship": [step(shipped(work) / WEIGHTS, "training.ship", joint, shipped(work))],
     }
 
 
-def make(work: Path, recipe: Recipe, model: Path, seeds: Sequence[int] = SEEDS) -> None:
-    """Run every task that is not done. subprocess.CalledProcessError where one fails."""
+def shipped(work: Path) -> Path:
+    """Return the folder in which the model is made ready; the one of an earlier making stays till then."""
+    return work / "shipped"
+
+
+def make(
+    work: Path,
+    recipe: Recipe,
+    model: Path,
+    seeds: Sequence[int] = SEEDS,
+    command: str = COMMAND,
+) -> None:
+    """Run every task that is not done, and put the model where it belongs.
+
+    command: what was typed, for the card. subprocess.CalledProcessError where a task fails.
+    """
     work.mkdir(parents=True, exist_ok=True)
-    clock = work / "clock.jsonl"
-    for name, tasks in stages(work, recipe, model, seeds).items():
-        missing = [task for task in tasks if not task.made.is_file()]
-        print(f"{name}: {len(missing)} of {len(tasks)} to do", flush=True)
-        side_by_side = SIDE_BY_SIDE if name in ALONE else 1
-        with ThreadPoolExecutor(side_by_side) as pool:
-            list(pool.map(partial(_run, name, clock), missing))
-    write_story(work, recipe, model, seeds)
+    clock = Clock(work / "clock.jsonl")
+    with _alone(work) as held:
+        for name, tasks in stages(work, recipe, seeds).items():
+            missing = [task for task in tasks if not task.made.is_file()]
+            print(f"{name}: {len(missing)} of {len(tasks)} to do", flush=True)
+            side_by_side = SIDE_BY_SIDE if name in ALONE else 1
+            with ThreadPoolExecutor(side_by_side) as pool:
+                list(pool.map(partial(_run, clock, held, name), missing))
+        shutil.copytree(shipped(work), model, dirs_exist_ok=True)
+        write_story(work, recipe, model, seeds, command)
+    print(model)
 
 
-def _run(stage: str, clock: Path, task: Task) -> None:
-    """Run a task, and note its seconds, also of one that was cut off."""
-    began, at = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
+@contextmanager
+def _alone(work: Path) -> Iterator[int]:
+    """Wait until nothing is at work in a folder, also no task that outlived its making; give the lock.
+
+    Every task inherits the lock: the system holds it until the last of them has ended.
+    """
+    with (work / "lock").open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"waiting for what is still at work in {work}", flush=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield file.fileno()
+
+
+def _run(clock: Clock, held: int, stage: str, task: Task) -> None:
     environment = dict(os.environ)
     if stage in ALONE:  # as many processes as processors already
         environment |= {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
-    try:
-        subprocess.run(task.command, check=True, env=environment)
-    finally:
-        line = {"stage": stage, "began": at, "seconds": round(time.monotonic() - began, 1)}
-        with clock.open("a") as file:
-            file.write(json.dumps(line) + "\n")
+    clock.run(stage, task.command, environment, (held,))
 
 
 def main() -> None:
@@ -190,7 +225,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a few steps of everything, to try it")
     asked = parser.parse_args()
     if asked.quick:
-        make(asked.work, QUICK, asked.model, SEEDS[:1])
+        make(asked.work, QUICK, asked.model, SEEDS[:1], "python -m training.make WORK --quick")
     else:
         make(asked.work, Recipe(), asked.model)
 

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+
+WEIGHTS = "model.safetensors"
 
 MOST_WEIGHTS, MOST_BYTES = 12_000_000, 25_000_000
 
@@ -15,7 +18,8 @@ MOST_WEIGHTS, MOST_BYTES = 12_000_000, 25_000_000
 def ship(checkpoint: Path, directory: Path) -> Path:
     """Write a checkpoint of `training.dialogue` as a model directory and return it.
 
-    ValueError where it is larger than may be shipped.
+    The weights come last: where they are, all is there. ValueError where it is larger than may be
+    shipped; then nothing is written.
     """
     import torch
 
@@ -25,12 +29,17 @@ def ship(checkpoint: Path, directory: Path) -> Path:
     count = sum(weight.numel() for weight in model.parameters())
     if count > MOST_WEIGHTS:
         raise ValueError(f"{count:,} weights are more than {MOST_WEIGHTS:,}")
-    directory.mkdir(parents=True, exist_ok=True)
-    model.to(torch.float16).save_pretrained(directory)
-    save_processor(directory)
-    size = sum(file.stat().st_size for file in directory.iterdir() if file.is_file())
-    if size > MOST_BYTES:
-        raise ValueError(f"{size:,} bytes are more than {MOST_BYTES:,}")
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=directory.parent) as beside:
+        model.to(torch.float16).save_pretrained(beside)
+        save_processor(Path(beside))
+        files = sorted(Path(beside).iterdir(), key=lambda file: file.name == WEIGHTS)
+        size = sum(file.stat().st_size for file in files)
+        if size > MOST_BYTES:
+            raise ValueError(f"{size:,} bytes are more than {MOST_BYTES:,}")
+        directory.mkdir(exist_ok=True)
+        for file in files:
+            file.replace(directory / file.name)
     return directory
 
 

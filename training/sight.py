@@ -78,19 +78,21 @@ def computed(model: Any, folders: Sequence[Path]) -> Computed:
 
 
 def keep(model: Any, folder: Path) -> int:
-    """Write the features of a folder's pictures, and return how many."""
+    """Write the features of a folder's pictures in one piece, and return how many."""
     import torch
 
     pictures = np.load(folder / PICTURES, mmap_mode="r")
     seen = computed(model, [folder])
     shape = len(pictures), 2, TOKENS, WIDTH
-    out = np.lib.format.open_memmap(folder / FEATURES, "w+", np.int16, shape)
+    beside = folder / f"{FEATURES}.part"
+    out = np.lib.format.open_memmap(beside, "w+", np.int16, shape)
     for start in range(0, len(pictures), AT_ONCE):
         numbers = range(start, min(start + AT_ONCE, len(pictures)))
         with torch.no_grad():
             both = torch.stack(seen(list(numbers)), dim=1)
         out[start : start + len(both)] = both.to(torch.bfloat16).view(torch.int16).numpy()
     out.flush()
+    beside.replace(folder / FEATURES)
     return len(pictures)
 
 

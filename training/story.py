@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from render_agent.bench.report import installed, processor
+from training.clock import Clock, hours
+from training.dialogue_file import DIALOGUES, load_dialogues
 
 if TYPE_CHECKING:
     from training.make import Recipe
@@ -30,58 +32,69 @@ EVERY = 100
 """Steps between two points of a curve."""
 
 
-def write_story(work: Path, recipe: Recipe, model: Path, seeds: Sequence[int]) -> None:
+def write_story(
+    work: Path, recipe: Recipe, model: Path, seeds: Sequence[int], command: str
+) -> None:
     """Write `training.json` into a model's folder; `training.card` says what it holds."""
-    clock = [json.loads(line) for line in (work / "clock.jsonl").read_text().splitlines()]
-    hours = sum(line["seconds"] for line in clock) / 3600
-    by_stage: dict[str, float] = {}
-    for line in clock:
-        by_stage[line["stage"]] = by_stage.get(line["stage"], 0.0) + line["seconds"] / 3600
-    counts = {name: _counted(work, name) for name in ("rooms", "dialogues", "text")}
+    clock = Clock(work / "clock.jsonl").lines()
+    stages = dict.fromkeys(line["stage"] for line in clock)
+    spent = {name: hours(line for line in clock if line["stage"] == name) for name in stages}
+    packages = ("torch", "transformers")
     story = {
-        "began": clock[0]["began"],
-        "hours": round(hours, 2),
-        "machine": f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, no GPU",
-        "versions": ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers")),
+        "began": min(line["began"] for line in clock),
+        "hours": round(hours(clock), 2),
+        "machine": f"{processor()}, {os.cpu_count()} cores, no GPU",
+        "versions": ", ".join(f"{name} {installed(name)}" for name in packages),
         "seeds": {
             "rooms for training": f"{seeds[0]} … {seeds[-1]}",
             "training": str(recipe.seed),
         },
-        "data": {name: told for name, told in counts.items() if told},
+        "data": _data(work),
         "recipe": {
             **{name.replace("_", " "): str(value) for name, value in asdict(recipe).items()},
-            "hours by stage": ", ".join(f"{name} {spent:.2f}" for name, spent in by_stage.items()),
+            "hours by stage": ", ".join(f"{name} {time:.2f}" for name, time in spent.items()),
         },
-        "commands": ["make train"],
+        "commands": [command],
         "curves": [curve for stage in CURVES for curve in _curves(work, stage)],
     }
-    (model / STORY).write_text(json.dumps(story, indent=1, ensure_ascii=False) + "\n")
+    text = json.dumps(story, indent=1, ensure_ascii=False) + "\n"
+    (model / STORY).write_text(text, "utf-8")
+
+
+def _data(work: Path) -> dict[str, str]:
+    def homes(names: str) -> str:
+        return f"{len([*work.glob(f'rooms/{names}/*.ply')]):,} homes"
+
+    pictures = sum(int(file.read_text()) for file in work.glob("perception/train-*/done"))
+    return {
+        "rooms for training": homes("train-*"),
+        "rooms for validation": homes("validation-*"),
+        "labelled pictures": f"{pictures:,}",
+        "dialogues of the expert": _counted(work, "dialogues"),
+        "arithmetic on text": _counted(work, "text"),
+    }
 
 
 def _counted(work: Path, name: str) -> str:
-    if name == "rooms":
-        homes = [*work.glob("rooms/train-*/*.ply")]
-        return f"{len(homes):,} homes"
-    from training.dialogue_file import DIALOGUES, load_dialogues
-
     found = [load_dialogues(file) for file in sorted(work.glob(f"{name}/train-*/{DIALOGUES}"))]
     learned = sum(int(some.learned.sum()) for some in found)
     return f"{sum(map(len, found)):,} dialogues, {learned:,} tokens learned"
 
 
 def _curves(work: Path, stage: str) -> list[Mapping[str, Any]]:
+    """Return the curves of a stage; of steps that were made again after a kill, the last line counts."""
     file = work / "model" / f"{stage}.jsonl"
     if not file.is_file():
         return []
     lines = [json.loads(line) for line in file.read_text().splitlines()]
-    found = []
+    found: list[Mapping[str, Any]] = []
     for key, (name, unit) in CURVES[stage].items():
-        points = [
-            (line["hours"], line[key])
+        points = {
+            line["step"]: (line["hours"], line[key])
             for line in lines
             if key in line and line["step"] % EVERY == 0
-        ]
+        }
         if points:
-            hours, values = zip(*points, strict=True)
-            found.append({"name": name, "unit": unit, "hours": hours, "values": values})
+            times, values = zip(*points.values(), strict=True)
+            found.append({"name": name, "unit": unit, "hours": times, "values": values})
     return found

@@ -1,0 +1,246 @@
+"""What a step reads, and the gradients that come of it: nothing lost, nothing mixed up, no batch but the whole."""
+
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import training.dialogue as dialogue
+from training.curriculum import (
+    ANSWER,
+    LONGEST,
+    Curriculum,
+    Dialogue,
+    Example,
+    parts,
+    shared,
+    tokens_of,
+)
+from training.dialogue import Lesson
+from training.dialogue_file import DIALOGUES, Encoded, gathered
+from training.language import Language, batch_of
+from training.shape import TOKENS, new_model
+from training.sight import Computed, Kept
+from training.tokenizer import small_tokenizer
+from training.tower import Tower
+
+torch = pytest.importorskip("torch")
+
+TOKENIZER = small_tokenizer()
+PICTURE, PADDING, ANSWERED = tokens_of(TOKENIZER)
+TEXT = 400
+"""The first of some tokens that stand for nothing but text."""
+
+
+def encoded(scene, number, pictures, *, length=30):
+    """Return a dialogue that shows some pictures and learns its last nine tokens, an answer among them."""
+    chance = np.random.default_rng((number, *map(int, pictures)))
+    ids = np.concatenate(
+        [
+            chance.integers(TEXT, 900, length - 9),
+            *([PICTURE] * TOKENS for _ in pictures),
+            chance.integers(TEXT, 900, 3),
+            [ANSWERED],
+            chance.integers(TEXT, 900, 5),
+        ]
+    ).astype(np.int16)
+    learned = np.arange(len(ids)) >= len(ids) - 9
+    return Encoded(ids, learned, pictures, f"{number}", scene, "object_counting", "free")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Return two folders of dialogues with their pictures: of each scene two, of one colour that no other has."""
+    made = []
+    for folder, scenes in ("one", "abc"), ("two", "abde"):
+        path = tmp_path_factory.mktemp(folder)
+        some = [
+            encoded(scene, 10 * row + number, (2 * row, 2 * row + 1)[: 1 + number % 2])
+            for row, scene in enumerate(scenes)
+            for number in range(4)
+        ]
+        long = encoded(scenes[0], 99, (0,), length=LONGEST)
+        gathered(None, [*some, long]).save(path / DIALOGUES)
+        made.append((path, 2 * len(scenes)))
+    return made
+
+
+@pytest.fixture(scope="module")
+def colours(folders):
+    """Return arrays of features by folder, each of the number of its folder and its row."""
+    return [
+        np.stack([np.full((2, TOKENS, 1), 100 * part + row, np.int16) for row in range(count)])
+        for part, (_, count) in enumerate(folders)
+    ]
+
+
+@pytest.fixture(scope="module")
+def shown(folders, colours):
+    offsets = Kept(colours).offsets
+    return [
+        Dialogue(path, ANSWERED, offset) for (path, _), offset in zip(folders, offsets, strict=True)
+    ]
+
+
+def test_every_picture_is_the_one_that_its_dialogue_shows(shown, colours):
+    seen = Kept(colours)
+    for part, some in enumerate(shown):
+        arrays = some.arrays
+        for numbers in some.scenes.values():
+            for number in numbers:
+                rows = arrays.pictures[slice(*arrays.picture_offsets[number : number + 2])]
+                found = seen.rows(some.example(number).pictures)
+                assert found[:, 0, 0, 0].tolist() == [100 * part + row for row in rows]
+    assert seen.rows([7, 6, 5, 0, 13])[:, 1, 3, 0].tolist() == [101, 100, 5, 0, 107]
+
+
+def test_the_same_step_of_the_same_seed_draws_the_same(shown):
+    def drawn(seed, step):
+        curriculum = Curriculum(shown, shown, seed)
+        examples = curriculum.dialogues(step, 3, 2) + curriculum.arithmetic(step, 5)
+        return [(example.ids.tolist(), example.pictures) for example in examples]
+
+    assert drawn(0, 7) == drawn(0, 7)
+    assert len({str(drawn(seed, step)) for seed in range(3) for step in range(4)}) == 12
+
+
+def test_a_step_draws_so_many_different_dialogues_of_so_many_scenes(shown):
+    curriculum = Curriculum(shown, [], 0)
+    of_picture = {
+        number: (part, scene)
+        for part, some in enumerate(shown)
+        for scene, numbers in some.scenes.items()
+        for one in numbers
+        for number in some.example(one).pictures
+    }
+    met = Counter()
+    for step in range(40):
+        drawn = curriculum.dialogues(step, 3, 2)
+        scenes = Counter(of_picture[example.pictures[0]] for example in drawn)
+        assert sorted(scenes.values()) == [2, 2, 2]
+        assert len({(example.ids.tobytes(), example.pictures) for example in drawn}) == 6
+        for example in drawn:
+            assert {of_picture[number] for number in example.pictures} <= scenes.keys()
+        met += scenes
+    assert len(met) == 7  # a and b of the two folders are no one scene
+    assert len(curriculum.dialogues(0, 50, 50)) == 7 * 4
+    assert curriculum.arithmetic(0, 0) == []
+
+
+def test_long_dialogues_are_left_out_and_answers_count_more(shown):
+    (some, _) = shown
+    assert len(some.arrays) == 3 * 4 + 1
+    assert [len(numbers) for numbers in some.scenes.values()] == [4, 4, 4]
+    example = some.example(0)
+    assert np.flatnonzero(example.weights).tolist() == list(
+        range(len(example.ids) - 9, len(example.ids))
+    )
+    assert example.weights[-9:].tolist() == [1.0] * 4 + [ANSWER] * 5
+    assert example.ids[-6] == ANSWERED
+
+
+def test_parts_keep_to_the_limit_and_lose_nothing():
+    chance = np.random.default_rng(0)
+    examples = [
+        Example(np.full(length, number, np.int16), np.ones(length, np.float32), ())
+        for number, length in enumerate(chance.integers(20, 900, 50))
+    ]
+    found = parts(examples, 2000)
+    assert sorted(id(one) for part in found for one in part) == sorted(map(id, examples))
+    assert all(len(part) * max(len(one.ids) for one in part) <= 2000 for part in found)
+    for part, after in pairwise(found):
+        assert min(len(one.ids) for one in part) >= max(len(one.ids) for one in after)
+        assert (len(part) + 1) * len(part[0].ids) > 2000  # no part is smaller than it need be
+    assert [len(part) for part in parts(examples[:3], 10)] == [1, 1, 1]
+    assert parts([], 2000) == []
+
+
+@pytest.fixture(scope="module")
+def model():
+    """Return the model with larger random weights, so that pictures matter to what it says."""
+    made = new_model(TOKENIZER, 0)
+    with torch.no_grad():
+        for weight in made.parameters():
+            if weight.ndim > 1:
+                weight.mul_(3)
+    return made
+
+
+@pytest.fixture(scope="module")
+def pictures():
+    """Return pictures of two folders, some of each."""
+    noise = np.random.default_rng(0).integers(0, 256, (3, 224, 320, 3), np.uint8)
+    return [noise[:2], noise[2:]]
+
+
+EXAMPLES = [
+    encoded("a", 1, (0, 2), length=24),
+    encoded("a", 2, (2,), length=60),
+    encoded("b", 3, (0,), length=13),
+    encoded("b", 4, (), length=90),
+]
+
+
+def examples():
+    return [
+        Example(one.ids, one.learned * np.float32(1 + number), tuple(one.pictures))
+        for number, one in enumerate(EXAMPLES)
+    ]
+
+
+def gradients(model):
+    """Return the gradients that came together in a model, by name, and take them away."""
+    found = {
+        name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None
+    }
+    model.zero_grad(set_to_none=True)
+    return found
+
+
+def by_hand(model, pictures):
+    """Return loss and gradients of all examples as one batch, straight through both networks."""
+    some = examples()
+    numbers, rows = shared(some)
+    features = Tower(model)(torch.from_numpy(np.concatenate(pictures)[numbers]))
+    shown = [[rows[number] for number in one.pictures] for one in some]
+    batch = batch_of(
+        [one.ids for one in some], [one.weights for one in some], shown, PICTURE, PADDING
+    )
+    which = torch.from_numpy(batch.pictures)
+    scores, learned = Language(model, PICTURE).scores(
+        batch, tuple(part[which] for part in features)
+    )
+    truth = torch.from_numpy(batch.ids.ravel())[learned]
+    weights = torch.from_numpy(batch.weights.ravel())[learned]
+    each = torch.nn.functional.cross_entropy(scores, truth, reduction="none")
+    loss = (each * weights).sum() / weights.sum()
+    (0.5 * loss).backward()
+    return loss.item(), gradients(model)
+
+
+@pytest.mark.parametrize("joint", [True, False])
+def test_gradients_of_parts_add_up_to_those_of_one_batch(model, pictures, monkeypatch, joint):
+    loss, wanted = by_hand(model, pictures)
+    monkeypatch.setattr(dialogue, "PART", 300)
+    assert len(parts(examples(), 300)) > 1
+    lesson = Lesson(model, TOKENIZER, Computed(Tower(model), pictures), joint=joint)
+    figures = lesson.gather(examples(), 0.5)
+    assert figures["loss"] == pytest.approx(loss, rel=1e-5)
+    found = gradients(model)
+    towers = {name for name in wanted if ".visual." in name}
+    assert len(towers) > 50
+    assert found.keys() == (wanted.keys() if joint else wanted.keys() - towers)
+    for name, gradient in found.items():
+        off = (gradient - wanted[name]).norm() / wanted[name].norm().clamp(min=1e-6)
+        assert off < 1e-3, name
+    assert all(found[name].norm() > 0 for name in found)
+
+
+def test_no_examples_leave_no_gradients(model):
+    lesson = Lesson(model, TOKENIZER, None, joint=False)
+    assert lesson.gather([], 1.0) == {}
+    assert gradients(model) == {}
+    told = [one for one in examples() if not one.pictures]
+    lesson.gather(told, 1.0)
+    assert gradients(model)
