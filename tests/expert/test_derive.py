@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from derived_answers import answer_of
 
 from render_agent.action import read
 from render_agent.answer import canonical, letters
@@ -151,24 +152,6 @@ def test_bearings_are_counter_clockwise_from_x_and_left_is_positive():
     assert turn_between(350, 10) == 20
     assert turn_between(10, 350) == -20
     assert turn_between(0, 180) == -180
-
-
-def answer_of(question, derived):
-    """Return the answer that a derivation leads to, as a person would read it off; None where it leads to none."""
-    kind = question.type
-    if "direction" in kind:
-        degrees, side = re.search(r": (\d+) (\w+)$", derived).groups()
-        if kind.endswith("hard"):
-            return f"{'front' if int(degrees) < 90 else 'back'}-{side}"
-        return "back" if kind.endswith("medium") and int(degrees) >= 135 else side
-    if kind == "object_rel_distance":
-        metres = dict(part.rsplit(" ", 1) for part in derived.split(", "))
-        order = sorted(metres, key=lambda name: float(metres[name]))
-        assert float(metres[order[0]]) < float(metres[order[1]])
-        return order[0]
-    if kind == "route_planning":
-        return ", ".join(f"Turn {part.split()[-1].capitalize()}" for part in derived.split("; "))
-    return derived.removesuffix(" seen") if kind == "object_counting" else None
 
 
 @pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here")

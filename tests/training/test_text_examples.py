@@ -1,15 +1,30 @@
 """Arithmetic on text: the prompt of a run without views, the places given, the rest learned."""
 
 import json
+import math
+import re
 
+import numpy as np
 import pytest
+from derived_answers import answer_of
 from made_runs import make_config
 
+from render_agent.answer import letters
 from render_agent.dialogues import make_prompt
+from render_agent.expert.derive import rooms_text
+from render_agent.expert.known import known_scenes
 from render_agent.questions.rooms import BUNDLED, load_rooms
+from render_agent.rooms.boxes import distance
 from training.dialogue_file import DIALOGUES, load_dialogues
 from training.processor import small_processor
-from training.text_examples import VIEWS, blind_messages, encode_rooms, rooms_examples
+from training.text_examples import (
+    VARIANTS,
+    VIEWS,
+    blind_messages,
+    encode_rooms,
+    rooms_examples,
+    turned,
+)
 from training.tokenizer import small_tokenizer
 
 
@@ -19,16 +34,38 @@ def tokenizer():
 
 
 @pytest.fixture(scope="module")
-def encoded(tokenizer, tmp_path_factory):
+def rooms(tmp_path_factory):
+    """Return a folder of the bundled rooms with every fifth of the questions about them."""
+    folder = tmp_path_factory.mktemp("rooms")
+    for file in BUNDLED.glob("room*"):
+        (folder / file.name).symlink_to(file.resolve())
+    lines = (BUNDLED / "questions.jsonl").read_text().splitlines(keepends=True)
+    (folder / "questions.jsonl").write_text("".join(lines[::5]))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def encoded(rooms, tokenizer, tmp_path_factory):
     folder = tmp_path_factory.mktemp("text")
-    encode_rooms(folder, [BUNDLED], small_processor(tokenizer))
+    encode_rooms(folder, [rooms], small_processor(tokenizer))
     return load_dialogues(folder / DIALOGUES)
 
 
-def test_every_bundled_question_becomes_an_example(encoded, tokenizer):
-    examples = rooms_examples(BUNDLED)
-    questions = load_rooms(BUNDLED)
-    assert len(encoded) == len(examples) == len(questions)
+@pytest.fixture(scope="module")
+def examples():
+    return rooms_examples(BUNDLED)
+
+
+def reasoning(example):
+    return json.loads(example.given + example.learned)["reasoning"]
+
+
+def test_every_question_becomes_an_example_for_every_way_its_room_is_turned(
+    encoded, rooms, tokenizer
+):
+    questions = load_rooms(rooms) * VARIANTS
+    examples = rooms_examples(rooms)
+    assert len(encoded) == len(examples) == len(questions) > 150
     assert encoded.types.tolist() == [question.type for question in questions]
     assert set(encoded.views) == {VIEWS}
     assert not len(encoded.pictures)
@@ -41,6 +78,50 @@ def test_every_bundled_question_becomes_an_example(encoded, tokenizer):
         said = json.loads(reply.removesuffix("<|im_end|>\n"))
         assert said["done"] is True
         assert said["answer"] == question.truth
+
+
+def test_what_is_derived_in_a_turned_room_is_the_answer(examples):
+    """Whatever the angle: turns, what is nearest, how many there are; only the places differ."""
+    led = 0
+    for example in examples:
+        question = example.question
+        if question.type.startswith(("object_rel", "route", "object_counting")):
+            derived = reasoning(example).partition(". ")[2]
+            truth = letters(question.options).get(question.truth, question.truth)
+            assert answer_of(question, derived) == truth
+            led += 1
+    assert led > 100 * VARIANTS
+
+
+def test_no_place_of_a_turned_room_is_negative_and_each_is_another(examples):
+    count = len(examples) // VARIANTS
+    for example in examples[count:]:
+        assert not re.search(r"-\d", reasoning(example))
+    placed = [
+        number for number in range(count) if re.search(r"\d\.\d \d", reasoning(examples[number]))
+    ]
+    assert len(placed) > 100
+    for number in placed:
+        assert len({reasoning(one) for one in examples[number::count]}) > VARIANTS / 2
+
+
+@pytest.mark.parametrize("angle", [0.3, math.pi / 2, 4.0])
+def test_a_turned_room_is_as_it_was_but_for_its_places(angle):
+    known = next(iter(known_scenes(load_rooms(BUNDLED)).values()))
+    seen = turned(known, angle)
+    assert seen.extents == known.extents
+    assert rooms_text(seen.extents) == rooms_text(known.extents) != "room ?"
+    boxes, images = ([box for some in one.boxes.values() for box in some] for one in (known, seen))
+    assert seen.boxes.keys() == known.boxes.keys()
+    centres, moved = (np.array([box.centre for box in some]) for some in (boxes, images))
+    np.testing.assert_allclose(moved[:, :2].min(axis=0), 0, atol=1e-9)
+    np.testing.assert_allclose(moved[:, 2], centres[:, 2], atol=1e-9)
+    ways = (centres - centres[0])[:, :2] @ (1, 1j), (moved - moved[0])[:, :2] @ (1, 1j)
+    np.testing.assert_allclose(ways[1], ways[0] * np.exp(1j * angle), atol=1e-9)
+    for number in range(1, len(boxes)):
+        before = distance(boxes[0], boxes[number])
+        assert distance(images[0], images[number]) == pytest.approx(before, abs=1e-6)
+        assert np.linalg.det(images[number].axes) == pytest.approx(1)
 
 
 def test_the_prompt_is_that_of_a_run_without_views(tmp_path):

@@ -1,0 +1,238 @@
+"""What perception is taught lies where the picture shows it: in views, in maps, in rooms turned and mirrored."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made_scenes import BLUE, GREEN, RED, room
+
+from render_agent.camera import Camera
+from render_agent.questions.rooms import BUNDLED
+from render_agent.render.around import camera_ahead
+from render_agent.render.choose import make_renderer
+from render_agent.render.views import Viewer
+from render_agent.rooms.boxes import upright
+from render_agent.rooms.truth import read_truth
+from render_agent.scene.load import load_scene
+from render_agent.scene.model import Scene
+from training.labels import CELLS, LABELS, SIZE, Labels
+from training.perception_pictures import FIELD, KINDS, WAYS, room_pictures, turned
+
+NAMES = LABELS[3], LABELS[10], LABELS[20]
+COLOURS = dict(zip(NAMES, (RED, GREEN, BLUE), strict=True))
+BOXES = [
+    upright((4, 0.3, 0), (4.6, 1, 0.8)),
+    upright((0.3, 3, 0), (1, 3.7, 1.2)),
+    upright((3.9, 3.1, 0), (4.7, 3.8, 0.5)),
+]
+"""Of the red, the green and the blue box of the made room."""
+
+WIDTH, HEIGHT = SIZE
+PIXELS = WIDTH / CELLS[0], HEIGHT / CELLS[1]
+"""Of a cell, across and down."""
+
+UNIT = 0.004
+"""Metres: half a step of float16 below 8."""
+
+
+@pytest.fixture(scope="module")
+def viewer():
+    made = Viewer(make_renderer(), SIZE, FIELD)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def scene():
+    points, colours, faces = room()
+    bounds = np.array([points.min(axis=0), points.max(axis=0)], np.float64)
+    return Scene("made", points, colours, faces, 0.0, 2.5, bounds)
+
+
+@pytest.fixture(scope="module")
+def labels(scene):
+    return Labels(scene, BOXES, NAMES)
+
+
+def class_of(name):
+    return LABELS.index(name) + 1
+
+
+def middles():
+    """Return the middle pixel of every cell, (28, 40, 2) across and down."""
+    across = (np.arange(CELLS[0]) + 0.5) * PIXELS[0]
+    down = (np.arange(CELLS[1]) + 0.5) * PIXELS[1]
+    return np.stack(np.meshgrid(across, down), axis=-1)
+
+
+def coloured(picture, colour):
+    """Return which cells' middles are of a colour."""
+    across, down = np.moveaxis(middles().astype(int), -1, 0)
+    return (picture[down, across] == colour).all(axis=-1)
+
+
+def inner(cells):
+    """Return the cells whose eight neighbours are marked as they are."""
+    wide = np.pad(cells, 1)
+    return np.all([np.roll(wide, (i, j), (0, 1)) for i in (-1, 0, 1) for j in (-1, 0, 1)], axis=0)[
+        1:-1, 1:-1
+    ]
+
+
+def agree(picture, labelled, name):
+    """Hold the cells of an object to the pixels of its colour, but for those at its edge; return them."""
+    shown, said = coloured(picture, COLOURS[name]), labelled.classes == class_of(name)
+    assert said[inner(shown)].all()
+    assert shown[inner(said)].all()
+    assert inner(shown).any()
+    return said
+
+
+def view(viewer, scene, labels, camera):
+    camera = replace(camera, vertical_fov=viewer.vertical_fov)
+    frame = viewer.renderer.draw(scene, camera, *SIZE)
+    return frame.colours, labels.of_view(frame, camera, camera)
+
+
+@pytest.mark.parametrize("pitch", [0.0, -15.0, -30.0])
+def test_a_box_to_the_left_is_in_the_left_half_and_its_target_is_left_and_ahead(
+    viewer, scene, labels, pitch
+):
+    """The camera looks along -y, so that +x is to its left: the red box is 1.3 m that way, 2.15 m ahead."""
+    picture, labelled = view(viewer, scene, labels, Camera((3.0, 2.8, 1.4), -90.0, pitch))
+    red = agree(picture, labelled, NAMES[0])
+    assert np.flatnonzero(red.any(axis=0)).max() < CELLS[0] // 2
+    targets = labelled.targets[red]
+    np.testing.assert_allclose(targets[:, :2], [[2.15, 1.3]] * len(targets), atol=UNIT)
+    np.testing.assert_allclose(targets[:, 2], 0.8, atol=UNIT)
+    own = labelled.targets[inner(red)][:, 3:].astype(float)
+    assert (np.abs(own - (2.15, 1.3)) < (0.35 + 0.1, 0.3 + 0.1)).all()
+    assert set(np.unique(labelled.classes)) == {0, class_of(NAMES[0])}
+    assert np.isnan(labelled.targets[labelled.classes == 0][:, :3]).all()
+    assert np.isfinite(labelled.targets[..., 3:]).all()
+
+
+def test_a_box_to_the_right_is_in_the_right_half_and_its_target_is_right_and_ahead(
+    viewer, scene, labels
+):
+    picture, labelled = view(viewer, scene, labels, Camera((2.0, 2.2, 1.4), 0.0, -15.0))
+    red, blue = (agree(picture, labelled, name) for name in (NAMES[0], NAMES[2]))
+    assert np.flatnonzero(red.any(axis=0)).min() >= CELLS[0] // 2
+    assert np.flatnonzero(blue.any(axis=0)).max() < CELLS[0] // 2
+    assert (labelled.targets[red][:, 0] > 0).all()
+    assert (labelled.targets[red][:, 1] < 0).all()
+    assert (labelled.targets[blue][:, :2] > 0).all()
+
+
+def test_in_a_map_the_target_is_the_middle_of_the_box_in_the_maps_own_frame(viewer, scene, labels):
+    shown = viewer.top(scene, Camera((2.0, 2.0, 1.4)))
+    frame = viewer.renderer.draw(scene, shown.camera, *SIZE)
+    labelled = labels.of_map(frame, shown.camera)
+    for name, box in zip(NAMES, BOXES, strict=True):
+        cells = agree(frame.colours, labelled, name)
+        targets = labelled.targets[cells].astype(float)
+        np.testing.assert_allclose(targets[:, :2], [box.centre[:2]] * len(targets), atol=UNIT)
+        np.testing.assert_allclose(targets[:, 2], box.size.max(), atol=UNIT)
+        places = np.argwhere(cells)[:, ::-1] + 0.5
+        (middle,), _ = shown.camera.project(box.centre[None], *SIZE)
+        np.testing.assert_allclose(places.mean(axis=0) * PIXELS, middle, atol=PIXELS[0] / 2)
+    own = labelled.targets[..., 3:].reshape(-1, 2).astype(float)
+    pixels, _ = shown.camera.project(np.column_stack([own, np.zeros(len(own))]), *SIZE)
+    # a cell's own place is that of the pixel at its middle
+    assert np.abs(pixels - middles().reshape(-1, 2)).max() < 1.0
+
+
+@pytest.fixture(scope="module")
+def home():
+    scan = BUNDLED / "room00.ply"
+    return load_scene(scan), read_truth(scan.with_suffix(".json"))
+
+
+@pytest.mark.parametrize("way", range(8))
+def test_turned_and_mirrored_rooms_keep_picture_and_labels_together(viewer, home, way):
+    """What lay at a place lies where the place went, in the picture and in its labels alike."""
+    upright_scene, truth = home
+    names = [thing.label for thing in truth.objects]
+    centres = np.array([thing.centre for thing in truth.objects])
+    found = []
+    for number in (0, way):
+        scene, boxes, places = turned(
+            upright_scene, truth, centres, number % 4, mirrored=number >= 4
+        )
+        np.testing.assert_allclose(places, [box.centre for box in boxes], atol=1e-9)
+        camera = viewer.top(scene, None).camera
+        frame = viewer.renderer.draw(scene, camera, *SIZE)
+        labelled = Labels(scene, boxes, names).of_map(frame, camera)
+        pixels, _ = camera.project(places, *SIZE)
+        cells = tuple((pixels / PIXELS).astype(int).T[::-1])
+        across, down = pixels.astype(int).T
+        found.append((labelled, cells, frame.colours[down, across].astype(int)))
+    (before, at, was), (after, then, now) = found
+    wanted = [class_of(name) for name in names]
+    # a small thing may miss the cell of its middle, and an edge the middle's pixel
+    assert (before.classes[at] == after.classes[then]).mean() > 0.85
+    assert (np.abs(was - now).max(axis=1) < 24).mean() > 0.7
+    own = after.classes[then] == wanted  # others stand under something
+    assert own.sum() >= 10
+    assert (own == (before.classes[at] == wanted)).mean() > 0.85
+    alone = own & np.array([names.count(name) == 1 for name in names])
+    assert alone.sum() >= 5
+    offs = after.targets[then][alone][:, :2] - places[alone][:, :2]
+    assert np.abs(offs).max() < UNIT
+
+
+def test_mirrored_twice_or_turned_four_times_a_room_is_what_it_was(home):
+    scene, truth = home
+    assert np.linalg.det(turned(scene, truth, np.zeros((1, 3)), 1, mirrored=True)[1][0].axes) > 0
+    places = np.array([thing.centre for thing in truth.objects])
+    for quarters in range(4):
+        turned_scene, boxes, _ = turned(scene, truth, places, quarters, mirrored=True)
+        np.testing.assert_allclose(turned_scene.bounds[0], scene.bounds[0], atol=1e-9)
+        again = replace(
+            truth,
+            objects=[
+                replace(thing, centre=box.centre, size=box.size, axes=box.axes)
+                for thing, box in zip(truth.objects, boxes, strict=True)
+            ],
+        )
+        # a mirror image turned by some angle is its own image: done twice it is undone
+        back, backs, _ = turned(turned_scene, again, places, quarters, mirrored=True)
+        np.testing.assert_allclose(back.points, scene.points, atol=1e-4)
+        np.testing.assert_allclose([box.centre for box in backs], places, atol=1e-9)
+
+
+def test_a_room_gives_pictures_of_every_kind_the_same_for_the_same_seed(viewer):
+    scan = BUNDLED / "room00.ply"
+    made = [
+        [*room_pictures(scan, np.random.default_rng(5), viewer.renderer, viewer)] for _ in range(2)
+    ]
+    kinds = [kind for _, _, kind in made[0]]
+    assert len(kinds) == len(WAYS) + sum(WAYS)
+    assert set(kinds) == set(range(len(KINDS)))
+    for (picture, labelled, _), (other, said, _) in zip(*made, strict=True):
+        assert picture.shape == (HEIGHT, WIDTH, 3)
+        assert np.array_equal(picture, other)
+        assert np.array_equal(labelled.classes, said.classes)
+        assert np.array_equal(labelled.targets, said.targets, equal_nan=True)
+        assert labelled.classes.shape == (CELLS[1], CELLS[0])
+    assert sum(int((labelled.classes > 0).any()) for _, labelled, _ in made[0]) >= len(kinds) - 2
+
+
+def test_all_around_the_four_directions_are_told_in_the_frame_of_the_one_ahead(
+    viewer, scene, labels
+):
+    from training.perception_pictures import _around
+
+    camera = Camera((2.0, 2.0, 1.4), 0.0)
+    picture, labelled, kind = _around(scene, labels, camera, viewer.renderer)
+    assert KINDS[kind] == "around"
+    assert camera_ahead(camera, SIZE).position == camera.position
+    for name, box in zip(NAMES, BOXES, strict=True):
+        cells = agree(picture, labelled, name)
+        # looking along +x, ahead is +x and left is +y
+        wanted = box.centre[:2] - (2.0, 2.0)
+        np.testing.assert_allclose(
+            labelled.targets[cells][:, :2], [wanted] * int(cells.sum()), atol=UNIT
+        )
+        offs = labelled.targets[cells][:, 3:].astype(float) - wanted
+        assert (np.abs(offs) < box.size[:2] / 2 + 0.1).all()
