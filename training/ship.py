@@ -32,6 +32,7 @@ def ship(checkpoint: Path, directory: Path) -> Path:
     directory.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=directory.parent) as beside:
         model.to(torch.float16).save_pretrained(beside)
+        (Path(beside) / WEIGHTS).chmod(0o644)  # it was written for its owner alone
         save_processor(Path(beside))
         files = sorted(Path(beside).iterdir(), key=lambda file: file.name == WEIGHTS)
         size = sum(file.stat().st_size for file in files)

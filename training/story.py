@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,9 +40,10 @@ def write_story(
     clock = Clock(work / "clock.jsonl").lines()
     stages = dict.fromkeys(line["stage"] for line in clock)
     spent = {name: hours(line for line in clock if line["stage"] == name) for name in stages}
+    begun = min(datetime.fromisoformat(line["began"]) for line in clock)
     packages = ("torch", "transformers")
     story = {
-        "began": min(line["began"] for line in clock),
+        "began": begun.isoformat(timespec="minutes"),
         "hours": round(hours(clock), 2),
         "machine": f"{processor()}, {os.cpu_count()} cores, no GPU",
         "versions": ", ".join(f"{name} {installed(name)}" for name in packages),
