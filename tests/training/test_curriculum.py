@@ -97,8 +97,9 @@ def test_every_picture_is_the_one_that_its_dialogue_shows(shown, colours):
 
 def test_the_same_step_of_the_same_seed_draws_the_same(shown):
     def drawn(seed, step):
-        curriculum = Curriculum(shown, shown, seed)
+        curriculum = Curriculum(shown, shown, shown, seed)
         examples = curriculum.dialogues(step, 3, 2) + curriculum.arithmetic(step, 5)
+        examples += curriculum.inventories(step, 4)
         return [(example.ids.tolist(), example.pictures) for example in examples]
 
     assert drawn(0, 7) == drawn(0, 7)
@@ -106,7 +107,7 @@ def test_the_same_step_of_the_same_seed_draws_the_same(shown):
 
 
 def test_a_step_draws_so_many_different_dialogues_of_so_many_scenes(shown):
-    curriculum = Curriculum(shown, [], 0)
+    curriculum = Curriculum(shown, [], [], 0)
     of_picture = {
         number: (part, scene)
         for part, some in enumerate(shown)
@@ -125,7 +126,21 @@ def test_a_step_draws_so_many_different_dialogues_of_so_many_scenes(shown):
         met += scenes
     assert len(met) == 7  # a and b of the two folders are no one scene
     assert len(curriculum.dialogues(0, 50, 50)) == 7 * 4
+    assert curriculum.arithmetic(0, 7) == curriculum.inventories(0, 7) == []
+
+
+def test_every_share_is_drawn_from_its_own_folders(shown):
+    """The same examples are there for all three: what one draws says nothing about what another does."""
+    (one, two) = shown
+    curriculum = Curriculum([one], [two], [one, two], 0)
+    count = len(one.arrays) + len(two.arrays) - 2  # one of each is too long
+    listed = [example for step in range(30) for example in curriculum.inventories(step, 8)]
+    assert len({(example.ids.tobytes(), example.pictures) for example in listed}) == count
+    told = [example for step in range(30) for example in curriculum.arithmetic(step, 8)]
+    assert len({example.ids.tobytes() for example in told}) == len(two.arrays) - 1
+    assert min(min(example.pictures) for example in told) >= two.offset
     assert curriculum.arithmetic(0, 0) == []
+    assert [one.pictures for one in told[:8]] != [one.pictures for one in listed[:8]]
 
 
 def test_long_dialogues_are_left_out_and_answers_count_more(shown):

@@ -16,7 +16,7 @@ from render_agent.rooms.truth import read_truth
 from render_agent.scene.load import load_scene
 from render_agent.scene.model import Scene
 from training.labels import CELLS, LABELS, SIZE, Labels
-from training.perception_pictures import FIELD, KINDS, WAYS, room_pictures, turned
+from training.perception_pictures import FIELD, KINDS, WAYS, _around, room_pictures, turned
 
 NAMES = LABELS[3], LABELS[10], LABELS[20]
 COLOURS = dict(zip(NAMES, (RED, GREEN, BLUE), strict=True))
@@ -206,26 +206,32 @@ def test_a_room_gives_pictures_of_every_kind_the_same_for_the_same_seed(viewer):
     made = [
         [*room_pictures(scan, np.random.default_rng(5), viewer.renderer, viewer)] for _ in range(2)
     ]
-    kinds = [kind for _, _, kind in made[0]]
+    kinds = [taken.kind for taken in made[0]]
     assert len(kinds) == len(WAYS) + sum(WAYS)
-    assert set(kinds) == set(range(len(KINDS)))
-    for (picture, labelled, _), (other, said, _) in zip(*made, strict=True):
-        assert picture.shape == (HEIGHT, WIDTH, 3)
-        assert np.array_equal(picture, other)
-        assert np.array_equal(labelled.classes, said.classes)
-        assert np.array_equal(labelled.targets, said.targets, equal_nan=True)
-        assert labelled.classes.shape == (CELLS[1], CELLS[0])
-    assert sum(int((labelled.classes > 0).any()) for _, labelled, _ in made[0]) >= len(kinds) - 2
+    assert set(kinds) == set(KINDS)
+    for one, other in zip(*made, strict=True):
+        assert one.picture.shape == (HEIGHT, WIDTH, 3)
+        assert np.array_equal(one.picture, other.picture)
+        assert np.array_equal(one.labelled.classes, other.labelled.classes)
+        assert np.array_equal(one.labelled.targets, other.labelled.targets, equal_nan=True)
+        assert one.told() == other.told()
+        told = one.told()
+        assert told["shown"].keys().isdisjoint(told["hidden"])
+        assert {*told["shown"], *told["hidden"]} == set(one.names)
+        for name, places in told["shown"].items():
+            own = [
+                place for place, called in zip(one.places, one.names, strict=True) if called == name
+            ]
+            assert all(any(np.array_equal(place, some) for some in own) for place in places)
+    some = [int((taken.labelled.classes > 0).any()) for taken in made[0]]
+    assert sum(some) >= len(kinds) - 2
 
 
 def test_all_around_the_four_directions_are_told_in_the_frame_of_the_one_ahead(
     viewer, scene, labels
 ):
-    from training.perception_pictures import _around
-
     camera = Camera((2.0, 2.0, 1.4), 0.0)
-    picture, labelled, kind = _around(scene, labels, camera, viewer.renderer)
-    assert KINDS[kind] == "around"
+    picture, labelled = _around(scene, labels, camera, viewer.renderer)
     assert camera_ahead(camera, SIZE).position == camera.position
     for name, box in zip(NAMES, BOXES, strict=True):
         cells = agree(picture, labelled, name)
