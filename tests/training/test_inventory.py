@@ -1,0 +1,69 @@
+"""Inventories of pictures: what a picture shows is named and its places are learned, in the replies' own words."""
+
+import json
+import re
+
+import pytest
+
+from render_agent.camera import Camera
+from training.dialogue_file import DIALOGUES, load_dialogues
+from training.inventory import HIDDEN, MOST, inventory, write
+from training.perception_pictures import TOLD
+from training.processor import PICTURE_TOKENS, small_processor
+from training.tokenizer import small_tokenizer
+
+CAMERA = Camera((1.0, 2.0, 1.4), 90.0).to_json()
+SHOWN = {"chair": [[2.04, 3.11], [0.96, 3.0]], "tv stand": [[4.0, -0.04]], "sofa": [[1.26, 0.5]]}
+ABSENT = ["bed", "clock", "door", "stove", "table", "window"]
+LINES = [
+    {"home": "room00", "kind": kind, "camera": CAMERA, "shown": SHOWN, "hidden": ABSENT}
+    for kind in ("top", "ego", "around", "top", "ego")
+]
+PLACES = {"chair": "1.0 3.0, 2.0 3.1", "tv stand": "4.0 0.0", "sofa": "1.3 0.5"}
+
+
+def reasoning(messages):
+    return json.loads(messages[-1]["content"][0]["text"])["reasoning"]
+
+
+def listed(text):
+    return dict(
+        re.fullmatch(r"([a-z ]+?) (\?|[-\d].*)", part).groups() for part in text.split("; ")
+    )
+
+
+def test_all_that_a_picture_shows_is_listed_and_what_it_hides_has_no_place():
+    orders = set()
+    for number in range(30):
+        found = listed(reasoning(inventory(LINES[0], number)))
+        assert {name: place for name, place in found.items() if place != "?"} == PLACES
+        assert {name for name, place in found.items() if place == "?"} <= set(ABSENT)
+        assert len(PLACES) <= len(found) <= len(PLACES) + HIDDEN
+        orders.add(tuple(name for name in found if name in PLACES))
+    assert len(orders) == 6
+    assert inventory(LINES[0], 3) == inventory(LINES[0], 3) != inventory(LINES[0], 3, seed=1)
+    many = {f"thing {chr(97 + number)}": [[1.0, 2.0]] for number in range(MOST + 5)}
+    assert len(listed(reasoning(inventory({**LINES[0], "shown": many}, 0)))) == MOST
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return small_tokenizer()
+
+
+def test_places_are_learned_and_names_are_given(tokenizer, tmp_path):
+    (tmp_path / TOLD).write_text("".join(json.dumps(line) + "\n" for line in LINES))
+    write(tmp_path, small_processor(tokenizer))
+    dialogues = load_dialogues(tmp_path / DIALOGUES)
+    assert len(dialogues) == len(LINES)
+    assert dialogues.pictures.tolist() == list(range(len(LINES)))
+    assert dialogues.views.tolist() == [line["kind"] for line in LINES]
+    picture = tokenizer.convert_tokens_to_ids("<|image_pad|>")
+    for number in range(len(LINES)):
+        part = slice(*dialogues.offsets[number : number + 2])
+        ids, learned = dialogues.ids[part], dialogues.learned[part]
+        assert int((ids == picture).sum()) == PICTURE_TOKENS
+        words, text = tokenizer.decode(ids[learned]), tokenizer.decode(ids)
+        assert all(place in words for place in PLACES.values())
+        assert not any(name in words for name in (*PLACES, *ABSENT))
+        assert all(name in text for name in PLACES)
