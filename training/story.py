@@ -23,9 +23,13 @@ CURVES = {
     "perception": {"loss": ("loss of perception", "nats a cell, and places")},
     "dialogue": {
         "dialogues loss": ("loss of dialogues", "nats a token"),
+        "places loss": ("loss of inventories", "nats a token"),
         "text loss": ("loss of arithmetic", "nats a token"),
     },
-    "joint": {"dialogues loss": ("loss of dialogues, tower and all", "nats a token")},
+    "joint": {
+        "dialogues loss": ("loss of dialogues, tower and all", "nats a token"),
+        "places loss": ("loss of inventories, tower and all", "nats a token"),
+    },
 }
 """By stage, what of the lines that it wrote is drawn, with name and unit."""
 
@@ -73,6 +77,7 @@ def _data(work: Path) -> dict[str, str]:
         "rooms for validation": homes("validation-*"),
         "labelled pictures": f"{pictures:,}",
         "dialogues of the expert": _counted(work, "dialogues"),
+        "inventories of pictures": _counted(work, "perception"),
         "arithmetic on text": _counted(work, "text"),
     }
 

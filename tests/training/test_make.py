@@ -178,7 +178,7 @@ def test_the_story_tells_what_the_card_asks_for(tmp_path):
     (work / "perception/train-1000/done").write_text("20")
     ids, learned = np.arange(9, dtype=np.int16), np.arange(9) > 5
     one = Encoded(ids, learned, (), "1", "room00", "object_counting", "free")
-    for name, count in ("dialogues", 3), ("text", 5):
+    for name, count in ("dialogues", 3), ("perception", 4), ("text", 5):
         gathered(None, [one] * count).save(work / name / "train-1000" / DIALOGUES)
     pieces = [
         piece("18:00:00.000", 1800.0), piece("18:00:00.000", 900.0), piece("18:30:00.000", 3600.0, "joint"),
@@ -203,6 +203,7 @@ def test_the_story_tells_what_the_card_asks_for(tmp_path):
         "rooms for validation": "1 homes",
         "labelled pictures": "20",
         "dialogues of the expert": "3 dialogues, 9 tokens learned",
+        "inventories of pictures": "4 dialogues, 12 tokens learned",
         "arithmetic on text": "5 dialogues, 15 tokens learned",
     }
     (curve,) = told["curves"]
