@@ -15,7 +15,7 @@ from training.dialogue_file import DIALOGUES, Dialogues, load_dialogues
 ANSWER = 3.0
 """What a token of an answer counts, where any other of a reply counts 1."""
 
-LONGEST = 1400
+LONGEST = 800
 """Tokens: longer dialogues are left out."""
 
 
@@ -60,12 +60,17 @@ class Dialogue:
 class Curriculum:
     """Draws what each step reads; the same step of the same seed draws the same."""
 
-    def __init__(self, shown: Sequence[Dialogue], told: Sequence[Dialogue], seed: int) -> None:
-        self.shown, self.told, self.seed = list(shown), list(told), seed
+    def __init__(
+        self,
+        shown: Sequence[Dialogue],
+        told: Sequence[Dialogue],
+        listed: Sequence[Dialogue],
+        seed: int,
+    ) -> None:
+        """Take dialogues of the expert, arithmetic on text, and inventories of pictures."""
+        self.shown, self.told, self.listed, self.seed = list(shown), list(told), list(listed), seed
         self.scenes = [(part, scene) for part in self.shown for scene in part.scenes]
-        self.texts = [
-            (part, number) for part in self.told for some in part.scenes.values() for number in some
-        ]
+        self.texts, self.lists = _all(self.told), _all(self.listed)
 
     def dialogues(self, step: int, scenes: int, each: int) -> list[Example]:
         """Return `each` dialogues of each of some scenes, fewer where there are not so many."""
@@ -80,11 +85,24 @@ class Curriculum:
 
     def arithmetic(self, step: int, count: int) -> list[Example]:
         """Return examples on text alone."""
-        chance = np.random.default_rng((self.seed, step, 1))
-        places = chance.integers(len(self.texts), size=count) if count else ()
-        return [
-            part.example(number) for part, number in (self.texts[int(place)] for place in places)
-        ]
+        return self._some(self.texts, step, 1, count)
+
+    def inventories(self, step: int, count: int) -> list[Example]:
+        """Return examples of what is where in a picture."""
+        return self._some(self.lists, step, 2, count)
+
+    def _some(
+        self, examples: Sequence[tuple[Dialogue, int]], step: int, stream: int, count: int
+    ) -> list[Example]:
+        if not (count and examples):
+            return []
+        chance = np.random.default_rng((self.seed, step, stream))
+        drawn = [examples[int(place)] for place in chance.integers(len(examples), size=count)]
+        return [part.example(number) for part, number in drawn]
+
+
+def _all(parts_: Sequence[Dialogue]) -> list[tuple[Dialogue, int]]:
+    return [(part, number) for part in parts_ for some in part.scenes.values() for number in some]
 
 
 def parts(examples: Sequence[Example], tokens: int) -> list[list[Example]]:

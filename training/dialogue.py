@@ -1,6 +1,7 @@
 """Teaches the language model to explore and to answer, from dialogues of the expert and arithmetic on text.
 
-python -m training.dialogue OUT --start CHECKPOINT --dialogues DIR... --text DIR... --steps N [--joint]
+python -m training.dialogue OUT --start CHECKPOINT --dialogues DIR... --text DIR... --inventories DIR...
+    --steps N [--joint]
 
 First with the tower as perception left it, its features computed once; with --joint the tower learns on.
 A checkpoint is written every SAVE steps; the same command goes on from it.
@@ -12,9 +13,11 @@ import argparse
 import json
 import time
 from collections.abc import Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
+from training.beginning import begin
 from training.curriculum import Curriculum, Dialogue, Example, parts, shared, tokens_of
 from training.language import Language, batch_of
 from training.masters import Masters, rate_at, save
@@ -66,11 +69,10 @@ class Lesson:
         if self.joint and features is not None and leaves is not None:
             torch.autograd.backward(features, [leaf.grad for leaf in leaves])
         hit, known = torch.cat(right), torch.cat(answers)
-        return {
-            "loss": sum(losses) / total,
-            "right": hit.float().mean().item(),
-            "answers": hit[known].float().mean().item(),
-        }
+        figures = {"loss": sum(losses) / total, "right": hit.float().mean().item()}
+        if known.any():
+            figures["answers"] = hit[known].float().mean().item()
+        return figures
 
     def _part(
         self, some: Sequence[Example], rows: dict[int, int], leaves: Any
@@ -112,8 +114,10 @@ def main() -> None:
     text = model.model.language_model
     model.to(torch.bfloat16)
     learning = {"visual": visual, "text": text} if asked.joint else {"text": text}
-    masters = Masters(learning, decay=0.02, slow=("visual",), factor=asked.slower)
     begun = torch.load(asked.start)
+    if "text.norm.weight" not in begun["masters"]["weights"]:
+        begin(model, begun["masters"]["weights"], tokenizer)
+    masters = Masters(learning, decay=0.02, slow=("visual",), factor=asked.slower)
     _take(model, masters, begun["masters"]["weights"])
     asked.out.mkdir(parents=True, exist_ok=True)
     name = "joint" if asked.joint else "dialogue"
@@ -123,13 +127,12 @@ def main() -> None:
         masters.restore(kept_state["masters"])
         first, hours = kept_state["step"], kept_state["hours"]
     answer = tokens_of(tokenizer)[2]
-    seen = computed(model, asked.dialogues) if asked.joint else kept(asked.dialogues)
-    shown = [
-        Dialogue(folder, answer, offset)
-        for folder, offset in zip(asked.dialogues, seen.offsets, strict=True)
-    ]
+    folders = [*asked.dialogues, *asked.inventories]
+    seen = computed(model, folders) if asked.joint else kept(folders)
+    shown = [Dialogue(*each) for each in zip(folders, repeat(answer), seen.offsets)]
     told = [Dialogue(folder, answer) for folder in asked.text]
-    curriculum = Curriculum(shown, told, asked.seed)
+    split = len(asked.dialogues)
+    curriculum = Curriculum(shown[:split], told, shown[split:], asked.seed)
     lesson = Lesson(model, tokenizer, seen, joint=asked.joint)
     began = time.monotonic()
     for step in range(first, asked.steps):
@@ -137,6 +140,7 @@ def main() -> None:
             curriculum.dialogues(step, asked.scenes, asked.each) if asked.scenes else [], 1.0
         )
         arithmetic = lesson.gather(curriculum.arithmetic(step, asked.texts), TEXT)
+        places = lesson.gather(curriculum.inventories(step, asked.lists), 1.0)
         norm = masters.step(rate_at(step, asked.steps, asked.rate))
         done_steps = step + 1
         spent = hours + (time.monotonic() - began) / 3600
@@ -146,7 +150,8 @@ def main() -> None:
                 "norm": round(norm, 2),
                 "hours": round(spent, 4),
             }
-            for part, values in ("dialogues", figures), ("text", arithmetic):
+            parts_ = {"dialogues": figures, "text": arithmetic, "places": places}
+            for part, values in parts_.items():
                 line |= {f"{part} {key}": round(value, 4) for key, value in values.items()}
             print(json.dumps(line), flush=True)
             with (asked.out / f"{name}.jsonl").open("a") as file:
@@ -179,10 +184,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--start", type=Path, required=True)
     parser.add_argument("--dialogues", type=Path, nargs="*", default=[])
     parser.add_argument("--text", type=Path, nargs="*", default=[])
+    parser.add_argument("--inventories", type=Path, nargs="*", default=[])
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--scenes", type=int, default=6)
     parser.add_argument("--each", type=int, default=6)
-    parser.add_argument("--texts", type=int, default=48)
+    parser.add_argument("--texts", type=int, default=40)
+    parser.add_argument("--lists", type=int, default=24)
     parser.add_argument("--rate", type=float, default=1e-3)
     parser.add_argument("--slower", type=float, default=0.3)
     parser.add_argument("--joint", action="store_true")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,17 +31,21 @@ TARGETS = 5
 ABOVE = 100.0
 """Metres: the height from which a map looks down, far enough for its rays to be parallel."""
 
+Number = TypeVar("Number", bound=np.generic)
+
 
 @dataclass(frozen=True, eq=False)
 class Labelled:
     """What the cells of a picture show.
 
     classes: (28, 40) uint8. targets: (28, 40, 5) float16, metres, nan where there is none: for a map
-    in its own frame (x, y), for a camera's view ahead and left of the camera, level.
+    in its own frame (x, y), for a camera's view ahead and left of the camera, level. pixels: (boxes,)
+    how many show each.
     """
 
     classes: NDArray[np.uint8]
     targets: NDArray[np.float16]
+    pixels: NDArray[np.int64]
 
 
 class Labels:
@@ -105,22 +110,25 @@ class Labels:
         longest = np.concatenate([self.longest, [np.nan]])[cells]
         own = np.stack([_sampled(x, 1)[0], _sampled(y, 1)[0]], axis=-1)
         targets = np.concatenate([places, longest[..., None], own], axis=-1)
-        return Labelled(shown, targets.astype(np.float16))
+        pixels = np.bincount(objects[objects >= 0], minlength=len(self.classes))
+        return Labelled(shown, targets.astype(np.float16), pixels)
 
 
 def joined(parts: Sequence[Labelled]) -> Labelled:
     """Return the labels of a picture of four directions: ahead, right; left, behind."""
 
-    def whole(pick: str) -> NDArray[np.generic]:
+    def whole(pick: str) -> NDArray[Any]:
         ahead, right, left, behind = (getattr(part, pick)[::2, ::2] for part in parts)
         return np.concatenate(
             [np.concatenate([ahead, right], 1), np.concatenate([left, behind], 1)], 0
         )
 
-    return Labelled(whole("classes"), whole("targets"))
+    return Labelled(
+        whole("classes"), whole("targets"), np.sum([part.pixels for part in parts], axis=0)
+    )
 
 
-def _sampled(pixels: NDArray[np.generic], each: int) -> NDArray[np.generic]:
+def _sampled(pixels: NDArray[Number], each: int) -> NDArray[Number]:
     """Return `each` x `each` pixels of every cell, (each * each, 28, 40)."""
     height, width = pixels.shape
     rows = ((np.arange(CELLS[1] * each) + 0.5) * height / (CELLS[1] * each)).astype(int)
@@ -134,4 +142,5 @@ def _commonest(objects: NDArray[np.int32]) -> NDArray[np.int32]:
     some = _sampled(objects, 3)
     votes = (some[:, None] == some[None]).sum(axis=1) + 2.0 * (some >= 0)
     best = votes.argmax(axis=0)
-    return np.take_along_axis(some, best[None], axis=0)[0]
+    found: NDArray[np.int32] = np.take_along_axis(some, best[None], axis=0)[0]
+    return found

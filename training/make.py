@@ -32,7 +32,7 @@ MODEL = Path("render_agent/models/small")
 COMMAND = "make train"
 """What makes the shipped model."""
 
-ALONE = ("rooms", "pictures", "arithmetic", "dialogues")
+ALONE = ("rooms", "pictures", "inventories", "arithmetic", "dialogues")
 """Stages whose tasks each keep one processor busy."""
 
 SIDE_BY_SIDE = os.cpu_count() or 1
@@ -58,7 +58,7 @@ class Recipe:
     perception_steps: int = 1500
     dialogue_steps: int = 4000
     joint_steps: int = 1000
-    dialogue_rate: float = 1e-3
+    dialogue_rate: float = 1.5e-3
     joint_rate: float = 3e-4
     seed: int = 0
 
@@ -93,6 +93,7 @@ def stages(work: Path, recipe: Recipe, seeds: Sequence[int]) -> dict[str, list[T
     heard = [work / "dialogues" / name for name in trained]
     lessons = (
         *("--dialogues", *heard),
+        *("--inventories", *(seen / name for name in trained)),
         *("--text", *(work / "text" / name for name in trained)),
         *("--seed", recipe.seed),
     )
@@ -125,6 +126,9 @@ def stages(work: Path, recipe: Recipe, seeds: Sequence[int]) -> dict[str, list[T
                 *("--seed", recipe.seed),
             )
         ],
+        "inventories": [
+            step(seen / name / DIALOGUES, "training.inventory", seen / name) for name in trained
+        ],
         "arithmetic": [
             step(
                 work / "text" / name / DIALOGUES,
@@ -143,7 +147,8 @@ def stages(work: Path, recipe: Recipe, seeds: Sequence[int]) -> dict[str, list[T
             for name in trained
         ],
         "features": [
-            step(folder / FEATURES, "training.sight", perceived, folder) for folder in heard
+            step(folder / FEATURES, "training.sight", perceived, folder)
+            for folder in (*heard, *(seen / name for name in trained))
         ],
         "dialogue": [
             step(

@@ -1,13 +1,14 @@
-"""Pictures of training rooms with what every part of them shows, for teaching the vision tower.
+"""Pictures of training rooms with what every part of them shows, for teaching the tower and what reads it.
 
 python -m training.perception_pictures OUT ROOMS...
 """
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from render_agent.camera import Camera, Vector
 from render_agent.engines.torchvision_cure import cure_torchvision
+from render_agent.expert.seeing import LEAST_ON_MAP, LEAST_PICTURED
 from render_agent.render.around import camera_ahead, cell_size, draw_around
 from render_agent.render.choose import make_renderer
 from render_agent.render.seam import Renderer
@@ -33,13 +35,49 @@ WAYS = (2, 2, 0, 0, 1)
 """Pictures of a room besides its map, turned and mirrored one way after another: see `room_pictures`."""
 
 KINDS = ("top", "ego", "around")
+TOLD = "shown.jsonl"
+"""A line a picture: what is where, as far as it shows it."""
+
 PICTURE = (224, 320, 3)
+
+
+@dataclass(frozen=True, eq=False)
+class Taken:
+    """A picture, (240, 320, 3) uint8, what it shows, its kind, and the camera that stood there.
+
+    places: (boxes, 2) metres, where the objects are in the map's frame. names: (boxes,).
+    """
+
+    picture: NDArray[np.uint8]
+    labelled: Labelled
+    kind: str
+    camera: Camera
+    places: NDArray[np.float64]
+    names: Sequence[str]
+
+    def told(self) -> dict[str, object]:
+        """Return the line that tells what is where, as far as the picture shows it.
+
+        shown: places by name, each with enough pixels for the expert; hidden: names of which none has.
+        """
+        least = LEAST_ON_MAP if self.kind == "top" else LEAST_PICTURED
+        enough = self.labelled.pixels >= least * SIZE[0] * SIZE[1]
+        shown: dict[str, list[list[float]]] = {}
+        for number in np.flatnonzero(enough):
+            shown.setdefault(self.names[int(number)], []).append(self.places[number].tolist())
+        hidden = sorted(set(self.names) - shown.keys())
+        return {
+            "kind": self.kind,
+            "camera": self.camera.to_json(),
+            "shown": shown,
+            "hidden": hidden,
+        }
 
 
 def room_pictures(
     scan: Path, chance: np.random.Generator, renderer: Renderer, viewer: Viewer
-) -> Iterator[tuple[NDArray[np.uint8], Labelled, int]]:
-    """Yield pictures of a room, (240, 320, 3) uint8, what they show, and the number of their kind.
+) -> Iterator[Taken]:
+    """Yield pictures of a room with what they show.
 
     The room as it is and several times turned and mirrored: each time a map, and so many views as WAYS
     says, or one all around where it says one.
@@ -54,15 +92,19 @@ def room_pictures(
         scene, boxes, places = turned(upright, truth, free, way % 4, mirrored=way >= 4)
         labels = Labels(scene, boxes, names)
         trail = [_pose(places, chance) for _ in range(int(chance.integers(1, 4)))]
-        yield _map(scene, labels, trail, viewer)
+        centres = labels.centres[:, :2]
+        yield Taken(*_map(scene, labels, trail, viewer), "top", trail[-1], centres, names)
         if views == 1:
-            yield _around(scene, labels, _pose(places, chance), renderer)
+            camera = _pose(places, chance)
+            around = _around(scene, labels, camera, renderer)
+            yield Taken(*around, "around", camera, centres, names)
             continue
         for _ in range(views):
             camera = replace(_pose(places, chance), vertical_fov=viewer.vertical_fov)
             camera = camera.turned(up=float(chance.choice([0, 0, 0, -15, -30, 30])))
             frame = renderer.draw(scene, camera, *SIZE)
-            yield frame.colours, labels.of_view(frame, camera, camera), 1
+            labelled = labels.of_view(frame, camera, camera)
+            yield Taken(frame.colours, labelled, "ego", camera, centres, names)
 
 
 def turned(
@@ -105,22 +147,22 @@ def _pose(places: NDArray[np.float64], chance: np.random.Generator) -> Camera:
 
 def _map(
     scene: Scene, labels: Labels, trail: list[Camera], viewer: Viewer
-) -> tuple[NDArray[np.uint8], Labelled, int]:
+) -> tuple[NDArray[np.uint8], Labelled]:
     picture = viewer.top(scene, trail[-1], trail)
     frame = viewer.renderer.draw(scene, picture.camera, *SIZE)
-    return picture.picture, labels.of_map(frame, picture.camera), 0  # type: ignore[arg-type]
+    return picture.picture, labels.of_map(frame, picture.camera)  # type: ignore[arg-type]
 
 
 def _around(
     scene: Scene, labels: Labels, camera: Camera, renderer: Renderer
-) -> tuple[NDArray[np.uint8], Labelled, int]:
+) -> tuple[NDArray[np.uint8], Labelled]:
     picture, _ = draw_around(renderer, scene, camera, SIZE)
     ahead = camera_ahead(camera, SIZE)
     parts = []
     for left in (0.0, -90.0, 90.0, 180.0):
         view = ahead.turned(left)
         parts.append(labels.of_view(renderer.draw(scene, view, *cell_size(SIZE)), view, ahead))
-    return picture, joined(parts), 2
+    return picture, joined(parts)
 
 
 def resized(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -137,11 +179,12 @@ def resized(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
         interpolation=functional.InterpolationMode.BICUBIC,
         antialias=True,
     )
-    return small.numpy().transpose(1, 2, 0)
+    made: NDArray[np.uint8] = small.numpy().transpose(1, 2, 0)
+    return made
 
 
 def write(out: Path, scans: list[Path], seed: int = 0) -> int:
-    """Write pictures.npy, classes.npy, targets.npy and kinds.npy of some rooms; return how many.
+    """Write pictures.npy, classes.npy, targets.npy, kinds.npy and TOLD of some rooms; return how many.
 
     pictures: (n, 224, 320, 3) uint8; classes: (n, 28, 40) uint8; targets: (n, 28, 40, 5) float16;
     kinds: (n,) uint8, numbers of KINDS.
@@ -155,14 +198,17 @@ def write(out: Path, scans: list[Path], seed: int = 0) -> int:
     kinds = whole(out / "kinds.npy", "w+", np.uint8, (count,))
     renderer = make_renderer()
     viewer = Viewer(renderer, SIZE, FIELD)
-    done = 0
+    done, lines = 0, []
     for number, scan in enumerate(scans):
         chance = np.random.default_rng((seed, number))
-        for picture, labelled, kind in room_pictures(scan, chance, renderer, viewer):
-            pictures[done] = resized(picture)
-            classes[done], targets[done], kinds[done] = labelled.classes, labelled.targets, kind
+        for taken in room_pictures(scan, chance, renderer, viewer):
+            pictures[done] = resized(taken.picture)
+            classes[done], targets[done] = taken.labelled.classes, taken.labelled.targets
+            kinds[done] = KINDS.index(taken.kind)
+            lines.append({"home": scan.stem, **taken.told()})
             done += 1
     viewer.close()
+    (out / TOLD).write_text("".join(json.dumps(line) + "\n" for line in lines))
     (out / "done").write_text(str(done))
     return done
 

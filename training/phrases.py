@@ -136,10 +136,19 @@ def whole_pieces() -> list[str]:
     return sorted({*skeleton, *short, *sides}, key=lambda text: (-len(text), text))
 
 
+def numbers() -> list[str]:
+    """Return numbers as replies have them, whose parts are tokens: metres before and behind the point, bearings."""
+    metres = [f" {whole}.0" for whole in ("-0", "-1", *range(25))]
+    tenths = [f"0.{tenth}" for tenth in range(10)]
+    return [*metres, *tenths, *(f" {way}," for way in range(0, 360, 5))]
+
+
 def texts() -> Iterator[tuple[str, int]]:
     """Give texts to learn merges from, each with how often it counts."""
     for piece in whole_pieces():
         yield piece, 100
+    for number in numbers():
+        yield number, 100
     for label in LABELS:
         yield label, 100
         yield f" {label}", 100

@@ -25,7 +25,9 @@ SHARES: dict[str, tuple[float, tuple[str, ...]]] = {
 }
 """By arm, of a folder's questions the share that is asked, and the options of the run."""
 
-EXPERT = ("--engine", "scripted", "--model", "expert", "--image-size", "320x240", "--quiet")
+EXPERT = (
+    "--engine scripted --model expert --image-size 320x240 --max-batched-turns 0 --quiet"
+).split()
 
 
 def record(out: Path, rooms: Path, share: float, seed: int) -> Path:

@@ -34,7 +34,7 @@ VIEWS = "text"
 """Stands in `Dialogues.views` for what no run has shown."""
 
 
-VARIANTS = 6
+VARIANTS = 4
 """How often a question is asked, each time of its room turned otherwise."""
 
 

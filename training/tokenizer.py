@@ -47,12 +47,15 @@ def small_tokenizer() -> Any:
 def piece_pattern() -> str:
     """Return the regular expression of what no merge reaches beyond.
 
-    Whole pieces first, then labels, words with the space before them, single digits, single marks.
+    Whole pieces first, then numbers of replies in two parts, ways of the compass, labels, words with the
+    space before them, single digits, single marks.
     """
     whole = "|".join(re.escape(text).replace("\\ ", " ") for text in whole_pieces())
     labels = "|".join(sorted(map(re.escape, LABELS), key=lambda label: (-len(label), label)))
     labels = labels.replace("\\ ", " ")
-    return rf"{whole}| ?(?:{labels})(?!\p{{L}})| ?\p{{L}}+|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]|\s"
+    tenths = r" -?\p{N}{1,2}(?=\.\p{N}(?!\p{N}))|(?<=\p{N})\.\p{N}(?!\p{N})"
+    ways = r" (?:3[0-5]|[12]?\p{N})?[05](?=[,:]| left| right)"
+    return rf"{whole}|{tenths}|{ways}| ?(?:{labels})(?!\p{{L}})| ?\p{{L}}+|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]|\s"
 
 
 def _merging() -> Any:

@@ -16,12 +16,10 @@ from render_agent.engines.weight_files import (
     weight_files,
 )
 from render_agent.errors import SetupError, UsageError
-from render_agent.models import NOTES, bundled_model
+from render_agent.models import NOTES, bundled_model, instead
 
 LOG = logging.getLogger(__name__)
-WAY_OUT = (
-    "name a directory that holds the model, or use the bundled --model small or --engine scripted"
-)
+WAY_OUT = f"name a directory that holds the model, or use {instead()}"
 HUB_SECONDS = 10.0
 FILES = ["*.json", "*.jinja", "*.txt", "*.model", "*.safetensors", "pytorch_model*.bin"]
 
@@ -51,8 +49,8 @@ def find_model(model: str, revision: str | None = None) -> FoundModel:
     folder = bundled or Path(model).expanduser()
     if bundled and not (bundled / "config.json").is_file():
         raise SetupError(
-            f"the bundled model {model} is missing from {bundled.parent}: install render_agent again, or"
-            " use --engine scripted"
+            f"the bundled model {model} is not there in {bundled.parent}: make it (make train), or use"
+            " --engine scripted"
         )
     if folder.is_dir():
         if revision is not None:

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from render_agent.errors import SetupError
+from render_agent.models import instead
 
 INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 SINGLES = ("model.safetensors", "pytorch_model.bin")
@@ -35,7 +36,7 @@ def weight_files(folder: Path) -> list[Path]:
     if not files:
         raise SetupError(
             f"{folder} holds no weights (model.safetensors, or an index of several such files):"
-            " fetch the model again, or use the bundled --model small or --engine scripted"
+            f" fetch the model again, or use {instead()}"
         )
     for file in files:
         if not file.is_file():

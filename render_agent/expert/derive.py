@@ -51,8 +51,8 @@ class Knowledge:
     extents: Sequence[tuple[float, float]] = ()
 
     def spots(self) -> dict[str, list[Spot]]:
-        """Return where the objects of each category are."""
-        return {name: [spot_of(box) for box in some] for name, some in self.boxes.items()}
+        """Return where the objects of each category are, from lower x to higher, then y."""
+        return {name: sorted(map(spot_of, some)) for name, some in self.boxes.items()}
 
 
 class Said(NamedTuple):
@@ -78,7 +78,7 @@ def things(question: Question) -> tuple[str, ...]:
 
 def places_text(question: Question, spots: Mapping[str, Sequence[Spot]]) -> str:
     """Return where the things of a question are, such as `sofa 1.2 3.4; clock ?`."""
-    return "; ".join(f"{name} {_listed(spots.get(name, ()))}" for name in things(question))
+    return "; ".join(f"{name} {places_of(spots.get(name, ()))}" for name in things(question))
 
 
 def rooms_text(extents: Sequence[tuple[float, float]]) -> str:
@@ -151,7 +151,8 @@ def turn_between(one: int, other: int) -> int:
     return (other - one + 180) % 360 - 180
 
 
-def _listed(spots: Iterable[Spot]) -> str:
+def places_of(spots: Iterable[Spot]) -> str:
+    """Return how the places of a category are said, `?` without any."""
     return ", ".join(f"{x:.1f} {y:.1f}" for x, y in spots) or UNKNOWN
 
 

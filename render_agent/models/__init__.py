@@ -18,3 +18,9 @@ def bundled_model(name: str) -> Path | None:
     The name goes before a directory of the working folder; `./small` is that directory.
     """
     return FOLDER / name if name in NOTES else None
+
+
+def instead() -> str:
+    """Return what can be done without the weights of a named model: what is at hand needs none of them."""
+    ready = [name for name in NOTES if (FOLDER / name / "config.json").is_file()]
+    return " or ".join([*(f"the bundled --model {name}" for name in ready), "--engine scripted"])

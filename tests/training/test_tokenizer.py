@@ -18,7 +18,7 @@ from render_agent.chat import message, text
 from render_agent.engines.guide import MARKER, Guides
 from render_agent.engines.pictures import QwenPictures
 from render_agent.prompt import Prompt, reply_schema
-from training.phrases import LABELS, phrases
+from training.phrases import LABELS, numbers, phrases
 from training.processor import CHAT_TEMPLATE, HEIGHT, PICTURE_TOKENS, WIDTH, save_processor
 from training.tokenizer import SPECIAL_TOKENS, small_tokenizer
 
@@ -98,10 +98,28 @@ def test_any_text_comes_back(words):
     assert tokenizer().decode(ids_of(words)) == words
 
 
+def numbers_parts():
+    """The parts of numbers that are tokens: metres before and behind the point, and bearings."""
+    wholes = {number.split(".")[0] for number in numbers() if "." in number}
+    ways = {number.rstrip(",") for number in numbers() if number.endswith(",")}
+    return wholes | ways | {f".{tenth}" for tenth in range(10)}
+
+
+@pytest.mark.parametrize("name", ["sofa", "tv stand", "ceiling light"])
+@pytest.mark.parametrize(("x", "y"), [("1.2", "3.4"), ("12.0", "-0.1"), ("-0.3", "0.9")])
+def test_a_place_is_four_tokens_behind_its_name(name, x, y):
+    assert pieces(f"; {name} {x} {y}; ")[1:-1] == [
+        name,
+        *(f" {x}".partition(".")[0], "." + x.partition(".")[2]),
+        *(f" {y}".partition(".")[0], "." + y.partition(".")[2]),
+    ]
+
+
 @pytest.mark.parametrize("reply", REPLIES)
-def test_replies_need_merges_only_and_digits_stand_alone(reply):
+def test_replies_need_merges_only_and_numbers_have_parts_of_their_own(reply):
     assert not set(ids_of(reply)) & set(tokenizer().get_added_vocab().values())
-    assert all(len(piece) == 1 for piece in pieces(reply) if set(piece) & set("0123456789"))
+    known = {*"0123456789", *numbers_parts()}
+    assert {piece for piece in pieces(reply) if set(piece) & set("0123456789")} <= known
     assert len(ids_of(reply)) <= len(reply) / 2
 
 
