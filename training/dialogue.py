@@ -17,7 +17,6 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from training.beginning import begin
 from training.curriculum import Curriculum, Dialogue, Example, parts, shared, tokens_of
 from training.language import Language, batch_of
 from training.masters import Masters, rate_at, save
@@ -115,8 +114,6 @@ def main() -> None:
     model.to(torch.bfloat16)
     learning = {"visual": visual, "text": text} if asked.joint else {"text": text}
     begun = torch.load(asked.start)
-    if "text.norm.weight" not in begun["masters"]["weights"]:
-        begin(model, begun["masters"]["weights"], tokenizer)
     masters = Masters(learning, decay=0.02, slow=("visual",), factor=asked.slower)
     _take(model, masters, begun["masters"]["weights"])
     asked.out.mkdir(parents=True, exist_ok=True)
@@ -186,10 +183,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--text", type=Path, nargs="*", default=[])
     parser.add_argument("--inventories", type=Path, nargs="*", default=[])
     parser.add_argument("--steps", type=int, required=True)
-    parser.add_argument("--scenes", type=int, default=6)
-    parser.add_argument("--each", type=int, default=6)
-    parser.add_argument("--texts", type=int, default=40)
-    parser.add_argument("--lists", type=int, default=24)
+    parser.add_argument("--scenes", type=int, default=1)
+    parser.add_argument("--each", type=int, default=5)
+    parser.add_argument("--texts", type=int, default=6)
+    parser.add_argument("--lists", type=int, default=8)
     parser.add_argument("--rate", type=float, default=1e-3)
     parser.add_argument("--slower", type=float, default=0.3)
     parser.add_argument("--joint", action="store_true")

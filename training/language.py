@@ -116,29 +116,37 @@ class Language:
             if number == 0 and deeper is not None:
                 x = x.view(-1, WIDTH).index_add(0, shown, deeper).view(x.shape)
         learned = torch.from_numpy(np.flatnonzero(batch.weights.ravel()))
-        x = _normed(x.reshape(-1, WIDTH)[learned - 1], text.norm)
+        x = normed(x.reshape(-1, WIDTH)[learned - 1], text.norm)
         return functional.linear(x, text.embed_tokens.weight).float(), learned
 
     def _layer(self, layer: Any, x: Any, cos: Any, sin: Any, later: Any) -> Any:
         from torch.nn import functional
 
-        attention, mlp = layer.self_attn, layer.mlp
-        y = _normed(x, layer.input_layernorm)
-        shape = (*x.shape[:2], -1, attention.head_dim)
-        q = _normed(attention.q_proj(y).view(shape), attention.q_norm).transpose(1, 2)
-        k = _normed(attention.k_proj(y).view(shape), attention.k_norm).transpose(1, 2)
-        v = attention.v_proj(y).view(shape).transpose(1, 2)
-        q, k = _turned(q, cos, sin), _turned(k, cos, sin)
-        groups = attention.num_key_value_groups
-        k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
-        # on a processor faster than the fused form, whose way back is slow
-        mixed = (q * attention.scaling @ k.transpose(-1, -2) + later).softmax(-1) @ v
-        x = x + attention.o_proj(mixed.transpose(1, 2).reshape(*x.shape[:2], -1))
-        y = _normed(x, layer.post_attention_layernorm)
+        mlp = layer.mlp
+        x = x + attended(layer.self_attn, normed(x, layer.input_layernorm), cos, sin, later)
+        y = normed(x, layer.post_attention_layernorm)
         return x + mlp.down_proj(functional.silu(mlp.gate_proj(y)) * mlp.up_proj(y))
 
 
-def _normed(x: Any, norm: Any) -> Any:
+def attended(attention: Any, x: Any, cos: Any, sin: Any, mask: Any) -> Any:
+    """Return what an attention of the language model makes of tokens, (n, tokens, width).
+
+    cos, sin: of their positions, (n, 1, tokens, head). mask: (tokens, tokens), added to the scores.
+    """
+    shape = (*x.shape[:2], -1, attention.head_dim)
+    q = normed(attention.q_proj(x).view(shape), attention.q_norm).transpose(1, 2)
+    k = normed(attention.k_proj(x).view(shape), attention.k_norm).transpose(1, 2)
+    v = attention.v_proj(x).view(shape).transpose(1, 2)
+    q, k = _turned(q, cos, sin), _turned(k, cos, sin)
+    groups = attention.num_key_value_groups
+    k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
+    # on a processor faster than the fused form, whose way back is slow
+    mixed = (q * attention.scaling @ k.transpose(-1, -2) + mask).softmax(-1) @ v
+    return attention.o_proj(mixed.transpose(1, 2).reshape(*x.shape[:2], -1))
+
+
+def normed(x: Any, norm: Any) -> Any:
+    """Return tokens as a norm of the language model leaves them."""
     from torch.nn import functional
 
     return functional.rms_norm(x, (x.shape[-1],), norm.weight, norm.variance_epsilon)

@@ -2,8 +2,8 @@
 
 python -m training.perception OUT --pictures DIR... --validation DIR --steps N
 
-Linear layers, thrown away afterwards, read it off the tokens that the language model is given. A
-checkpoint is written every SAVE steps; the same command goes on from it.
+Linear layers, thrown away afterwards, read it off the tokens that the language model is given. Beside
+that the language model's first layer learns to find names in them (`finder.py`). A checkpoint is written every SAVE steps; the same command goes on from it.
 """
 
 from __future__ import annotations
@@ -12,15 +12,17 @@ import argparse
 import json
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from training.finder import Finder, places_of
 from training.labels import CELLS, LABELS, TARGETS
 from training.masters import Masters, rate_at, save
-from training.perception_pictures import KINDS
+from training.perception_pictures import KINDS, TOLD
 from training.shape import GRID, MERGED, TOKENS, WIDTH
+from training.tower import Tower
 
 CLASSES = len(LABELS) + 1
 EACH = 16
@@ -41,6 +43,19 @@ MAP = 3.0
 SAVE = 250
 
 
+class Seen(NamedTuple):
+    """Pictures, (n, 224, 320, 3) uint8, and what they show, as tensors.
+
+    classes: (n, 28, 40). targets: (n, 28, 40, 5). kinds: (n,). places: as `places_of` has them.
+    """
+
+    pictures: Any
+    classes: Any
+    targets: Any
+    kinds: Any
+    places: Any
+
+
 class Pictures:
     """Labelled pictures in some folders, drawn in an order that a seed gives."""
 
@@ -50,6 +65,7 @@ class Pictures:
 
         self.pictures, self.kinds = arrays("pictures"), arrays("kinds")
         self.classes, self.targets = arrays("classes"), arrays("targets")
+        self.places = [places_of(folder / TOLD) for folder in folders]
         self.where = [
             (part, row) for part, kinds in enumerate(self.kinds) for row in range(len(kinds))
         ]
@@ -61,8 +77,8 @@ class Pictures:
         kinds = chance.choice(len(KINDS), count, p=SHARES)
         return np.array([chance.choice(self.of_kind[kind]) for kind in kinds], np.intp)
 
-    def batch(self, numbers: Any) -> tuple[Any, Any, Any, Any]:
-        """Return pictures, classes (n, 28, 40), targets (n, 28, 40, 5) and kinds (n,) as tensors."""
+    def batch(self, numbers: Any) -> Seen:
+        """Return some pictures, by their numbers."""
         import torch
 
         places = [self.where[int(number)] for number in numbers]
@@ -70,11 +86,12 @@ class Pictures:
         def stacked(arrays: list[Any]) -> Any:
             return torch.from_numpy(np.stack([arrays[part][row] for part, row in places]))
 
-        return (
+        return Seen(
             stacked(self.pictures),
             stacked(self.classes).long(),
             stacked(self.targets).float(),
             torch.tensor([int(self.kinds[part][row]) for part, row in places]),
+            stacked(self.places),
         )
 
 
@@ -104,25 +121,20 @@ class Reader:
 
         self.layer = torch.nn.Linear(2 * WIDTH, EACH * (CLASSES + TARGETS))
 
-    def loss(
-        self, seen: tuple[Any, Any], classes: Any, targets: Any, kinds: Any
-    ) -> tuple[Any, dict[str, float]]:
-        """Return the loss of one batch, and figures of it.
-
-        seen: what the tower gives; the rest as `Pictures.batch` gives it.
-        """
+    def loss(self, tokens: tuple[Any, Any], seen: Seen) -> tuple[Any, dict[str, float]]:
+        """Return the loss of one batch, and figures of it; tokens: what the tower gives."""
         import torch
         from torch.nn import functional
 
-        tokens = torch.cat(seen, dim=-1)
-        read = self.layer(tokens).view(len(tokens), TOKENS, EACH, CLASSES + TARGETS)
+        both = torch.cat(tokens, dim=-1)
+        read = self.layer(both).view(len(both), TOKENS, EACH, CLASSES + TARGETS)
         scores = read[..., :CLASSES].reshape(-1, CLASSES).float()
-        truth = by_token(classes).reshape(-1)
-        weights = torch.where(kinds == 0, MAP, 1.0).repeat_interleave(TOKENS * EACH)
+        truth = by_token(seen.classes).reshape(-1)
+        weights = torch.where(seen.kinds == 0, MAP, 1.0).repeat_interleave(TOKENS * EACH)
         weights = torch.where(truth > 0, weights, NONE)
         each = functional.cross_entropy(scores, truth, reduction="none")
         named = (each * weights).sum() / weights.sum()
-        wanted = by_token(targets).reshape(-1, TARGETS) / torch.tensor(SCALES)
+        wanted = by_token(seen.targets).reshape(-1, TARGETS) / torch.tensor(SCALES)
         there = torch.isfinite(wanted)
         off = read[..., CLASSES:].reshape(-1, TARGETS).float() - torch.nan_to_num(wanted)
         counts = there * weights[:, None].clamp(min=0.5)
@@ -143,15 +155,12 @@ def main() -> None:
 
     from training.shape import new_model
     from training.tokenizer import small_tokenizer
-    from training.tower import Tower
 
     torch.manual_seed(asked.seed)
-    model = new_model(small_tokenizer(), asked.seed)
-    reader = Reader()
-    model.model.visual.to(torch.bfloat16)
-    reader.layer.to(torch.bfloat16)
-    masters = Masters({"visual": model.model.visual, "reader": reader.layer}, decay=0.02)
-    tower = Tower(model)
+    tokenizer = small_tokenizer()
+    model = new_model(tokenizer, asked.seed).to(torch.bfloat16)
+    learner = Learner(Tower(model), Reader(), Finder(model, tokenizer))
+    masters = Masters(learner.modules, decay=0.02)
     data, held_out = Pictures(asked.pictures), Pictures([asked.validation])
     asked.out.mkdir(parents=True, exist_ok=True)
     checkpoint = asked.out / "perception.pt"
@@ -163,8 +172,8 @@ def main() -> None:
     began = time.monotonic()
     for step in range(first, asked.steps):
         chance = np.random.default_rng((asked.seed, step))
-        pictures, classes, targets, kinds = data.batch(data.draw(asked.batch, chance))
-        loss, figures = reader.loss(tower(varied(pictures, chance)), classes, targets, kinds)
+        seen = data.batch(data.draw(asked.batch, chance))
+        loss, figures = learner.loss(varied(seen.pictures, chance), seen, chance)
         loss.backward()
         norm = masters.step(rate_at(step, asked.steps, asked.rate))
         done = step + 1
@@ -173,20 +182,44 @@ def main() -> None:
             line = {"step": done, "loss": round(loss.item(), 4), "norm": round(norm, 2), **figures}
             _note(asked.out, {**line, "hours": round(spent, 4)})
         if done % SAVE == 0 or done == asked.steps:
-            _note(asked.out, {"step": done, "validation": validate(tower, reader, held_out)})
+            _note(asked.out, {"step": done, "validation": validate(learner, held_out)})
             save(checkpoint, done, asked.steps, spent, masters.state())
 
 
-def validate(tower: Any, reader: Reader, held_out: Pictures) -> dict[str, dict[str, float]]:
+class Learner:
+    """All that learns: the tower, what reads parts of pictures off it, what finds names in them."""
+
+    def __init__(self, tower: Tower, reader: Reader, finder: Finder) -> None:
+        import torch
+
+        self.tower, self.reader, self.finder = tower, reader, finder
+        for layer in (reader.layer, finder.layer):
+            layer.to(torch.bfloat16)
+
+    @property
+    def modules(self) -> dict[str, Any]:
+        """The modules, by the beginning of their weights' names."""
+        return {"visual": self.tower.visual, "reader": self.reader.layer, **self.finder.modules}
+
+    def loss(
+        self, pictures: Any, seen: Seen, chance: np.random.Generator
+    ) -> tuple[Any, dict[str, float]]:
+        """Return the loss of pictures, which show what `seen` says, and figures of it."""
+        tokens = self.tower(pictures)
+        read, figures = self.reader.loss(tokens, seen)
+        found, more = self.finder.loss(tokens[0], seen.places, chance)
+        return read + found, {**figures, **more}
+
+
+def validate(learner: Learner, held_out: Pictures) -> dict[str, dict[str, float]]:
     """Return the figures of held-out pictures, by their kind."""
     import torch
 
     found = {}
     for kind, name in enumerate(KINDS):
-        numbers = held_out.of_kind[kind][:96]
+        seen = held_out.batch(held_out.of_kind[kind][:96])
         with torch.no_grad():
-            pictures, classes, targets, kinds = held_out.batch(numbers)
-            _, figures = reader.loss(tower(pictures), classes, targets, kinds)
+            _, figures = learner.loss(seen.pictures, seen, np.random.default_rng(kind))
         found[name] = {key: round(value, 3) for key, value in figures.items()}
     return found
 

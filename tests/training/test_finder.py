@@ -1,0 +1,90 @@
+"""Finding names in pictures: where they are, and that what finds them is the language model's own first layer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from render_agent.camera import Camera
+from training.finder import Finder, places_of
+from training.labels import LABELS
+from training.shape import TOKENS, WIDTH, new_model
+from training.tokenizer import small_tokenizer
+
+torch = pytest.importorskip("torch")
+
+
+def told(folder: Path, kind: str, camera: Camera, shown: dict[str, list[list[float]]]) -> Path:
+    line = {
+        "kind": kind,
+        "home": "room00",
+        "camera": camera.to_json(),
+        "shown": shown,
+        "hidden": [],
+    }
+    file = folder / "shown.jsonl"
+    file.write_text(json.dumps(line) + "\n")
+    return file
+
+
+def test_a_map_tells_its_own_places_and_of_several_the_one_farthest_left(tmp_path: Path) -> None:
+    shown = {"sofa": [[3.0, 1.0]], "chair": [[2.0, 4.0], [1.0, 5.0]]}
+    (found,) = places_of(told(tmp_path, "top", Camera((9.0, 9.0, 1.6), 45.0), shown))
+    assert found[LABELS.index("sofa")].tolist() == [1, 3, 1]
+    assert found[LABELS.index("chair")].tolist() == [1, 1, 5]
+    others = np.delete(found, [LABELS.index("sofa"), LABELS.index("chair")], axis=0)
+    assert (others[:, 0] == 0).all()
+    assert np.isnan(others[:, 1:]).all()
+
+
+def test_a_view_tells_what_lies_ahead_and_to_the_left(tmp_path: Path) -> None:
+    # looking along +y from (1, 2): +y lies ahead, -x to the left
+    camera = Camera((1.0, 2.0, 1.6), 90.0)
+    shown = {"sofa": [[0.0, 5.0]], "chair": [[1.0, 4.0], [1.0, 5.0]]}
+    (found,) = places_of(told(tmp_path, "ego", camera, shown))
+    np.testing.assert_allclose(found[LABELS.index("sofa")], [1, 3, 1], atol=1e-6)
+    assert found[LABELS.index("chair")][0] == 1
+    assert np.isnan(found[LABELS.index("chair")][1:]).all()
+
+
+def test_what_finds_a_name_are_the_weights_of_the_first_layer() -> None:
+    tokenizer = small_tokenizer()
+    model = new_model(tokenizer, 0)
+    finder = Finder(model, tokenizer)
+    merged = torch.randn(2, TOKENS, WIDTH, generator=torch.Generator().manual_seed(0))
+    places = torch.zeros(2, len(LABELS), 3)
+    loss, _ = finder.loss(merged, places, np.random.default_rng(0))
+    loss.backward()
+    named = {
+        f"{part}.{name}": weight
+        for part, module in finder.modules.items()
+        for name, weight in module.named_parameters()
+        if part.startswith("text.")
+    }
+    whole = dict(model.model.language_model.named_parameters())
+    assert named
+    for name, weight in named.items():
+        assert weight is whole[name.removeprefix("text.")]
+        assert weight.grad is not None
+        assert weight.grad.abs().max() > 0
+    rows = model.model.language_model.embed_tokens.weight.grad.abs().sum(dim=1).nonzero().flatten()
+    assert sorted(rows.tolist()) == sorted(finder.ids.tolist())
+    learning = {id(weight) for weight in named.values()}
+    assert all(w.grad is None for w in whole.values() if id(w) not in learning)
+
+
+def test_the_place_of_what_is_asked_counts_and_how_far_behind_the_picture_it_stands() -> None:
+    tokenizer = small_tokenizer()
+    model = new_model(tokenizer, 0)
+    finder = Finder(model, tokenizer)
+    merged = torch.randn(1, TOKENS, WIDTH, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        near, far = finder._found(merged, 5), finder._found(merged, 500)
+        other = finder._found(merged.flip(1), 5)
+    assert near.shape == (1, len(LABELS), 3)
+    assert not torch.allclose(near, far)
+    assert not torch.allclose(near, other)
+    assert not torch.allclose(near[:, 0], near[:, 1])

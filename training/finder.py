@@ -1,0 +1,122 @@
+"""Where is what: the language model's first layer learns, beside the tower, to find a name in a picture.
+
+A name attends to a picture's tokens with the very weights, norms and positions of the first layer, from every
+distance at which a dialogue may stand behind its picture. What it learns here the dialogue begins with; only
+the linear layer that reads the answer off is thrown away.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.camera import Camera
+from training.labels import LABELS
+from training.language import attended, normed
+from training.shape import COLUMNS_OF_TOKENS, ROWS_OF_TOKENS, TOKENS
+
+FAR = 600
+"""Tokens that may stand between a picture and a name."""
+
+SCALE = 4.0
+"""Metres that make 1."""
+
+NOWHERE = (math.nan, math.nan)
+
+
+def places_of(file: Path) -> NDArray[np.float32]:
+    """Return where the names of LABELS are in the pictures that a file tells of, (n, names, 3).
+
+    The first number is whether the picture shows one. The other two are metres, nan where unknown: in a
+    map its own x and y, of several the one farthest to the left; in other pictures ahead and left of the
+    camera, level, nan for several.
+    """
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    found = np.full((len(lines), len(LABELS), 3), math.nan, np.float32)
+    found[:, :, 0] = 0
+    for row, line in enumerate(lines):
+        camera = Camera.from_json(line["camera"])
+        for name, places in line["shown"].items():
+            found[row, LABELS.index(name)] = 1, *_place(line["kind"], places, camera)
+    return found
+
+
+def _place(kind: str, places: Sequence[Sequence[float]], camera: Camera) -> tuple[float, float]:
+    if kind == "top":
+        x, y = min(places)
+        return x, y
+    if len(places) > 1:
+        return NOWHERE
+    yaw = math.radians(camera.yaw)
+    x, y = (end - start for end, start in zip(places[0], camera.position[:2], strict=True))
+    return x * math.cos(yaw) + y * math.sin(yaw), y * math.cos(yaw) - x * math.sin(yaw)
+
+
+class Finder:
+    """Finds names in pictures with the first layer of a model's language model."""
+
+    def __init__(self, model: Any, tokenizer: Any) -> None:
+        import torch
+
+        self.text = model.model.language_model
+        self.ids = torch.tensor([tokenizer(name)["input_ids"] for name in LABELS])[:, 0]
+        self.layer = torch.nn.Linear(self.text.config.hidden_size, 3)
+
+    @property
+    def modules(self) -> dict[str, Any]:
+        """What learns, by the name of its weights' beginning in the whole model, and the layer that does not stay."""
+        first = self.text.layers[0]
+        return {
+            "text.embed_tokens": self.text.embed_tokens,
+            "text.layers.0.self_attn": first.self_attn,
+            "text.layers.0.input_layernorm": first.input_layernorm,
+            "finder": self.layer,
+        }
+
+    def loss(
+        self, merged: Any, places: Any, chance: np.random.Generator
+    ) -> tuple[Any, dict[str, float]]:
+        """Return the loss of one batch, and figures of it.
+
+        merged: (n, 70, 256) as the tower gives it. places: (n, names, 3) as `places_of` has it.
+        """
+        import torch
+        from torch.nn import functional
+
+        found = self._found(merged, int(chance.integers(1, FAR)))
+        there, wanted = places[..., 0], places[..., 1:] / SCALE
+        shown = functional.binary_cross_entropy_with_logits(found[..., 0], there)
+        known = torch.isfinite(wanted)
+        off = found[..., 1:] - torch.nan_to_num(wanted)
+        error = functional.smooth_l1_loss(off, torch.zeros_like(off), beta=0.05, reduction="none")
+        placed = (error * known).sum() / known.sum().clamp(min=1)
+        with torch.no_grad():
+            metres = (off.abs().amax(-1) * SCALE)[known.all(-1)].median()
+            right = ((found[..., 0] > 0) == (there > 0)).float().mean()
+        return shown + 4 * placed, {"found": metres.item(), "told": right.item()}
+
+    def _found(self, merged: Any, distance: int) -> Any:
+        """Return what is read of each name in each picture, (n, names, 3) float32."""
+        import torch
+
+        first = self.text.layers[0]
+        names = self.text.embed_tokens(self.ids).expand(len(merged), -1, -1)
+        both = torch.cat((merged, names), dim=1)
+        down, across = np.divmod(np.arange(TOKENS), COLUMNS_OF_TOKENS)
+        behind = np.full(len(LABELS), max(ROWS_OF_TOKENS, COLUMNS_OF_TOKENS) + distance)
+        places = np.stack(
+            [np.concatenate([part, behind]) for part in (np.zeros(TOKENS, int), down, across)]
+        )
+        cos, sin = self.text.rotary_emb(both, torch.from_numpy(places)[:, None])
+        sees = torch.full((both.shape[1], both.shape[1]), -torch.inf, dtype=both.dtype)
+        sees[:, :TOKENS] = 0  # of the tokens of a picture alone
+        seen = attended(
+            first.self_attn, normed(both, first.input_layernorm), cos[:, None], sin[:, None], sees
+        )
+        return self.layer((both + seen)[:, TOKENS:]).float()
