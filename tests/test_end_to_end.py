@@ -13,6 +13,7 @@ import pytest
 from conftest import test_data
 from made_runs import make_questions, transcripts
 
+from render_agent.models import instead
 from render_agent.run_log.folder import list_runs
 
 QUICK = ("--engine", "scripted", "--image-size", "96x72")
@@ -148,7 +149,7 @@ def test_a_failed_question_makes_exit_code_1_and_is_not_scored(type_in, tmp_path
     ("arguments", "code", "said"),
     [
         (("--batch", "--engine", "scripted"), 1, "--benchmark rooms"),
-        (("--batch", "--benchmark", "rooms", "--model", "no/such"), 1, "--model small"),
+        (("--batch", "--benchmark", "rooms", "--model", "no/such"), 1, f"or use {instead()}"),
         (("--batch", "--benchmark", "rooms", "--model", "."), 1, "--engine scripted"),
         (("--batch", "--benchmark", "rooms", *QUICK, "--model", "no"), 1, "explorer, random"),
         (("--batch", "--benchmark", "no.jsonl", *QUICK), 1, "no.jsonl"),

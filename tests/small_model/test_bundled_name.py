@@ -16,7 +16,7 @@ from render_agent.doctor import engines, examine
 from render_agent.engines.loading import describe_model, find_model
 from render_agent.engines.opening import open_model
 from render_agent.errors import SetupError, UsageError
-from render_agent.models import NOTES
+from render_agent.models import NOTES, instead
 from render_agent.paths import absolute_paths
 from render_agent.run_log.folder import RunFolder, list_runs
 from render_agent.runner import go_on, start
@@ -93,13 +93,21 @@ def test_it_has_no_revision():
 
 def test_where_it_is_missing_one_sentence_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr("render_agent.models.FOLDER", tmp_path)
-    with pytest.raises(SetupError, match=r"small is missing from .*--engine scripted$") as caught:
+    with pytest.raises(SetupError, match=r"small is not there in .*--engine scripted$") as caught:
         find_model("small")
     assert "--model small" not in str(caught.value)
     (finding,) = [engines._bundled()]
     assert not finding.works
     assert finding.detail == str(caught.value)
     assert not finding.prevents
+
+
+def test_who_has_no_weights_is_told_of_it_where_it_is_there(tmp_path, monkeypatch):
+    monkeypatch.setattr("render_agent.models.FOLDER", tmp_path)
+    assert instead() == "--engine scripted"
+    (tmp_path / "small").mkdir()
+    (tmp_path / "small" / "config.json").write_text("{}")
+    assert instead() == "the bundled --model small or --engine scripted"
 
 
 def test_it_is_kept_in_half_precision_and_runs_on_a_processor_in_single(folder):
@@ -212,7 +220,9 @@ def test_the_doctor_names_the_first_run(tmp_path, monkeypatch, capsys, missing, 
     assert f"rooms {told}" in capsys.readouterr().out
 
 
-def test_make_run_is_what_the_readme_says():
-    line = "render-agent --batch --benchmark rooms --model small --image-size 320x240"
-    assert f"$(VENV)/bin/{line}\n" in (TREE / "Makefile").read_text("utf-8")
-    assert f"\n{line} " in (TREE / "README.md").read_text("utf-8")
+def test_make_run_asks_the_bundled_model_once_it_is_there():
+    how = "--model small --image-size 320x240" if TRAINED else "--engine scripted"
+    line = f"$(VENV)/bin/render-agent --batch --benchmark rooms {how}\n"
+    assert line in (TREE / "Makefile").read_text("utf-8")
+    if TRAINED:
+        assert f"--benchmark rooms {how} " in (TREE / "README.md").read_text("utf-8")
