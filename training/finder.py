@@ -49,7 +49,7 @@ def places_of(file: Path) -> NDArray[np.float32]:
 
 def _place(kind: str, places: Sequence[Sequence[float]], camera: Camera) -> tuple[float, float]:
     if kind == "top":
-        x, y = min(places)
+        x, y = min(map(tuple, places))
         return x, y
     if len(places) > 1:
         return NOWHERE
