@@ -19,7 +19,7 @@ from typing import Any
 
 from training.curriculum import Curriculum, Dialogue, Example, parts, shared, tokens_of
 from training.language import Language, batch_of
-from training.masters import Masters, rate_at, save
+from training.masters import Masters, give, rate_at, save
 
 PART = 6000
 """Tokens that are read at once, with padding."""
@@ -161,15 +161,11 @@ def main() -> None:
 
 
 def _take(model: Any, masters: Masters, weights: dict[str, Any]) -> None:
-    """Give the model the weights of a checkpoint, as far as it has them."""
+    """Give the model and its masters the weights of a checkpoint, as far as it has them."""
     import torch
 
-    parts_ = {"visual": model.model.visual, "text": model.model.language_model}
+    give(model, weights)
     with torch.no_grad():
-        for name, part in parts_.items():
-            for key, weight in part.named_parameters():
-                if f"{name}.{key}" in weights:
-                    weight.copy_(weights[f"{name}.{key}"])
         for key, copy in masters.copies.items():
             if key in weights:
                 copy.copy_(weights[key])

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.camera import Camera
-from training.labels import LABELS
 from training.language import attended, normed
+from training.phrases import LABELS
 from training.shape import COLUMNS_OF_TOKENS, ROWS_OF_TOKENS, TOKENS
 
 FAR = 600

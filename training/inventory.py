@@ -20,7 +20,7 @@ import numpy as np
 
 from render_agent.camera import Camera
 from render_agent.chat import Message, assistant
-from render_agent.expert.derive import Spot, places_of
+from render_agent.expert.derive import places_of, spot_at
 from render_agent.prompt import Prompt
 from render_agent.state import Question, View
 from training.dialogue_file import DIALOGUES, Dialogues, Encoded, gathered
@@ -41,8 +41,7 @@ def inventory(line: Mapping[str, Any], number: int, seed: int = 0) -> list[Messa
     """Return the dialogue about a picture, of which `TOLD` has this line."""
     chance = random.Random(f"{seed} {number}")
     shown = {
-        name: sorted(Spot(*map(_rounded, place)) for place in places)
-        for name, places in line["shown"].items()
+        name: sorted(spot_at(*place) for place in places) for name, places in line["shown"].items()
     }
     hidden = chance.sample(line["hidden"], min(len(line["hidden"]), chance.randint(0, HIDDEN)))
     names = [*shown, *hidden]
@@ -85,10 +84,6 @@ def write(folder: Path, processor: Any) -> Dialogues:
     dialogues = gathered(None, inventories(folder, processor))
     dialogues.save(folder / DIALOGUES)
     return dialogues
-
-
-def _rounded(metres: float) -> float:
-    return round(metres, 1) + 0.0  # no -0.0
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -13,17 +13,14 @@ from render_agent.camera import Camera, MapCamera
 from render_agent.render.belonging import Belonging
 from render_agent.render.seam import Frame
 from render_agent.rooms.boxes import OrientedBox
-from render_agent.rooms.furniture.catalogue import CATALOGUE
 from render_agent.scene.model import Scene
+from training.phrases import LABELS
 
 SIZE = (320, 240)
 """Width and height of the pictures in pixels, as runs draw them."""
 
 CELLS = (40, 28)
 """A picture's cells across and down; the vision tower makes one token of 4 x 4 of them."""
-
-LABELS = tuple(sorted({kind.label for kind in CATALOGUE.values()}))
-"""What objects are called; class 0 is none, class k is LABELS[k - 1]."""
 
 TARGETS = 5
 """Numbers a cell: the place (2) and the longest dimension of its object, and the cell's own place (2)."""
@@ -38,7 +35,7 @@ Number = TypeVar("Number", bound=np.generic)
 class Labelled:
     """What the cells of a picture show.
 
-    classes: (28, 40) uint8. targets: (28, 40, 5) float16, metres, nan where there is none: for a map
+    classes: (28, 40) uint8, 0 for none, k for LABELS[k - 1]. targets: (28, 40, 5) float16, metres, nan where there is none: for a map
     in its own frame (x, y), for a camera's view ahead and left of the camera, level. pixels: (boxes,)
     how many show each.
     """

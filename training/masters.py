@@ -97,6 +97,22 @@ def save(checkpoint: Path, step: int, steps: int, hours: float, state: Mapping[s
         done(checkpoint).write_text(f"{step}\n")
 
 
+def give(model: Any, weights: Mapping[str, Any]) -> list[str]:
+    """Give a model the weights of a checkpoint; return the names of those that the checkpoint lacks."""
+    import torch
+
+    parts = {"visual": model.model.visual, "text": model.model.language_model}
+    named = {
+        f"{part}.{name}": weight
+        for part, module in parts.items()
+        for name, weight in module.named_parameters()
+    }
+    with torch.no_grad():
+        for name in named.keys() & weights.keys():
+            named[name].copy_(weights[name])
+    return sorted(named.keys() - weights.keys())
+
+
 def done(checkpoint: Path) -> Path:
     """Return the file that is there once a checkpoint is the last of its training."""
     return checkpoint.with_suffix(".done")

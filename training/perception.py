@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training.finder import Finder, places_of
-from training.labels import CELLS, LABELS, TARGETS
+from training.labels import CELLS, TARGETS
 from training.masters import Masters, rate_at, save
 from training.perception_pictures import KINDS, TOLD
+from training.phrases import LABELS
 from training.shape import GRID, MERGED, TOKENS, WIDTH
 from training.tower import Tower
 

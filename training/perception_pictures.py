@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from render_agent.camera import Camera, Vector
-from render_agent.engines.torchvision_cure import cure_torchvision
 from render_agent.expert.seeing import LEAST_ON_MAP, LEAST_PICTURED
 from render_agent.render.around import camera_ahead, cell_size, draw_around
 from render_agent.render.choose import make_renderer
@@ -27,6 +27,7 @@ from render_agent.scene.free_space import FreeSpace
 from render_agent.scene.load import load_scene
 from render_agent.scene.model import Scene
 from training.labels import CELLS, SIZE, TARGETS, Labelled, Labels, joined
+from training.picture_file import SHAPE, resized
 
 FIELD = 75.0
 """Horizontal field of view of the camera's views in degrees."""
@@ -37,8 +38,6 @@ WAYS = (2, 2, 0, 0, 1)
 KINDS = ("top", "ego", "around")
 TOLD = "shown.jsonl"
 """A line a picture: what is where, as far as it shows it."""
-
-PICTURE = (224, 320, 3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,24 +164,6 @@ def _around(
     return picture, joined(parts)
 
 
-def resized(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return a picture of 320 x 240 as the model's processor makes it, (224, 320, 3) uint8."""
-    import torch
-
-    cure_torchvision()
-    from torchvision.transforms.v2 import functional
-
-    tensor = torch.from_numpy(np.ascontiguousarray(picture.transpose(2, 0, 1)))
-    small = functional.resize(
-        tensor,
-        [PICTURE[0], PICTURE[1]],
-        interpolation=functional.InterpolationMode.BICUBIC,
-        antialias=True,
-    )
-    made: NDArray[np.uint8] = small.numpy().transpose(1, 2, 0)
-    return made
-
-
 def write(out: Path, scans: list[Path], seed: int = 0) -> int:
     """Write pictures.npy, classes.npy, targets.npy, kinds.npy and TOLD of some rooms; return how many.
 
@@ -192,7 +173,7 @@ def write(out: Path, scans: list[Path], seed: int = 0) -> int:
     count = len(scans) * (len(WAYS) + sum(WAYS))
     out.mkdir(parents=True, exist_ok=True)
     whole = np.lib.format.open_memmap
-    pictures = whole(out / "pictures.npy", "w+", np.uint8, (count, *PICTURE))
+    pictures = whole(out / "pictures.npy", "w+", np.uint8, (count, *SHAPE))
     classes = whole(out / "classes.npy", "w+", np.uint8, (count, CELLS[1], CELLS[0]))
     targets = whole(out / "targets.npy", "w+", np.float16, (count, CELLS[1], CELLS[0], TARGETS))
     kinds = whole(out / "kinds.npy", "w+", np.uint8, (count,))
@@ -202,7 +183,7 @@ def write(out: Path, scans: list[Path], seed: int = 0) -> int:
     for number, scan in enumerate(scans):
         chance = np.random.default_rng((seed, number))
         for taken in room_pictures(scan, chance, renderer, viewer):
-            pictures[done] = resized(taken.picture)
+            pictures[done] = resized(Image.fromarray(taken.picture))
             classes[done], targets[done] = taken.labelled.classes, taken.labelled.targets
             kinds[done] = KINDS.index(taken.kind)
             lines.append({"home": scan.stem, **taken.told()})

@@ -25,10 +25,14 @@ def as_seen(data: bytes) -> NDArray[np.uint8]:
     The same bytes that the engine hands to the processor; the processor's own resizing differs by one
     level at the most. ValueError for a picture that the model would see in another size.
     """
+    with Image.open(io.BytesIO(data)) as opened:
+        return resized(opened.convert("RGB"))
+
+
+def resized(picture: Image.Image) -> NDArray[np.uint8]:
+    """Return an RGB picture as the model sees it; see `as_seen`."""
     from qwen_vl_utils import smart_resize
 
-    with Image.open(io.BytesIO(data)) as opened:
-        picture = opened.convert("RGB")
     limits = PIXELS["shortest_edge"], PIXELS["longest_edge"]
     size = smart_resize(picture.height, picture.width, 32, *limits)
     if size != (HEIGHT, WIDTH):

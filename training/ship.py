@@ -48,16 +48,15 @@ def trained(checkpoint: Path) -> Any:
     """Return the float32 model of a checkpoint."""
     import torch
 
+    from training.masters import give
     from training.shape import new_model
     from training.tokenizer import small_tokenizer
 
     model = new_model(small_tokenizer(), 0)
     weights = torch.load(checkpoint)["masters"]["weights"]
-    parts = {"visual": model.model.visual, "text": model.model.language_model}
-    with torch.no_grad():
-        for name, part in parts.items():
-            for key, weight in part.named_parameters():
-                weight.copy_(weights[f"{name}.{key}"])
+    lacking = give(model, weights)
+    if lacking:
+        raise KeyError(lacking[0])
     return model.eval()
 
 

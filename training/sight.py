@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from training.dialogue_file import PICTURES
+from training.masters import give
 from training.shape import TOKENS, WIDTH
 
 FEATURES = "features.npy"
@@ -106,9 +107,9 @@ def main() -> None:
     checkpoint, *folders = map(Path, sys.argv[1:])
     model = new_model(small_tokenizer(), 0)
     weights = torch.load(checkpoint)["masters"]["weights"]
-    with torch.no_grad():
-        for name, weight in model.model.visual.named_parameters():
-            weight.copy_(weights[f"visual.{name}"])
+    lacking = [name for name in give(model, weights) if name.startswith("visual.")]
+    if lacking:
+        raise KeyError(lacking[0])
     model.to(torch.bfloat16)
     for folder in folders:
         print(folder, keep(model, folder))

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from render_agent.camera import wrapped
 from render_agent.named import kind_of, named_categories
 from render_agent.rooms.boxes import OrientedBox, distance
 from render_agent.shown import EVERY, SIZE
@@ -64,8 +65,12 @@ class Said(NamedTuple):
 
 def spot_of(box: OrientedBox) -> Spot:
     """Return the place of a box: its centre, rounded to a decimal."""
-    x, y = (round(float(value), 1) + 0.0 for value in box.centre[:2])  # no -0.0
-    return Spot(x, y)
+    return spot_at(*box.centre[:2])
+
+
+def spot_at(x: float, y: float) -> Spot:
+    """Return a place on the floor plan as it is said, from metres."""
+    return Spot(round(float(x), 1) + 0.0, round(float(y), 1) + 0.0)  # no -0.0
 
 
 def things(question: Question) -> tuple[str, ...]:
@@ -148,7 +153,7 @@ def bearing_of(start: Spot, end: Spot) -> int:
 
 def turn_between(one: int, other: int) -> int:
     """Return the turn from one bearing to another, degrees in -180 … 179, left positive."""
-    return (other - one + 180) % 360 - 180
+    return int(wrapped(other - one))
 
 
 def places_of(spots: Iterable[Spot]) -> str:

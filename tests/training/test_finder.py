@@ -10,7 +10,7 @@ import pytest
 
 from render_agent.camera import Camera
 from training.finder import Finder, places_of
-from training.labels import LABELS
+from training.phrases import LABELS
 from training.shape import TOKENS, WIDTH, new_model
 from training.tokenizer import small_tokenizer
 

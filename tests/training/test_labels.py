@@ -15,8 +15,9 @@ from render_agent.rooms.boxes import upright
 from render_agent.rooms.truth import read_truth
 from render_agent.scene.load import load_scene
 from render_agent.scene.model import Scene
-from training.labels import CELLS, LABELS, SIZE, Labels
+from training.labels import CELLS, SIZE, Labels
 from training.perception_pictures import FIELD, KINDS, WAYS, _around, room_pictures, turned
+from training.phrases import LABELS
 
 NAMES = LABELS[3], LABELS[10], LABELS[20]
 COLOURS = dict(zip(NAMES, (RED, GREEN, BLUE), strict=True))
