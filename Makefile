@@ -2,10 +2,10 @@
 VENV := .venv
 VLLM_VENV := .venv-vllm
 TEST_PROCESSES ?= 3
-PIP_FILES := setup.cfg pyproject.toml constraints-cpu.txt scripts/set-up
+PIP_FILES := setup.cfg pyproject.toml constraints.txt constraints-cpu.txt scripts/set-up
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-oldest test-vllm lint bench train setup clean
+.PHONY: help run test test-oldest test-vllm lint bench train audit licences pins setup clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,10 +34,22 @@ bench: $(VENV)/ready-bench ## set up, then time the renderers
 train: $(VENV)/ready-test ## set up, then make the small model from nothing: hours on a processor; goes on where it stopped
 	$(VENV)/bin/python -m training.make .training
 
+audit: ## ask whether a pinned package has a known hole; needs a network
+	@scripts/audit
+
+licences: $(VENV)/ready-lint ## set up, then write docs/licences.md: the packages and their licences
+	$(VENV)/bin/python scripts/licences.py
+
+pins: ## take the newest packages that setup.cfg allows, and pin them in constraints.txt
+	@UNPINNED=1 scripts/set-up test,lint
+	@{ sed '/^[^#]/,$$d' constraints.txt; $(VENV)/bin/python -m pip freeze --exclude-editable \
+		--exclude torch --exclude torchvision; } >constraints.new
+	@mv constraints.new constraints.txt
+
 setup: $(VENV)/ready-test ## set up only: .venv, packages, system libraries, compiled kernels
 
 clean: ## remove all environments and caches; runs are kept
-	rm -rf $(VENV) $(VENV)-oldest $(VLLM_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-oldest $(VENV)-audit $(VLLM_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
 
 $(VENV)/ready-test: EXTRAS := test

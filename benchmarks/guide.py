@@ -109,7 +109,7 @@ def main(
     """Measure what guided replies cost."""
     torch.set_num_threads(1)
     load_before = os.getloadavg()[0]
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     ends = [tokenizer.eos_token_id]
     guides, first, schema = compile_times(tokenizer, vocabulary, ends)
     found = []

@@ -18,6 +18,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any
 
 from render_agent.answer import Wanted, asked_for, canonical
@@ -36,6 +37,9 @@ PATIENCE = 500_000_000
 _OBJECT = re.compile(r"\{(?=\s*(?:[\"}]|\Z))")
 
 Point = tuple[float, float, float]
+
+Field = tuple[str, Callable[[object], Any], str]
+"""Where an Action keeps a field of a reply, how its value is understood, what it must be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +104,19 @@ def from_json(data: Mapping[str, Any]) -> Action | Malformed:
     return Action(**values)
 
 
-def read(text: str, wanted: Wanted, options: Sequence[str] = ()) -> Action | Malformed:
+def read(
+    text: str, wanted: Wanted, options: Sequence[str] = (), kinds: Sequence[str] = KINDS
+) -> Action | Malformed:
     """Return what the reply `text` asks for; it never raises, and takes time linear in the text.
 
-    wanted, options: what an answer to the question must be (see `render_agent.answer`).
+    wanted, options: what an answer to the question must be (see `render_agent.answer`). kinds: the kinds of
+    view that there are; others may be asked for in no reply.
     """
     try:
         found = _last_object(without_thinking(text))
-        return found if isinstance(found, Malformed) else _understood(found, wanted, options)
+        if isinstance(found, Malformed):
+            return found
+        return _understood(found, wanted, options, kinds)
     except RecursionError:
         return Malformed("its JSON object is nested too deeply")
 
@@ -154,11 +163,11 @@ def _integer(digits: str) -> int | float:
 
 
 def _understood(
-    found: Mapping[str, Any], wanted: Wanted, options: Sequence[str]
+    found: Mapping[str, Any], wanted: Wanted, options: Sequence[str], kinds: Sequence[str]
 ) -> Action | Malformed:
     known = {name.strip().lower(): value for name, value in found.items()}
     given, answer = _answer(known.get("answer"), wanted, options)
-    values, faults = _fields(known)
+    values, faults = _fields(known, kinds)
     notes = [*faults]
     if given is not None and answer is None:
         must = asked_for(wanted, options)
@@ -187,11 +196,11 @@ def _answer(value: object, wanted: Wanted, options: Sequence[str]) -> tuple[str 
     return (None, None) if answer is None and _empty(value) else (given, answer)
 
 
-def _fields(known: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def _fields(known: Mapping[str, Any], kinds: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
     """Return what the fields but answer and reasoning hold, and what is wrong with the others."""
     values: dict[str, Any] = {}
     faults = []
-    for name, (attribute, understand, must) in _FIELDS.items():
+    for name, (attribute, understand, must) in {**_FIELDS, **_asking(kinds)}.items():
         given = known.get(name)
         if _empty(given):
             continue
@@ -219,9 +228,9 @@ def _point(value: object) -> Point | None:
     return None if x is None or y is None or z is None else (x, y, z)
 
 
-def _view(value: object) -> str | int | None:
+def _view(value: object, kinds: Sequence[str]) -> str | int | None:
     word = value.strip().lower() if isinstance(value, str) else ""
-    if match := re.fullmatch(rf"({'|'.join(KINDS)})(?:[ _-]?view)?", word):
+    if match := re.fullmatch(rf"({'|'.join(map(re.escape, kinds))})(?:[ _-]?view)?", word):
         return match[1]
     if match := re.fullmatch(r"(?:view)?[ #]*([0-9]{1,9})", word):
         value = int(match[1])
@@ -232,6 +241,12 @@ def _view(value: object) -> str | int | None:
     return value if 0 <= value < MOST_VIEWS else None
 
 
+def _asking(kinds: Sequence[str]) -> dict[str, Field]:
+    """Return the field that asks for a view, where there are these kinds."""
+    must = f"one of {', '.join(kinds)} or the number of an earlier view"
+    return {"view": ("view", partial(_view, kinds=kinds), must)}
+
+
 def _truth(value: object) -> bool | None:
     if isinstance(value, bool | int | float):
         return bool(value) if value in (0, 1) else None
@@ -239,17 +254,17 @@ def _truth(value: object) -> bool | None:
     return {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}.get(word)
 
 
-_FIELDS: dict[str, tuple[str, Callable[[object], Any], str]] = {
+_FIELDS: dict[str, Field] = {
     "rotation_angle_degrees": ("rotation", _degrees, "a number"),
     "pitch_degrees": ("pitch", _degrees, "a number"),
     "forward_meters": ("forward", _metres, "a number"),
     "left_meters": ("left", _metres, "a number"),
     "z_delta_meters": ("up", _metres, "a number"),
     "look_at": ("look_at", _point, "a point [x, y, z] in metres"),
-    "view": ("view", _view, f"one of {', '.join(KINDS)} or the number of an earlier view"),
+    **_asking(KINDS),
     "done": ("done", _truth, "true or false"),
 }
-"""The fields by name: where an Action keeps them, how they are understood, what they must be."""
+"""The fields by name."""
 
 
 def _empty(value: object) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from render_agent.documents import parse_json, read_bounded
 from render_agent.errors import QuestionsError
 
 FILES = "*_meta_info*.json"
@@ -100,8 +100,8 @@ def read_annotations(path: Path) -> dict[str, SceneAnnotation]:
 
 def _scenes(file: Path) -> dict[str, Any]:
     try:
-        scenes = json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        scenes = parse_json(read_bounded(file).decode("utf-8"))
+    except (OSError, ValueError) as error:
         raise QuestionsError(f"cannot read the annotations in {file}: {error}") from error
     if not isinstance(scenes, dict) or not scenes:
         raise QuestionsError(f"{file} holds no annotations: it must hold an object, a scene a key")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import signal
 import sys
 from pathlib import Path
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Any, NoReturn
 
 import click
 from click.core import ParameterSource
 
+from render_agent import completion, help_page
 from render_agent.bench.command import bench_command
 from render_agent.choose.judge.command import judge_command
 from render_agent.choose.training.command import train_verifier_command
@@ -19,12 +20,14 @@ from render_agent.config_file import options_of_file
 from render_agent.diagnosis.command import diagnose_command
 from render_agent.errors import RenderAgentError, UsageError
 from render_agent.export.command import export_command
+from render_agent.keys import without_keys
 from render_agent.live.command import view_command
 from render_agent.play.command import play_command
 from render_agent.report.command import report_command
 from render_agent.rooms.command import make_rooms_command
 from render_agent.run_options import WHERE_RUNS_LIE, run_option
 from render_agent.sweep.command import sweep_command
+from render_agent.visible import visible
 
 INTERRUPTED, TERMINATED = 130, 143
 
@@ -43,6 +46,7 @@ CONTINUE = click.Option(
     ["--continue", "continue_run"],
     metavar="recent|NAME|PATH",
     help="Go on with a run: the newest, a name in --output, or a path.",
+    shell_complete=completion.runs,
 )
 DRY_RUN = click.Option(
     ["--dry-run"],
@@ -55,6 +59,7 @@ CONFIG = click.Option(
     is_eager=True,
     expose_value=False,
     callback=from_file,
+    shell_complete=completion.files,
     help="Options from a file; flags and RENDER_AGENT_… in the environment beat it.",
 )
 
@@ -64,7 +69,13 @@ class RunGroup(click.Group):
 
     def __init__(self, params: list[click.Parameter] | None = None, **more: Any) -> None:
         options = [run_option(entry) for entry in OPTIONS.values()]
-        super().__init__(params=[CONFIG, *options, CONTINUE, DRY_RUN, *(params or [])], **more)
+        super().__init__(params=[*options, CONTINUE, DRY_RUN, CONFIG, *(params or [])], **more)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write options and commands under headings, then exit codes, environment and files."""
+        help_page.write_options(ctx, formatter, self.get_params(ctx))
+        help_page.write_commands(formatter, self.commands)
+        help_page.write_rest(formatter)
 
 
 @click.group(
@@ -77,10 +88,15 @@ class RunGroup(click.Group):
 def cli(context: click.Context, /, continue_run: str | None, dry_run: bool, **options: Any) -> None:
     """A vision-language model explores a 3D scan and answers spatial questions about it.
 
+    Give --batch for a benchmark, --ply for one question of one scan, or a command; COMMAND --help tells of each.
+
     \b
-    render-agent --batch --benchmark rooms --engine scripted    run a benchmark
-    render-agent --ply SCAN.ply --question "How many chairs?"   ask one question of one scan
-    render-agent --continue recent                              go on with a run that was cut off
+    Examples:
+      render-agent --batch --benchmark rooms --engine scripted    # run a benchmark
+      render-agent --ply SCAN.ply --question "How many chairs?"   # ask one question of one scan
+      render-agent --continue recent                              # go on with a run that was cut off
+      render-agent report recent                                  # write the pages that explain it
+      render-agent doctor                                         # what works on this machine
     """
     if context.invoked_subcommand is not None:
         context.obj = options
@@ -124,26 +140,38 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @WHERE_RUNS_LIE
 @AS_JSON
 def ls(output: str, as_json: bool) -> None:
-    """List the runs, the newest last."""
+    """List the runs, the newest last.
+
+    \b
+    Examples:
+      render-agent ls
+      render-agent ls --output results --json
+    """
     from render_agent import commands
 
     commands.list_them(Path(output), as_json=as_json)
 
 
 @cli.command()
-@click.argument("run")
+@click.argument("run", shell_complete=completion.runs)
 @click.argument("question", required=False)
 @WHERE_RUNS_LIE
 @AS_JSON
 def show(run: str, question: str | None, output: str, as_json: bool) -> None:
-    """Show RUN (recent, a name or a path): its scores, or the dialogue of one QUESTION (its id)."""
+    """Show RUN (recent, a name or a path): its scores, or the dialogue of one QUESTION (its id).
+
+    \b
+    Examples:
+      render-agent show recent
+      render-agent show recent 3
+    """
     from render_agent import commands
 
     commands.show(Path(output), run, question, as_json=as_json)
 
 
 @cli.command()
-@click.argument("run")
+@click.argument("run", shell_complete=completion.runs)
 @PARSER
 @WHERE_RUNS_LIE
 @AS_JSON
@@ -152,6 +180,11 @@ def rescore(run: str, parser: str, output: str, as_json: bool) -> None:
 
     The official ones of a finished run replace its results.json; those of another parser are written
     beside it.
+
+    \b
+    Examples:
+      render-agent rescore recent
+      render-agent rescore recent --parser vlmevalkit
     """
     from render_agent import scoring
 
@@ -159,9 +192,12 @@ def rescore(run: str, parser: str, output: str, as_json: bool) -> None:
 
 
 @cli.command()
-@click.argument("predictions", metavar="PREDICTIONS.jsonl")
+@click.argument("predictions", metavar="PREDICTIONS.jsonl", shell_complete=completion.files)
 @click.option(
-    "--questions", metavar="FILE|NAME", help="VSI-Bench's own questions (default: found)."
+    "--questions",
+    metavar="FILE|NAME",
+    help="VSI-Bench's own questions (default: found).",
+    shell_complete=completion.files,
 )
 @PARSER
 @AS_JSON
@@ -169,6 +205,10 @@ def score(predictions: str, questions: str | None, parser: str, as_json: bool) -
     """Score anybody's answers to VSI-Bench: lines {"id": 0, "prediction": "A"}.
 
     A question without a prediction scores 0, and is counted.
+
+    \b
+    Examples:
+      render-agent score predictions.jsonl --questions test.jsonl
     """
     from render_agent import scoring
 
@@ -176,13 +216,16 @@ def score(predictions: str, questions: str | None, parser: str, as_json: bool) -
 
 
 @cli.command()
-@click.argument("runs", nargs=-1, required=True, metavar="RUN_A RUN_B …")
+@click.argument(
+    "runs", nargs=-1, required=True, metavar="RUN_A RUN_B …", shell_complete=completion.runs
+)
 @click.option("--anyway", is_flag=True, help="Compare the questions in common of unlike runs.")
 @click.option(
     "--page",
     is_flag=False,
     flag_value="",
     metavar="[DIR]",
+    shell_complete=completion.folders,
     help="Write it as pages too (into compare/ beside RUN_A unless DIR is given), dialogues side by side.",
 )
 @click.option("--no-diagnosis", is_flag=True, help="Leave out of the pages what the cameras saw.")
@@ -196,7 +239,13 @@ def compare(
     output: str,
     as_json: bool,
 ) -> None:
-    """Compare runs with RUN_A over the same questions: differences, how sure they are, and where."""
+    """Compare runs with RUN_A over the same questions: differences, how sure they are, and where.
+
+    \b
+    Examples:
+      render-agent compare RUN_A RUN_B
+      render-agent compare RUN_A RUN_B RUN_C --page
+    """
     from render_agent import scoring
 
     scoring.compare_runs(
@@ -210,10 +259,15 @@ def compare(
 
 
 @cli.command()
-@click.argument("runs", nargs=-1, required=True)
+@click.argument("runs", nargs=-1, required=True, metavar="RUNS…", shell_complete=completion.runs)
 @WHERE_RUNS_LIE
 def merge(runs: tuple[str, ...], output: str) -> None:
-    """Join RUNS, the shards I/N of one run, into a new run folder; it can be continued like any other."""
+    """Join RUNS, the shards I/N of one run, into a new run folder; it can be continued like any other.
+
+    \b
+    Examples:
+      render-agent merge SHARD_1 SHARD_2
+    """
     from render_agent import commands
 
     commands.merge_runs(Path(output), runs)
@@ -228,7 +282,15 @@ def merge(runs: tuple[str, ...], output: str) -> None:
 )
 @click.pass_context
 def doctor(context: click.Context, as_json: bool, probe: bool) -> None:
-    """Say what this machine can do: renderers, engines, memory, data, and what to install."""
+    """Say what this machine can do: renderers, engines, memory, data, and what to install.
+
+    Exit code 1 where no run is possible.
+
+    \b
+    Examples:
+      render-agent doctor
+      render-agent doctor --probe
+    """
     from render_agent.doctor.examine import examine
 
     context.exit(examine(context.obj, as_json=as_json, probe=probe))
@@ -244,11 +306,13 @@ cli.add_command(export_command)
 cli.add_command(sweep_command)
 cli.add_command(judge_command)
 cli.add_command(train_verifier_command)
+cli.add_command(completion.completion_command)
 
 
 def main() -> NoReturn:
     """Run the command line and exit: 0 complete, 1 failed, 2 usage, 130 interrupted, 143 terminated."""
     signal.signal(signal.SIGTERM, _terminate)
+    sys.excepthook = _crashed
     try:
         code = cli.main(
             prog_name="render-agent", auto_envvar_prefix="RENDER_AGENT", standalone_mode=False
@@ -273,5 +337,12 @@ def _terminate(number: int, frame: FrameType | None) -> NoReturn:
     raise Terminated
 
 
+def _crashed(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Say where the program crashed, as the interpreter does."""
+    import traceback
+
+    _say("".join(traceback.format_exception(kind, error, trace)).rstrip())
+
+
 def _say(words: str) -> None:
-    click.echo(words, err=True)
+    click.echo(visible(without_keys(words)), err=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import shutil
 import sys
@@ -20,6 +19,7 @@ from rich.console import Console
 from render_agent.capacity import disk_needed, pictures_needed, size
 from render_agent.choose.describing import describe_choosing
 from render_agent.config import OPTIONS, RunConfig
+from render_agent.console import plain_console
 from render_agent.engines.choose import engine_options, make_engine
 from render_agent.engines.seam import Engine
 from render_agent.errors import RunLogError, UsageError
@@ -35,6 +35,7 @@ from render_agent.spread import spread_table
 from render_agent.state import Question
 from render_agent.tables import figure, score_table
 from render_agent.turn_lines import turn_lines
+from render_agent.visible import json_text, one_line
 from render_agent.web.browser import open_page
 
 FAILED = 1
@@ -100,9 +101,9 @@ def dry_run(config: RunConfig) -> int:
             "drawing_seconds": drawing,
             "estimate": figures(asked, prices),
         }
-        click.echo(json.dumps(summary, indent=1, ensure_ascii=False))
+        click.echo(json_text(summary))
         return 0
-    console = Console(highlight=False)
+    console = plain_console()
     scenes = len({question.scene for question in shown.questions})
     console.print(
         f"{len(shown.questions)} questions about {scenes} scenes, {without} without a scan"
@@ -110,11 +111,11 @@ def dry_run(config: RunConfig) -> int:
     for entry in missing:
         console.print(f"  no scan in {entry.dataset}: {', '.join(entry.scenes)}", soft_wrap=True)
     for note in notes:
-        console.print(f"  {note}", markup=False, soft_wrap=True)
+        console.print(f"  {note}", soft_wrap=True)
     for name, count in sorted(types.items()):
         console.print(f"  {name}: {count}")
     if chosen["kind"] != "single":
-        console.print(f"  {_agent_words(chosen)}", markup=False, soft_wrap=True)
+        console.print(f"  {_agent_words(chosen)}", soft_wrap=True)
     console.print(
         f"at the most {drawn:,} pictures, {size(needed)} of disk and {duration(drawing)} of drawing (all"
         f" questions using all {config.max_turns} turns); the model's time comes on top",
@@ -126,7 +127,7 @@ def dry_run(config: RunConfig) -> int:
         console.rule(message["role"], align="left")
         for piece in message["content"]:
             words = piece.get("text") or f"[picture {shown.folder / piece['image']}]"
-            console.print(words, markup=False, soft_wrap=True)
+            console.print(words, soft_wrap=True)
     return 0
 
 
@@ -232,7 +233,7 @@ def _print_results(
     found: Mapping[str, Any], config: RunConfig, path: Path, console: Console
 ) -> None:
     if config.json:
-        click.echo(json.dumps(found, indent=1, ensure_ascii=False))
+        click.echo(json_text(found))
     if config.quiet:
         console.print(str(path), soft_wrap=True)
         return
@@ -251,14 +252,14 @@ def _print_results(
 def _print_agent(config: RunConfig, printed: Sequence[str], console: Console) -> None:
     """Print who chose among several replies, where no note that was printed says so."""
     if config.agent != "single" and not any(note.startswith("agent: ") for note in printed):
-        console.print(f"agent: {config.agent_words}", markup=False, soft_wrap=True)
+        console.print(f"agent: {config.agent_words}", soft_wrap=True)
 
 
 def list_them(output: Path, *, as_json: bool) -> None:
     """Print the runs in a folder, oldest first."""
     rows = [_run_row(path) for path in list_runs(output)]
     if as_json:
-        click.echo(json.dumps(rows, indent=1))
+        click.echo(json_text(rows))
         return
     if not rows:
         click.echo(f"no runs in {output}")
@@ -266,7 +267,8 @@ def list_them(output: Path, *, as_json: bool) -> None:
     line = "{run:<24} {status:<10} {questions:>9} {answered:>8} {official:>8}  {engine} {model} {agent}"
     click.echo(line.format(**{name: name for name in rows[0]}))
     for row in rows:
-        click.echo(line.format(**{name: "–" if v is None else v for name, v in row.items()}))
+        told = {name: "–" if v is None else v for name, v in row.items()}
+        click.echo(one_line(line.format(**told)))
 
 
 def _run_row(path: Path) -> dict[str, Any]:
@@ -300,9 +302,9 @@ def show(output: Path, which: str, question_id: str | None, *, as_json: bool) ->
         return
     found = folder.results()
     if as_json:
-        click.echo(json.dumps(found or {"status": "unfinished"}, indent=1, ensure_ascii=False))
+        click.echo(json_text(found or {"status": "unfinished"}))
         return
-    console = Console()
+    console = plain_console()
     if found is None:
         turns = len(folder.lines())
         console.print(f"{folder.name} is unfinished: {turns} turns so far.")
@@ -320,21 +322,21 @@ def _show_question(folder: RunFolder, question_id: str, *, as_json: bool) -> Non
         raise UsageError(f"{folder.name} has no question with the id {question_id!r}")
     lines = [line for line in folder.lines() if line["question_id"] == question_id]
     if as_json:
-        click.echo(json.dumps(lines, indent=1, ensure_ascii=False))
+        click.echo(json_text(lines))
         return
-    console = Console(highlight=False)
-    console.print(f"[bold]{question.type}[/bold] about {question.scene}")
+    console = plain_console()
+    console.print(f"{question.type} about {question.scene}", style="bold")
     for words in (question.text, *question.options):
-        console.print(words, markup=False)
-    console.print(f"truth: {question.truth or 'not known'}", markup=False)
+        console.print(words)
+    console.print(f"truth: {question.truth or 'not known'}")
     for line in lines:
         console.rule(f"turn {line['turn']} ({line['phase']})", align="left")
         for words in turn_lines(folder.path, line):
-            console.print(words, markup=False, soft_wrap=True)
+            console.print(words, soft_wrap=True)
 
 
 def _console() -> Console:
-    return Console(stderr=True, highlight=False)
+    return plain_console(stderr=True)
 
 
 @contextmanager

@@ -6,7 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from render_agent.config import OPTIONS
+from render_agent.documents import line_of, parse_yaml, read_bounded
 from render_agent.errors import UsageError
+
+MOST_BYTES = 1 << 20
+"""Of a file of options."""
 
 
 def options_of_file(file: str) -> dict[str, str | list[str]]:
@@ -15,17 +19,13 @@ def options_of_file(file: str) -> dict[str, str | list[str]]:
     A list stands for an option that may be given more than once, or has parts ("kinds: [ego, top]").
     UsageError where it cannot be read, names no option, or holds something that no option can be.
     """
-    import yaml
-
     try:
-        given = yaml.safe_load(Path(file).read_text("utf-8"))
+        given = parse_yaml(read_bounded(Path(file), MOST_BYTES).decode())
     except OSError as error:
         raise UsageError(f"cannot read --config {file}: {error.strerror or error}") from error
-    except (ValueError, RecursionError, yaml.YAMLError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = "" if mark is None else f" (line {mark.line + 1})"
+    except ValueError as error:
         raise UsageError(
-            f"--config {file} is no YAML{where}: write an option a line, such as max_turns: 9"
+            f"--config {file} is no YAML{line_of(error)}: write an option a line, such as max_turns: 9"
         ) from error
     if not isinstance(given, dict | None):
         raise UsageError(

@@ -17,6 +17,7 @@ from render_agent.choose.seam import Panel, Situation, Verdict
 from render_agent.deliberation import Deliberations, Failure
 from render_agent.engines.seam import Engine, Reply, Request
 from render_agent.errors import EngineError, RenderAgentError, RunLogError
+from render_agent.keys import without_keys
 from render_agent.look import Look, Looking
 from render_agent.prompt import Prompt, reply_schema
 from render_agent.run_log.seam import TurnLog
@@ -248,6 +249,7 @@ class PhaseController:
     ) -> None:
         """Write down the error that stopped one question; the others go on."""
         sentence = str(error) if isinstance(error, RenderAgentError) else repr(error)
+        sentence = without_keys(sentence)
         logger.error("question %s failed: %s", state.id, sentence, exc_info=error)
         self.log.append_error(state.id, len(state.turns), phase, sentence, events)
         state.fail(sentence, events)

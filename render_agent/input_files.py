@@ -6,11 +6,14 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from render_agent.config import RunConfig
+from render_agent import plugins
+from render_agent.action import KINDS
+from render_agent.config import OPTIONS, RunConfig
 from render_agent.engines.loading import describe_model
 from render_agent.errors import SetupError
 from render_agent.facts import facts_files
 from render_agent.models import bundled_model
+from render_agent.questions.brought import OWN, is_brought
 from render_agent.run_log.folder import RunFolder
 from render_agent.scene.alignment import alignment_file
 from render_agent.shown import boxes_hold
@@ -24,6 +27,25 @@ MODEL_FILES = ("weights", "processor")
 
 UNREAD = (".md", ".csv")
 """Endings of files beside a learned verifier that people read, and no run does."""
+
+
+def packages(config: RunConfig) -> dict[str, str]:
+    """Return the package, with its version, of every part of a run that is none of the program's own.
+
+    By what it is, such as "engine mine". SetupError where one is not installed or cannot be imported.
+    """
+    own: dict[plugins.Kind, tuple[Sequence[str], Sequence[str]]] = {
+        "engine": ([config.engine], OPTIONS["engine"].metadata["choices"]),
+        "renderer": ([config.renderer], OPTIONS["renderer"].metadata["choices"]),
+        "kind of view": (config.kinds, KINDS),
+        "benchmark": ([config.benchmark] if is_brought(config) else [], OWN),
+    }
+    found = {}
+    for kind, (asked, known) in own.items():
+        for name in (name for name in asked if name not in known):
+            plugins.load(kind, name, known)
+            found[f"{kind} {name}"] = plugins.package(kind, name, known)
+    return found
 
 
 def sha256(path: Path) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from render_agent.config import RunConfig
 from render_agent.errors import RunLogError, UsageError
 from render_agent.run_log.folder import RunFolder, RunLog
+from render_agent.run_log.inside import check_inside
 from render_agent.run_log.reading import notes, read_states
 from render_agent.run_log.results import results, table
 from render_agent.state import Question
@@ -97,6 +98,7 @@ def _copy_pictures(source: Path, target: Path) -> None:
     """Link the pictures where one disk holds both folders, else copy them. RunLogError where neither."""
     for picture in (source / "views").rglob("*.png"):
         there = target / picture.relative_to(source)
+        check_inside(source, picture)
         try:
             there.parent.mkdir(parents=True, exist_ok=True)
             _link_or_copy(picture, there)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from render_agent.chance import chance_levels
+from render_agent.documents import parse_json, read_bounded
 from render_agent.errors import QuestionsError
 from render_agent.score.means import MACRO, MICRO, Scored
 from render_agent.score.official import ORDER
@@ -26,8 +26,8 @@ def read_predictions(path: Path, questions: Sequence[Question]) -> dict[str, str
     an id that no question has, or one that an earlier line had.
     """
     try:
-        lines = path.read_text("utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
+        lines = read_bounded(path).decode("utf-8-sig").split("\n")
+    except (OSError, ValueError) as error:
         raise QuestionsError(f"cannot read the predictions in {path}: {error}") from error
     known = {question.id for question in questions}
     found: dict[str, str | None] = {}
@@ -38,11 +38,11 @@ def read_predictions(path: Path, questions: Sequence[Question]) -> dict[str, str
         question_id, prediction = _read_line(line, f"{path}, line {number}")
         if question_id not in known:
             raise QuestionsError(
-                f"{path}, line {number}: no question has the id {question_id!r}; is it another file's?"
+                f"{path}, line {number}: no question has the id {question_id!r:.80}; is it another file's?"
             )
         if question_id in seen:
             raise QuestionsError(
-                f"{path}, line {number}: the id {question_id!r} was there before, in line"
+                f"{path}, line {number}: the id {question_id!r:.80} was there before, in line"
                 f" {seen[question_id]}; leave one of them out"
             )
         seen[question_id] = number
@@ -97,8 +97,8 @@ def score_predictions(
 
 def _read_line(line: str, where: str) -> tuple[str, str | None]:
     try:
-        row = json.loads(line, parse_float=str, parse_int=str)
-    except (ValueError, RecursionError) as error:
+        row = parse_json(line, parse_float=str, parse_int=str)
+    except ValueError as error:
         raise QuestionsError(f"{where} is no JSON: {error}; write {FORM}") from error
     if not (isinstance(row, dict) and isinstance(row.get("id"), str) and "prediction" in row):
         raise QuestionsError(f"{where} must have an id and a prediction, as {FORM}")

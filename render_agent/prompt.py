@@ -14,6 +14,7 @@ from render_agent.answer import asked_for
 from render_agent.camera import Camera
 from render_agent.chat import Message, Piece, message, picture, text
 from render_agent.state import Question, View
+from render_agent.view_kinds import view_kind
 
 KIND_TEXTS = {
     "ego": "what your camera sees ahead",
@@ -123,7 +124,7 @@ class Prompt:
             turns = "one turn, in which you must answer"
         if not self.kinds:
             return BLIND_INSTRUCTIONS.format(turns=turns)
-        described = [f'- "{kind}": {KIND_TEXTS[kind]}' for kind in self.kinds]
+        described = [f'- "{kind}": {_told(kind)}' for kind in self.kinds]
         axes = MAP_AXES if "top" in self.kinds else ""
         camera = CAMERA.format(field=self.field_of_view, axes=axes)
         if self.at_once:
@@ -189,6 +190,11 @@ class Prompt:
         if turn + 1 < self.max_turns:
             return []
         return [text("This is your last turn: give your best answer now, with done true.")]
+
+
+def _told(kind: str) -> str:
+    """Return what a kind of view shows. SetupError where there is no such kind."""
+    return KIND_TEXTS[kind] if kind in KIND_TEXTS else view_kind(kind).told
 
 
 def _pose(camera: Camera) -> str:

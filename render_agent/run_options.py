@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import Field
 from os import PathLike, fspath
 from typing import Any
 
 import click
 from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 
+from render_agent import completion, plugins
 from render_agent.config import AUTO, OPTIONS
 from render_agent.errors import UsageError
 
@@ -32,6 +34,34 @@ class Size(click.ParamType[tuple[int, int]]):
         return int(width), int(height)
 
 
+class Named(click.Choice[str]):
+    """The name of one of the program's own parts, or of one that an installed package brings."""
+
+    def __init__(self, kind: plugins.Kind, choices: Sequence[str]) -> None:
+        super().__init__(choices)
+        self.kind = kind
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:
+        """Return the name."""
+        known = self.choices if value in self.choices else self.known()
+        if value not in known:
+            self.fail(
+                f"there is no {self.kind} {value!r}: choose one of {', '.join(known)}, or install the"
+                " package that brings it"
+            )
+        return str(value)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Return the names that begin so."""
+        return [CompletionItem(name) for name in self.known() if name.startswith(incomplete)]
+
+    def known(self) -> list[str]:
+        """Return the names of the program's own, then of those that installed packages bring."""
+        return list(dict.fromkeys([*self.choices, *plugins.names(self.kind)]))
+
+
 class Kinds(click.ParamType[tuple[str, ...]]):
     """Kinds of view, written ego,top,around."""
 
@@ -45,7 +75,9 @@ class Kinds(click.ParamType[tuple[str, ...]]):
             return value
         kinds = tuple(dict.fromkeys(kind.strip() for kind in value.split(",")))
         if wrong := [kind for kind in kinds if kind not in KINDS]:
-            self.fail(f"{','.join(wrong)!r} is no kind of view: choose from {','.join(KINDS)}")
+            known = [*KINDS, *plugins.names("kind of view")]
+            if wrong := [kind for kind in wrong if kind not in known]:
+                self.fail(f"{','.join(wrong)!r} is no kind of view: choose from {','.join(known)}")
         return kinds
 
 
@@ -80,9 +112,17 @@ class Auto(click.ParamType[int | str]):
 
 
 WHERE_RUNS_LIE = click.option(
-    "--output", default="experiment_logs", show_default=True, metavar="DIR", help="Where runs lie."
+    "--output",
+    default="experiment_logs",
+    show_default=True,
+    metavar="DIR",
+    help="Where runs lie.",
+    shell_complete=completion.folders,
 )
 """The option of every command that looks at runs."""
+
+BROUGHT: dict[str, plugins.Kind] = {"engine": "engine", "renderer": "renderer"}
+"""Options that name one part, which an installed package may bring."""
 
 TYPES: dict[str, click.ParamType[Any]] = {
     "image_size": Size(),
@@ -105,15 +145,20 @@ def run_option(entry: Field[Any]) -> click.Option:
     more: dict[str, Any] = {
         "help": declared["text"],
         "default": entry.default,
-        "show_default": True,
+        "show_default": entry.default not in (None, ()),
+        "shell_complete": completion.completes(entry),
     }
+    if isinstance(entry.default, int | float) and not declared.get("flag"):
+        more["metavar"] = "N" if isinstance(entry.default, int) else "X"
     if declared.get("flag"):
         return click.Option([flag, entry.name], is_flag=True, **more | {"show_default": False})
     if "separator" in declared:
         more["default"] = declared["separator"].join(map(str, entry.default))  # type: ignore[arg-type]
     elif isinstance(entry.default, tuple):
         more |= {"multiple": True, "type": Texts()}
-    if "choices" in declared:
+    if entry.name in BROUGHT:
+        more["type"] = Named(BROUGHT[entry.name], declared["choices"])
+    elif "choices" in declared:
         more["type"] = click.Choice(declared["choices"])
     elif entry.name in TYPES:
         more["type"] = TYPES[entry.name]

@@ -32,6 +32,7 @@ from render_agent.input_files import (
     check_scans,
     check_verifier_files,
     facts_hashes,
+    packages,
     scan_hashes,
     sha256,
     verifier_hashes,
@@ -248,6 +249,7 @@ def go_on(folder: RunFolder, changes: Mapping[str, Any]) -> Run:
         )
     config = replace(saved, **differing)
     check_ray(config)
+    packages(config)  # refused here, where one is gone
     log = RunLog(folder)
     try:
         if folder.has_questions:
@@ -288,6 +290,7 @@ def record(
         "notes": question_notes(config, questions),
         "scenes": scene_kinds(questions),
         "versions": _versions(),
+        "packages": packages(config),
         "machine": {
             "system": platform.platform(),
             "processor": platform.machine(),

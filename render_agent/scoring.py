@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
 from render_agent.comparison import Side, compare, differing, incomparable
 from render_agent.config import CHANGEABLE
+from render_agent.console import plain_console
 from render_agent.errors import UsageError
 from render_agent.predictions import read_predictions, score_predictions
 from render_agent.questions.vsibench import load_vsibench
@@ -20,6 +19,7 @@ from render_agent.run_log.reading import results_of
 from render_agent.run_log.results import table
 from render_agent.score.summary import OFFICIAL
 from render_agent.tables import changed_table, comparison_table, score_table
+from render_agent.visible import json_text
 
 
 def rescore(output: Path, which: str, parser: str, *, as_json: bool) -> None:
@@ -44,7 +44,7 @@ def rescore(output: Path, which: str, parser: str, *, as_json: bool) -> None:
     if as_json:
         _print_json(found)
         return
-    console = Console()
+    console = plain_console()
     console.print(score_table(found))
     console.print(f"the run: {folder.path}", soft_wrap=True)
 
@@ -56,7 +56,7 @@ def score_file(predictions: Path, questions: str | None, parser: str, *, as_json
     if as_json:
         _print_json(found)
     else:
-        Console().print(score_table(found))
+        plain_console().print(score_table(found))
 
 
 def compare_runs(
@@ -89,7 +89,7 @@ def compare_runs(
     if as_json:
         _print_json(pairs[0] if len(pairs) == 1 else {"comparisons": pairs})
         return
-    console = Console()
+    console = plain_console()
     for found in pairs:
         for reason in found["warnings"]:
             console.print(f"NOT COMPARABLE: {reason}", soft_wrap=True)
@@ -158,4 +158,4 @@ def _side(folder: RunFolder, *, by_path: bool) -> Side:
 
 
 def _print_json(found: dict[str, Any]) -> None:
-    click.echo(json.dumps(found, indent=1, ensure_ascii=False))
+    click.echo(json_text(found))

@@ -15,13 +15,15 @@ TREE = Path(__file__).parents[1]
 PACKAGE = TREE / "render_agent"
 
 LAYERS = [
-    "errors models numerals chat plain_table setting system_libraries",
-    "paths web view_budget agent_plan",
+    "documents errors keys models numerals chat plain_table setting system_libraries visible",
+    "console paths web view_budget agent_plan plugins",
     "choosing_options",
     "answer score config camera scene.model annotations",
     "action config_file choosing_budget",
+    "completion help_page",
     "state run_options",
-    "candidates scene questions prompt chance capacity estimate",
+    "candidates scene questions view_kinds chance capacity estimate",
+    "prompt",
     "rooms moves",
     "facts named",
     "oracle stress",

@@ -225,7 +225,7 @@ def test_asking_again_where_a_run_stands_reads_nothing_again(tmp_path, scratch, 
     live = LiveRun(RunFolder(path), scratch)
     turns = len(RunFolder(path).lines())
     built = live.index()
-    monkeypatch.setattr("render_agent.live.tail.json.loads", lambda text: pytest.fail("read again"))
+    monkeypatch.setattr("render_agent.live.tail.parse_json", lambda text: pytest.fail("read again"))
     standing = live.standing()
     assert standing == {
         "turns": turns,

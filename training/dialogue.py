@@ -19,15 +19,15 @@ from typing import Any
 
 from training.curriculum import Curriculum, Dialogue, Example, parts, shared, tokens_of
 from training.language import Language, batch_of
-from training.masters import Masters, give, rate_at, save
+from training.masters import Masters, done, give, rate_at, save
 
 PART = 6000
 """Tokens that are read at once, with padding."""
 
-TEXT = 0.5
-"""What arithmetic on text counts beside dialogues."""
-
 SAVE = 250
+
+SLOW = ("visual", "text.layers.0.self_attn", "text.layers.0.input_layernorm")
+"""What perception has taught already: beginnings of the names of weights that move by shorter steps."""
 
 
 class Lesson:
@@ -43,11 +43,8 @@ class Lesson:
         self.seen = seen
         self.joint = joint
 
-    def gather(self, examples: Sequence[Example], counts: float) -> dict[str, float]:
-        """Add up the gradients of some examples and return figures of their loss.
-
-        counts: the weight of all of them together.
-        """
+    def gather(self, examples: Sequence[Example]) -> dict[str, float]:
+        """Add up the gradients of some examples, which together weigh 1, and return figures of their loss."""
         if not examples:
             return {}
         import torch
@@ -61,7 +58,7 @@ class Lesson:
         losses, right, answers = [], [], []
         for some in parts(examples, PART):
             loss, hits, answered = self._part(some, rows, leaves)
-            (loss * (counts / total)).backward()
+            (loss / total).backward()
             losses.append(loss.item())
             right += [hits]
             answers += [answered]
@@ -113,14 +110,14 @@ def main() -> None:
     text = model.model.language_model
     model.to(torch.bfloat16)
     learning = {"visual": visual, "text": text} if asked.joint else {"text": text}
-    begun = torch.load(asked.start)
-    masters = Masters(learning, decay=0.02, slow=("visual",), factor=asked.slower)
+    begun = torch.load(asked.start, weights_only=True)
+    masters = Masters(learning, decay=0.02, slow=SLOW, factor=asked.slower)
     _take(model, masters, begun["masters"]["weights"])
     asked.out.mkdir(parents=True, exist_ok=True)
     name = "joint" if asked.joint else "dialogue"
     checkpoint, first, hours = asked.out / f"{name}.pt", 0, 0.0
     if checkpoint.is_file():
-        kept_state = torch.load(checkpoint)
+        kept_state = torch.load(checkpoint, weights_only=True)
         masters.restore(kept_state["masters"])
         first, hours = kept_state["step"], kept_state["hours"]
     answer = tokens_of(tokenizer)[2]
@@ -134,10 +131,10 @@ def main() -> None:
     began = time.monotonic()
     for step in range(first, asked.steps):
         figures = lesson.gather(
-            curriculum.dialogues(step, asked.scenes, asked.each) if asked.scenes else [], 1.0
+            curriculum.dialogues(step, asked.scenes, asked.each) if asked.scenes else []
         )
-        arithmetic = lesson.gather(curriculum.arithmetic(step, asked.texts), TEXT)
-        places = lesson.gather(curriculum.inventories(step, asked.lists), 1.0)
+        arithmetic = lesson.gather(curriculum.arithmetic(step, asked.texts))
+        places = lesson.gather(curriculum.inventories(step, asked.lists))
         norm = masters.step(rate_at(step, asked.steps, asked.rate))
         done_steps = step + 1
         spent = hours + (time.monotonic() - began) / 3600
@@ -155,9 +152,8 @@ def main() -> None:
                 file.write(json.dumps(line) + "\n")
         if done_steps % SAVE == 0 or done_steps == asked.steps:
             weights = {**begun["masters"]["weights"], **masters.copies}
-            save(
-                checkpoint, done_steps, asked.steps, spent, {**masters.state(), "weights": weights}
-            )
+            save(checkpoint, done_steps, spent, {**masters.state(), "weights": weights})
+    done(checkpoint, asked.steps).touch()
 
 
 def _take(model: Any, masters: Masters, weights: dict[str, Any]) -> None:
@@ -181,7 +177,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--scenes", type=int, default=1)
     parser.add_argument("--each", type=int, default=5)
-    parser.add_argument("--texts", type=int, default=6)
+    parser.add_argument("--texts", type=int, default=12)
     parser.add_argument("--lists", type=int, default=8)
     parser.add_argument("--rate", type=float, default=1e-3)
     parser.add_argument("--slower", type=float, default=0.3)

@@ -83,8 +83,8 @@ class Masters:
         self.optimizer.load_state_dict(state["optimizer"])
 
 
-def save(checkpoint: Path, step: int, steps: int, hours: float, state: Mapping[str, Any]) -> None:
-    """Write a checkpoint in one piece; behind the last step also the file that says it is the last.
+def save(checkpoint: Path, step: int, hours: float, state: Mapping[str, Any]) -> None:
+    """Write a checkpoint in one piece.
 
     hours: of training so far, over all its pieces.
     """
@@ -93,8 +93,6 @@ def save(checkpoint: Path, step: int, steps: int, hours: float, state: Mapping[s
     beside = checkpoint.with_suffix(".new")
     torch.save({"step": step, "hours": hours, "masters": dict(state)}, beside)
     beside.replace(checkpoint)
-    if step >= steps:
-        done(checkpoint).write_text(f"{step}\n")
 
 
 def give(model: Any, weights: Mapping[str, Any]) -> list[str]:
@@ -113,9 +111,9 @@ def give(model: Any, weights: Mapping[str, Any]) -> list[str]:
     return sorted(named.keys() - weights.keys())
 
 
-def done(checkpoint: Path) -> Path:
-    """Return the file that is there once a checkpoint is the last of its training."""
-    return checkpoint.with_suffix(".done")
+def done(checkpoint: Path, steps: int) -> Path:
+    """Return the file that is there once a training has come to so many steps."""
+    return checkpoint.with_suffix(f".{steps}.done")
 
 
 def rate_at(step: int, steps: int, peak: float, warm: int = 100) -> float:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from training.finder import Finder, places_of
 from training.labels import CELLS, TARGETS
-from training.masters import Masters, rate_at, save
+from training.masters import Masters, done, rate_at, save
 from training.perception_pictures import KINDS, TOLD
 from training.phrases import LABELS
 from training.shape import GRID, MERGED, TOKENS, WIDTH
@@ -167,7 +167,7 @@ def main() -> None:
     checkpoint = asked.out / "perception.pt"
     first, hours = 0, 0.0
     if checkpoint.is_file():
-        kept = torch.load(checkpoint)
+        kept = torch.load(checkpoint, weights_only=True)
         masters.restore(kept["masters"])
         first, hours = kept["step"], kept.get("hours", 0.0)
     began = time.monotonic()
@@ -177,14 +177,15 @@ def main() -> None:
         loss, figures = learner.loss(varied(seen.pictures, chance), seen, chance)
         loss.backward()
         norm = masters.step(rate_at(step, asked.steps, asked.rate))
-        done = step + 1
+        made = step + 1
         spent = hours + (time.monotonic() - began) / 3600
-        if done % 25 == 0:
-            line = {"step": done, "loss": round(loss.item(), 4), "norm": round(norm, 2), **figures}
+        if made % 25 == 0:
+            line = {"step": made, "loss": round(loss.item(), 4), "norm": round(norm, 2), **figures}
             _note(asked.out, {**line, "hours": round(spent, 4)})
-        if done % SAVE == 0 or done == asked.steps:
-            _note(asked.out, {"step": done, "validation": validate(learner, held_out)})
-            save(checkpoint, done, asked.steps, spent, masters.state())
+        if made % SAVE == 0 or made == asked.steps:
+            _note(asked.out, {"step": made, "validation": validate(learner, held_out)})
+            save(checkpoint, made, spent, masters.state())
+    done(checkpoint, asked.steps).touch()
 
 
 class Learner:

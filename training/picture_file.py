@@ -11,6 +11,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 from PIL import Image
 
+from render_agent.engines.torchvision_cure import cure_torchvision
 from training.processor import HEIGHT, PIXELS, WIDTH
 
 SHAPE = (HEIGHT, WIDTH, 3)
@@ -31,6 +32,7 @@ def as_seen(data: bytes) -> NDArray[np.uint8]:
 
 def resized(picture: Image.Image) -> NDArray[np.uint8]:
     """Return an RGB picture as the model sees it; see `as_seen`."""
+    cure_torchvision()
     from qwen_vl_utils import smart_resize
 
     limits = PIXELS["shortest_edge"], PIXELS["longest_edge"]

@@ -53,7 +53,7 @@ def trained(checkpoint: Path) -> Any:
     from training.tokenizer import small_tokenizer
 
     model = new_model(small_tokenizer(), 0)
-    weights = torch.load(checkpoint)["masters"]["weights"]
+    weights = torch.load(checkpoint, weights_only=True)["masters"]["weights"]
     lacking = give(model, weights)
     if lacking:
         raise KeyError(lacking[0])

@@ -106,7 +106,7 @@ def main() -> None:
 
     checkpoint, *folders = map(Path, sys.argv[1:])
     model = new_model(small_tokenizer(), 0)
-    weights = torch.load(checkpoint)["masters"]["weights"]
+    weights = torch.load(checkpoint, weights_only=True)["masters"]["weights"]
     lacking = [name for name in give(model, weights) if name.startswith("visual.")]
     if lacking:
         raise KeyError(lacking[0])

@@ -3,7 +3,8 @@
     python -m training.text_examples OUT ROOMS...
 
 ROOMS are folders that `render-agent make-rooms` wrote. OUT gets `dialogues.npz` without pictures. Every
-question is asked of its room as it is and VARIANTS - 1 times of the room turned by some angle.
+question is asked of its room as it is and VARIANTS - 1 times of the room turned by some angle; drills
+(`drills.py`) about every room are added.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from __future__ import annotations
 import math
 import random
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ from render_agent.prompt import Prompt
 from render_agent.questions.rooms import load_rooms
 from render_agent.rooms.boxes import OrientedBox
 from render_agent.state import Question
+from training import drills
 from training.dialogue_file import DIALOGUES, Dialogues, Encoded, gathered
 from training.encode import CHUNK, Encoder
 
@@ -36,6 +38,10 @@ VIEWS = "text"
 
 VARIANTS = 4
 """How often a question is asked, each time of its room turned otherwise."""
+
+
+DRILLS = 40
+"""Rounds of drills about every room, each time turned otherwise."""
 
 
 class TextExample(NamedTuple):
@@ -90,6 +96,18 @@ def rooms_examples(folder: Path, variants: int = VARIANTS) -> list[TextExample]:
     return examples
 
 
+def drill_examples(folder: Path, rounds: int = DRILLS) -> Iterator[TextExample]:
+    """Give drills about rooms whose boxes are known."""
+    for scene, seen in known_scenes(load_rooms(folder)).items():
+        for number in range(rounds):
+            chance = random.Random(f"{folder.name} {scene} drill {number}")
+            way = turned(seen, chance.uniform(0, 2 * math.pi))
+            for kind, (asked, given, learned) in enumerate(drills.drills(way, chance)):
+                name = f"{scene} {number} {kind}"
+                question = Question(name, "rooms", "rooms", scene, drills.TYPE, asked, "text")
+                yield TextExample(question, given, learned)
+
+
 def turned(known: Knowledge, angle: float) -> Knowledge:
     """Return what is known of a room turned by an angle in radians, moved to where no place is negative.
 
@@ -109,7 +127,9 @@ def turned(known: Knowledge, angle: float) -> Knowledge:
 def encode_rooms(folder: Path, rooms: Sequence[Path], processor: Any) -> Dialogues:
     """Write the examples of folders of rooms into a folder of training data, and return them."""
     folder.mkdir(parents=True, exist_ok=True)
-    examples = (example for one in rooms for example in rooms_examples(one))
+    examples = (
+        example for one in rooms for example in chain(rooms_examples(one), drill_examples(one))
+    )
     dialogues = gathered(None, text_examples(examples, processor))
     dialogues.save(folder / DIALOGUES)
     return dialogues

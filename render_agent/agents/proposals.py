@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from render_agent.action import Action, Malformed, read
+from render_agent.action import KINDS, Action, Malformed, read
 from render_agent.choose.seam import Situation
 from render_agent.engines.seam import Reply
 from render_agent.respond import Response, respond
@@ -19,7 +19,8 @@ def reading(
     kinds: the kinds of view that may be asked for. cut_off: whether the token limit ended the reply.
     """
     state = situation.state
-    action = read(text, state.question.wanted, state.question.options)
+    known = (*KINDS, *(kind for kind in kinds if kind not in KINDS))
+    action = read(text, state.question.wanted, state.question.options, known)
     return action, respond(action, state, situation.look, kinds, cut_off=cut_off)
 
 

@@ -176,13 +176,12 @@ def _telling(make: MakeEngine) -> MakeEngine:
     """Return what makes the engine of a person and says where its page is, which nothing else would."""
 
     def made(config: RunConfig, questions: Sequence[Question]) -> Engine:
-        from rich.console import Console
-
+        from render_agent.console import plain_console
         from render_agent.web.browser import open_page
 
         engine = make(config, questions)
         address = str(getattr(engine, "address", ""))
-        console = Console(stderr=True, highlight=False)
+        console = plain_console(stderr=True)
         console.print(f"answer in the browser: {address}", soft_wrap=True)
         open_page(address)
         return engine
@@ -195,12 +194,11 @@ def _observer(run: Run, progress: bool) -> Iterator[Observer]:
     if not progress:
         yield Silent()
         return
-    from rich.console import Console
-
+    from render_agent.console import plain_console
     from render_agent.progress import Plain, Progress, Terminal
 
     turns = {"max_batched_turns": run.max_batched_turns, "max_turns": run.config.max_turns}
-    console = Console(stderr=True, highlight=False)
+    console = plain_console(stderr=True)
     verbose = run.config.verbose
     if not console.is_terminal:
         yield Progress(run.states, Plain(console, verbose=verbose), **turns)

@@ -11,7 +11,9 @@ import click
 from click.core import ParameterSource
 
 from render_agent.bench.verifiers.command import verifiers_command
+from render_agent.completion import files, folders
 from render_agent.errors import SetupError, UsageError
+from render_agent.help_page import GroupPage
 
 if TYPE_CHECKING:
     from render_agent.bench.script import Lengths
@@ -55,8 +57,15 @@ def _list(flag: str, default: str, text: str) -> Callable[[F], F]:
     return click.option(flag, type=Names(), default=default, show_default=True, help=text)
 
 
-@click.group("bench", invoke_without_command=True)
-@click.option("--questions", type=click.IntRange(1), default=64, show_default=True, metavar="N")
+@click.group("bench", cls=GroupPage, invoke_without_command=True)
+@click.option(
+    "--questions",
+    type=click.IntRange(1),
+    default=64,
+    show_default=True,
+    metavar="N",
+    help="How many questions.",
+)
 @click.option(
     "--turns",
     type=TurnRange(),
@@ -84,42 +93,64 @@ def _list(flag: str, default: str, text: str) -> Callable[[F], F]:
 @click.option(
     "--random-weights",
     metavar="NAME|DIR",
+    shell_complete=folders,
     help="Build the model with random weights: Qwen/Qwen3-VL-2B, -4B or -8B-Instruct, small, or a"
     " folder with a config.json.",
 )
 @click.option("--small", is_flag=True, help="The same as --random-weights small.")
 @click.option("--own-replies", is_flag=True, help="Let the model write its own replies.")
-@click.option("--rounds", type=click.IntRange(1), default=1, show_default=True, metavar="N")
+@click.option(
+    "--rounds",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="How often each is measured; the median counts.",
+)
 @click.option("--threads", type=click.IntRange(1), metavar="N", help="Threads of PyTorch.")
-@click.option("--output", metavar="DIR", help="Write bench.json, bench.md and bench.svg there.")
-@click.option("--notes", metavar="FILE", help="Markdown to put behind the table of bench.md.")
+@click.option(
+    "--output",
+    metavar="DIR",
+    help="Write bench.json, bench.md and bench.svg there.",
+    shell_complete=folders,
+)
+@click.option(
+    "--notes",
+    metavar="FILE",
+    help="Markdown to put behind the table of bench.md.",
+    shell_complete=files,
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def bench_command(context: click.Context, /, as_json: bool, **given: Any) -> None:
     """Measure schedules and engines side by side on this machine, with the same questions.
 
-    Options of a run stand before the command: render-agent --device cuda --dtype bfloat16 bench
-    --random-weights Qwen/Qwen3-VL-8B-Instruct. Questions are those of the bundled rooms, unless
+    Options of a run stand before the command. Questions are those of the bundled rooms, unless
     --benchmark names others. Replies are written beforehand, so that every schedule does the same
     work, and the model computes every token of them; --own-replies lets it choose.
+
+    \b
+    Examples:
+      render-agent bench --small
+      render-agent --device cuda --dtype bfloat16 bench --random-weights Qwen/Qwen3-VL-8B-Instruct
+      render-agent bench verifiers
     """
     if context.invoked_subcommand is not None:
         return
-    import json
-
-    from rich.console import Console
 
     from render_agent.bench.report import table
+    from render_agent.console import plain_console
+    from render_agent.visible import json_text
 
     config = _config(context, given)
-    heard = Console(stderr=True, highlight=False)
+    heard = plain_console(stderr=True)
     found = compare(config, given, lambda words: heard.print(words, soft_wrap=True))
     if given["output"]:
         write(found, given["output"], given["notes"])
     if as_json:
-        click.echo(json.dumps(found, indent=1, ensure_ascii=False))
+        click.echo(json_text(found))
     else:
-        Console(highlight=False).print(table(found["variants"]))
+        plain_console().print(table(found["variants"]))
 
 
 bench_command.add_command(verifiers_command)

@@ -22,7 +22,8 @@ def plot(rows: Sequence[Mapping[str, Any]], title: str, file: Path) -> None:
         raise SetupError(
             'a plot needs matplotlib: pip install "render_agent[bench]", or leave --output out'
         ) from error
-    with matplotlib.rc_context({"svg.hashsalt": "render-agent", "svg.fonttype": "none"}):
+    style = {"svg.hashsalt": "render-agent", "svg.fonttype": "none", "text.parse_math": False}
+    with matplotlib.rc_context(style):
         figure = Figure(figsize=(9, 1.6 + 0.4 * len(rows)), layout="constrained")
         FigureCanvasSVG(figure)
         axes = figure.subplots()

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from render_agent.bench.script import FILLER
 from render_agent.bench.shapes import Shape, find_shape
-from render_agent.engines.pretrained import DTYPES, Pretrained, choose_device, silence_libraries
+from render_agent.documents import parse_json
+from render_agent.engines.pretrained import (
+    DTYPES,
+    OFFLINE,
+    Pretrained,
+    choose_device,
+    silence_libraries,
+)
 from render_agent.errors import SetupError
 from render_agent.prompt import Prompt
 
@@ -126,7 +132,7 @@ def made_tokenizer(**named: str) -> Any:
         vocab_size=VOCABULARY, initial_alphabet=ByteLevel.alphabet(), show_progress=False
     )
     learner.train_from_iterator([Prompt(9, 75.0).instructions, FILLER] * 2, trainer)
-    learnt = json.loads(learner.to_str())["model"]
+    learnt = parse_json(learner.to_str())["model"]
     tokenizer = Qwen2Tokenizer(
         vocab=learnt["vocab"],
         merges=[tuple(merge) for merge in learnt["merges"]],
@@ -149,7 +155,7 @@ def _tokenizer_of(folder: Path) -> Any:
 
     if not (folder / "tokenizer.json").is_file():
         raise SetupError(f"{folder} has no tokenizer.json: name a shape instead")
-    tokenizer = Qwen2Tokenizer.from_pretrained(folder, local_files_only=True)
+    tokenizer = Qwen2Tokenizer.from_pretrained(folder, **OFFLINE)
     tokenizer.chat_template = None
     return tokenizer
 
@@ -160,7 +166,7 @@ def _config_of(folder: Path) -> Any:
     files = sorted(folder.glob("config*.json"))
     if not files:
         raise SetupError(f"{folder} has no config.json: name a shape instead")
-    return Qwen3VLConfig(**json.loads(files[0].read_text("utf-8")))
+    return Qwen3VLConfig(**parse_json(files[0].read_text("utf-8")))
 
 
 def _edges(shape: Shape) -> tuple[int, int]:

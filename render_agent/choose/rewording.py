@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from render_agent.chat import Message, message, text, without_thinking
+from render_agent.documents import parse_json
 
 _COUNT = r"How many (?P<name>.+)\(s\) are in this room\?"
 _SIZE = (
@@ -179,8 +179,8 @@ def read_wordings(reply: str, question: str, count: int) -> tuple[str, ...]:
     reply = without_thinking(reply).strip()
     fenced = _FENCED.fullmatch(reply)
     try:
-        given = json.loads(fenced[1] if fenced else reply)["wordings"]
-    except (ValueError, TypeError, KeyError, RecursionError):
+        given = parse_json(fenced[1] if fenced else reply)["wordings"]
+    except (ValueError, TypeError, KeyError):
         return ()
     found = {_plain(question): question}
     for wording in given if isinstance(given, list) else ():

@@ -141,7 +141,7 @@ def load_siglip(model: str, device: str = "auto") -> Siglip:
 
     device: as `--device` has it.
     """
-    from render_agent.engines.pretrained import choose_device, silence_libraries
+    from render_agent.engines.pretrained import OFFLINE, WEIGHTS, choose_device, silence_libraries
     from render_agent.engines.torchvision_cure import cure_torchvision
 
     place = choose_device(device)
@@ -153,8 +153,8 @@ def load_siglip(model: str, device: str = "auto") -> Siglip:
 
     dtype = torch.bfloat16 if place.startswith("cuda") else torch.float32
     try:
-        processor = AutoProcessor.from_pretrained(found.folder, local_files_only=True)
-        loaded = AutoModel.from_pretrained(found.folder, local_files_only=True, dtype=dtype)
+        processor = AutoProcessor.from_pretrained(found.folder, **OFFLINE)
+        loaded = AutoModel.from_pretrained(found.folder, dtype=dtype, **WEIGHTS)
     except (OSError, ValueError, KeyError, TypeError, ImportError, RuntimeError) as error:
         first = str(error).strip().partition("\n")[0]
         raise SetupError(f"{model} cannot be loaded ({first}): fetch the model again") from error

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import click
 
+from render_agent.completion import runs
 from render_agent.run_options import WHERE_RUNS_LIE
 
 
 @click.command("diagnose")
-@click.argument("run")
+@click.argument("run", shell_complete=runs)
 @WHERE_RUNS_LIE
 @click.option(
     "--processes",
@@ -24,24 +25,28 @@ def diagnose_command(run: str, output: str, processes: int | None, as_json: bool
 
     Did it fail because it never looked, because it looked and misjudged, or because of the protocol?
     Objects are known from the official annotations or the truth beside a bundled room.
+
+    \b
+    Examples:
+      render-agent diagnose recent
+      render-agent diagnose recent --json
     """
-    import json
 
-    from rich.console import Console
-
+    from render_agent.console import plain_console
     from render_agent.diagnosis.diagnose import diagnose_run
     from render_agent.diagnosis.summary import reading, summary
     from render_agent.diagnosis.table import cause_table, notes
     from render_agent.run_log.folder import find_run
     from render_agent.run_log.reading import read_states
+    from render_agent.visible import json_text
 
     folder = find_run(Path(output), run)
     states = read_states(folder)
     found = summary(states, diagnose_run(folder, processes, states))
     if as_json:
-        click.echo(json.dumps({"reading": reading(found["all"]), **found}, indent=1))
+        click.echo(json_text({"reading": reading(found["all"]), **found}))
         return
-    console = Console()
+    console = plain_console()
     console.print(cause_table(found))
     for line in notes(found):
         console.print(line, soft_wrap=True)

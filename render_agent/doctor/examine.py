@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from render_agent.console import plain_console
 from render_agent.doctor.data import examine_data
 from render_agent.doctor.engines import BUNDLED_MODEL, TRANSFORMERS, examine_engines
 from render_agent.doctor.finding import Finding
 from render_agent.doctor.machine import examine_machine
+from render_agent.doctor.packages import examine_packages
 from render_agent.doctor.renderers import examine_renderers
+from render_agent.visible import json_text
 
 READY = "This machine is ready: render-agent --batch --benchmark rooms"
 BY_THE_MODEL, BY_RULE = "--model small --image-size 320x240", "--engine scripted"
@@ -28,14 +29,14 @@ def examine(options: Mapping[str, Any], *, as_json: bool, probe: bool = False) -
     options: of a run, by name, as the command line resolved them. probe: let models answer too.
     Returns 1 where no run is.
     """
-    with Console(stderr=True).status("looking at renderers, engines and data …"):
+    with plain_console(stderr=True).status("looking at renderers, engines and data …"):
         findings = list(_findings(options, probe))
     preventing = [finding for finding in findings if finding.prevents]
     if as_json:
         found = {"ready": not preventing, "findings": [f.to_json() for f in findings]}
-        click.echo(json.dumps(found, indent=1, ensure_ascii=False))
+        click.echo(json_text(found))
         return int(bool(preventing))
-    console = Console(highlight=False)
+    console = plain_console()
     console.print(_table(findings))
     for finding in preventing:
         console.print(f"No run is possible before this is mended: {finding.name}", style="red")
@@ -51,6 +52,7 @@ def _findings(options: Mapping[str, Any], probe: bool) -> Iterator[Finding]:
     yield from examine_renderers()
     yield from examine_engines(options, probe=probe)
     yield from examine_data(options)
+    yield from examine_packages()
 
 
 def _table(findings: Sequence[Finding]) -> Table:

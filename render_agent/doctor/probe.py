@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
+from render_agent.documents import parse_json
 from render_agent.errors import RenderAgentError
 
 
@@ -59,7 +60,7 @@ def ask(
         return Answer(error=f"its libraries crashed (signal {-asked.returncode})")
     if asked.returncode:
         return Answer(error=_last_line(asked.stderr) or f"ended with code {asked.returncode}")
-    found = json.loads(_last_line(asked.stdout))
+    found = parse_json(_last_line(asked.stdout))
     if "error" in found:
         return Answer(error=found["error"], explained=True)
     return Answer(found)

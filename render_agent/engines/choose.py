@@ -7,10 +7,13 @@ from importlib.metadata import version
 from typing import Any
 
 from render_agent.config import AUTO, RunConfig
+from render_agent.documents import parse_yaml
+from render_agent.engines import brought
 from render_agent.engines.baselines import NOTES
 from render_agent.engines.scripted import BATCH_SIZE, make_scripted, policy_maker
 from render_agent.engines.seam import Engine
 from render_agent.errors import UsageError
+from render_agent.keys import names_a_key, without_keys
 from render_agent.state import Question
 
 
@@ -19,6 +22,7 @@ def describe_engine(config: RunConfig) -> dict[str, Any]:
 
     SetupError where its model is not at hand, UsageError for an option that it does not have.
     """
+    options = engine_options(config.engine_option)
     if config.engine == "scripted":
         policy_maker(config.model_name)
         note = NOTES.get(config.model_name)
@@ -26,7 +30,7 @@ def describe_engine(config: RunConfig) -> dict[str, Any]:
     if config.engine == "openai":
         from render_agent.engines.openai_engine import describe
 
-        return describe(config, engine_options(config.engine_option))
+        return describe(config, options)
     if config.engine == "human":
         from render_agent.engines.human import engine as human
 
@@ -34,14 +38,16 @@ def describe_engine(config: RunConfig) -> dict[str, Any]:
     if config.engine == "vllm":
         from render_agent.engines import vllm_engine
 
-        return vllm_engine.describe(config, engine_options(config.engine_option))
+        return vllm_engine.describe(config, options)
+    if config.engine not in brought.OWN:
+        return brought.describe(config)
     from render_agent.engines.loading import describe_model
     from render_agent.engines.transformers_options import check_options, refuse_tensor_parallel
 
     # What cannot run is refused before there is a run folder.
     refuse_tensor_parallel(config.tensor_parallel)
     described = describe_model(config.model_name, config.revision)
-    check_options(engine_options(config.engine_option), str(described["model_type"]))
+    check_options(options, str(described["model_type"]))
     return {
         "name": config.engine,
         "model": config.model_name,
@@ -70,6 +76,8 @@ def make_engine(config: RunConfig, questions: Sequence[Question]) -> Engine:
         from render_agent.engines import vllm_engine
 
         return vllm_engine.make(config, options)
+    if config.engine not in brought.OWN:
+        return brought.make(config, questions)
     from render_agent.engines.opening import open_model
     from render_agent.engines.reuse import dialogue_tokens, engine_of
 
@@ -89,12 +97,30 @@ def make_engine(config: RunConfig, questions: Sequence[Question]) -> Engine:
 
 def engine_options(pairs: Sequence[str]) -> dict[str, Any]:
     """Return K=V pairs as a mapping, values read as YAML. UsageError where one is no pair."""
-    import yaml
-
     options = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not (name and equals):
             raise UsageError(f"--engine-option {pair!r} must be written K=V")
-        options[name] = yaml.safe_load(value)
+        try:
+            options[name] = parse_yaml(value)
+        except ValueError as error:
+            told = " ".join(str(error).split())
+            raise UsageError(
+                f"--engine-option {name}: its value is no YAML ({told[:200]})"
+            ) from error
+        if _holds_a_key(name, options[name]):
+            raise UsageError(
+                f"--engine-option {name} holds a key, and would be written into the run folder: put keys"
+                " into the environment, as RENDER_AGENT_API_KEY or HF_TOKEN"
+            )
     return options
+
+
+def _holds_a_key(name: object, value: object) -> bool:
+    """Whether an option is called as keys are, or holds one of the environment, at any depth."""
+    if isinstance(value, dict):
+        return names_a_key(str(name)) or any(_holds_a_key(*entry) for entry in value.items())
+    if isinstance(value, list):
+        return any(_holds_a_key(name, entry) for entry in value)
+    return names_a_key(str(name)) or without_keys(str(value)) != str(value)

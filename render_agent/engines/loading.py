@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from render_agent.documents import parse_json
 from render_agent.engines.weight_files import (
     fingerprint,
     processor_fingerprint,
@@ -21,7 +21,7 @@ from render_agent.models import NOTES, bundled_model, instead
 LOG = logging.getLogger(__name__)
 WAY_OUT = f"name a directory that holds the model, or use {instead()}"
 HUB_SECONDS = 10.0
-FILES = ["*.json", "*.jinja", "*.txt", "*.model", "*.safetensors", "pytorch_model*.bin"]
+FILES = ["*.json", "*.jinja", "*.txt", "*.model", "*.safetensors"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ def _find_on_hub(name: str, revision: str | None) -> FoundModel:
     # The root of its client's errors, whichever client this version of the library uses.
     except (OSError, errors.HTTPError):  # type: ignore[attr-defined]
         return _find_in_cache(name, revision, "the hub cannot be reached")
-    if not any(file.rfilename.endswith((".safetensors", ".bin")) for file in files):
+    if not any(file.rfilename.endswith(".safetensors") for file in files):
         raise SetupError(f"{wanted} has no safetensors weights on the hub: {WAY_OUT}")
     folder = config.parent
     return FoundModel(name, folder, folder.name, _read_config(config, name), fetched=False)
@@ -173,7 +173,7 @@ def _find_in_cache(name: str, revision: str | None, why: str) -> FoundModel:
 
 def _read_config(file: Path, model: str) -> dict[str, Any]:
     try:
-        config = json.loads(file.read_text("utf-8"))
+        config = parse_json(file.read_text("utf-8"))
     except FileNotFoundError as error:
         raise SetupError(f"{model} holds no model: it has no config.json; {WAY_OUT}") from error
     except (OSError, ValueError) as error:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from render_agent.documents import parse_json
 from render_agent.engines.openai_options import Endpoint, OpenAIOptions
 from render_agent.engines.openai_pace import LONGEST_PAUSE, asked_wait, spent_wait
 from render_agent.engines.openai_requests import Answer, read_answer
@@ -101,7 +102,7 @@ async def call(
     except openai.APIConnectionError as error:
         return connection_fault(error)
     try:
-        answer = read_answer(json.loads(raw.text))
+        answer = read_answer(parse_json(raw.text))
     except ValueError:
         answer = None
     if answer is None:
@@ -168,7 +169,7 @@ def first_words(text: str, secrets: Sequence[str] = (), most: int = 300) -> str:
 def _error_of(text: str) -> tuple[str, str | None, str]:
     """Return the words, the named field and the code of a server's error message, whatever its form."""
     try:
-        body = json.loads(text)
+        body = parse_json(text)
     except ValueError:
         return text, None, ""
     error = body.get("error", body) if isinstance(body, dict) else body

@@ -45,7 +45,14 @@ class Endpoint:
     @property
     def secrets(self) -> tuple[str, ...]:
         """The words that must not be written down."""
-        return tuple(value.split(" ", 1)[-1] for value in self.headers.values())
+        found: list[str] = []
+        for value in self.headers.values():
+            kind, _, proof = value.partition(" ")
+            found.append(proof)
+            if kind == "Basic":  # a server may repeat what is meant as well as what is sent
+                pair = base64.b64decode(proof).decode()
+                found += [pair, pair.partition(":")[2]]
+        return tuple(filter(None, found))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from render_agent.documents import parse_json
 from render_agent.engines.openai_dialect import Dialect, first_dialect
 from render_agent.engines.openai_http import NO_KEY, connection_fault, first_words, status_fault
 from render_agent.engines.openai_options import Endpoint, OpenAIOptions
@@ -166,7 +166,7 @@ def _served(client: Any, endpoint: Endpoint) -> list[dict[str, Any]]:
             f"{endpoint.url} cannot be reached: {connection_fault(error).reason}; is the server up?"
         ) from None
     try:
-        data = json.loads(raw.text)["data"]
+        data = parse_json(raw.text)["data"]
         return [entry for entry in data if isinstance(entry, dict) and isinstance(entry["id"], str)]
     except (ValueError, KeyError, TypeError):
         LOG.warning("%s lists no models: %r", endpoint.url, first_words(raw.text, endpoint.secrets))

@@ -14,6 +14,15 @@ from render_agent.errors import SetupError
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 DEVICE_NAME = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
 
+OFFLINE = {"local_files_only": True, "trust_remote_code": False}
+"""How everything is loaded: from the files that were found, and none of them is code.
+
+Left unsaid, transformers would ask on the terminal whether it may run what a model brings along.
+"""
+
+WEIGHTS = {**OFFLINE, "use_safetensors": True}
+"""How weights are loaded: no pickle is opened."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pretrained:
@@ -97,7 +106,7 @@ def check_class(found: FoundModel) -> None:
     from transformers import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING, AutoConfig, __version__
 
     try:
-        config = AutoConfig.from_pretrained(found.folder, local_files_only=True)
+        config = AutoConfig.from_pretrained(found.folder, **OFFLINE)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SetupError(
             f"transformers {__version__} cannot read the configuration of {found.name}"
@@ -115,9 +124,7 @@ def load_processor(found: FoundModel) -> Any:
     from transformers import AutoProcessor
 
     try:
-        processor = AutoProcessor.from_pretrained(
-            found.folder, padding_side="left", local_files_only=True
-        )
+        processor = AutoProcessor.from_pretrained(found.folder, padding_side="left", **OFFLINE)
     except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
         raise SetupError(
             f"{found.name} has no usable processor ({first_line(error)}): fetch its tokenizer and"
@@ -162,7 +169,7 @@ def load_model(
             attn_implementation=options.get("attn_implementation"),
             output_loading_info=True,
             **quantised,
-            local_files_only=True,
+            **WEIGHTS,
         )
     except (OSError, ValueError, ImportError, RuntimeError, SafetensorError) as error:
         raise SetupError(

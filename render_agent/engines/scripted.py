@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from render_agent.config import RunConfig
+from render_agent.documents import parse_json
 from render_agent.engines.baselines import frequency, oracle
 from render_agent.engines.seam import BatchingEngine, Capabilities, Reply, Request
 from render_agent.engines.unseeing import Explorer, RandomChoice, Wanderer
@@ -184,9 +185,9 @@ def read_replies(path: Path) -> dict[str, list[str]]:
     try:
         text = path.read_text("utf-8")
         if path.suffix == ".jsonl":
-            rows = [json.loads(line) for line in text.split("\n") if line.strip()]
+            rows = [parse_json(line) for line in text.split("\n") if line.strip()]
         else:
-            rows = json.loads(text)
+            rows = parse_json(text)
     except OSError as error:
         raise SetupError(f"cannot read {path}: {error.strerror or error}") from error
     except ValueError as error:

@@ -28,6 +28,12 @@ TAKEN = {
 }
 """Engine arguments that have an option of their own."""
 
+REFUSED = (
+    "trust_remote_code", "load_format", "model_class_overrides", "worker_cls", "worker_extension_cls",
+    "scheduler_cls", "logits_processors", "reasoning_parser_plugin", "io_processor_plugin",
+)  # fmt: skip
+"""Engine arguments by which vLLM would run code of a model, a module or a file, or open pickles."""
+
 FEWEST_PICTURES = 2
 """Pictures of the start-up probe's prompts."""
 
@@ -147,6 +153,8 @@ def engine_arguments(
         "enable_prefix_caching": prefix_caching,
         # The library of --engine transformers, so that both hold replies to the same grammar.
         "structured_outputs_config": {"backend": "guidance"},
+        "load_format": "safetensors",
+        "trust_remote_code": False,
         "disable_log_stats": True,
         "use_tqdm_on_load": False,
     }
@@ -172,6 +180,11 @@ def _structured_outputs(given: Mapping[str, Any]) -> Any:
 
 def _given(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the engine options that are vLLM's own. UsageError for others."""
+    if refused := [name for name in options if name in REFUSED]:
+        raise UsageError(
+            f"--engine-option {refused[0]} is not taken: it lets a model bring code or pickled weights;"
+            " leave it out"
+        )
     from vllm.engine.arg_utils import EngineArgs
 
     known = {entry.name for entry in fields(EngineArgs)}

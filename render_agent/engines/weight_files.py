@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 
+from render_agent.documents import parse_json
 from render_agent.errors import SetupError
 from render_agent.models import instead
 
-INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
-SINGLES = ("model.safetensors", "pytorch_model.bin")
+INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"
+PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+"""Endings of weights whose reading may run whatever code is in the file: they are never opened."""
+
 PROCESSOR = (
     "tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt", "added_tokens.json",
     "special_tokens_map.json", "chat_template.jinja", "chat_template.json", "processor_config.json",
@@ -24,16 +26,20 @@ SMALL = 1 << 26
 def weight_files(folder: Path) -> list[Path]:
     """Return the files that hold a model's weights, in order.
 
-    SetupError where there are none, where one that the index names is missing, or where a
-    safetensors file is cut off or none.
+    SetupError where there are none, where one that the index names is missing or in another folder,
+    where a file is cut off or no safetensors, and where the weights are pickles.
     """
-    for index in INDEXES:
-        if (folder / index).is_file():
-            files = [folder / name for name in _indexed(folder / index)]
-            break
+    if (folder / INDEX).is_file():
+        files = [folder / name for name in _indexed(folder / INDEX)]
     else:
-        files = [folder / name for name in SINGLES if (folder / name).is_file()][:1]
+        files = [folder / SINGLE] if (folder / SINGLE).is_file() else []
     if not files:
+        if pickled := sorted(file.name for file in folder.iterdir() if file.suffix in PICKLED):
+            raise SetupError(
+                f"{folder / pickled[0]} is not read, as such a file can hold code that runs when it is"
+                " opened: fetch the same weights as safetensors, or convert them on a machine that you"
+                " can spare"
+            )
         raise SetupError(
             f"{folder} holds no weights (model.safetensors, or an index of several such files):"
             f" fetch the model again, or use {instead()}"
@@ -41,8 +47,7 @@ def weight_files(folder: Path) -> list[Path]:
     for file in files:
         if not file.is_file():
             raise SetupError(f"{file} is missing although the index names it: fetch it again")
-        if file.suffix == ".safetensors":
-            _check_whole(file)
+        _check_whole(file)
     return files
 
 
@@ -75,9 +80,12 @@ def fingerprint(folder: Path) -> str:
 
 def _indexed(index: Path) -> list[str]:
     try:
-        return sorted(set(json.loads(index.read_text("utf-8"))["weight_map"].values()))
+        names = sorted(set(parse_json(index.read_text("utf-8"))["weight_map"].values()))
+        if any(Path(name).name != name or not name.endswith(".safetensors") for name in names):
+            raise ValueError("it names what is no safetensors file beside it")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise SetupError(f"{index} is no index of weights: fetch it again") from error
+    return names
 
 
 def _check_whole(file: Path) -> None:
@@ -92,7 +100,7 @@ def _check_whole(file: Path) -> None:
         try:
             if length > size - 8:
                 raise ValueError("the header is longer than the file")
-            header = json.loads(stream.read(length))
+            header = parse_json(stream.read(length))
             header.pop("__metadata__", None)
             end = (
                 8 + length + max((entry["data_offsets"][1] for entry in header.values()), default=0)

@@ -107,14 +107,14 @@ def derivation(question: Question, known: Knowledge) -> str:
     if kind == "object_size_estimation":
         return "size"
     if kind == "object_rel_distance":
-        return _nearness(names, known)
+        return nearness(names, known)
     spots = {name: some[0] for name, some in known.spots().items() if len(some) == 1}
     if not all(name in spots for name in names):
         return ""
     if kind == "object_abs_distance" and len(names) == 2:
         return f"apart {math.dist(spots[names[0]], spots[names[1]]):.1f}"
     if kind == "object_rel_direction" and len(names) == 3:
-        return _direction(names, spots)
+        return direction(names, spots)
     return _route(question, spots) if kind == "route_planning" else ""
 
 
@@ -161,7 +161,8 @@ def places_of(spots: Iterable[Spot]) -> str:
     return ", ".join(f"{x:.1f} {y:.1f}" for x, y in spots) or UNKNOWN
 
 
-def _nearness(names: Sequence[str], known: Knowledge) -> str:
+def nearness(names: Sequence[str], known: Knowledge) -> str:
+    """Say how far each category is from the last named, in metres between closest points."""
     *options, target = names
     return ", ".join(f"{name} {_apart(known, name, target):.1f}" for name in options)
 
@@ -170,7 +171,7 @@ def _apart(known: Knowledge, one: str, other: str) -> float:
     return min(distance(a, b) for a in known.boxes[one] for b in known.boxes[other])
 
 
-def _direction(names: Sequence[str], spots: Mapping[str, Spot]) -> str:
+def direction(names: Sequence[str], spots: Mapping[str, Spot]) -> str:
     """Say the two bearings from where one stands, and the turn between them."""
     stand, faced, asked = names
     ahead = bearing_of(spots[stand], spots[faced])
@@ -194,12 +195,13 @@ def _route(question: Question, spots: Mapping[str, Spot]) -> str:
             continue
         there = bearing_of(spots[here], spots[goal.lower()])
         if asked:
-            turns.append(f"facing {ahead}, {goal.lower()} {there}: {_turn_word(ahead, there)}")
+            turns.append(f"facing {ahead}, {goal.lower()} {there}: {turn_word(ahead, there)}")
         here, ahead, asked = goal.lower(), there, False
     return "; ".join(turns)
 
 
-def _turn_word(ahead: int, there: int) -> str:
+def turn_word(ahead: int, there: int) -> str:
+    """Return left, right or back, for whoever faces one bearing and turns to another."""
     turn = turn_between(ahead, there)
     if abs(turn) >= BACK:
         return "back"

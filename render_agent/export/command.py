@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from render_agent import completion
 from render_agent.run_options import WHERE_RUNS_LIE
 
 FORMATS = (
@@ -23,7 +24,7 @@ FORMATS = (
 
 
 @click.command("export")
-@click.argument("runs", nargs=-1, required=True, metavar="RUN…")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN…", shell_complete=completion.runs)
 @click.option(
     "--format",
     "form",
@@ -32,9 +33,22 @@ FORMATS = (
     help="Dialogues as chat messages; pairs of a better and a worse reply; a row a question, turn or"
     " candidate; a log for Inspect; recordings for Rerun.",
 )
-@click.option("--to", required=True, metavar="FILE|DIR", help="Where it is written.")
+@click.option(
+    "--to",
+    required=True,
+    metavar="FILE|DIR",
+    help="Where it is written.",
+    shell_complete=completion.files,
+)
 @click.option("--question", multiple=True, metavar="ID", help="Only the question with this id.")
-@click.option("--type", "types", multiple=True, metavar="TYPE", help="Only this question type.")
+@click.option(
+    "--type",
+    "types",
+    multiple=True,
+    metavar="TYPE",
+    help="Only this question type.",
+    shell_complete=completion.question_types,
+)
 @click.option("--correct", is_flag=True, help="Only those that score at least 0.5.")
 @click.option(
     "--least-score",
@@ -68,11 +82,12 @@ def export_command(
     """Hand RUNS on to training, tables and viewers; a run is recent, a name or a path.
 
     \b
-    render-agent export recent --format messages --correct --to right.jsonl
-    render-agent export RUN_A RUN_B --format parquet --to results.parquet
-    render-agent export recent --format pairs --to pairs.jsonl
-    render-agent export recent --format inspect --embed --to logs
-    render-agent export recent --format rerun --question 3 --to 3.rrd
+    Examples:
+      render-agent export recent --format messages --correct --to right.jsonl
+      render-agent export RUN_A RUN_B --format parquet --to results.parquet
+      render-agent export recent --format pairs --to pairs.jsonl
+      render-agent export recent --format inspect --embed --to logs
+      render-agent export recent --format rerun --question 3 --to 3.rrd
     """
     # the formats are loaded when they are used, so that the command line starts quickly
     from render_agent.comparison import RIGHT

@@ -15,6 +15,7 @@ from render_agent.config import OPTIONS
 from render_agent.errors import SetupError
 from render_agent.export.chosen import ChosenRun
 from render_agent.export.rows import Diagnoses
+from render_agent.run_log.inside import picture_path
 from render_agent.run_log.results import results
 from render_agent.state import QuestionState, Status, Turn
 
@@ -45,7 +46,10 @@ def write_inspect(run: ChosenRun, file: Path, diagnoses: Diagnoses, *, embed: bo
     def show(picture: str) -> str:
         if not embed:
             return str(folder / picture)
-        return "data:image/png;base64," + base64.b64encode((folder / picture).read_bytes()).decode()
+        return (
+            "data:image/png;base64,"
+            + base64.b64encode(picture_path(folder, picture).read_bytes()).decode()
+        )
 
     samples = [
         _sample(run, state, row, diagnoses, show)

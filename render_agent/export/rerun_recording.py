@@ -13,6 +13,7 @@ from render_agent.candidates import standings
 from render_agent.errors import SetupError
 from render_agent.facts import Facts, placed
 from render_agent.named import named_categories
+from render_agent.run_log.inside import picture_path
 from render_agent.scene.model import Scene
 from render_agent.state import Evidence, QuestionState, Turn
 
@@ -106,7 +107,7 @@ def _log_turn(
     for view in turn.views:
         recording.set_time("view", sequence=view.number)
         picture = rerun.EncodedImage(
-            contents=(pictures / view.file).read_bytes(), media_type="image/png"
+            contents=picture_path(pictures, view.file).read_bytes(), media_type="image/png"
         )
         if view.kind == "ego" and isinstance(view.camera, Camera):
             _log_camera(recording, view.camera, size)

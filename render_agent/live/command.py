@@ -6,11 +6,12 @@ from pathlib import Path
 
 import click
 
+from render_agent.completion import runs
 from render_agent.run_options import WHERE_RUNS_LIE
 
 
 @click.command("view")
-@click.argument("run")
+@click.argument("run", shell_complete=runs)
 @WHERE_RUNS_LIE
 @click.option(
     "--port",
@@ -30,6 +31,11 @@ def view_command(run: str, output: str, port: int, browser: bool) -> None:
 
     The pages are those of its report; new turns come by themselves. Nothing is written into the run
     folder. Ctrl-C ends it.
+
+    \b
+    Examples:
+      render-agent view recent
+      render-agent view recent --port 8000 --no-browser
     """
     import tempfile
     from contextlib import closing
@@ -37,6 +43,7 @@ def view_command(run: str, output: str, port: int, browser: bool) -> None:
 
     from render_agent.live.site import LiveSite
     from render_agent.run_log.folder import find_run
+    from render_agent.visible import one_line
     from render_agent.web.browser import open_page
     from render_agent.web.server import LocalServer
 
@@ -47,7 +54,7 @@ def view_command(run: str, output: str, port: int, browser: bool) -> None:
         closing(LocalServer(port)) as server,
     ):
         server.start(site)
-        click.echo(f"{folder.name}: {server.address}", err=True)
+        click.echo(one_line(f"{folder.name}: {server.address}"), err=True)
         click.echo("Ctrl-C ends it", err=True)
         if browser:
             open_page(server.address)

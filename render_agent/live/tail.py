@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from render_agent.documents import parse_json
 from render_agent.errors import RunLogError
 
 
@@ -43,7 +43,7 @@ class Tail:
         for line in whole.splitlines():
             self._number += 1
             try:
-                lines.append(json.loads(line))
+                lines.append(parse_json(line))
             except ValueError as error:
                 raise RunLogError(
                     f"line {self._number} of {self.path} is not JSON ({error})"

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from render_agent.config import OPTIONS, RunConfig
+from render_agent.help_page import RunPage
 from render_agent.run_options import given_options, run_option
 
 OFFERED = (
@@ -84,9 +85,10 @@ def play(context: click.Context, /, model: str | None, browser: bool, **options:
     asks five questions about the bundled rooms. All options of a run hold, also before `play`.
 
     \b
-    render-agent play
-    render-agent play --limit 20 --type object_counting --model "our lab"
-    render-agent play --ply SCAN.ply --question "How many chairs are there?"
+    Examples:
+      render-agent play
+      render-agent play --limit 20 --type object_counting --model "our lab"
+      render-agent play --ply SCAN.ply --question "How many chairs are there?"
     """
     from render_agent import commands
 
@@ -97,7 +99,7 @@ def play(context: click.Context, /, model: str | None, browser: bool, **options:
     context.exit(commands.new_run(config, browser=browser))
 
 
-play_command = click.Command(
+play_command = RunPage(
     "play",
     callback=play,
     help=play.__doc__,

@@ -9,10 +9,12 @@ from pathlib import Path
 from render_agent.answer import MOST_OPTIONS, letters
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.errors import QuestionsError, SetupError, UsageError
+from render_agent.questions.brought import is_brought, load_brought
 from render_agent.questions.rooms import BUNDLED, QUESTIONS, bundled, load_beside
 from render_agent.questions.scans import LAYOUTS, Roots, refuse_missing, searched, with_scans
 from render_agent.questions.vsibench import load_vsibench, vsibench_files
 from render_agent.state import Question
+from render_agent.visible import plain_name
 
 VSIBENCH_ONLY = ("subset", "tiny_ids", "removed_ids", "annotations")
 """Options that mean nothing for other benchmarks."""
@@ -34,7 +36,8 @@ def choose_questions(config: RunConfig) -> list[Question]:
     if config.shuffle:
         random.Random(config.seed).shuffle(questions)
     chosen = part_of(questions[: config.limit], config.shard)
-    places = {question.dataset: "beside the questions" for question in chosen}
+    where = "by the package that brings them" if is_brought(config) else "beside the questions"
+    places = {question.dataset: where for question in chosen}
     if config.blind:
         return chosen
     if config.benchmark == "vsibench":
@@ -73,6 +76,8 @@ def question_files(config: RunConfig) -> list[Path]:
     if config.benchmark == "vsibench":
         ids = {"tiny_ids": config.tiny_ids, "removed_ids": config.removed_ids}
         return vsibench_files(config.questions, config.subset, **ids)
+    if is_brought(config):  # what it reads is its own; a file that was named is known
+        return [path for path in [Path(config.questions or "")] if path.is_file()]
     return [BUNDLED / QUESTIONS if config.benchmark == "rooms" else Path(config.benchmark)]
 
 
@@ -87,7 +92,7 @@ def single_question(config: RunConfig) -> Question:
         id="question",
         benchmark="single",
         dataset="single",
-        scene=scan.stem,
+        scene=plain_name(scan.stem),
         type="single",
         text=config.question or "",
         wanted="letter" if config.option else "text",
@@ -119,6 +124,8 @@ def _benchmark(config: RunConfig) -> list[Question]:
             tiny_ids=config.tiny_ids,
             removed_ids=config.removed_ids,
         )
+    if is_brought(config):
+        return load_brought(config)
     if config.questions is not None:
         raise UsageError(
             "--questions is the file of VSI-Bench's questions: give another file as --benchmark FILE"
@@ -132,7 +139,8 @@ def _benchmark(config: RunConfig) -> list[Question]:
     path = Path(config.benchmark)
     if not path.is_file():
         raise SetupError(
-            f"--benchmark {config.benchmark!r} is neither vsibench, rooms nor a file of questions"
+            f"--benchmark {config.benchmark!r} is neither vsibench, rooms nor a file of questions, and no"
+            " installed package brings it"
         )
     return load_beside(path, path.stem)
 

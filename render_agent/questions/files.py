@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import csv
 import io
-import json
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from render_agent.documents import parse_json, read_bounded
 from render_agent.errors import QuestionsError, SetupError
 
 SUFFIXES = (".jsonl", ".json", ".parquet", ".tsv")
@@ -54,15 +54,15 @@ def read_rows(path: Path) -> Rows:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+        return read_bounded(path).decode("utf-8-sig")
+    except (OSError, ValueError) as error:
         raise QuestionsError(f"cannot read the questions in {path}: {error}") from error
 
 
 def _whole(text: str, path: Path) -> list[Any]:
     try:
-        rows = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        rows = parse_json(text)
+    except ValueError as error:
         raise QuestionsError(f"{path} is no JSON: {error}") from error
     if not isinstance(rows, list):
         raise QuestionsError(f"{path} must hold a list of rows")
@@ -75,8 +75,8 @@ def _lines(text: str, path: Path) -> list[Any]:
         if not line.strip():
             continue
         try:
-            rows.append(json.loads(line))
-        except (ValueError, RecursionError) as error:
+            rows.append(parse_json(line))
+        except ValueError as error:
             raise QuestionsError(f"{path}, line {number} is no JSON: {error}") from error
     return rows
 

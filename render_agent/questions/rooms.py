@@ -7,6 +7,7 @@ from pathlib import Path
 
 from render_agent.errors import QuestionsError
 from render_agent.questions.rows import load_rows
+from render_agent.questions.scans import is_name
 from render_agent.state import Question
 
 BUNDLED = Path(__file__).parents[1] / "bundled"
@@ -39,7 +40,9 @@ def load_beside(path: Path, benchmark: str) -> list[Question]:
     Errors: QuestionsError where a row is wrong, or no scan at all is there.
     """
     found = [
-        replace(question, scan=scan.absolute() if scan.is_file() else None)
+        replace(
+            question, scan=scan.absolute() if is_name(question.scene) and scan.is_file() else None
+        )
         for question in load_rows(path, benchmark)
         for scan in [path.parent / f"{question.scene}.ply"]
     ]

@@ -11,9 +11,13 @@ from render_agent.errors import QuestionsError
 from render_agent.questions.files import read_rows
 from render_agent.score import CHOICE_TYPES, NUMBER_TYPES, is_number
 from render_agent.state import Question
+from render_agent.visible import is_plain
 
 COLUMNS = ("id", "dataset", "scene_name", "question_type", "question", "ground_truth")
 """What every row must have; `options` may be missing where a number is asked for."""
+
+NAMES = ("id", "dataset", "scene_name")
+"""Columns of names: files are called after them."""
 
 Row = Mapping[str, Any]
 
@@ -32,7 +36,7 @@ def load_rows(path: Path, benchmark: str) -> list[Question]:
             raise QuestionsError(f"{path}, row {number}: {error}") from error
         if question.id in questions:
             raise QuestionsError(
-                f"{path}, row {number}: the id {question.id} was there before; ids must be unique"
+                f"{path}, row {number}: the id {question.id:.80} was there before; ids must be unique"
             )
         questions[question.id] = question
     return list(questions.values())
@@ -49,8 +53,8 @@ def question_from_row(row: Row, benchmark: str, scan: Path | None) -> Question:
         raise QuestionsError(
             f"the column {missing[0]!r} is missing: VSI-Bench's format has {COLUMNS}"
         )
-    if any(ord(sign) < ord(" ") for sign in str(row["id"])):  # names of dialogues are made with one
-        raise QuestionsError(f"the id {str(row['id'])!r} has a control character: leave it out")
+    for column in NAMES:
+        check_name(column, str(row[column]))
     kind = str(row["question_type"])
     options = _options(row.get("options"))
     truth = str(row["ground_truth"])
@@ -69,22 +73,33 @@ def question_from_row(row: Row, benchmark: str, scan: Path | None) -> Question:
     )
 
 
+def check_name(column: str, text: str) -> None:
+    """Raise QuestionsError where a question cannot go by this name; column: one of NAMES."""
+    if not is_plain(text):  # names of dialogues, too, are made with a control character
+        raise QuestionsError(
+            f"the {column} {text!r:.80} has a control character, or another that cannot be seen:"
+            " leave it out"
+        )
+
+
 def _wanted(kind: str, options: Sequence[str], truth: str) -> Wanted:
     if kind not in NUMBER_TYPES + CHOICE_TYPES:
         raise QuestionsError(
-            f"the question type {kind!r} is unknown: it must be one of"
+            f"the question type {kind!r:.80} is unknown: it must be one of"
             f" {', '.join(NUMBER_TYPES + CHOICE_TYPES)}"
         )
     if kind in NUMBER_TYPES:
         if options:
             raise QuestionsError(f"a question of type {kind} wants a number and has no options")
         if not is_number(truth):
-            raise QuestionsError(f"the ground truth {truth!r} is no number, as {kind} wants one")
+            raise QuestionsError(
+                f"the ground truth {truth!r:.80} is no number, as {kind} wants one"
+            )
         return "number"
     if not options:
         raise QuestionsError(f"a question of type {kind} wants a letter and must have options")
     if truth not in [option[:1] for option in options]:
-        raise QuestionsError(f"the ground truth {truth!r} is the letter of none of the options")
+        raise QuestionsError(f"the ground truth {truth!r:.80} is the letter of none of the options")
     return "letter"
 
 

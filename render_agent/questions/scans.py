@@ -55,6 +55,7 @@ def with_scans(
     _check_folders(roots)
     stand_ins = {} if annotations is None else _stand_ins(annotations)
     scenes = {(question.dataset, question.scene) for question in questions}
+    _refuse_twins(scenes)
     scans = {
         (dataset, scene): find_scan(dataset, scene, roots) or stand_ins.get(scene)
         for dataset, scene in scenes
@@ -73,6 +74,8 @@ def with_scans(
 
 def find_scan(dataset: str, scene: str, roots: Roots) -> Path | None:
     """Return where the scan of a scene lies, None where it is in none of the known places."""
+    if not is_name(scene):
+        return None
     places = (
         Path(root, layout.format(id=scene))
         for root in roots.get(dataset, ())
@@ -80,6 +83,11 @@ def find_scan(dataset: str, scene: str, roots: Roots) -> Path | None:
     )
     # Links are not followed: what belongs to a scan lies beside the link.
     return next((place.absolute() for place in places if place.is_file()), None)
+
+
+def is_name(scene: str) -> bool:
+    """Whether a scene's name can be that of a file: no path, nothing that leads elsewhere."""
+    return scene not in ("", ".", "..") and not any(sign in scene for sign in "/\\\0")
 
 
 def missing_scans(questions: Iterable[Question]) -> list[Missing]:
@@ -124,6 +132,17 @@ def searched(roots: Roots) -> dict[str, str]:
         where = f"as {layouts[0].format(id='ID')} below {' and '.join(roots.get(dataset, ()))}"
         found[dataset] = where if roots.get(dataset) else f"nowhere, as no --{dataset} is given"
     return found
+
+
+def _refuse_twins(scenes: Iterable[tuple[str, str]]) -> None:
+    """SetupError where two data sets have a scene of one name: a scene's pictures lie under its name."""
+    known: dict[str, str] = {}
+    for dataset, scene in sorted(scenes):
+        if (other := known.setdefault(scene, dataset)) != dataset:
+            raise SetupError(
+                f"the scene {scene!r} is in {other} and in {dataset}: run one of them at a time, by"
+                " --dataset"
+            )
 
 
 def _check_folders(roots: Roots) -> None:

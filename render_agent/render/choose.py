@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes.util
 import importlib.util
 
+from render_agent import plugins
 from render_agent.errors import SetupError
 from render_agent.render.seam import Renderer
 
@@ -12,7 +13,7 @@ NAMES = ("rasteriser", "pyrender", "moderngl", "raycast")
 
 
 def make_renderer(name: str = "rasteriser") -> Renderer:
-    """Return the renderer called `name`, one of NAMES.
+    """Return the renderer called `name`, one of NAMES or one that an installed package brings.
 
     Raises SetupError where there is no such renderer, or where this machine lacks what it needs.
     """
@@ -26,7 +27,8 @@ def make_renderer(name: str = "rasteriser") -> Renderer:
         case "pyrender" | "moderngl":
             return _opengl(name)
         case _:
-            raise SetupError(f"There is no renderer {name!r}; choose one of {', '.join(NAMES)}.")
+            brought: Renderer = plugins.make("renderer", name, Renderer, own=NAMES)
+            return brought
 
 
 def available() -> list[tuple[str, bool, str]]:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.action import KINDS
 from render_agent.camera import Camera, MapCamera, vertical_from_horizontal
-from render_agent.errors import RenderError
+from render_agent.errors import RenderError, SetupError
 from render_agent.render.around import draw_around
 from render_agent.render.seam import Renderer
 from render_agent.render.top import TopView
 from render_agent.scene.model import Scene
+from render_agent.view_kinds import view_kind
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +23,7 @@ class Picture:
 
     picture: (H, W, 3) uint8. depth: (H, W) float32, metres along the optical axis, inf where nothing
     is; None where what is shown is more than one camera's view. camera: what it was taken with (for
-    `around`, the direction ahead). kind: one of KINDS.
+    `around`, the direction ahead). kind: one of KINDS, or that of an installed package.
     """
 
     picture: NDArray[np.uint8]
@@ -49,7 +49,8 @@ class Viewer:
     ) -> Picture:
         """Return the view of that kind. RenderError where it cannot be drawn or there is no such kind.
 
-        trail: where the camera stood, oldest first (only the map shows it).
+        kind: one of KINDS, or one that an installed package brings. trail: where the camera stood, oldest
+        first (of KINDS only the map shows it).
         """
         if kind == "ego":
             return self.ego(scene, camera)
@@ -57,7 +58,7 @@ class Viewer:
             return self.top(scene, camera, trail)
         if kind == "around":
             return self.around(scene, camera)
-        raise RenderError(f'there is no view "{kind}": ask for one of {", ".join(KINDS)}')
+        return self._brought(kind, scene, camera, trail)
 
     def close(self) -> None:
         """Give back what the renderer holds."""
@@ -80,3 +81,18 @@ class Viewer:
         """Return the views ahead, right, left and behind. RenderError where they cannot be drawn."""
         picture, ahead = draw_around(self.renderer, scene, camera, self.size)
         return Picture(picture, None, ahead, "around")
+
+    def _brought(self, kind: str, scene: Scene, camera: Camera, trail: Sequence[Camera]) -> Picture:
+        """Return the view of a kind that a package brings, under its name."""
+        try:
+            found = view_kind(kind)
+        except SetupError as error:
+            raise RenderError(str(error)) from error
+        drawn = found.draw(self, scene, camera, trail)
+        picture, (width, height) = drawn.picture, self.size
+        if picture.dtype != np.uint8 or picture.shape != (height, width, 3):
+            raise RenderError(
+                f"the kind of view {kind!r} drew {picture.dtype} of {picture.shape}, and a picture must be"
+                f" uint8 of {(height, width, 3)}"
+            )
+        return replace(drawn, kind=kind)

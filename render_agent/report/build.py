@@ -10,6 +10,7 @@ from render_agent.report import index_page, question_pages
 from render_agent.report.data import ReportData, page_of, read_run
 from render_agent.run_log.files import write_whole
 from render_agent.run_log.folder import RunFolder
+from render_agent.run_log.inside import refuse_links_out
 from render_agent.web.templates import ASSETS
 
 REPORT = "report"
@@ -29,6 +30,7 @@ def build(
     """
     report = read_run(folder, diagnose=diagnose, processes=processes)
     place = folder.path / REPORT
+    refuse_links_out(place)
     copy_assets(place)
     question_pages.write(report, place, processes or os.cpu_count() or 1)
     index_page.write(report, place)

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import click
 
+from render_agent.completion import runs
 from render_agent.run_options import WHERE_RUNS_LIE
 
 
 @click.command("report")
-@click.argument("run")
+@click.argument("run", shell_complete=runs)
 @WHERE_RUNS_LIE
 @click.option(
     "--processes",
@@ -26,6 +27,11 @@ def report_command(run: str, output: str, processes: int | None, no_diagnosis: b
 
     It opens from disk in any browser. A run in progress may be reported, and is stamped so. Scans and
     pictures that are gone are told of; the pages do without them.
+
+    \b
+    Examples:
+      render-agent report recent
+      render-agent report recent --no-diagnosis
     """
     from time import perf_counter
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from render_agent.chat import encodable
 from render_agent.render.choose import make_renderer
@@ -145,7 +146,7 @@ def _beside(run: ComparedRun, state: QuestionState | None, plans: Plans, place: 
             plans.of(state, diagnosis),
             report.config,
         )
-    there = Path(os.path.relpath(report.folder.path, place / "questions")).as_posix()
+    there = _way(report.folder.path, place / "questions")
     return Beside(run, part, f"{run.letter.lower()}-", f"{there}/", f"../{_shown(run)}/")
 
 
@@ -157,7 +158,12 @@ def _aligned(sides: Sequence[Beside]) -> Iterator[tuple[Any, ...]]:
 def _report_of(run: ComparedRun, place: Path) -> str | None:
     """Return the way to a run's own report, None where there is none."""
     index = run.report.folder.path / "report" / "index.html"
-    return Path(os.path.relpath(index, place)).as_posix() if index.is_file() else None
+    return _way(index, place) if index.is_file() else None
+
+
+def _way(path: Path, place: Path) -> str:
+    """Return the address of a file on pages that lie in `place`: a folder's name may hold any sign."""
+    return quote(Path(os.path.relpath(path, place)).as_posix())
 
 
 def _table(found: Comparison) -> list[dict[str, Any]]:

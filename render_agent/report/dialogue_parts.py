@@ -13,6 +13,7 @@ from render_agent.camera import MapCamera
 from render_agent.candidates import wordings_of
 from render_agent.chat import without_thinking
 from render_agent.diagnosis.model import Diagnosis, Sighting
+from render_agent.documents import parse_json
 from render_agent.render.sight import Seen, seen_well
 from render_agent.report.action_words import action_words
 from render_agent.report.choice_parts import ChoicePart, choice_part
@@ -222,8 +223,8 @@ def _pretty(text: str) -> str | None:
     """Return a reply's JSON object set out in lines, None where it is none or stands so already."""
     start, end = text.find("{"), text.rfind("}")
     try:
-        found = json.loads(text[start : end + 1], strict=False)
-    except (ValueError, RecursionError):
+        found = parse_json(text[start : end + 1], strict=False)
+    except ValueError:
         return None
     if not isinstance(found, Mapping):
         return None

@@ -14,6 +14,7 @@ from PIL import Image, PngImagePlugin
 
 from render_agent.camera import Camera, MapCamera, camera_from_json
 from render_agent.diagnosis.model import Diagnosis
+from render_agent.documents import parse_json
 from render_agent.errors import RenderError, SceneError
 from render_agent.render.overlay import Plot
 from render_agent.render.seam import Renderer
@@ -134,8 +135,8 @@ def _read(path: Path) -> MapCamera | None:
     if not path.is_file():
         return None
     try:
-        with Image.open(path) as image:
-            camera = camera_from_json(json.loads(image.info[KEY]))
-    except (OSError, KeyError, ValueError):
+        with Image.open(path, formats=["PNG"]) as image:
+            camera = camera_from_json(parse_json(image.info[KEY]))
+    except (OSError, KeyError, TypeError, ValueError, SyntaxError, Image.DecompressionBombError):
         return None
     return camera if isinstance(camera, MapCamera) else None

@@ -21,6 +21,7 @@ Cell = str | float | int | None
 STYLE = {
     "svg.hashsalt": "render-agent",
     "svg.fonttype": "none",
+    "text.parse_math": False,  # a $ in a name is a $
     "font.size": 9.5,
     "axes.edgecolor": SOFT,
     "axes.labelcolor": SOFT,

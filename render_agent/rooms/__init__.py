@@ -1,0 +1,1 @@
+"""Furnished rooms with exact truths, and VSI-Bench's questions about them."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from render_agent.completion import folders
 from render_agent.errors import SetupError
 
 if TYPE_CHECKING:
@@ -67,12 +68,19 @@ def make_room(
 
 
 @click.command("make-rooms")
-@click.option("--output", required=True, metavar="DIR", help="Where the rooms are written.")
+@click.option(
+    "--output",
+    required=True,
+    metavar="DIR",
+    help="Where the rooms are written.",
+    shell_complete=folders,
+)
 @click.option(
     "--count",
     type=click.IntRange(1, 9999),
     default=COUNT,
     show_default=True,
+    metavar="N",
     help="How many homes.",
 )
 @click.option(
@@ -80,6 +88,7 @@ def make_room(
     type=click.IntRange(0),
     default=SEED,
     show_default=True,
+    metavar="N",
     help="Which homes: the same seed, the same bytes.",
 )
 @click.option(
@@ -87,6 +96,7 @@ def make_room(
     type=click.IntRange(0),
     default=EACH,
     show_default=True,
+    metavar="N",
     help="How many questions about each home at most.",
 )
 @click.option(
@@ -94,6 +104,7 @@ def make_room(
     type=click.FloatRange(0.02, 0.5),
     default=SPACING,
     show_default=True,
+    metavar="X",
     help="Metres between the vertices of a floor.",
 )
 @click.option(
@@ -107,8 +118,9 @@ def make_rooms_command(
     """Make furnished rooms and flats with exact truths and VSI-Bench's questions about them.
 
     \b
-    render-agent make-rooms --output my_rooms --count 4 --seed 7
-    render-agent --batch --benchmark my_rooms/questions.jsonl
+    Examples:
+      render-agent make-rooms --output my_rooms --count 4 --seed 7
+      render-agent --batch --benchmark my_rooms/questions.jsonl
     """
     written = make_rooms(Path(output), count, seed, questions, spacing, as_scan)
     size = sum(path.stat().st_size for path in written) / 1e6

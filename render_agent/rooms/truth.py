@@ -6,7 +6,6 @@ Written as JSON beside the scan, with the names of VSI-Bench's own annotations (
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from render_agent.documents import parse_json
 from render_agent.errors import QuestionsError
 from render_agent.rooms.boxes import OrientedBox, distance
 from render_agent.rooms.plan import Box2, Room
@@ -144,7 +144,7 @@ def _distances(truth: RoomTruth) -> list[list[Any]]:
 def read_truth(path: Path) -> RoomTruth:
     """Return the truth that lies beside a scan. QuestionsError where the file is no such truth."""
     try:
-        data = json.loads(path.read_text("utf-8"))
+        data = parse_json(path.read_text("utf-8"))
         return _from_json(data)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise QuestionsError(

@@ -10,6 +10,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
+from render_agent.documents import LONGEST_LINE, parse_json, read_bounded
 from render_agent.errors import RunLogError
 
 
@@ -33,12 +34,18 @@ def write_whole(path: Path, content: bytes, *, durable: bool = True) -> None:
     partial = path.with_name(f".{path.name}.part")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("wb") as file:
+        # Path.open takes no opener
+        with open(partial, "wb", opener=_not_through_a_link) as file:
             file.write(content)
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
         partial.replace(path)
+
+
+def _not_through_a_link(path: str, flags: int) -> int:
+    """Open a file, but none that a link of that name leads to."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
 def write_all(file: FileIO, content: bytes) -> None:
@@ -68,7 +75,7 @@ def json_lines(data: Iterable[Any]) -> bytes:
 def read_json(path: Path) -> Any:
     """Return the JSON in a file. RunLogError where it is none."""
     try:
-        return json.loads(path.read_bytes())
+        return parse_json(read_bounded(path))
     except (OSError, ValueError) as error:
         raise RunLogError(f"cannot read {path}: {error}") from error
 
@@ -82,11 +89,16 @@ def read_lines(path: Path) -> tuple[list[dict[str, Any]], int]:
     whole = 0
     try:
         with path.open("rb") as file:
-            for line in file:
+            while line := file.readline(LONGEST_LINE):
                 if not line.endswith(b"\n"):
+                    if len(line) == LONGEST_LINE:
+                        raise RunLogError(
+                            f"line {len(lines) + 1} of {path} has more than {LONGEST_LINE:,} bytes;"
+                            " restore the file, or cut it before that line and continue"
+                        )
                     break
                 try:
-                    lines.append(json.loads(line))
+                    lines.append(parse_json(line))
                 except ValueError as error:
                     if file.read(1):
                         raise RunLogError(

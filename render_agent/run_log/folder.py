@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from render_agent.config import RunConfig, fingerprint_of
-from render_agent.errors import RunLogError
+from render_agent.errors import RunLogError, UsageError
 from render_agent.run_log.files import (
     json_bytes,
     json_line,
@@ -23,6 +23,8 @@ from render_agent.run_log.files import (
     write_whole,
     writing,
 )
+from render_agent.run_log.formats import FORMAT, check_format
+from render_agent.run_log.inside import refuse_ways_out
 from render_agent.run_log.lines import (
     error_to_json,
     question_from_json,
@@ -34,9 +36,6 @@ from render_agent.run_log.lock import lock
 from render_agent.run_log.pictures import Pictures
 from render_agent.state import Phase, Question, QuestionState, Turn
 
-FORMAT = 1
-"""The number of this form of a run folder; `config.json` holds it."""
-
 
 class RunFolder:
     """One run on disk, for reading; `RunLog` writes it."""
@@ -45,13 +44,9 @@ class RunFolder:
         self.path = path
         if not (path / "config.json").is_file():
             raise RunLogError(f"{path} is not a run folder: it has no config.json")
+        refuse_ways_out(path)
         self.record: dict[str, Any] = read_json(path / "config.json")
-        known = self.record.get("format") if isinstance(self.record, dict) else None
-        if known != FORMAT:
-            raise RunLogError(
-                f"{path} has format {known!r}, this version of render_agent reads format {FORMAT};"
-                " use the version that wrote it"
-            )
+        check_format(path, self.record)
 
     @property
     def name(self) -> str:
@@ -61,7 +56,13 @@ class RunFolder:
     @property
     def config(self) -> RunConfig:
         """The options of the run. RunLogError where `config.json` was edited."""
-        config = RunConfig.from_json(self.record["config"])
+        try:
+            config = RunConfig.from_json(self.record["config"])
+        except UsageError as error:
+            raise RunLogError(
+                f"{self.path} cannot be read ({error}): it was written by render_agent"
+                f" {self.record.get('program')!s:.40}; use that version, or a newer one"
+            ) from error
         if fingerprint_of(self.record["config"]) != self.record["fingerprint"]:
             raise RunLogError(
                 f"{self.path / 'config.json'} was edited after the run began: its options do not fit"
@@ -75,9 +76,18 @@ class RunFolder:
         return (self.path / "questions.jsonl").is_file()
 
     def questions(self) -> list[Question]:
-        """Return the chosen questions in their order."""
+        """Return the chosen questions in their order. RunLogError where one cannot be read."""
         lines, _ = read_lines(self.path / "questions.jsonl")
-        return [question_from_json(line) for line in lines]
+        questions = []
+        for number, line in enumerate(lines, start=1):
+            try:
+                questions.append(question_from_json(line))
+            except (KeyError, TypeError, ValueError) as error:
+                raise RunLogError(
+                    f"line {number} of {self.path / 'questions.jsonl'} is no question ({error!r}); restore"
+                    " the file"
+                ) from error
+        return questions
 
     def lines(self) -> list[dict[str, Any]]:
         """Return the whole lines of `turns.jsonl`, none where it is not there yet."""

@@ -8,9 +8,12 @@ from typing import Any
 
 from render_agent.action import from_json as action_from_json
 from render_agent.camera import Camera
+from render_agent.chat import pictures
 from render_agent.run_log.evidence_lines import evidence_from_json, evidence_to_json, taken_from
+from render_agent.run_log.inside import is_picture
 from render_agent.run_log.view_lines import view_from_json, view_to_json
 from render_agent.state import Phase, Question, QuestionState, Seconds, Tokens, Turn
+from render_agent.visible import is_plain
 
 
 def turn_to_json(question_id: str, turn: Turn) -> dict[str, Any]:
@@ -72,6 +75,9 @@ def error_to_json(
 def turn_from_json(line: Mapping[str, Any]) -> Turn:
     """Return the turn that `turn_to_json` wrote. KeyError, TypeError or ValueError where it did not."""
     seconds = line["seconds"]
+    shown = pictures(line["messages"])
+    if wrong := [file for file in shown if not is_picture(file)]:
+        raise ValueError(f"{wrong[0]!r:.80} is no picture of a run")
     camera, evidence = Camera.from_json(line["camera"]), None
     if line.get("evidence"):
         evidence = taken_from(evidence_from_json(line["evidence"]), line["reply"], camera)
@@ -129,7 +135,10 @@ def question_to_json(question: Question) -> dict[str, Any]:
 
 
 def question_from_json(line: Mapping[str, Any]) -> Question:
-    """Return the question that `question_to_json` wrote."""
+    """Return the question that `question_to_json` wrote. KeyError, TypeError or ValueError where it did not."""
+    for name in ("id", "dataset", "scene"):
+        if not is_plain(line[name]):
+            raise ValueError(f"the {name} {line[name]!r:.80} is none that a question can have")
     return Question(
         id=line["id"],
         benchmark=line["benchmark"],

@@ -18,6 +18,7 @@ from PIL import Image
 from render_agent.errors import RunLogError
 from render_agent.render.png import encode
 from render_agent.run_log.files import write_whole
+from render_agent.run_log.inside import picture_path
 
 KEPT = 256
 """Pictures kept decoded in memory."""
@@ -26,15 +27,19 @@ KEPT = 256
 SHARED = "scenes"
 """The folder of the pictures that all questions of a scene share."""
 
+RESERVED = re.compile(rf"{SHARED}|con|prn|aux|nul|com\d|lpt\d")
+"""Names that mean something else: ours in `views`, and those of devices on Windows."""
+
 
 def safe_name(name: str) -> str:
     """Return a file name for any text: the text itself where it is harmless, else with a hash.
 
-    Different texts give different names, also on file systems that ignore case.
+    Different texts give different names, also on file systems that ignore case, and also where somebody
+    looked for two that do not: the hash has 128 bits.
     """
-    if re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,79}", name) and name != SHARED:
+    if re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,79}", name) and not RESERVED.fullmatch(name):
         return name
-    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:10]
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     return "_" + re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:40] + "." + digest
 
 
@@ -87,22 +92,28 @@ class Pictures:
         if writing is not None:  # more pictures wait to be written than are kept
             writing.result()
         try:
-            image = Image.open(io.BytesIO((self.folder / file).read_bytes())).convert("RGB")
-        except OSError as error:
+            content = picture_path(self.folder, file).read_bytes()
+            # No other format: some of them have Pillow start programs.
+            image = Image.open(io.BytesIO(content), formats=["PNG"]).convert("RGB")
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
             raise RunLogError(f"cannot read the picture {self.folder / file}: {error}") from error
         self._remember(file, image)
         return image
 
     def there(self, file: str) -> bool:
         """Whether a picture is on disk."""
-        return (self.folder / file).is_file()
+        return picture_path(self.folder, file).is_file()
+
+    def store(self, file: str, png: bytes) -> None:
+        """Write a picture that is a PNG already. RunLogError where it cannot be written."""
+        write_whole(picture_path(self.folder, file), png, durable=False)
 
     def close(self) -> None:
         """Wait for what is being written."""
         self._writers.shutdown()
 
     def _write(self, file: str, picture: NDArray[Any]) -> None:
-        write_whole(self.folder / file, encode(picture), durable=False)
+        self.store(file, encode(picture))
 
     def _wrote(self, file: str, done: Future[None]) -> None:
         with self._lock:

@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from render_agent.keys import without_keys
+from render_agent.visible import visible
+
 
 @contextmanager
 def program_log(path: Path, *, verbose: bool) -> Iterator[None]:
     """Write what the program logs to a file, such as `run.log`, and nowhere else."""
     handler = logging.FileHandler(path, encoding="utf-8", delay=True)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(_Entry("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     program = logging.getLogger("render_agent")
     before = program.level, program.propagate
     program.addHandler(handler)
@@ -24,3 +27,13 @@ def program_log(path: Path, *, verbose: bool) -> Iterator[None]:
         program.removeHandler(handler)
         program.level, program.propagate = before
         handler.close()
+
+
+class _Entry(logging.Formatter):
+    """An entry begins at the margin and nothing else does, so that no text from outside looks like one.
+
+    No text commands a terminal on which the file is read, and no key is in it.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(without_keys(super().format(record))).replace("\n", "\n  ")

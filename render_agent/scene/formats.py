@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import struct
 import warnings
@@ -12,6 +11,7 @@ from typing import Any, BinaryIO, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from render_agent.documents import parse_json
 from render_agent.scene.polygons import triangles
 from render_agent.scene.scan import Scan, unreadable
 
@@ -60,10 +60,10 @@ def _check_promises(path: Path, suffix: str, size: int) -> None:
     with path.open("rb") as file:
         text = file.read() if suffix == ".gltf" else _json_chunk(file, size)
     try:
-        accessors = json.loads(text).get("accessors") or []
+        accessors = parse_json(text).get("accessors") or []
         empty = [entry for entry in accessors if "bufferView" not in entry]
         promised = sum(int(entry.get("count", 0)) for entry in empty)
-    except (ValueError, TypeError, AttributeError, RecursionError):
+    except (ValueError, TypeError, AttributeError):
         raise unreadable(path, f"it is no whole {suffix[1:].upper()} file") from None
     if promised > size:
         raise unreadable(path, f"its header promises {promised:,} numbers that it does not hold")
@@ -77,7 +77,9 @@ def _json_chunk(file: BinaryIO, size: int) -> bytes:
 
 def _through_trimesh(path: Path) -> Scan:
     import trimesh
+    from PIL import EpsImagePlugin
 
+    EpsImagePlugin.gs_binary = False  # a texture may be any picture, and this kind is a program
     logging.getLogger("trimesh").setLevel(logging.CRITICAL)
     return scan_of_geometry(trimesh.load_scene(path, process=False))
 

@@ -6,7 +6,9 @@ from typing import Any
 
 import click
 
+from render_agent.completion import files
 from render_agent.config import OPTIONS
+from render_agent.help_page import RunPage
 from render_agent.run_options import given_options, run_option
 
 NOT_HERE = ("batch", "ply", "question", "option", "repeat", "shard")
@@ -15,17 +17,19 @@ NOT_HERE = ("batch", "ply", "question", "option", "repeat", "shard")
 
 @click.command(
     "sweep",
+    cls=RunPage,
     params=[run_option(entry) for name, entry in OPTIONS.items() if name not in NOT_HERE],
 )
-@click.argument("file", metavar="FILE.yaml")
+@click.argument("file", metavar="FILE.yaml", shell_complete=files)
 @click.option("--dry-run", is_flag=True, help="Say which runs there would be; load no model.")
 @click.pass_context
 def sweep_command(context: click.Context, /, file: str, dry_run: bool, **options: Any) -> None:
     """Run a grid of options, each combination a run of its own; typed again, it goes on.
 
     \b
-    render-agent sweep examples/views.yaml
-    render-agent sweep examples/views.yaml --limit 20 --output runs
+    Examples:
+      render-agent sweep examples/views.yaml
+      render-agent sweep examples/views.yaml --limit 20 --output runs
 
     FILE.yaml has `options` for all runs, and a `grid` of lists of values or a list of `runs`. Options
     given here beat those in it.

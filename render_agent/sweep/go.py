@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from render_agent.commands import program, watch
+from render_agent.console import plain_console
 from render_agent.errors import RenderAgentError, UsageError
 from render_agent.plain_table import plain_table
 from render_agent.questions.choose import choose_questions
@@ -37,6 +37,7 @@ from render_agent.sweep.figures import (
     words,
 )
 from render_agent.sweep.plan import Sweep, read_sweep
+from render_agent.visible import json_text
 
 COMPLETE, FAILED = 0, 1
 
@@ -58,13 +59,13 @@ def sweep(file: Path, typed: Mapping[str, Any], *, dry_run: bool = False) -> int
         Path(typed.get("output", "experiment_logs")),
     )
     quiet, as_json = bool(typed.get("quiet")), bool(typed.get("json"))
-    console = Console(stderr=True, highlight=False, quiet=quiet)
+    console = plain_console(stderr=True, quiet=quiet)
     if not console.is_terminal:
         console.width = WIDTH
     begun = find_cells(asked)
     check_cells(asked, begun)
     if dry_run:
-        _tell_plan(asked, begun, Console(highlight=False))
+        _tell_plan(asked, begun, plain_console())
         return COMPLETE
     again = shlex.join([*program(), *sys.argv[1:]])
     errors = _run_cells(asked, console, again, quiet=quiet, verbose=bool(typed.get("verbose")))
@@ -76,12 +77,10 @@ def sweep(file: Path, typed: Mapping[str, Any], *, dry_run: bool = False) -> int
     if as_json:
         told = {"name": asked.name, "baseline": asked.baseline.row, "cells": rows, "notes": notes}
         named = {key: str(path) for key, path in files.items()}
-        click.echo(
-            json.dumps({**told, "errors": errors, "files": named}, indent=1, ensure_ascii=False)
-        )
+        click.echo(json_text({**told, "errors": errors, "files": named}))
     console.print(sweep_table(asked, rows, notes))
     for label, error in errors.items():
-        console.print(f"{label}: {error}", style="red", markup=False, soft_wrap=True)
+        console.print(f"{label}: {error}", style="red", soft_wrap=True)
     if failed:
         console.print(f"not all is done. To go on: {again}", soft_wrap=True)
     if not as_json:
@@ -99,15 +98,15 @@ def _run_cells(
         folder = find_cells(asked).get(cell.label)  # another process may have begun it meanwhile
         where = f"cell {place} of {number}: {cell.label}"
         if folder is not None and is_complete(folder):
-            console.print(f"{where} is complete: {folder.path}", markup=False, soft_wrap=True)
+            console.print(f"{where} is complete: {folder.path}", soft_wrap=True)
             continue
-        console.print(where, markup=False, soft_wrap=True)
+        console.print(where, soft_wrap=True)
         shown = replace(cell, config=replace(cell.config, quiet=quiet, verbose=verbose))
         try:
             run_cell(shown, folder, lambda run: watch(run, again=again))
         except RenderAgentError as error:  # the other cells may well run; said at the end too
             errors[cell.label] = str(error)
-            console.print(f"{where}: {error}", markup=False, soft_wrap=True)
+            console.print(f"{where}: {error}", soft_wrap=True)
     return errors
 
 
@@ -120,7 +119,7 @@ def _tell_plan(asked: Sweep, begun: Mapping[str, RunFolder], console: Console) -
         else:
             stands = f"{'complete' if is_complete(folder) else 'goes on'}: {folder.path}"
         base = " (baseline)" if cell.row == asked.baseline.row else ""
-        console.print(f"  {cell.label}{base}: {stands}", markup=False, soft_wrap=True)
+        console.print(f"  {cell.label}{base}: {stands}", soft_wrap=True)
 
 
 def write_sweep(asked: Sweep, rows: list[Row], notes: Mapping[str, list[str]]) -> dict[str, Path]:

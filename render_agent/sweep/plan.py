@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from render_agent.config import OPTIONS, RunConfig
+from render_agent.config_file import MOST_BYTES
+from render_agent.documents import line_of, parse_yaml, read_bounded
 from render_agent.errors import UsageError
 from render_agent.run_options import checked
 
@@ -108,16 +110,12 @@ def read_sweep(file: Path, typed: Mapping[str, Any], output: Path) -> Sweep:
 
 
 def _read(file: Path) -> Any:
-    import yaml
-
     try:
-        return yaml.safe_load(file.read_text("utf-8"))
+        return parse_yaml(read_bounded(file, MOST_BYTES).decode())
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror or error}") from error
-    except (ValueError, RecursionError, yaml.YAMLError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = "" if mark is None else f" (line {mark.line + 1})"
-        raise UsageError(f"{file} is no YAML{where}") from error
+    except ValueError as error:
+        raise UsageError(f"{file} is no YAML{line_of(error)}") from error
 
 
 def _mapping(given: Any, where: str, what: str) -> dict[Any, Any]:

@@ -24,8 +24,8 @@ OBJECT_STORE = 1 << 30
 REACH = 10.0
 """Seconds in which the address of a cluster must answer."""
 
-IN_PROCESS = ("transformers", "vllm")
-"""Engines that hold a model, and so may need GPUs."""
+WITHOUT_MODEL = ("openai", "scripted", "human")
+"""Engines that hold no model and need no GPU; those of installed packages may."""
 
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -113,7 +113,7 @@ def resources(config: RunConfig, cluster_gpus: float | None) -> dict[str, Any]:
     """
     if cluster_gpus is None:
         return {"num_cpus": 1, "num_gpus": 0}
-    model = config.engine in IN_PROCESS
+    model = config.engine not in WITHOUT_MODEL
     on_gpu = model and (
         config.device.startswith("cuda") or (config.device == "auto" and cluster_gpus)
     )

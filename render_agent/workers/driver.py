@@ -10,8 +10,8 @@ from typing import Any
 from render_agent.config import RunConfig
 from render_agent.controller import Observer
 from render_agent.errors import EngineError
-from render_agent.run_log.files import write_whole
 from render_agent.run_log.folder import RunLog
+from render_agent.run_log.inside import picture_path
 from render_agent.state import Phase, QuestionState
 from render_agent.workers.cluster import resources
 from render_agent.workers.deck import MOST_DEATHS, MOST_IN_A_ROW, Deck
@@ -133,7 +133,7 @@ class Driver:
             return
         files = {view.file for state in states for view in state.views}
         pictures = {
-            file: (self.log.path / file).read_bytes()
+            file: picture_path(self.log.path, file).read_bytes()
             for file in files
             if self.log.pictures.there(file)
         }
@@ -169,7 +169,7 @@ class Driver:
         """Write one message down."""
         match message:
             case Drawn(file, png):
-                write_whole(self.log.path / file, png, durable=False)
+                self.log.pictures.store(file, png)
             case Took(question_id, turn):
                 state = self.states[question_id]
                 self.log.append(question_id, turn)

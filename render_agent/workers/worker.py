@@ -153,7 +153,7 @@ class ToldPictures(Pictures):
 
     def _write(self, file: str, picture: NDArray[Any]) -> None:
         png = encode(picture)
-        write_whole(self.folder / file, png, durable=False)
+        self.store(file, png)
         self._send(Drawn(file, png))
 
 

@@ -149,7 +149,7 @@ def test_a_picture_may_be_written_to_without_touching_the_next(viewer):
 
 
 def test_an_unknown_kind_is_told_in_one_sentence(viewer):
-    with pytest.raises(RenderError, match='"fisheye": ask for one of ego, top, around'):
+    with pytest.raises(RenderError, match="'fisheye': choose one of ego, top, around"):
         viewer.draw("fisheye", room(), Camera(EYES))
 
 

@@ -230,7 +230,7 @@ def by_hand(model, pictures):
     weights = torch.from_numpy(batch.weights.ravel())[learned]
     each = torch.nn.functional.cross_entropy(scores, truth, reduction="none")
     loss = (each * weights).sum() / weights.sum()
-    (0.5 * loss).backward()
+    loss.backward()
     return loss.item(), gradients(model)
 
 
@@ -240,7 +240,7 @@ def test_gradients_of_parts_add_up_to_those_of_one_batch(model, pictures, monkey
     monkeypatch.setattr(dialogue, "PART", 300)
     assert len(parts(examples(), 300)) > 1
     lesson = Lesson(model, TOKENIZER, Computed(Tower(model), pictures), joint=joint)
-    figures = lesson.gather(examples(), 0.5)
+    figures = lesson.gather(examples())
     assert figures["loss"] == pytest.approx(loss, rel=1e-5)
     found = gradients(model)
     towers = {name for name in wanted if ".visual." in name}
@@ -254,8 +254,8 @@ def test_gradients_of_parts_add_up_to_those_of_one_batch(model, pictures, monkey
 
 def test_no_examples_leave_no_gradients(model):
     lesson = Lesson(model, TOKENIZER, None, joint=False)
-    assert lesson.gather([], 1.0) == {}
+    assert lesson.gather([]) == {}
     assert gradients(model) == {}
     told = [one for one in examples() if not one.pictures]
-    lesson.gather(told, 1.0)
+    lesson.gather(told)
     assert gradients(model)

@@ -26,7 +26,7 @@ def checkpoint(tmp_path_factory):
         {"visual": model.model.visual, "text": model.model.language_model}, decay=0.02
     )
     file = tmp_path_factory.mktemp("trained") / "joint.pt"
-    save(file, 7, 7, 1.5, masters.state())
+    save(file, 7, 1.5, masters.state())
     return file
 
 

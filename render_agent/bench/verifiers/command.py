@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from render_agent import completion
 from render_agent.errors import SetupError, UsageError
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ FOR_THE_WALK = ("image_size", "max_turns", "seed", "renderer")
 
 
 @click.command("verifiers")
-@click.argument("runs", nargs=-1, metavar="[RUN]…")
+@click.argument("runs", nargs=-1, metavar="[RUN]…", shell_complete=completion.runs_in)
 @click.option(
     "--verifier",
     "names",
@@ -65,7 +66,12 @@ FOR_THE_WALK = ("image_size", "max_turns", "seed", "renderer")
     metavar="N",
     help="Rooms that are made to train a head in, where neither RUN nor --verifier is given.",
 )
-@click.option("--output", metavar="DIR", help="Write bench.json and bench.md there.")
+@click.option(
+    "--output",
+    metavar="DIR",
+    help="Write bench.json and bench.md there.",
+    shell_complete=completion.folders,
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def verifiers_command(
@@ -74,20 +80,20 @@ def verifiers_command(
     """Measure verifiers side by side over the logged decisions of RUNs, or in the bundled rooms.
 
     \b
-    render-agent bench verifiers
-    render-agent bench verifiers results/RUN --verifier geometry --verifier learned:heads/first
+    Examples:
+      render-agent bench verifiers
+      render-agent bench verifiers results/RUN --verifier geometry --verifier learned:heads/first
 
     Of a RUN those decisions count whose candidates were drawn (--agent lookahead:K), in scenes whose boxes
     are known. Without one, a policy explores the bundled rooms with K random candidates a turn. Options
     of the model that a judge asks stand before the command.
     """
-    import json
-
-    from rich.console import Console
 
     from render_agent.bench.verifiers.tables import about, printed, sheets
+    from render_agent.console import plain_console
+    from render_agent.visible import json_text
 
-    heard = Console(stderr=True, highlight=False)
+    heard = plain_console(stderr=True)
     root = context.find_root()
     options = {
         name: value
@@ -101,9 +107,9 @@ def verifiers_command(
     if given["output"]:
         write(found, given["output"])
     if as_json:
-        click.echo(json.dumps(found, indent=1, ensure_ascii=False))
+        click.echo(json_text(found))
         return
-    console = Console(highlight=False)
+    console = plain_console()
     console.print(about(found))
     for sheet in sheets(found):
         console.print()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from render_agent.completion import files, models, rubrics
 from render_agent.config import AUTO
 from render_agent.errors import UsageError
 
@@ -38,12 +39,13 @@ class BatchSize(click.ParamType[int | str]):
 
 
 @click.command("judge")
-@click.argument("images", nargs=-1, required=True, metavar="IMAGES…")
+@click.argument("images", nargs=-1, required=True, metavar="IMAGES…", shell_complete=files)
 @click.option(
     "--rubric",
     default="view",
     show_default=True,
     metavar="FILE|NAME",
+    shell_complete=rubrics,
     help="What is asked: a YAML file, or the name of a shipped one.",
 )
 @click.option("--question", default="", metavar="TEXT", help="What the views are to help answer.")
@@ -64,6 +66,7 @@ class BatchSize(click.ParamType[int | str]):
     "--earlier",
     multiple=True,
     metavar="IMAGE",
+    shell_complete=files,
     help="A view that came before them; may be given several times.",
 )
 @click.option(
@@ -71,7 +74,12 @@ class BatchSize(click.ParamType[int | str]):
     type=click.Choice(["transformers", "vllm", "openai", "scripted"]),
     help="Who judges (default: that of a run).",
 )
-@click.option("--model", metavar="NAME", help="The model (default: that of a run).")
+@click.option(
+    "--model",
+    metavar="NAME",
+    help="The model (default: that of a run).",
+    shell_complete=models,
+)
 @click.option(
     "--batch-size",
     type=BatchSize(),
@@ -85,15 +93,22 @@ class BatchSize(click.ParamType[int | str]):
     metavar="N",
     help="Larger pictures are scaled down to so many pixels.",
 )
-@click.option("--csv", "csv_file", metavar="FILE", help="Write a row a picture there.")
+@click.option(
+    "--csv",
+    "csv_file",
+    metavar="FILE",
+    help="Write a row a picture there.",
+    shell_complete=files,
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def judge_command(context: click.Context, /, images: tuple[str, ...], **given: Any) -> None:
     """Let a model judge how well each of IMAGES (files, or folders of them) shows what a question needs.
 
     \b
-    render-agent judge views/ --question "How many chairs are there?" --csv scores.csv
-    render-agent --device cuda judge a.png b.png --mode pairwise --question "How wide is the bed?"
+    Examples:
+      render-agent judge views/ --question "How many chairs are there?" --csv scores.csv
+      render-agent --device cuda judge a.png b.png --mode pairwise --question "How wide is the bed?"
 
     Other options of a run stand before the command. Exit code 1 where a picture could not be judged.
     """
@@ -184,11 +199,10 @@ def _tell(
     names: Sequence[str], scores: Sequence[Score], rubric: Rubric, given: dict[str, Any]
 ) -> None:
     """Print the scores, and write them where that was asked for."""
-    import json
-
-    from rich.console import Console
 
     from render_agent.choose.judge.tables import judge_table, rows_of, totals, write_csv
+    from render_agent.console import plain_console
+    from render_agent.visible import json_text
 
     mode = given["mode"]
     criteria = list(rubric.criteria or ()) if mode == "json" else []
@@ -197,7 +211,7 @@ def _tell(
         write_csv(Path(given["csv_file"]), rows)
     if given["as_json"]:
         told = {"rubric": rubric.name, "mode": mode, "question": given["question"]}
-        click.echo(json.dumps({**told, "totals": totals(scores), "pictures": rows}, indent=1))
+        click.echo(json_text({**told, "totals": totals(scores), "pictures": rows}))
     else:
         title = f"{rubric.name}, {mode}: {given['question']}"
-        Console(highlight=False).print(judge_table(names, scores, criteria, mode, title))
+        plain_console().print(judge_table(names, scores, criteria, mode, title))

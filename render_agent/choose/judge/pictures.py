@@ -23,6 +23,9 @@ class Kept:
 Source = Image.Image | Kept | str | Path
 """A picture at hand, one kept elsewhere, or the file of one."""
 
+FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
+"""The kinds of files that are read; reading some others would start programs."""
+
 LONGEST_SIDE = 1024
 """Pixels: a picture of a file that is longer is scaled down, as a photograph may cost 16,000 tokens."""
 
@@ -59,7 +62,7 @@ class Pictures:
         with warnings.catch_warnings():
             # So many pixels that the library warns of them are far more than it needs to judge.
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(source) as opened:
+            with Image.open(source, formats=FORMATS) as opened:
                 opened.draft("RGB", (self.longest_side, self.longest_side))
                 found = ImageOps.exif_transpose(opened).convert("RGB")
         found.thumbnail((self.longest_side, self.longest_side))

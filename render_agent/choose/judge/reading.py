@@ -10,6 +10,7 @@ from typing import Any
 from render_agent.chat import without_thinking
 from render_agent.choose.judge.rubric import Criterion, Rubric
 from render_agent.choose.judge.score import Finding
+from render_agent.documents import parse_json
 from render_agent.engines.seam import Reply
 
 _FENCED = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
@@ -71,9 +72,9 @@ def _object(reply: Reply) -> dict[str, Any] | Unreadable:
     if not text:
         return Unreadable("the reply is empty")
     try:
-        data = json.loads(fenced[1] if fenced else text, object_pairs_hook=_once)
+        data = parse_json(fenced[1] if fenced else text, object_pairs_hook=_once)
     # Endless brackets are an error of depth, numbers of 5000 digits one of values.
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         if reply.finish == "length":
             return Unreadable("the reply was cut off by the token limit")
         told = error.msg if isinstance(error, json.JSONDecodeError) else str(error)

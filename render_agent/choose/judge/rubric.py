@@ -9,6 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from render_agent.documents import parse_yaml
 from render_agent.errors import SetupError
 
 Mode = Literal["yes", "json", "pairwise"]
@@ -120,14 +121,11 @@ def read_rubric(text: bytes, source: str = "the rubric") -> Rubric:
 
     SetupError with a sentence for every fault it has.
     """
-    import yaml
-
     if len(text) > MOST_BYTES:
         raise SetupError(f"{source} is no rubric: it is larger than {MOST_BYTES // 1024} KiB")
     try:
-        data = yaml.safe_load(text.decode("utf-8"))
-    # Impossible dates and numbers are errors of values; a thousand brackets are one of depth.
-    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
+        data = parse_yaml(text.decode("utf-8"))
+    except ValueError as error:
         told = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise SetupError(f"{source} is no YAML: {told[:200]}") from error
     faults = faults_of(data)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from render_agent.choose.learned.encoders import check_at_hand
+from render_agent.documents import parse_json
 from render_agent.errors import SetupError
 
 WEIGHTS, CARD = "verifier.safetensors", "verifier.json"
@@ -34,7 +34,7 @@ def encoder_told(folder: Path, learned: object) -> dict[str, Any]:
 def read_card(folder: Path) -> dict[str, Any]:
     """Return the card of a verifier; SetupError where there is none."""
     try:
-        card = json.loads((folder / CARD).read_bytes())
+        card = parse_json((folder / CARD).read_bytes())
     except (OSError, ValueError) as error:
         raise SetupError(f"{folder} holds no verifier: {CARD} cannot be read: {error}") from error
     keys = {"format", "members", "shape", "numbers_of_a_move", "learned"}

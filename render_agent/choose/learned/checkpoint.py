@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from render_agent.choose.learned.tensor_file import read_tensors, write_tensors
+from render_agent.documents import parse_json
 from render_agent.errors import SetupError
 
 Moments = Mapping[str, Mapping[str, torch.Tensor]]
@@ -47,7 +48,7 @@ def read_checkpoint(path: Path, stamp: Mapping[str, Any]) -> Checkpoint:
         sorted_out.setdefault(kind, {})[of] = tensor
     parameters = sorted_out.pop("parameters")
     moments = {name: {kind: of[name] for kind, of in sorted_out.items()} for name in parameters}
-    return Checkpoint(parameters, moments, json.loads(told["lines"]))
+    return Checkpoint(parameters, moments, parse_json(told["lines"]))
 
 
 def _text(data: Any) -> str:

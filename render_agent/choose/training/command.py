@@ -6,18 +6,26 @@ from pathlib import Path
 
 import click
 
+from render_agent import completion
 from render_agent.errors import UsageError
 
 
 @click.command("train-verifier")
-@click.argument("runs", nargs=-1, required=True, metavar="RUN…")
-@click.option("--output", required=True, metavar="DIR", help="Where the verifier is written.")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN…", shell_complete=completion.runs_in)
+@click.option(
+    "--output",
+    required=True,
+    metavar="DIR",
+    help="Where the verifier is written.",
+    shell_complete=completion.folders,
+)
 @click.option(
     "--runs-in",
     default="experiment_logs",
     show_default=True,
     metavar="DIR",
     help="Where runs lie that are given by name.",
+    shell_complete=completion.folders,
 )
 @click.option(
     "--held-out",
@@ -34,13 +42,19 @@ from render_agent.errors import UsageError
     help="What makes the features: pixels needs no weights.",
 )
 @click.option(
-    "--members", type=click.IntRange(1, 64), default=3, show_default=True, help="Of the ensemble."
+    "--members",
+    type=click.IntRange(1, 64),
+    default=3,
+    show_default=True,
+    metavar="N",
+    help="How many members the ensemble has.",
 )
 @click.option(
     "--epochs",
     type=click.IntRange(1),
     default=12,
     show_default=True,
+    metavar="N",
     help="How often every decision is learned from.",
 )
 @click.option(
@@ -48,6 +62,7 @@ from render_agent.errors import UsageError
     type=click.FloatRange(0, min_open=True),
     default=1e-3,
     show_default=True,
+    metavar="X",
     help="The highest rate of learning.",
 )
 @click.option(
@@ -55,6 +70,7 @@ from render_agent.errors import UsageError
     type=click.IntRange(0),
     default=0,
     show_default=True,
+    metavar="N",
     help="Of the split, the first weights and the order.",
 )
 @click.option(
@@ -75,7 +91,8 @@ def train_verifier_command(
     """Train a verifier on the decisions of RUN… (recent, names or paths), for --verifier learned:DIR.
 
     \b
-    render-agent train-verifier recent --output my_verifier
+    Examples:
+      render-agent train-verifier recent --output my_verifier
     """
     from render_agent.choose.learned.training import Settings
     from render_agent.choose.training.card_text import spanned, standing

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from render_agent.choose.seam import FloatArray
+from render_agent.documents import parse_json
 from render_agent.errors import SetupError
 
 VERSION = 1
@@ -66,7 +67,7 @@ class Labels:
     def _read(self, file: Path) -> None:
         for line in file.read_text("utf-8").splitlines():
             try:
-                data = json.loads(line)
+                data = parse_json(line)
             except ValueError:  # the last line of a training that was killed
                 continue
             if data["version"] == VERSION:

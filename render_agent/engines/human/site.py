@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from render_agent.answer import letters
+from render_agent.documents import parse_json
 from render_agent.engines.human.desk import Desk, Waiting
 from render_agent.engines.human.dialogue import dialogue_of, picture_at
 from render_agent.render.png import encode
@@ -68,7 +69,7 @@ class PlaySite:
         if path != "reply":
             return None
         try:
-            given = json.loads(body)
+            given = parse_json(body)
             key, text = given["key"], given["text"]
         except (ValueError, KeyError, TypeError):
             return _json({"error": "A reply is {key, text}."}, 400)

@@ -1,0 +1,127 @@
+"""The pages of --help: options and commands under headings, then exit codes, environment and files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import click
+
+from render_agent.config import OPTIONS
+
+HEADINGS = {
+    "questions": "Which questions",
+    "engine": "What answers",
+    "dialogue": "What is shown, and how the dialogue goes",
+    "choosing": "Choosing among several moves",
+    "speed": "Speed",
+    "place": "Places",
+    "display": "What is printed",
+}
+"""The heading of each group of options of a run, in order."""
+
+OTHERS = "Other options"
+
+COMMANDS = {
+    "Commands that look at runs": ("ls", "show", "report", "view", "diagnose", "compare"),
+    "Commands that go on from runs": ("rescore", "merge", "export", "sweep", "train-verifier"),
+    "Other commands": ("doctor", "play", "score", "judge", "make-rooms", "bench", "completion"),
+}
+"""The commands by heading."""
+
+EXIT_CODES = (
+    ("0", "Complete."),
+    (
+        "1",
+        "A question failed, or the set-up or the engine did; judge: a picture has no score; doctor: no run"
+        " is possible.",
+    ),
+    ("2", "The command line contradicts itself."),
+    ("130", "Interrupted (Ctrl-C); the line that continues the run was printed."),
+    ("143", "Ended by SIGTERM; the same."),
+)
+
+ENVIRONMENT = (
+    (
+        "RENDER_AGENT_…",
+        "Any option: RENDER_AGENT_MAX_TURNS=6 is --max-turns 6; one that may be given more than once has"
+        " semicolons between its values. A flag beats it; it beats --config.",
+    ),
+    (
+        "RENDER_AGENT_API_KEY, OPENAI_API_KEY",
+        "The key of the server of --engine openai; it is written nowhere.",
+    ),
+    ("OPENAI_BASE_URL", "The address of that server, where none is given."),
+    ("HF_HUB_OFFLINE", "1 keeps the program off the network."),
+    ("HF_HOME", "Where models and questions of the hub are kept (~/.cache/huggingface)."),
+    ("NUMBA_CACHE_DIR", "Where compiled kernels are kept (~/.cache/render_agent)."),
+    ("NO_COLOR", "Anything: no colours."),
+)
+
+FILES = (
+    (
+        "experiment_logs/NAME/",
+        "A run: config.json, questions.jsonl, turns.jsonl, views/, results.json, results.csv, run.log and"
+        " report/.",
+    ),
+    ("FILE.yaml", "Options for --config, one a line, such as max_turns: 6."),
+    ("test.jsonl", "VSI-Bench's questions, where --questions is not given."),
+)
+
+Rows = Sequence[tuple[str, str]]
+
+
+def write_options(
+    context: click.Context, formatter: click.HelpFormatter, parameters: Iterable[click.Parameter]
+) -> None:
+    """Write options under the headings of their groups, in the order in which they are declared."""
+    found: dict[str, list[tuple[str, str]]] = {name: [] for name in (*HEADINGS.values(), OTHERS)}
+    for parameter in parameters:
+        row = parameter.get_help_record(context)
+        if row is None or isinstance(parameter, click.Argument):
+            continue
+        entry = OPTIONS.get(parameter.name or "")
+        found[OTHERS if entry is None else HEADINGS[entry.metadata["group"]]].append(row)
+    for heading, rows in found.items():
+        _write(formatter, heading, rows)
+
+
+def write_commands(formatter: click.HelpFormatter, commands: Mapping[str, click.Command]) -> None:
+    """Write what commands do, in a sentence each, under headings."""
+    for heading, names in COMMANDS.items():
+        _write(formatter, heading, [(name, first_sentence(commands[name])) for name in names])
+
+
+def write_rest(formatter: click.HelpFormatter) -> None:
+    """Write what stands below the options and commands."""
+    _write(formatter, "Exit codes", EXIT_CODES)
+    _write(formatter, "Environment", ENVIRONMENT)
+    _write(formatter, "Files", FILES)
+
+
+def first_sentence(command: click.Command) -> str:
+    """Return what a command does, as its help begins: up to the first full stop at the end of a sentence."""
+    first = " ".join((command.help or "").split("\n\n")[0].split())
+    return first.partition(". ")[0].removesuffix(".") + "."
+
+
+class RunPage(click.Command):
+    """A command that takes options of a run; its help has them under headings."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options under headings."""
+        write_options(ctx, formatter, self.get_params(ctx))
+
+
+class GroupPage(click.Group):
+    """A command with commands of its own; its help tells what they do in whole sentences."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands below the options."""
+        rows = [(name, first_sentence(command)) for name, command in sorted(self.commands.items())]
+        _write(formatter, "Commands", rows)
+
+
+def _write(formatter: click.HelpFormatter, heading: str, rows: Rows) -> None:
+    if rows:
+        with formatter.section(heading):
+            formatter.write_dl(rows)

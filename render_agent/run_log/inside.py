@@ -1,0 +1,88 @@
+"""Nothing of a run lies outside its folder: links that lead out are neither read nor written through.
+
+A run folder may come from anybody. A link in it named `run.lock` could lead to a file of whoever goes on
+with the run, and a picture's name in its log to one of theirs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+
+from render_agent.errors import RunLogError
+
+OWN = (
+    "config.json", "questions.jsonl", "turns.jsonl", "run.log", "run.lock", "results.json",
+    "results.csv", "views", "report",
+)  # fmt: skip
+"""What a run folder consists of."""
+
+_PICTURE = re.compile(r"views(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*)+\.png")
+
+
+def refuse_ways_out(folder: Path) -> None:
+    """Raise RunLogError where one of a run's own files leads out of its folder, or is no ordinary one."""
+    for name in OWN:
+        path = folder / name
+        try:
+            mode = path.lstat().st_mode
+            if stat.S_ISLNK(mode):
+                mode = _followed(folder, path)
+        except FileNotFoundError:  # it is not there yet, and neither is what a link names
+            continue
+        except OSError as error:
+            raise RunLogError(f"cannot read {path}: {error.strerror or error}") from error
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISCHR(mode)):
+            raise RunLogError(f"{path} is neither a file nor a folder: remove it")
+
+
+def refuse_links_out(folder: Path) -> None:
+    """Raise RunLogError where a link at any depth of a folder leads out of it.
+
+    For a folder into which much is written, by names that were computed: `views`, `report`.
+    """
+    for place, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            path = Path(place, name)
+            if path.is_symlink():
+                check_inside(folder, path)
+
+
+def check_inside(folder: Path, path: Path) -> None:
+    """Raise RunLogError where a path within a folder is, or lies behind, a link that leads out of it."""
+    if not _leads_inside(folder, path):
+        raise RunLogError(
+            f"{path} is a link that leads out of {folder}: put what it names in its place, or remove it"
+        )
+
+
+def is_picture(file: object) -> bool:
+    """Whether a text may be the name of a run's picture: a PNG below `views`, in plain letters."""
+    return isinstance(file, str) and _PICTURE.fullmatch(file) is not None
+
+
+def picture_path(folder: Path, file: str) -> Path:
+    """Return where a picture of a run lies. RunLogError where that would be outside its folder."""
+    if not is_picture(file):
+        raise RunLogError(f"{file!r:.80} is no picture of {folder}: its log was edited")
+    path = folder / file
+    check_inside(folder, path)
+    return path
+
+
+def _followed(folder: Path, path: Path) -> int:
+    """Return the mode of what a link leads to, which lies in the folder or is a device."""
+    mode = os.stat(path).st_mode if path.exists() else 0  # noqa: PTH116
+    # A device such as /dev/full holds nothing that could be read or overwritten.
+    if not stat.S_ISCHR(mode):
+        check_inside(folder, path)
+    return mode or stat.S_IFREG
+
+
+def _leads_inside(folder: Path, path: Path) -> bool:
+    try:
+        return path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):  # links in a circle
+        return False

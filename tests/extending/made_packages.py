@@ -1,0 +1,57 @@
+"""The packages that the pages of docs/extending/ show, installed as they are shown."""
+
+import re
+import shlex
+import sys
+import tomllib
+from pathlib import Path
+
+from render_agent.view_kinds import view_kind
+
+PAGES = Path(__file__).parents[2] / "docs" / "extending"
+
+
+def blocks(page, language=""):
+    """Return the fenced blocks of a page in one language, in order."""
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    return [text for told, text in found if told == language]
+
+
+def shown(name):
+    """Return a page, its one module, and the words of the one command that it types."""
+    page = (PAGES / f"{name}.md").read_text("utf-8")
+    (module,), (command,) = blocks(page, "python"), blocks(page)
+    program, *words = shlex.split(command)
+    assert program == "render-agent"
+    return page, module, words
+
+
+def install(monkeypatch, folder, project, modules):
+    """Put modules by name, and what their pyproject.toml says, where Python finds packages."""
+    told = tomllib.loads(project)["project"]
+    site = folder / "site"
+    record = site / f"{told['name'].replace('-', '_')}-{told['version']}.dist-info"
+    record.mkdir(parents=True)
+    head = f"Metadata-Version: 2.1\nName: {told['name']}\nVersion: {told['version']}\n"
+    (record / "METADATA").write_text(head, "utf-8")
+    groups = told["entry-points"].items()
+    lines = [
+        line
+        for group, parts in groups
+        for line in (f"[{group}]", *(f"{name} = {value}" for name, value in parts.items()))
+    ]
+    (record / "entry_points.txt").write_text("\n".join(lines) + "\n", "utf-8")
+    for module, source in modules.items():
+        (site / f"{module}.py").write_text(source, "utf-8")
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.syspath_prepend(site)
+    view_kind.cache_clear()
+
+
+def install_page(monkeypatch, folder, name):
+    """Install the package of a page; return the words of the command that it types."""
+    page, module, words = shown(name)
+    (project,) = blocks(page, "toml")
+    (named,) = re.findall(r"^`(\w+)\.py`:$", page, re.MULTILINE)
+    install(monkeypatch, folder, project, {named: module})
+    return words

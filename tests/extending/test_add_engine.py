@@ -1,0 +1,28 @@
+"""The page "add an engine" is so: its package is installed, its command typed, and its engine answers."""
+
+import json
+
+from made_packages import install_page
+
+from render_agent.run_log.folder import RunFolder, list_runs
+
+
+def test_the_engine_of_the_page_answers(tmp_path, monkeypatch, type_in):
+    words = install_page(monkeypatch, tmp_path, "add-an-engine")
+    code, _, told = type_in(*words, folder=tmp_path)
+    assert code == 0, told
+    (path,) = list_runs(tmp_path / "experiment_logs")
+    run = RunFolder(path)
+    assert run.record["packages"] == {"engine dice": "dice-engine 1.0"}
+    named = {"name": "dice", "model": "dice", "package": "dice-engine 1.0"}
+    assert run.record["engine"] == named
+    lines = run.lines()
+    assert len(lines) == 8
+    assert [line["reply"] for line in lines[:4]] == ['{"view": "around"}'] * 4
+    assert all(json.loads(line["reply"])["done"] for line in lines[4:])
+    assert all(line["batch_size"] == 4 for line in lines)
+    assert run.results()["counts"]["answered"] == 4
+
+    again = type_in("--continue", "recent", folder=tmp_path)
+    assert again[0] == 0
+    assert "nothing is left to do" in again[2]

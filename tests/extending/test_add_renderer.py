@@ -1,0 +1,32 @@
+"""The page "add a renderer" is so: its package is installed, its command typed, and its renderer draws."""
+
+import numpy as np
+from made_packages import install_page
+from PIL import Image
+
+from render_agent.render.choose import make_renderer
+from render_agent.render.seam import BACKGROUND
+from render_agent.run_log.folder import RunFolder, list_runs
+from render_agent.run_log.view_lines import view_from_json
+from render_agent.scene.load import load_scene
+
+
+def test_the_renderer_of_the_page_draws(tmp_path, monkeypatch, type_in):
+    words = install_page(monkeypatch, tmp_path, "add-a-renderer")
+    code, _, told = type_in(*words, folder=tmp_path)
+    assert code == 0, told
+    (path,) = list_runs(tmp_path / "experiment_logs")
+    run = RunFolder(path)
+    assert run.record["packages"] == {"renderer dots": "dots-renderer 1.0"}
+    scene = load_scene(run.questions()[0].scan)
+    views = [view_from_json(view) for line in run.lines() for view in line["views"]]
+    ahead = next(view for view in views if view.kind == "ego")
+    frame = make_renderer("dots").draw(scene, ahead.camera, 96, 72)
+    kept = np.asarray(Image.open(path / ahead.file).convert("RGB"))
+    assert (kept == frame.colours).all()
+    surface = make_renderer("rasteriser").draw(scene, ahead.camera, 96, 72)
+    drawn = np.isfinite(frame.depth)
+    assert 0.02 < drawn.mean() < 1
+    assert (frame.colours[~drawn] == BACKGROUND).all()
+    near = np.abs(frame.depth[drawn] - surface.depth[drawn]) < 0.1
+    assert near.mean() > 0.5, "most dots lie on the surface, the others behind it"

@@ -1,0 +1,205 @@
+"""What installed packages bring: found by name, refused in one sentence where it is none or broken."""
+
+import sys
+
+import pytest
+from made_packages import PAGES, install
+from made_runs import make_config, make_questions
+from made_scenes import room, write_ply
+
+from render_agent import plugins
+from render_agent.camera import Camera
+from render_agent.config import RunConfig
+from render_agent.doctor.packages import examine_packages
+from render_agent.errors import QuestionsError, RenderError, SetupError, UsageError
+from render_agent.questions.choose import choose_questions
+from render_agent.render.choose import make_renderer
+from render_agent.render.views import Viewer
+from render_agent.run_log.folder import RunFolder
+from render_agent.run_options import checked
+from render_agent.runner import go_on, start
+from render_agent.scene.load import load_scene
+
+PROJECT = """
+[project]
+name = "{name}"
+version = "2.1"
+[project.entry-points."{group}"]
+{part} = "{module}:{thing}"
+"""
+
+
+@pytest.fixture
+def bring(monkeypatch, tmp_path):
+    """Install a package that brings one part."""
+
+    def brought(kind, part, source, thing="Part", name="odd-parts"):
+        """Return the folder in which Python finds it."""
+        module = name.replace("-", "_")
+        group = plugins.GROUPS[kind]
+        project = PROJECT.format(name=name, group=group, part=part, module=module, thing=thing)
+        install(monkeypatch, tmp_path / name, project, {module: source})
+        return tmp_path / name / "site"
+
+    return brought
+
+
+@pytest.mark.parametrize(
+    ("source", "sentence"),
+    [
+        ("import no_such_library", "ModuleNotFoundError: No module named 'no_such_library'"),
+        ("raise SystemError('torn')", r"cannot be imported from odd_parts:Part \(SystemError: torn\)"),
+        ("Other = 1", "AttributeError: module 'odd_parts' has no attribute 'Part'"),
+        ("Part = 7", "is no class and no function but 7"),
+        ("class Part:\n  def __init__(self): raise OSError('no lamp')", "could not be made .OSError: no lamp"),
+        ("class Part:\n  name = 'odd'", "lacks close, draw, which Renderer asks for"),
+    ],
+)  # fmt: skip
+def test_a_broken_part_is_one_sentence_that_names_its_package(bring, source, sentence):
+    bring("renderer", "odd", source)
+    with pytest.raises(SetupError, match=sentence) as raised:
+        make_renderer("odd")
+    assert str(raised.value).startswith("the renderer 'odd' of odd-parts 2.1 ")
+    assert "\n" not in str(raised.value)
+
+
+def test_a_parts_own_sentence_is_kept(bring):
+    source = "from render_agent.errors import SetupError\ndef Part(): raise SetupError('no lamp: buy one')"
+    bring("renderer", "odd", source)
+    with pytest.raises(SetupError, match=r"^no lamp: buy one$"):
+        make_renderer("odd")
+
+
+def test_an_unknown_name_is_told_all_that_there_are(bring):
+    bring("renderer", "odd", "Part = dict")
+    with pytest.raises(
+        SetupError, match="choose one of rasteriser, pyrender, moderngl, raycast, odd, or"
+    ):
+        make_renderer("crayon")
+    for name, value in (("engine", "magic"), ("renderer", "crayon")):
+        with pytest.raises(UsageError, match=f"there is no {name} '{value}': choose one of "):
+            checked({name: value})
+    assert checked({"renderer": "odd"}) == {"renderer": "odd"}
+    with pytest.raises(UsageError, match="'side' is no kind of view: choose from ego,top,around"):
+        checked({"kinds": "ego,side"})
+
+
+def test_two_packages_may_not_bring_the_same(bring):
+    for name in ("odd-parts", "even-parts"):
+        bring("renderer", "odd", "Part = dict", name=name)
+    assert plugins.names("renderer") == ["odd"]
+    with pytest.raises(
+        SetupError, match=r"is brought by even-parts 2\.1 and odd-parts 2\.1: uninstall"
+    ):
+        make_renderer("odd")
+
+
+def test_the_programs_own_come_first(bring):
+    bring("renderer", "rasteriser", "raise SystemError('not to be imported')")
+    renderer = make_renderer("rasteriser")
+    assert type(renderer).__module__ == "render_agent.render.rasteriser"
+    renderer.close()
+
+
+@pytest.mark.parametrize(
+    "name", ["Depth", "ego-2", "a b", "../up", "candidate", "none", "null", "9", "x" * 41, ""]
+)
+def test_names_that_would_mean_something_else_are_not_taken(name):
+    assert not plugins.is_name(name)
+
+
+def test_names_of_the_pages_are_taken():
+    assert all(
+        plugins.is_name(name) for name in ("dice", "dots", "depth", "presence", "depth-map_2")
+    )
+
+
+@pytest.mark.parametrize(
+    ("returned", "sentence"),
+    [
+        ("iter([])", "lacks .*which Sequence asks for"),
+        ("[]", "has no questions"),
+        ("['How many?']", "entry 0 is no Question but 'How many"),
+        ("[ask('a'), ask('a')]", "the id 'a' stands twice"),
+        ("[ask('a\\n')]", r"entry 0: the id 'a\\n' has a control character"),
+    ],
+)
+def test_a_benchmark_that_gives_no_questions_is_refused(bring, returned, sentence):
+    source = f"""
+from render_agent.state import Question
+def ask(name):
+    return Question(name, "odd", "odd", "odd", "odd", "How many?", "number", truth="1")
+def Part(config):
+    return {returned}
+"""
+    bring("benchmark", "odd", source)
+    with pytest.raises((QuestionsError, SetupError), match=sentence):
+        choose_questions(RunConfig(batch=True, benchmark="odd", views="none"))
+
+
+def test_a_view_of_the_wrong_size_fails_and_says_why(bring, tmp_path):
+    bring("kind of view", "odd", """
+import numpy as np
+from render_agent.render.views import Picture
+class Part:
+    told = "too little"
+    def draw(self, viewer, scene, camera, trail):
+        return Picture(np.zeros((8, 9, 3), np.uint8), None, camera, "ego")
+""")  # fmt: skip
+    viewer = Viewer(make_renderer(), (64, 48), 75)
+    with pytest.raises(
+        RenderError, match=r"'odd' drew uint8 of \(8, 9, 3\).* uint8 of \(48, 64, 3\)"
+    ):
+        viewer.draw(
+            "odd", load_scene(write_ply(tmp_path / "room.ply", *room())), Camera((1, 1, 1.5))
+        )
+    viewer.close()
+
+
+def test_what_is_missing_is_refused_before_there_is_a_run_folder(bring, tmp_path):
+    bring("renderer", "odd", "import no_such_library")
+    given = {
+        "batch": True,
+        "benchmark": "rooms",
+        "engine": "scripted",
+        "output": str(tmp_path / "runs"),
+    }
+    for options in ({"renderer": "odd"}, {"kinds": ("ego", "gone")}, {"engine": "gone"}):
+        with pytest.raises(SetupError, match=r"gone|no_such_library"):
+            start(RunConfig(**given | options))
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_run_whose_package_is_gone_does_not_go_on(bring, monkeypatch, tmp_path):
+    source = "class Part:\n  told = 'it'\n  def draw(self, viewer, scene, camera, trail): ..."
+    site = bring("kind of view", "odd", source)
+    run = start(make_config(tmp_path, make_questions(tmp_path), kinds=("ego", "odd")))
+    run.close()
+    folder = RunFolder(run.path)
+    assert folder.record["packages"] == {"kind of view odd": "odd-parts 2.1"}
+    go_on(folder, {}).close()
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place != str(site)])
+    with pytest.raises(
+        SetupError, match="there is no kind of view 'odd': choose one of ego, top, around"
+    ):
+        go_on(folder, {})
+
+
+def test_the_doctor_lists_what_packages_bring(bring, monkeypatch, tmp_path):
+    bring("renderer", "whole", "Part = dict")
+    bring("engine", "torn", "import no_such_library", name="torn-parts")
+    places = [str(tmp_path / name / "site") for name in ("odd-parts", "torn-parts")]
+    monkeypatch.setenv("PYTHONPATH", ":".join([*places, str(PAGES.parents[1])]))
+    torn, whole = examine_packages()
+    assert (whole.name, whole.works, whole.detail) == ("renderer whole", True, "odd-parts 2.1")
+    assert (torn.name, torn.works, torn.needed) == ("engine torn", False, False)
+    assert "No module named 'no_such_library'" in torn.detail
+
+
+def test_every_group_has_its_page_that_names_it():
+    pages = {path.name: path.read_text("utf-8") for path in PAGES.glob("*.md")}
+    for kind, group in plugins.GROUPS.items():
+        article = "an" if kind == "engine" else "a"
+        name = f"add-{article}-{kind.replace(' ', '-')}.md"
+        assert f'[project.entry-points."{group}"]' in pages.pop(name)
+    assert not pages

@@ -1,0 +1,234 @@
+"""No file that comes from outside can bring code: no pickle, no tagged YAML, no code of a model's own."""
+
+import ast
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+
+from render_agent.choose.judge.rubric import read_rubric
+from render_agent.config_file import options_of_file
+from render_agent.engines.choose import engine_options
+from render_agent.engines.loading import find_model
+from render_agent.engines.pretrained import check_class
+from render_agent.engines.vllm_arguments import REFUSED, VllmOptions, engine_arguments
+from render_agent.engines.weight_files import PICKLED, weight_files
+from render_agent.errors import SetupError, UsageError
+from render_agent.sweep.plan import read_sweep
+
+TREE = Path(__file__).parents[2]
+
+SOURCES = {
+    str(path.relative_to(TREE)): ast.parse(path.read_text("utf-8"))
+    for part in ("render_agent", "training", "benchmarks", "examples", "scripts")
+    for path in sorted((TREE / part).rglob("*.py"))
+}
+
+UNPACK = {"tarfile", "zipfile", "py7zr", "rarfile"}
+"""Archives are not unpacked: no name in one can lead anywhere."""
+
+UNPICKLE = UNPACK | {
+    "pickle",
+    "_pickle",
+    "cPickle",
+    "dill",
+    "cloudpickle",
+    "joblib",
+    "shelve",
+    "marshal",
+}
+
+RUN_TEXTS = {
+    "eval", "exec", "compile", "os.system", "os.popen", "yaml.load", "yaml.load_all", "yaml.safe_load",
+    "yaml.unsafe_load", "yaml.full_load", "tempfile.mktemp", "shutil.unpack_archive", "__import__",
+}  # fmt: skip
+"""Calls that make code or files of texts. YAML has one door, which bounds it."""
+
+ONLY_FALSE = {"trust_remote_code", "allow_pickle", "shell"}
+
+
+def calls(tree):
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+
+
+def is_false(node):
+    return isinstance(node, ast.Constant) and node.value is False
+
+
+def test_there_are_sources():
+    assert len(SOURCES) > 300
+
+
+def unpickling(tree):
+    """Give what a program imports that unpickles."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (a.name for a in node.names if a.name.partition(".")[0] in UNPICKLE)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in UNPICKLE:
+            yield node.module
+
+
+def running(tree):
+    """Give the calls of a program that make code or files of texts, with their lines."""
+    for call in calls(tree):
+        if (called := ast.unparse(call.func)) in RUN_TEXTS:
+            yield call.lineno, called
+
+
+def trusting(tree):
+    """Give the lines in which an argument that must be False is not."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.keyword) and node.arg in ONLY_FALSE and not is_false(node.value):
+            yield node.value.lineno
+        if isinstance(node, ast.Dict):
+            for key, value in zip(node.keys, node.values, strict=True):
+                if (
+                    isinstance(key, ast.Constant)
+                    and key.value in ONLY_FALSE
+                    and not is_false(value)
+                ):
+                    yield value.lineno
+
+
+def loading(tree):
+    """Give the lines in which something is loaded without saying that it is no code."""
+    for call in calls(tree):
+        said = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
+        spread = {ast.unparse(k.value) for k in call.keywords if k.arg is None}
+        called = ast.unparse(call.func)
+        if called == "torch.load" and said.get("weights_only") != "True":
+            yield call.lineno
+        if called.endswith(".from_pretrained"):
+            wanted = {"WEIGHTS"} if "Model" in called else {"OFFLINE", "WEIGHTS"}
+            if not (wanted & spread or ("Model" not in called and "trust_remote_code" in said)):
+                yield call.lineno
+
+
+@pytest.mark.parametrize("finds", [unpickling, running, trusting, loading])
+def test_the_program_opens_no_door_to_code(finds):
+    found = {name: list(finds(tree)) for name, tree in SOURCES.items()}
+    assert {name: places for name, places in found.items() if places} == {}
+
+
+@pytest.mark.parametrize(
+    ("finds", "wrong"),
+    [
+        (unpickling, "from pickle import loads"),
+        (unpickling, "import os, joblib.hashing"),
+        (unpickling, "import zipfile"),
+        (running, "x = eval(y)"),
+        (running, "yaml.safe_load(text)"),
+        (trusting, "load(trust_remote_code=given)"),
+        (trusting, "np.load(f, allow_pickle=True)"),
+        (trusting, "x = {'trust_remote_code': True}"),
+        (loading, "torch.load(f)"),
+        (loading, "AutoModel.from_pretrained(f, **OFFLINE)"),
+        (loading, "AutoProcessor.from_pretrained(f)"),
+    ],
+)
+def test_such_a_door_would_be_found(finds, wrong):
+    assert list(finds(ast.parse(wrong)))
+
+
+class Harmful:
+    """Leaves a mark where it is unpickled."""
+
+    def __init__(self, mark):
+        self.mark = mark
+
+    def __reduce__(self):
+        return Path.touch, (self.mark,)
+
+
+@pytest.fixture
+def model(tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    told = {"model_type": "qwen3_vl", "vision_config": {}, "architectures": ["X"]}
+    (folder / "config.json").write_text(json.dumps(told))
+    return folder
+
+
+@pytest.mark.parametrize("ending", PICKLED)
+def test_pickled_weights_are_refused_unopened(model, tmp_path, ending):
+    mark = tmp_path / "was here"
+    (model / f"pytorch_model{ending}").write_bytes(pickle.dumps(Harmful(mark)))
+    with pytest.raises(SetupError, match=rf"pytorch_model\{ending} is not read.*safetensors"):
+        find_model(str(model))
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["../other.safetensors", "/etc/passwd", "a/b.safetensors", "w.bin", "..", 7]
+)
+def test_an_index_names_files_beside_it_alone(model, tmp_path, name):
+    (tmp_path / "other.safetensors").write_bytes(b"")
+    (model / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"w": name}}))
+    with pytest.raises(SetupError, match="is no index of weights"):
+        weight_files(model)
+
+
+def test_code_of_a_model_is_neither_run_nor_asked_about(model, tmp_path):
+    mark = tmp_path / "was here"
+    (model / "evil.py").write_text(f"open({str(mark)!r}, 'w')\nclass C: pass\n")
+    told = {"model_type": "evil", "vision_config": {}, "auto_map": {"AutoConfig": "evil.C"}}
+    (model / "config.json").write_text(json.dumps(told))
+    (model / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
+    with pytest.raises(SetupError, match="cannot read the configuration"):
+        check_class(find_model(str(model)))
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("option", REFUSED)
+def test_vllm_is_given_no_option_that_brings_code(option):
+    with pytest.raises(UsageError, match=f"{option} is not taken"):
+        engine_arguments("model", VllmOptions(options={option: True}), on_cpu=True)
+
+
+HARMFUL_YAML = {
+    "a tag": "!!python/object/apply:os.mkdir [{mark}]",
+    "a new": "!!python/object/new:os.mkdir [{mark}]",
+    "a module": "!!python/module:os",
+    "laughter": "&a [x,x,x,x,x,x,x,x,x]",
+    "itself": "&a [*a]",
+    "depth": "[" * 3000 + "]" * 3000,
+}
+
+
+def laughing(text, levels=9):
+    """Return the well-known document that is 9 to the 9 times as long as it looks."""
+    lines = [f"a0: {text}"]
+    lines += [
+        f"a{level}: &b{level} [" + ", ".join([f"*b{level - 1}"] * 9) + "]"
+        for level in range(1, levels)
+    ]
+    return "\n".join(lines).replace("&a [", "&b0 [", 1) + f"\nmax_turns: *b{levels - 1}\n"
+
+
+@pytest.mark.parametrize("kind", HARMFUL_YAML)
+def test_yaml_makes_plain_values_within_bounds(tmp_path, kind):
+    mark = tmp_path / "was here"
+    text = HARMFUL_YAML[kind].replace("{mark}", str(mark))
+    whole = laughing(text) if kind == "laughter" else f"max_turns: {text}\n"
+    file = tmp_path / "options.yaml"
+    file.write_text(whole)
+    with pytest.raises(UsageError, match="is no YAML"):
+        options_of_file(str(file))
+    with pytest.raises(UsageError, match="is no YAML"):
+        read_sweep(file, {}, tmp_path)
+    with pytest.raises(SetupError, match="is no YAML"):
+        read_rubric(whole.encode())
+    if kind != "laughter":
+        with pytest.raises(UsageError, match="is no YAML"):
+            engine_options([f"x={text}"])
+    assert not mark.exists()
+
+
+def test_aliases_that_stay_small_are_taken(tmp_path):
+    file = tmp_path / "options.yaml"
+    file.write_text("kinds: &k [ego, top]\n")
+    assert options_of_file(str(file)) == {"kinds": "ego,top"}
+    assert engine_options(["extra_body={a: &x {b: 1}, c: *x}"]) == {
+        "extra_body": {"a": {"b": 1}, "c": {"b": 1}}
+    }

@@ -1,0 +1,229 @@
+"""Keys and tokens are written nowhere: no log, no record, no report, no sentence, no list of processes."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from made_runs import make_config, make_questions
+from made_servers import MadeServer, by_rule, chat_reply
+
+from render_agent import cli
+from render_agent.commands import watch
+from render_agent.engines.choose import describe_engine, engine_options
+from render_agent.engines.openai_http import first_words
+from render_agent.engines.openai_options import find_endpoints
+from render_agent.engines.scripted import ScriptedEngine
+from render_agent.errors import SetupError, UsageError
+from render_agent.keys import known_keys, names_a_key, without_keys
+from render_agent.report.build import build
+from render_agent.run_log.folder import RunFolder
+from render_agent.runner import start
+
+KEY = "sk-0123456789-secret"
+WORD = "p@ss word/äöü"
+"""A password with signs that an address cannot hold as they are."""
+
+VARIABLES = [
+    "OPENAI_API_KEY", "RENDER_AGENT_API_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "AWS_SECRET_ACCESS_KEY",
+    "MY_PASSWORD", "GITHUB_TOKEN", "WANDB_API_KEY", "SECRET",
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch):
+    """The environment of whoever runs the tests holds none."""
+    for name in list(os.environ):
+        if name.upper().endswith(("KEY", "TOKEN", "SECRET", "PASSWORD", "_URL", "_PROXY")):
+            monkeypatch.delenv(name)
+
+
+@pytest.mark.parametrize("name", VARIABLES)
+def test_keys_of_the_environment_are_blacked_out(monkeypatch, name):
+    monkeypatch.setenv(name, f" {KEY}\n")
+    assert known_keys() == [KEY]
+    assert without_keys(f"refused: {KEY}, {KEY}") == "refused: [key], [key]"
+
+
+@pytest.mark.parametrize("name", ["OPENAI_BASE_URL", "HTTPS_PROXY", "http_proxy"])
+def test_passwords_of_addresses_are_blacked_out_in_every_form(monkeypatch, name):
+    monkeypatch.setenv(
+        name, "http://somebody:p%40ss%20word%2F%C3%A4%C3%B6%C3%BC@proxy.example:8/v1"
+    )
+    told = f"407 for somebody: {WORD} p%40ss%20word%2F%C3%A4%C3%B6%C3%BC"
+    assert without_keys(told) == "407 for somebody: [key] [key]"
+
+
+def test_words_that_are_no_keys_stay(monkeypatch):
+    monkeypatch.setenv("MONKEY", "banana-banana")
+    monkeypatch.setenv("SHORT_TOKEN", "view")
+    monkeypatch.setenv("SOME_URL", "http://[broken@")
+    monkeypatch.setenv("KEYBOARD_LAYOUT", "us-dvorak")
+    assert without_keys("a view of us-dvorak at [broken") == "a view of us-dvorak at [broken"
+
+
+def test_the_longer_key_goes_first(monkeypatch):
+    monkeypatch.setenv("A_KEY", "12345678")
+    monkeypatch.setenv("B_KEY", "12345678-more")
+    assert without_keys("12345678-more 12345678") == "[key] [key]"
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "token=abc", "hf_token=hf_abc", "api_key=abc", "extra_body={api_key: abc}", "password=x",
+        "extra_body={a: [{Authorization: Bearer x}]}", f"extra_body={{user: {KEY}}}", f"image_detail={KEY}",
+        "extra_body={headers: {x-access-token: abc}}",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("engine", ["openai", "scripted", "transformers"])
+def test_no_option_that_is_written_down_may_hold_a_key(monkeypatch, tmp_path, option, engine):
+    monkeypatch.setenv("HF_TOKEN", KEY)
+    config = make_config(tmp_path, "x", benchmark="rooms", engine=engine, engine_option=(option,))
+    with pytest.raises(UsageError, match="would be written into the run folder") as told:
+        describe_engine(config)
+    assert KEY not in str(told.value)
+
+
+def test_options_with_harmless_names_are_taken():
+    given = [
+        "max_tokens_field=max_tokens",
+        "extra_body={prompt_cache_key: a, eos_token: x, keys: 1}",
+    ]
+    assert list(engine_options(given)) == ["max_tokens_field", "extra_body"]
+    assert not names_a_key("max_num_batched_tokens")
+
+
+def test_a_password_that_a_server_repeats_is_blacked_out(monkeypatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://me:open-sesame@localhost:1/v1")
+    (endpoint,) = find_endpoints(())
+    assert endpoint.url == "http://localhost:1/v1"
+    assert "sesame" not in repr(endpoint)
+    assert "sesame" not in first_words("wrong: open-sesame, me:open-sesame", endpoint.secrets)
+
+
+def test_a_key_in_an_address_is_refused_without_being_repeated():
+    for address in (f"http://h/v1?api-key={KEY}", f"http://u:{KEY}@h/v1", f"{KEY}@h"):
+        with pytest.raises(SetupError) as told:
+            find_endpoints((address,))
+        assert KEY not in str(told.value)
+
+
+def test_a_server_that_points_elsewhere_gets_the_key_sent_nowhere(monkeypatch, tmp_path):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with MadeServer(by_rule(lambda body: chat_reply("x"))) as other:
+        moved = {"Location": f"{other.url}/models"}
+        with MadeServer(lambda method, path, body: (307, moved, b"")) as server:
+            config = make_config(
+                tmp_path,
+                "x",
+                benchmark="rooms",
+                engine="openai",
+                model="made",
+                base_url=(server.url,),
+            )
+            with contextlib.suppress(SetupError):
+                describe_engine(config)
+            assert [headers["authorization"] for headers in server.headers][:1] == [f"Bearer {KEY}"]
+        assert not [headers for headers in other.headers if KEY in str(headers)]
+
+
+def test_a_crash_is_told_without_keys(monkeypatch, capsys):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    try:
+        raise ValueError(f"refused: {KEY} \x1b[2J")
+    except ValueError as error:
+        cli._crashed(type(error), error, error.__traceback__)
+    said = capsys.readouterr().err
+    assert said.startswith("Traceback (most recent call last):\n")
+    assert said.endswith("ValueError: refused: [key] \\u001b[2J\n")
+
+
+class Leaking:
+    """A policy that breaks, with a key in its words."""
+
+    def reply(self, request):
+        raise RuntimeError(f"401 for Bearer {KEY}")
+
+
+def test_no_file_of_a_run_that_fails_holds_a_key(monkeypatch, tmp_path, capfd):
+    monkeypatch.setenv("HF_TOKEN", KEY)
+    from render_agent import commands
+
+    monkeypatch.setattr(
+        commands, "_engine_maker", lambda *given: lambda config, asked: ScriptedEngine(Leaking())
+    )
+    run = start(make_config(tmp_path, make_questions(tmp_path, 2), verbose=True))
+    found = watch(run)
+    assert found["counts"]["failed"] == 2
+    build(RunFolder(run.path), processes=1)
+    files = [file for file in Path(tmp_path).rglob("*") if file.is_file()]
+    assert {"run.log", "turns.jsonl", "results.json", "index.html"} <= {file.name for file in files}
+    assert not [file for file in files if KEY.encode() in file.read_bytes()]
+    assert "[key]" in (run.path / "run.log").read_text("utf-8")
+    assert "[key]" in (run.path / "turns.jsonl").read_text("utf-8")
+    said = capfd.readouterr()
+    assert KEY not in said.out + said.err
+
+
+def family(process):
+    """Return the command lines of a process and all that descend from it, none of one that ended."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                stat = (entry / "stat").read_text()
+            except OSError:
+                continue
+            children.setdefault(int(stat.rpartition(")")[2].split()[1]), []).append(int(entry.name))
+    lines, waiting = set(), [process]
+    while waiting:
+        found = waiting.pop()
+        waiting += children.get(found, [])
+        try:
+            lines.add(Path(f"/proc/{found}/cmdline").read_bytes())
+        except OSError:
+            continue
+    return lines - {b""}
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="there is no /proc here")
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_no_list_of_processes_shows_a_key(tmp_path, workers):
+    make_questions(tmp_path, 2)
+    seen: set[bytes] = set()
+    done = json.dumps({"answer": "3", "done": True})
+    running: list[int] = []
+
+    def reply(body):
+        seen.update(family(running[0]))
+        return chat_reply(done)
+
+    with MadeServer(by_rule(reply)) as server:
+        address = server.url.replace("//", f"//somebody:{KEY}@")
+        words = [
+            "--batch", "--benchmark", "questions.jsonl", "--engine", "openai", "--model", "made", "--workers",
+            workers, "--image-size", "96x72", "--max-turns", "2", "--output", "runs", "--quiet",
+        ]  # fmt: skip
+        environment = {**os.environ, "OPENAI_BASE_URL": address, "HF_TOKEN": KEY}
+        with subprocess.Popen(
+            [sys.executable, "-m", "render_agent", *words], cwd=tmp_path, env=environment,
+            stderr=subprocess.PIPE,
+        ) as process:  # fmt: skip
+            running.append(process.pid)
+            while process.poll() is None:
+                seen.update(family(process.pid))
+                time.sleep(0.2)
+            said = process.stderr.read()
+    assert process.returncode == 0, said
+    assert server.bodies
+    assert len(seen) > (3 if workers == "2" else 0)
+    assert any(b"render_agent" in line for line in seen)
+    assert not [line for line in seen if KEY.encode() in line]
+    written = [file for file in (tmp_path / "runs").rglob("*") if file.is_file()]
+    assert not [file for file in written if KEY.encode() in file.read_bytes()]
+    assert KEY.encode() not in said

@@ -1,0 +1,278 @@
+"""A run folder from anybody: nothing outside it is read, written or handed on through its links and names."""
+
+import contextlib
+import json
+import os
+import shutil
+from dataclasses import replace
+
+import pytest
+from made_runs import Silent, make_config, make_questions, play, walking
+from PIL import EpsImagePlugin, Image
+
+from render_agent.choose.judge.pictures import Pictures as JudgedPictures
+from render_agent.cli import cli
+from render_agent.errors import RunLogError, SceneError
+from render_agent.export.chosen import Choice, choose_runs
+from render_agent.export.formats import How, export
+from render_agent.merging import merge
+from render_agent.report.build import build
+from render_agent.run_log.files import write_whole
+from render_agent.run_log.folder import RunFolder
+from render_agent.run_log.inside import OWN, is_picture, picture_path
+from render_agent.run_log.pictures import Pictures
+from render_agent.run_log.reading import read_states
+from render_agent.runner import go_on, start
+from render_agent.scene.load import load_scene
+from render_agent.scoring import rescore
+
+FOLDERS = ("views", "report")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made")
+    path, _ = play(folder, make_questions(folder, 2), walking(2), max_turns=4)
+    return path
+
+
+@pytest.fixture
+def run(made, tmp_path):
+    """A finished run of our own, to be spoilt."""
+    return shutil.copytree(made, tmp_path / "runs" / made.name)
+
+
+@pytest.fixture
+def victim(tmp_path):
+    """A folder outside, in which nothing may be read or changed."""
+    folder = tmp_path / "victim"
+    folder.mkdir()
+    (folder / "secret.png").write_bytes(b"a secret")
+    (folder / "secret.txt").write_text("a secret\ntorn")
+    return folder
+
+
+def state_of(folder):
+    return {
+        file: (file.read_bytes(), file.stat().st_mtime_ns)
+        for file in folder.rglob("*")
+        if file.is_file()
+    }
+
+
+def cut(path, lines=2):
+    """Let a run be unfinished, after so many lines."""
+    kept = (path / "turns.jsonl").read_text().splitlines(keepends=True)[:lines]
+    (path / "turns.jsonl").write_text("".join(kept))
+    for name in ("results.json", "results.csv"):
+        (path / name).unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_that_leads_out_is_refused_before_anything_happens(run, victim, name, there):
+    target = victim if name in FOLDERS else victim / "secret.txt"
+    if not there:
+        target = victim / "not yet"
+    if name == "config.json" and there:
+        shutil.copy(run / name, victim / "secret.txt")
+    before = state_of(victim)
+    if (run / name).is_dir():
+        shutil.rmtree(run / name)
+    (run / name).unlink(missing_ok=True)
+    (run / name).symlink_to(target)
+    with pytest.raises(
+        RunLogError, match="leads out of" if there or name != OWN[0] else "is not a"
+    ):
+        go_on(RunFolder(run), {})
+    assert state_of(victim) == before
+    assert not (victim / "not yet").exists()
+
+
+def test_a_link_within_the_folder_is_followed(run):
+    (run / "turns.jsonl").rename(run / "kept.jsonl")
+    (run / "turns.jsonl").symlink_to("kept.jsonl")
+    assert len(read_states(RunFolder(run))) == 2
+
+
+def test_links_in_a_circle_are_refused(run):
+    (run / "views").rename(run / "elsewhere")
+    (run / "views").symlink_to("views")
+    with pytest.raises(RunLogError):
+        RunFolder(run)
+
+
+@pytest.mark.parametrize("name", ["turns.jsonl", "run.lock", "run.log", "results.json"])
+def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(run, name):
+    (run / name).unlink(missing_ok=True)
+    os.mkfifo(run / name)
+    with pytest.raises(RunLogError, match=f"{name} is neither a file nor a folder"):
+        RunFolder(run)
+
+
+def test_no_picture_is_written_through_a_linked_folder(run, victim, tmp_path):
+    cut(run)
+    shutil.rmtree(run / "views" / "0")
+    (run / "views" / "0").symlink_to(victim)
+    before = state_of(victim)
+    going = go_on(RunFolder(run), {})
+    try:
+        with pytest.raises(RunLogError, match="leads out of"):
+            going.go(Silent(), lambda config, questions: walking(2))
+    finally:
+        going.close()
+    assert state_of(victim) == before
+
+
+def test_what_is_half_written_is_not_written_through_a_link(run, victim):
+    before = state_of(victim)
+    (run / ".results.json.part").symlink_to(victim / "secret.txt")
+    with pytest.raises(RunLogError, match="cannot write"):
+        rescore(run.parent, run.name, "official", as_json=False)
+    with pytest.raises(RunLogError, match="cannot write"):
+        write_whole(run / "results.json", b"{}")
+    assert state_of(victim) == before
+
+
+@pytest.mark.parametrize("place", ["questions", "plans", "assets", "index.html", "plots"])
+def test_no_page_is_written_through_a_link(run, victim, place):
+    (run / "report").mkdir()
+    (run / "report" / place).symlink_to(victim if "." not in place else victim / "secret.txt")
+    before = state_of(victim)
+    with pytest.raises(RunLogError, match="leads out of"):
+        build(RunFolder(run), processes=1)
+    assert state_of(victim) == before
+
+
+OUTSIDE = [
+    "../victim/secret.png", "/etc/passwd", "views/../../victim/secret.png", "views/0/../../config.json",
+    "turns.jsonl", "views", "views/", "", "views//0.png", "views/.hidden.png", "views/0/x.html",
+    "views\\0\\0_ego.png", "views/a\0.png", "views/a\n.png", "javascript:alert(1)//.png", "views/%2e%2e/a.png",
+    "views/<b>.png", "http://evil.example/x.png", None, 7,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("file", OUTSIDE)
+@pytest.mark.parametrize("where", ["view", "message"])
+def test_a_log_cannot_name_pictures_outside(run, file, where):
+    assert not is_picture(file)
+    lines = [json.loads(line) for line in (run / "turns.jsonl").read_text().splitlines()]
+    if where == "view":
+        lines[0]["views"][0]["file"] = file
+    else:
+        pieces = [piece for entry in lines[0]["messages"] for piece in entry["content"]]
+        next(piece for piece in pieces if piece["type"] == "image")["image"] = file
+    (run / "turns.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(RunLogError, match=r"line 1 does not fit.*is no picture of a run"):
+        read_states(RunFolder(run))
+
+
+def test_pictures_of_a_run_have_such_names(made):
+    files = [str(file.relative_to(made)) for file in (made / "views").rglob("*.png")]
+    assert len(files) > 3
+    assert all(map(is_picture, files))
+
+
+def linked_picture(run, victim):
+    """Put a link to a file outside in the place of one of the run's pictures; return its name."""
+    file = next(file for file in (run / "views" / "0").iterdir())
+    file.unlink()
+    file.symlink_to(victim / "secret.png")
+    return str(file.relative_to(run))
+
+
+def test_no_picture_is_read_through_a_link(run, victim):
+    file = linked_picture(run, victim)
+    with pytest.raises(RunLogError, match="leads out of"):
+        picture_path(run, file)
+    with pytest.raises(RunLogError, match="leads out of"):
+        Pictures(run).get(file)
+
+
+def test_no_export_hands_a_linked_file_on(run, victim, tmp_path):
+    pytest.importorskip("inspect_ai")
+    linked_picture(run, victim)
+    chosen = choose_runs([RunFolder(run)], Choice())
+    with pytest.raises(RunLogError, match="leads out of"):
+        export(chosen, "inspect", tmp_path / "log.json", How(embed=True))
+    assert not (tmp_path / "log.json").exists()
+
+
+def test_shards_with_a_linked_picture_are_not_merged(tmp_path, victim):
+    questions = make_questions(tmp_path, 1)
+    log = start(replace(make_config(tmp_path, questions, max_turns=3), shard="1/1"))
+    log.go(Silent(), lambda config, asked: walking(1))
+    log.close()
+    linked_picture(log.path, victim)
+    with pytest.raises(RunLogError, match="leads out of"):
+        merge(tmp_path / "merged", [RunFolder(log.path)])
+
+
+PROGRAM = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n"
+"""A picture that is a program: Pillow has Ghostscript run it."""
+
+
+@pytest.fixture
+def ghostscript(tmp_path, monkeypatch):
+    """The file that a program in the place of Ghostscript would write."""
+    mark, programs = tmp_path / "was here", tmp_path / "bin"
+    programs.mkdir()
+    (programs / "gs").write_text(f"#!/bin/sh\ntouch '{mark}'\n")
+    (programs / "gs").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setattr(EpsImagePlugin, "gs_binary", None)  # not looked for yet
+    return mark
+
+
+def test_a_picture_that_is_a_program_is_not_run(run, ghostscript):
+    file = next(file for file in (run / "views" / "0").iterdir())
+    file.write_bytes(PROGRAM)
+    with pytest.raises(RunLogError, match="cannot read the picture"):
+        Pictures(run).get(str(file.relative_to(run)))
+    judged = JudgedPictures()
+    judged.name(file)
+    assert "cannot be read" in next(iter(judged.faults().values()))
+    assert not ghostscript.exists()
+
+
+def test_a_texture_that_is_a_program_is_not_run(tmp_path, ghostscript):
+    (tmp_path / "paint.eps").write_bytes(PROGRAM)
+    (tmp_path / "paint.mtl").write_text("newmtl m\nmap_Kd paint.eps\n")
+    lines = ["mtllib paint.mtl", "v 0 0 0", "v 3 0 0", "v 0 3 0", "v 0 0 3", "vt 0 0", "vt 1 0"]
+    lines += ["vt 0 1", "usemtl m", "f 1/1 2/2 3/3", "f 1/1 2/2 4/3"]
+    (tmp_path / "room.obj").write_text("\n".join(lines) + "\n")
+    with contextlib.suppress(SceneError):
+        load_scene(tmp_path / "room.obj")
+    assert not ghostscript.exists()
+    EpsImagePlugin.gs_binary = None
+    with contextlib.suppress(OSError), Image.open(tmp_path / "paint.eps") as image:
+        image.load()
+    assert ghostscript.exists()  # it would have been
+
+
+def test_a_picture_too_large_to_unpack_is_one_sentence(run):
+    import struct
+    import zlib
+
+    def chunk(kind, body):
+        return (
+            struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        )
+
+    head = struct.pack(">IIBBBBB", 60_000, 60_000, 8, 2, 0, 0, 0)
+    body = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", b"") + chunk(b"IEND", b"")
+    file = next(file for file in (run / "views" / "0").iterdir())
+    file.write_bytes(body)
+    with pytest.raises(RunLogError, match="cannot read the picture"):
+        Pictures(run).get(str(file.relative_to(run)))
+
+
+@pytest.mark.parametrize("command", ["show", "report", "rescore", "diagnose", "view"])
+def test_every_command_says_so_in_one_sentence(run, victim, command, type_in):
+    (run / "turns.jsonl").unlink()
+    (run / "turns.jsonl").symlink_to(victim / "secret.txt")
+    code, out, err = type_in(command, run, folder=run.parent)
+    assert (code, out) == (1, "")
+    assert err.startswith("error: ")
+    assert "leads out of" in err
+    assert command in cli.commands

@@ -1,0 +1,197 @@
+"""Names of questions, scenes and scans: each leads to one file, and that within its folder."""
+
+import json
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_runs import make_config, make_questions, play, walking
+
+from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.errors import QuestionsError, RunLogError, SetupError
+from render_agent.predictions import read_predictions
+from render_agent.questions.rooms import load_beside
+from render_agent.questions.rows import load_rows, question_from_row
+from render_agent.questions.scans import find_scan, is_name, with_scans
+from render_agent.run_log.folder import RunFolder
+from render_agent.run_log.inside import is_picture
+from render_agent.run_log.pictures import question_file, safe_name, scene_file
+from render_agent.runner import start
+
+ODD = [
+    "..", ".", "", "/etc/passwd", "../../x", "a/../../b", "..\\..\\x", "C:\\x", "a\x00b", "a\nb", "a\tb",
+    "a\x1b[2Jb", "\u202egnp.exe", "\u2066x", "x" * 300, "x" * 5000, "A", "a", "É", "E\u0301", "con", "CON",
+    "aux", "nul", "com1", "lpt9", "prn", "scenes", "a.", "a ", " a", ".hidden", "-rf", "~", "$HOME", "`id`",
+    "%2e%2e", "a;b", "a|b", "*", "?", "<script>", "\ud800", "ﬁ", "fi", "ı", "i", "ſ", "s", "café", "cafe\u0301",
+]  # fmt: skip
+
+SIGNS = st.text(st.sampled_from("aA.é\u0301/\\\0\n ~-_0:con\u202e"), max_size=12)
+
+
+def assert_one_harmless_part(name):
+    assert name.isascii()
+    assert name not in ("", ".", "..")
+    assert not set(name) & set('/\\:*?"<>|\0')
+    assert not name.startswith((".", "-"))
+    assert not name.endswith((".", " "))
+    assert len(name) <= 100
+    assert name.partition(".")[0].lower() not in {"con", "prn", "aux", "nul", "com1", "lpt9"}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_an_odd_name_becomes_one_harmless_part_of_a_path(name):
+    assert_one_harmless_part(safe_name(name))
+    for file in (question_file(name, 3, "ego"), scene_file(name, "top")):
+        assert is_picture(file)
+
+
+@given(SIGNS, SIGNS)
+def test_two_names_never_share_a_file_on_any_file_system(one, other):
+    assert_one_harmless_part(safe_name(one))
+    if one != other:
+        mine, theirs = (
+            unicodedata.normalize("NFC", safe_name(name)).casefold().rstrip(". ")
+            for name in (one, other)
+        )
+        assert mine != theirs
+        assert question_file(one, 0, "ego").lower() != scene_file(other, "ego").lower()
+
+
+def test_all_odd_names_differ():
+    assert len({safe_name(name).lower() for name in ODD}) == len(set(ODD))
+
+
+def test_names_cannot_be_searched_for_until_two_share_a_file():
+    digest = safe_name("../x").rpartition(".")[2]
+    assert len(digest) * 4 >= 128
+
+
+def row(**changed):
+    return {
+        "id": "1", "dataset": "scannet", "scene_name": "a", "question_type": "object_counting",
+        "question": "How many?", "ground_truth": "2", "options": None,
+    } | changed  # fmt: skip
+
+
+@pytest.mark.parametrize("column", ["id", "dataset", "scene_name"])
+@pytest.mark.parametrize(
+    "sign", ["\0", "\n", "\r", "\t", "\x1b", "\x7f", "\x9b", "\u202e", "\u2066", "\u2028", "\ud800"]
+)
+def test_a_name_that_cannot_be_seen_is_refused(column, sign):
+    with pytest.raises(QuestionsError, match=f"the {column} .* cannot be seen: leave it out"):
+        question_from_row(row(**{column: f"a{sign}b"}), "mine", None)
+
+
+@pytest.mark.parametrize("scene", ["..", "../a", "/a", "a/b", "a\\b", "", "."])
+def test_no_scan_is_looked_for_outside_its_folder(tmp_path, scene):
+    inner = tmp_path / "data" / "scans"
+    (inner / "a").mkdir(parents=True)
+    for place in (tmp_path, tmp_path / "data", inner, inner / "a"):
+        (place / "a.ply").write_bytes(b"ply\n")
+    (inner / "a" / "a_vh_clean_2.ply").write_bytes(b"ply\n")
+    assert not is_name(scene)
+    assert find_scan("scannet", scene, {"scannet": (str(tmp_path / "data"),)}) is None
+    assert find_scan("scannet", "a", {"scannet": (str(tmp_path / "data"),)}) is not None
+    file = inner / "questions.jsonl"
+    lines = [json.dumps(row(id=str(n), scene_name=s)) for n, s in enumerate((scene, "a"))]
+    (inner / "a.ply").write_bytes(b"ply\n")
+    file.write_text("\n".join(lines))
+    found = {question.scene: question.scan for question in load_beside(file, "mine")}
+    assert found == {scene: None, "a": inner / "a.ply"}
+
+
+def test_an_absolute_scene_names_no_file_of_its_own(tmp_path):
+    (tmp_path / "root").mkdir()
+    mesh = tmp_path / "secret" / "secret_vh_clean_2.ply"
+    mesh.parent.mkdir()
+    mesh.write_bytes(b"ply\n")
+    scene = str(mesh.parent)
+    assert find_scan("scannet", scene, {"scannet": (str(tmp_path / "root"),)}) is None
+
+
+def test_scenes_of_one_name_in_two_data_sets_are_refused():
+    questions = [
+        question_from_row(row(id=str(n), dataset=name), "vsibench", None)
+        for n, name in enumerate(("scannet", "arkitscenes"))
+    ]
+    with pytest.raises(SetupError, match=r"'a' is in arkitscenes and in scannet.*--dataset"):
+        with_scans(questions, {})
+
+
+def test_a_run_of_odd_names_writes_within_its_folder(tmp_path):
+    names = ["../../up", "/abs", "con", "A", "a", "É", "E\u0301", "x" * 300, "<b>", "scenes"]
+    questions = make_questions(tmp_path, 1)
+    given = json.loads(questions.read_text())
+    rows = [given | {"id": name} for name in names]
+    questions.write_text("".join(json.dumps(entry) + "\n" for entry in rows))
+    before = set(tmp_path.rglob("*"))
+    path, found = play(tmp_path, questions, walking(0), max_turns=2, views="free")
+    assert found["counts"]["questions"] == len(names)
+    new = {file for file in tmp_path.rglob("*") if file not in before}
+    assert all(file == path or path in file.parents for file in new - {path.parent})
+    views = [file for file in (path / "views").iterdir() if file.name != "scenes"]
+    assert len({file.name.lower() for file in views}) == len(names)
+
+
+def test_what_a_reply_asks_for_is_no_path(tmp_path):
+    asked = [
+        "../../up",
+        "/etc/passwd",
+        "..",
+        "ego/../../x",
+        "scenes",
+        "ego\0",
+        "x" * 5000,
+        10**40,
+        -1,
+    ]
+    said = [json.dumps({"view": view, "rotation_angle_degrees": 10}) for view in asked]
+    questions = make_questions(tmp_path, 1)
+    before = set(tmp_path.rglob("*"))
+    engine = ScriptedEngine(Replies({"*": said}))
+    path, _ = play(tmp_path, questions, engine, max_turns=len(said) + 1)
+    new = set(tmp_path.rglob("*")) - before - {path.parent, path}
+    assert all(path in file.parents for file in new)
+    shown = [str(file.relative_to(path)) for file in (path / "views").rglob("*.png")]
+    assert len(shown) > len(asked)
+    assert all(map(is_picture, shown))
+
+
+@pytest.mark.parametrize("name", ["x" * 1_000_000, "\x1b[2J" * 100_000, "../" * 100_000])
+def test_a_long_name_makes_no_long_sentence(tmp_path, name):
+    file = tmp_path / "predictions.jsonl"
+    question = question_from_row(row(), "mine", None)
+    file.write_text(json.dumps({"id": name, "prediction": "A"}))
+    with pytest.raises(QuestionsError) as told:
+        read_predictions(file, [question])
+    assert len(str(told.value)) < 1000
+    for changed in ({"question_type": name}, {"ground_truth": name}, {"options": name}):
+        with pytest.raises(QuestionsError) as told:
+            question_from_row(row(**changed), "mine", None)
+        assert len(str(told.value)) < 1000
+    rows = tmp_path / "rows.jsonl"
+    plain = "y" * 1_000_000
+    rows.write_text((json.dumps(row(id=plain)) + "\n") * 2)
+    with pytest.raises(QuestionsError, match="was there before") as told:
+        load_rows(rows, "mine")
+    assert len(str(told.value)) < 1000
+
+
+def test_a_scan_with_an_odd_name_can_be_asked_about_and_gone_on_with(tmp_path):
+    make_questions(tmp_path, 1)
+    odd = tmp_path / "a\n\x1b[2J\u202eb.ply"
+    (tmp_path / "room.ply").rename(odd)
+    config = make_config(tmp_path, "x", batch=False, ply=str(odd), question="What?")
+    run = start(config.__class__(**{**config.to_json(), "benchmark": "vsibench"}))
+    run.close()
+    assert run.log.folder.questions()[0].scene == "a\\n\\u001b[2J\\u202eb"
+
+
+@pytest.mark.parametrize("name", ["id", "dataset", "scene"])
+def test_a_question_of_a_run_folder_is_held_to_the_same(tmp_path, name):
+    path, _ = play(tmp_path, make_questions(tmp_path, 1), walking(1))
+    line = json.loads((path / "questions.jsonl").read_text())
+    (path / "questions.jsonl").write_text(json.dumps(line | {name: "a\x1b[2J"}) + "\n")
+    with pytest.raises(RunLogError, match=r"line 1 of .*questions\.jsonl is no question"):
+        RunFolder(path).questions()

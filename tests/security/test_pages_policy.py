@@ -1,0 +1,286 @@
+"""Pages hold what anybody wrote: all of it is text, and what were not text would not run."""
+
+import json
+import re
+import urllib.request
+from contextlib import contextmanager
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import CliRunner
+from made_reports import HOSTILE, reported
+from made_runs import make_questions, play
+
+from render_agent.cli import cli
+from render_agent.engines.human.desk import Desk
+from render_agent.engines.human.engine import HumanEngine
+from render_agent.engines.human.site import PlaySite
+from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.engines.seam import Request
+from render_agent.live.site import LiveSite
+from render_agent.report.plots import draw
+from render_agent.run_log.folder import RunFolder
+from render_agent.state import Question
+from render_agent.web.server import LocalServer
+
+TREE = Path(__file__).parents[2]
+
+PATIENCE = 120_000
+"""Milliseconds: other tests may have the processors."""
+
+WATCHED = """
+window.forbidden = [];
+addEventListener("securitypolicyviolation", event => window.forbidden.push(event.effectiveDirective));
+"""
+
+INJECTED = """
+<script>document.title = "taken"</script>
+<script src="data:text/javascript,document.title='taken'"></script>
+<img src="nothing.png" onerror="document.title = 'taken'">
+<svg onload="document.title = 'taken'"></svg>
+<a id="j" href="javascript:document.title='taken'">j</a>
+<iframe srcdoc="<script>parent.document.title = 'taken'</script>"></iframe>
+<object data="data:text/html,x"></object>
+<style>body { display: none }</style>
+<p style="color: red">x</p>
+<link rel="stylesheet" href="http://localhost:1/x.css">
+<img src="http://localhost:1/x.png">
+<form action="http://localhost:1/" id="f"><button>f</button></form>
+<base href="http://localhost:1/">
+"""
+"""What would be in a page if something in it were not escaped."""
+
+STOPPED = {
+    "script-src-elem", "script-src-attr", "style-src-elem", "style-src-attr", "img-src", "object-src",
+    "frame-src", "base-uri", "form-action",
+}  # fmt: skip
+"""The parts of the policy that have to stop it."""
+
+
+@pytest.fixture
+def looked(browser):
+    """A page of its own that notes what its policy forbids."""
+    context = browser.new_context()
+    context.set_default_timeout(PATIENCE)
+    context.add_init_script(WATCHED)
+    yield context.new_page()
+    context.close()
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """Two runs whose every text and name is markup: questions, options, replies, scan, data set, model, folder."""
+    folder = tmp_path_factory.mktemp("made") / HOSTILE.replace("/", "%2f")[:80]
+    folder.mkdir()
+    questions = make_questions(folder, 3)
+    rows = [json.loads(line) for line in questions.read_text().splitlines()]
+    name = "\"'><script>document.title='taken'<$x_{"
+    (folder / "room.ply").rename(folder / f"{name}.ply")
+    for number, row in enumerate(rows):
+        row |= {
+            "question": f"{HOSTILE} {number}",
+            "scene_name": name,
+            "dataset": f"{name} {number % 2}",
+        }
+        row |= {"id": f"{HOSTILE} {number}"}
+    rows[1]["options"] = [f"A. {HOSTILE}", f"B. {HOSTILE}"]
+    questions = questions.rename(folder / f"{name}.jsonl")
+    questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    step = json.dumps({"reasoning": HOSTILE, "forward_meters": 0.2})
+    runs = []
+    for answer in ("3", "4"):
+        done = json.dumps({"answer": answer, "done": True, "reasoning": HOSTILE})
+        said = [f"<think>{HOSTILE}</think>{step}", HOSTILE, done]
+        path, _ = play(folder, questions, ScriptedEngine(Replies({"*": said})), max_turns=4)
+        record = json.loads((path / "config.json").read_text())
+        record["notes"] = [HOSTILE]
+        record["engine"] |= {"model": HOSTILE, "note": HOSTILE}
+        (path / "config.json").write_text(json.dumps(record))
+        runs.append(path.rename(path.with_name(f"2026{answer}0101T000000_{name}")))
+    return runs
+
+
+@pytest.fixture(scope="module")
+def pages(hostile):
+    """All their pages, those of a comparison too."""
+    index = reported(RunFolder(hostile[0]))
+    words = ["compare", *map(str, hostile), "--page", str(hostile[0].parent / "pages?#%41")]
+    said = CliRunner().invoke(cli, words)
+    assert said.exit_code == 0, said.output
+    compared = hostile[0].parent / "pages?#%41"
+    return [*sorted(index.parent.rglob("*.html")), *sorted(compared.rglob("*.html"))]
+
+
+def policy_of(text):
+    """Return the policy that a page states before it loads anything, by directive."""
+    head = text.partition("</head>")[0]
+    stated = re.search(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', head)
+    assert stated.start() < min(head.find("<script"), head.find("<link")) or "<script" not in head
+    parts = (part.split() for part in stated[1].split(";"))
+    return {name: values for name, *values in parts}
+
+
+def test_every_page_states_a_strict_policy(pages):
+    assert len(pages) >= 8
+    for page in pages:
+        policy = policy_of(page.read_text("utf-8"))
+        assert policy["default-src"] == policy["base-uri"] == policy["form-action"] == ["'none'"]
+        assert policy["script-src"] == policy["style-src"] == ["'self'"]
+        assert set(policy) <= {
+            "default-src", "script-src", "style-src", "img-src", "connect-src", "base-uri", "form-action",
+        }  # fmt: skip
+        assert all(values in (["'self'"], ["'none'"]) for values in policy.values())
+
+
+def test_no_page_does_what_its_policy_forbids_and_nothing_in_it_runs(pages, looked):
+    for page in pages:
+        looked.goto(page.as_uri())
+        looked.evaluate(
+            "document.querySelectorAll('details').forEach(part => { part.open = true })"
+        )
+        assert looked.evaluate("window.forbidden") == [], page.name
+        assert looked.title() != "taken"
+        assert (
+            looked.locator("main script, main iframe, main [onerror], main [onload]").count() == 0
+        )
+        lost = "[...document.images].filter(one => one.complete && !one.naturalWidth && one.loading != 'lazy')"
+        assert looked.evaluate(f"{lost}.length") == 0
+
+
+TEMPLATES = sorted((TREE / "render_agent").rglob("templates/*.html"))
+
+
+def test_templates_mark_nothing_safe_and_hold_nothing_inline():
+    assert len(TEMPLATES) > 12
+    for file in TEMPLATES:
+        text = re.sub(r"\{#.*?#\}", "", file.read_text("utf-8"), flags=re.DOTALL)
+        safe = re.findall(r"\{\{[^}]*\|\s*safe[^}]*\}\}", text)
+        assert safe == (["{{ plot.svg|safe }}"] if file.name == "_plot.html" else []), file
+        assert not re.search(r"autoescape|Markup|tojson|\bxmlattr\b", text), file
+        assert not re.search(r"[\w-]=\s*\{\{", text), f"{file}: a value without quotes"
+        assert not re.search(r"<script(?![^>]*\bsrc=)|\son[a-z]+\s*=|javascript:", text), file
+        if file.parts[-3] != "api":  # what a notebook shows has no policy of its own
+            assert not re.search(r"<style|\sstyle\s*=", text), file
+
+
+def test_the_one_drawing_that_is_not_escaped_was_made_anew(tmp_path):
+    names = [HOSTILE, "$\\frac{", "a & b", "<x>"]
+    drawn = draw(
+        "made",
+        HOSTILE,
+        HOSTILE,
+        lambda axes: axes.set_xticks(range(4), names),
+        ("x",),
+        [(HOSTILE,)],
+    )
+    root = ElementTree.fromstring(drawn.svg)
+    tags = {element.tag.rpartition("}")[2] for element in root.iter()}
+    assert not tags & {"script", "style", "foreignObject", "image", "iframe", "a", "animate", "set"}
+    given = {name.rpartition("}")[2] for element in root.iter() for name in element.attrib}
+    assert not {name for name in given if name.startswith("on") or name == "style"}
+    links = [element.get("href", "#") for element in root.iter()]
+    assert all(link.startswith("#") for link in links)
+    assert HOSTILE in " ".join(element.text or "" for element in root.iter())
+    assert "<script" not in drawn.svg
+
+
+@contextmanager
+def served(site):
+    server = LocalServer()
+    server.start(site)
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def try_out(looked):
+    """Load no more, press what was put in, and say what was stopped."""
+    looked.locator("#j").evaluate("link => link.click()")
+    looked.locator("#f").evaluate("form => form.requestSubmit()")
+    looked.wait_for_timeout(500)
+    assert looked.title() != "taken"
+    assert looked.evaluate("getComputedStyle(document.body).display") != "none"
+    return set(looked.evaluate("window.forbidden"))
+
+
+def test_what_got_into_a_page_on_disk_would_not_run(pages, looked):
+    page = next(page for page in pages if page.name == "index.html")
+    text = page.read_text("utf-8")
+    spoilt = page.with_name("spoilt.html")
+    spoilt.write_text(text.replace("</main>", f"{INJECTED}</main>"), "utf-8")
+    looked.goto(spoilt.as_uri())
+    assert try_out(looked) >= STOPPED - {"frame-src", "object-src"}
+    spoilt.unlink()
+
+
+def test_what_got_into_a_page_that_is_served_would_not_run(hostile, looked, tmp_path):
+    site = LiveSite(RunFolder(hostile[0]), tmp_path)
+    real = site.run.question
+
+    def spoilt(page):
+        text, version = real(page)
+        return text.replace("</main>", f"{INJECTED}</main>"), version
+
+    site.run.question = spoilt
+    page = next(iter(site.run.by_page))
+    try:
+        with served(site) as server:
+            address = f"{server.address}report/questions/{page}.html"
+            with urllib.request.urlopen(address) as got:
+                assert "frame-ancestors 'none'" in got.headers["Content-Security-Policy"]
+                assert "unsafe" not in got.headers["Content-Security-Policy"]
+            looked.goto(address)
+            assert try_out(looked) >= STOPPED - {"frame-src", "object-src"}
+    finally:
+        site.close()
+
+
+def test_a_live_page_does_nothing_that_is_forbidden(hostile, looked, tmp_path):
+    site = LiveSite(RunFolder(hostile[0]), tmp_path)
+    try:
+        with served(site) as server:
+            for page in (
+                "index.html",
+                "all.html",
+                f"questions/{next(iter(site.run.by_page))}.html",
+            ):
+                looked.goto(f"{server.address}report/{page}")
+                looked.wait_for_timeout(1500)  # it asks what is new
+                assert looked.evaluate("window.forbidden") == []
+                assert looked.title() != "taken"
+    finally:
+        site.close()
+
+
+@pytest.mark.parametrize(
+    "body", [b"[" * 150_000, b'{"key":' * 20_000, b"[]", b"7", b"\xff", b'{"key": 1}']
+)
+def test_a_reply_that_is_none_is_refused(body):
+    page = PlaySite(Desk(), [], [], 3, "x", "token").post("reply", body)
+    assert page.status == 400
+
+
+def test_the_page_of_a_person_takes_nothing_for_markup(looked):
+    question = Question("a", HOSTILE, HOSTILE, HOSTILE, "single", HOSTILE, "letter",
+                        (f"A. {HOSTILE}", f"B. {HOSTILE}"))  # fmt: skip
+    told = [{"type": "text", "text": f"{HOSTILE}\nIn words.\n\nTurn 1. {HOSTILE}"}]
+    messages = [
+        {"role": "system", "content": [{"type": "text", "text": HOSTILE}]},
+        {"role": "user", "content": told},
+    ]
+    engine = HumanEngine([question], ["ego"], 3, name=HOSTILE)
+    try:
+        engine.submit([Request("a", 0, messages, picture=lambda file: None)])
+        looked.goto(engine.address)
+        assert HOSTILE in looked.locator("h1").text_content()
+        assert looked.evaluate("window.forbidden") == []
+        assert looked.locator("main script, main img[src=x]").count() == 0
+        assert looked.title() != "taken"
+        with urllib.request.urlopen(engine.address) as got:
+            policy = got.headers["Content-Security-Policy"]
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+    finally:
+        engine.close()

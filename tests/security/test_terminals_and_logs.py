@@ -1,0 +1,179 @@
+"""What is printed and logged: no text from outside commands a terminal, forges an entry or breaks a command."""
+
+import ast
+import json
+import logging
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_runs import make_questions, play
+from rich.table import Table
+from test_code_in_files import SOURCES, calls
+
+from render_agent.console import plain_console
+from render_agent.documents import LONGEST_LINE, parse_json, parse_yaml, read_bounded
+from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.errors import RunLogError
+from render_agent.run_log.files import read_json, read_lines
+from render_agent.run_log.program_log import program_log
+from render_agent.visible import is_plain, json_text, one_line, plain_name, visible
+
+COMMANDING = [
+    "\x1b[2J\x1b[H", "\x1b]0;title\x07", "\x9b2J", "\x1b]52;c;ZXZpbA==\x07", "\x08\x08\x08", "\rfake",
+    "\x00", "\x7f", "\u202eevil", "\u2066x", "\u2028", "\ud800", "\U000e0041",
+]  # fmt: skip
+
+MARKUP = "[/red] [bold]x[/] [link=http://evil.example]y[/link] :warning: [unclosed"
+
+
+@pytest.mark.parametrize("text", COMMANDING)
+def test_what_commands_a_terminal_is_written_out(text):
+    seen = visible(f"a{text}b")
+    assert seen.encode().decode() == seen
+    assert not [sign for sign in seen if not sign.isprintable()]
+    assert seen.startswith("a")
+    assert "\\u" in seen or "\\b" in seen or "\\r" in seen
+    assert not is_plain(text)
+
+
+@given(st.text())
+def test_visible_texts_stay_as_they_are_and_names_take_one_line(text):
+    seen = visible(text)
+    assert visible(seen) == seen
+    assert is_plain(plain_name(text))
+    assert "\n" not in one_line(text)
+    assert json.loads(json_text([text, {text: text}])) == [text, {text: text}]
+    assert visible(json_text(text)) == json_text(text)
+
+
+def test_ordinary_writing_is_left_alone():
+    text = "Größe 3 m²: “schön”, 漢字, עברית, हिन्दी, 👩‍🚀\n\tnext"
+    assert visible(text) == text
+
+
+def test_a_console_prints_texts_as_texts(capsys):
+    console = plain_console()
+    console.width = 200
+    table = Table(title=f"T {MARKUP} \x1b[2J")
+    table.add_column("c \x9b2J")
+    table.add_row(f"{MARKUP} \u202e")
+    console.print(f"{MARKUP} \x1b]0;x\x07", soft_wrap=True)
+    console.print(table)
+    console.rule(f"{MARKUP} \x1b[2J")
+    out = capsys.readouterr().out
+    assert out.count(MARKUP) == 4
+    assert not [sign for sign in out if sign != "\n" and not sign.isprintable()]
+
+
+HOSTILE = "\x1b]0;owned\x07 [/red] \r\nerror: all is lost\u202e \x9b2J"
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """A run in which question, option and reply command the terminal."""
+    folder = tmp_path_factory.mktemp("hostile")
+    questions = make_questions(folder, 2)
+    rows = [json.loads(line) for line in questions.read_text().splitlines()]
+    rows[0]["question"] = f"How many? {HOSTILE}"
+    rows[1]["options"] = [f"A. {HOSTILE}", "B. right"]
+    rows[0]["id"] = "[/red] [unclosed"
+    questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    said = [HOSTILE, json.dumps({"answer": f"3 {HOSTILE}", "done": True})]
+    return play(folder, questions, ScriptedEngine(Replies({"*": said})), max_turns=3)[0]
+
+
+def assert_printable(text):
+    assert not [sign for sign in text if sign != "\n" and not sign.isprintable()]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("show", "{run}"), ("show", "{run}", "1"), ("show", "{run}", "[/red] [unclosed"), ("ls",),
+        ("show", "{run}", "1", "--json"), ("show", "{run}", "--json"), ("compare", "{run}", "{run}"),
+        ("rescore", "{run}"), ("diagnose", "{run}"), ("show", "{run}", "\x1b[2J"),
+    ],
+)  # fmt: skip
+def test_no_command_hands_them_to_the_terminal(hostile, words, type_in):
+    given_words = [word.replace("{run}", str(hostile)) for word in words]
+    code, out, err = type_in(*given_words, "--output", hostile.parent, folder=hostile.parent)
+    assert code == (2 if words[-1] == "\x1b[2J" else 0), err
+    assert_printable(out)
+    assert_printable(err)
+    if words[2:] == ("1", "--json"):
+        assert json.loads(out)[0]["reply"] == HOSTILE
+
+
+def test_an_entry_of_the_log_cannot_be_forged(tmp_path):
+    file = tmp_path / "run.log"
+    logger = logging.getLogger("render_agent.made")
+    with program_log(file, verbose=False):
+        logger.info("a reply: %s", "x\n2026-01-01 00:00:00,000 ERROR render_agent: forged\x1b[2J")
+        try:
+            raise ValueError("first\n2026-01-01 00:00:00,000 ERROR render_agent: forged")
+        except ValueError:
+            logger.exception("it failed")
+    lines = file.read_text("utf-8").splitlines()
+    entries = [line for line in lines if not line.startswith("  ")]
+    assert len(entries) == 2
+    assert [line for line in lines if "forged" in line] == [
+        line for line in lines if line.startswith("  ") and "forged" in line
+    ]
+    assert any(line.startswith("  Traceback") for line in lines)
+    assert_printable(file.read_text("utf-8"))
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 50_000, "[" * 5000 + "]" * 5000])
+def test_depth_is_bounded(text, tmp_path):
+    with pytest.raises(ValueError, match=r".+"):
+        parse_json(text)
+    file = tmp_path / "results.json"
+    file.write_text(text)
+    with pytest.raises(RunLogError, match="cannot read"):
+        read_json(file)
+    file.write_text(text + "\n{}\n")
+    with pytest.raises(RunLogError, match=r"line 1 of .* is not JSON"):
+        read_lines(file)
+    with pytest.raises(ValueError, match=r".+"):
+        parse_yaml(text)
+
+
+def test_sizes_are_bounded(tmp_path, monkeypatch):
+    file = tmp_path / "turns.jsonl"
+    file.write_bytes(b"{}\n" + b" " * 999 + b"{}\n")
+    assert len(read_lines(file)[0]) == 2
+    with pytest.raises(ValueError, match="more than 1,000 bytes"):
+        read_bounded(file, 1000)
+    monkeypatch.setattr("render_agent.run_log.files.LONGEST_LINE", 500)
+    with pytest.raises(RunLogError, match=r"line 2 of .* has more than 500 bytes"):
+        read_lines(file)
+    assert LONGEST_LINE >= 1 << 20
+
+
+def test_numbers_beyond_all_bounds_are_no_crash():
+    with pytest.raises(ValueError, match="digits"):
+        parse_json("9" * (sys.get_int_max_str_digits() + 1))
+
+
+def test_there_is_one_door_for_json_and_one_for_yaml():
+    own = {name: tree for name, tree in SOURCES.items() if name.startswith("render_agent/")}
+    found = {
+        name
+        for name, tree in own.items()
+        for call in calls(tree)
+        if ast.unparse(call.func) in ("json.loads", "json.load", "yaml.SafeLoader")
+    }
+    assert found == {"render_agent/documents.py"}
+    printed = {
+        name
+        for name, tree in own.items()
+        for call in calls(tree)
+        if ast.unparse(call.func) == "Console"
+        or (
+            "json.dumps(" in "".join(map(ast.unparse, call.args))
+            and ast.unparse(call.func).endswith("echo")
+        )
+    }
+    assert printed == {"render_agent/console.py"}

@@ -1,0 +1,199 @@
+"""What the shell completes, asked as the shells ask it: by click's own protocol."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from render_agent import completion, plugins
+from render_agent.cli import cli, main
+from render_agent.engines.scripted import POLICIES
+from render_agent.score import TYPES
+
+TREE = Path(__file__).parents[1]
+SCRIPTS = {
+    shell: completion.get_completion_class(shell)(cli, {}, "render-agent", completion.VARIABLE)
+    for shell in completion.SHELLS
+}
+
+
+@pytest.fixture
+def complete(monkeypatch, tmp_path):
+    """Return what is completed behind some words, the last of which is not yet whole, by its kind."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    asked = SCRIPTS["bash"]
+
+    def completed(*words, kind="plain"):
+        *before, incomplete = words
+        found = asked.get_completions(list(before), incomplete)
+        return [item.value for item in found if item.type == kind]
+
+    return completed
+
+
+def make_run(folder, name):
+    (folder / name).mkdir(parents=True)
+    (folder / name / "config.json").write_text("{}")
+
+
+RUNS = ["20261121T094750_single", "20261121T094723_batched"]
+
+
+def test_names_of_runs_come_after_recent_the_newest_first(complete, tmp_path):
+    for name in (*RUNS, ".half"):
+        make_run(tmp_path / "experiment_logs", name)
+    (tmp_path / "experiment_logs" / "no_run").mkdir()
+    assert complete("--continue", "") == ["recent", *RUNS]
+    for command in ("show", "rescore", "report", "view", "diagnose", "merge", "export", "compare"):
+        assert complete(command, "") == ["recent", *RUNS]
+    assert complete("compare", RUNS[0], "20261121T09472") == RUNS[1:]
+    assert complete("train-verifier", "re") == ["recent"]
+    assert complete("show", "elsewhere/", kind="dir") == ["elsewhere/"]
+
+
+def test_runs_are_looked_for_where_the_command_looks(complete, tmp_path):
+    make_run(tmp_path / "mine", RUNS[0])
+    assert complete("--output", "mine", "--continue", "2") == RUNS[:1]
+    assert complete("show", "--output", "mine", "2") == RUNS[:1]
+    assert complete("train-verifier", "--runs-in", "mine", "--output", "head", "2") == RUNS[:1]
+    assert complete("show", "2") == []
+
+
+def test_engines_renderers_views_and_commands(complete):
+    assert complete("--engine", "") == ["transformers", "vllm", "openai", "scripted", "human"]
+    assert complete("--renderer", "r") == ["rasteriser", "raycast"]
+    assert complete("--views", "t") == ["top", "tour"]
+    assert complete("--pictures", "m") == ["mirrored"]
+    assert complete("com") == ["compare", "completion"]
+    assert complete("completion", "") == ["bash", "zsh", "fish"]
+    assert complete("--max-t") == ["--max-turns"]
+    assert complete("bench", "v") == ["verifiers"]
+
+
+def test_a_list_of_kinds_goes_on_behind_its_comma(complete):
+    assert complete("--kinds", "") == ["ego", "top", "around"]
+    assert complete("--kinds", "top,") == ["top,ego", "top,around"]
+    assert complete("--kinds", "top,ego,a") == ["top,ego,around"]
+
+
+def test_models_are_those_of_the_engine(complete, tmp_path):
+    for folder in ("models--Qwen--Qwen3-VL-2B-Instruct", "datasets--nyu-visionx--VSI-Bench"):
+        (tmp_path / "hub" / folder).mkdir(parents=True)
+    assert complete("--model", "") == ["small", "Qwen/Qwen3-VL-2B-Instruct"]
+    assert complete("--model", "Q") == ["Qwen/Qwen3-VL-2B-Instruct"]
+    assert complete("--model", "./", kind="dir") == ["./"]
+    assert complete("--engine", "scripted", "--model", "w") == ["wanderer", "witness"]
+    assert set(complete("--engine", "scripted", "--model", "")) == set(POLICIES)
+
+
+def test_what_installed_packages_bring_is_completed_too(complete, monkeypatch):
+    brought = {"engine": ["magic"], "kind of view": ["depth"], "benchmark": ["presence"]}
+    monkeypatch.setattr(plugins, "names", lambda kind: brought.get(kind, []))
+    assert complete("--engine", "m") == ["magic"]
+    assert complete("--kinds", "ego,d") == ["ego,depth"]
+    assert complete("--benchmark", "") == ["vsibench", "rooms", "presence"]
+
+
+def test_names_of_the_benchmark(complete):
+    assert complete("--type", "") == list(TYPES)
+    assert complete("--dataset", "scannet") == ["scannet", "scannetpp"]
+    assert complete("--benchmark", "mine.js", kind="file") == ["mine.js"]
+
+
+def every_parameter(command=cli, path=()):
+    """Give every parameter of every command, with the words that stand before it."""
+    for parameter in command.params:
+        yield command, path, parameter
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from every_parameter(inner, (*path, name))
+
+
+def test_whatever_is_a_run_a_file_or_a_folder_is_completed():
+    asked = 0
+    for command, path, parameter in every_parameter():
+        metavar = parameter.make_metavar(click.Context(command)) if parameter.name else ""
+        if not any(word in metavar for word in ("FILE", "DIR", "RUN", ".jsonl", "IMAGE")):
+            continue
+        found = parameter.shell_complete(click.Context(command), "")
+        assert [item for item in found if item.type in ("file", "dir")], (path, parameter.name)
+        asked += 1
+    assert asked > 25
+
+
+@pytest.mark.parametrize("shell", completion.SHELLS)
+def test_the_script_is_clicks_own_and_ends_in_how_to_install_it(shell, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["render-agent", "completion", shell])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith(SCRIPTS[shell].source().rstrip())
+    last = printed.rstrip().splitlines()[-1]
+    assert last == f"# To install it, type: {completion.INSTALL[shell]}"
+    assert f"render-agent completion {shell} > " in last
+
+
+def test_an_unknown_shell_is_one_sentence(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["render-agent", "completion", "tcsh"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert "'tcsh' is not one of 'bash', 'zsh', 'fish'" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not here")
+def test_bash_completes_through_the_script(tmp_path):
+    for name in RUNS:
+        make_run(tmp_path / "experiment_logs", name)
+    program = tmp_path / "bin" / "render-agent"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m render_agent "$@"\n')
+    program.chmod(0o755)
+    (tmp_path / "script").write_text(SCRIPTS["bash"].source())
+    press = (
+        'source ./script; COMP_WORDS=(render-agent show "2026"); COMP_CWORD=2;'
+        ' _render_agent_completion render-agent; printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    ran = subprocess.run(
+        ["bash", "--norc", "-c", press],
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "PATH": f"{program.parent}:{os.environ['PATH']}",
+            "PYTHONPATH": str(TREE),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.stdout.split() == RUNS, ran.stderr
+
+
+def test_a_press_of_tab_loads_nothing_heavy(tmp_path):
+    words = {
+        "_RENDER_AGENT_COMPLETE": "zsh_complete",
+        "COMP_WORDS": "render-agent --engine ",
+        "COMP_CWORD": "2",
+    }
+    program = (
+        "import sys, render_agent.cli as c\n"
+        "sys.argv = ['render-agent']\n"
+        "try:\n    c.main()\n"
+        "finally:\n    print(*sorted({name.partition('.')[0] for name in sys.modules}), file=sys.stderr)\n"
+    )  # fmt: skip
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=TREE,
+        env={**os.environ, **words},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "plain\nscripted\n_" in ran.stdout
+    heavy = {"numpy", "PIL", "rich", "yaml", "torch", "numba", "scipy", "transformers"}
+    assert not heavy & set(ran.stderr.split())
