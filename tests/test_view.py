@@ -67,13 +67,15 @@ def going_on(folder, count=2, turns=3, **options):
 
 
 @contextmanager
-def viewed(path, scratch):
-    """Give the server of a run's pages."""
+def viewed(path, scratch, page=None):
+    """Give the server of a run's pages; a page that looks at them leaves before it goes."""
     site, server = LiveSite(RunFolder(path), scratch), LocalServer()
     server.start(site)
     try:
         yield server
     finally:
+        if page is not None:
+            page.goto("about:blank")  # its icon may still be on the way
         server.close()
         site.close()
 
@@ -90,7 +92,7 @@ def files_of(folder):
 
 
 def test_turns_come_to_an_open_page_by_themselves(tmp_path, scratch, page):
-    with going_on(tmp_path) as (run, gate), viewed(run.path, scratch) as server:
+    with going_on(tmp_path) as (run, gate), viewed(run.path, scratch, page) as server:
         page.goto(f"{server.address}report/questions/0.html")
         expect(page.locator("#main")).to_contain_text("It has no turns yet.")
         expect(page.locator(".stamps")).to_contain_text("0 of 2 questions done")
@@ -124,7 +126,7 @@ def test_turns_come_to_an_open_page_by_themselves(tmp_path, scratch, page):
 
 def test_the_index_follows_the_run_to_its_end(tmp_path, scratch, page, monkeypatch):
     monkeypatch.setattr("render_agent.live.run.SHARE", 1)
-    with going_on(tmp_path) as (run, gate), viewed(run.path, scratch) as server:
+    with going_on(tmp_path) as (run, gate), viewed(run.path, scratch, page) as server:
         page.goto(server.address)
         assert page.url == f"{server.address}report/index.html"
         rows = page.locator("#table tbody tr")

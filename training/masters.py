@@ -1,4 +1,4 @@
-"""Steps of AdamW on float32 masters of weights that compute in bfloat16."""
+"""Steps of Muon and AdamW on float32 masters of weights that compute in bfloat16."""
 
 from __future__ import annotations
 
@@ -11,12 +11,17 @@ CLIP = 1.0
 """The largest norm of a step's gradients; longer ones are shortened to it."""
 
 
+INNER = ("blocks.", "layers.", "merger")
+"""What the names of weights between the first and the last layer contain; their matrices are Muon's."""
+
+
 class Masters:
-    """The float32 weights behind a bfloat16 model, and the optimizer that moves them.
+    """The float32 weights behind a bfloat16 model, and the optimizers that move them.
 
     A processor multiplies bfloat16 several times as fast as float32, but small steps get lost in it; so
-    steps are made on float32 masters, of which the model holds the rounded copies. Names starting with one
-    of `slow` take steps that are `factor` times as long.
+    steps are made on float32 masters, of which the model holds the rounded copies. Inner matrices take
+    steps of Muon as long as AdamW's would be (Liu et al. 2025, "Muon is scalable for LLM training"), all
+    else of AdamW. Names starting with one of `slow` take steps that are `factor` times as long.
     """
 
     def __init__(
@@ -35,22 +40,28 @@ class Masters:
             if weight.requires_grad
         }
         self.copies = {name: weight.detach().float().clone() for name, weight in self.named.items()}
-        groups: dict[tuple[bool, bool], list[Any]] = {}
+        groups: dict[tuple[bool, bool, bool], list[Any]] = {}
         for name, copy in self.copies.items():
-            key = copy.ndim > 1 and "embed" not in name, name.startswith(slow) if slow else False
-            groups.setdefault(key, []).append(copy)
-        self.optimizer = torch.optim.AdamW(
-            [
+            inner = copy.ndim == 2 and any(part in name for part in INNER)
+            decays = copy.ndim > 1 and "embed" not in name
+            slower = name.startswith(slow) if slow else False
+            groups.setdefault((inner, decays, slower), []).append(copy)
+
+        def those(inner: bool) -> list[dict[str, Any]]:
+            return [
                 {
                     "params": some,
                     "weight_decay": decay if decays else 0.0,
                     "scale": factor if slower else 1.0,
                 }
-                for (decays, slower), some in groups.items()
-            ],
-            betas=(0.9, 0.98),
-            foreach=True,
-        )
+                for (inside, decays, slower), some in groups.items()
+                if inside == inner
+            ]
+
+        self.optimizers = {
+            "muon": torch.optim.Muon(those(True), momentum=0.95, adjust_lr_fn="match_rms_adamw"),
+            "adamw": torch.optim.AdamW(those(False), betas=(0.9, 0.98), foreach=True),
+        }
 
     def step(self, rate: float) -> float:
         """Move the weights along their gradients; return the norm of these."""
@@ -61,16 +72,18 @@ class Masters:
             weight.grad = None
         with_gradient = [copy for copy in self.copies.values() if copy.grad is not None]
         norm = torch.nn.utils.clip_grad_norm_(with_gradient, CLIP, foreach=True)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate * group["scale"]
-        self.optimizer.step()
+        for optimizer in self.optimizers.values():
+            for group in optimizer.param_groups:
+                group["lr"] = rate * group["scale"]
+            optimizer.step()
         with torch.no_grad():
             torch._foreach_copy_(list(self.named.values()), list(self.copies.values()))
         return float(norm)
 
     def state(self) -> dict[str, Any]:
         """Return all that `restore` needs."""
-        return {"weights": self.copies, "optimizer": self.optimizer.state_dict()}
+        steps = {name: each.state_dict() for name, each in self.optimizers.items()}
+        return {"weights": self.copies, "optimizers": steps}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from what `state` returned."""
@@ -80,7 +93,8 @@ class Masters:
             for name, copy in self.copies.items():
                 copy.copy_(state["weights"][name])
                 self.named[name].copy_(copy)
-        self.optimizer.load_state_dict(state["optimizer"])
+        for name, optimizer in self.optimizers.items():
+            optimizer.load_state_dict(state["optimizers"][name])
 
 
 def save(checkpoint: Path, step: int, hours: float, state: Mapping[str, Any]) -> None:
