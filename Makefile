@@ -2,10 +2,11 @@
 VENV := .venv
 VLLM_VENV := .venv-vllm
 TEST_PROCESSES ?= 3
+TESTS = $(VENV)/bin/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 PIP_FILES := setup.cfg pyproject.toml constraints.txt constraints-cpu.txt scripts/set-up
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-oldest test-vllm lint bench train audit licences pins setup clean
+.PHONY: help run test test-all test-oldest test-vllm lint bench train audit licences pins setup clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -14,8 +15,11 @@ run: $(VENV)/ready-test ## set up, then explore the bundled rooms, answer their 
 	$(VENV)/bin/render-agent --batch --benchmark rooms --engine scripted
 	$(VENV)/bin/render-agent report recent
 
-test: $(VENV)/ready-test $(VENV)/browser ## set up, then run the tests
-	$(VENV)/bin/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
+test: $(VENV)/ready-test $(VENV)/browser ## set up, then run the tests, without those marked slow
+	$(TESTS) -m "not slow"
+
+test-all: $(VENV)/ready-test $(VENV)/browser ## set up, then run all tests, also those marked slow
+	$(TESTS)
 
 test-oldest: $(VENV)/ready-test ## set up, then run the engine's tests with the oldest transformers that is supported
 	@scripts/test-oldest
