@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 CLIP = 1.0
 """The largest norm of a step's gradients; longer ones are shortened to it."""
 
+
+BOLDER = 4.0
+"""How much longer steps of Muon are than AdamW's of the same rate; tried with 1, 3 and 6 over 160 steps."""
 
 INNER = ("blocks.", "layers.", "merger")
 """What the names of weights between the first and the last layer contain; their matrices are Muon's."""
@@ -20,8 +24,7 @@ class Masters:
 
     A processor multiplies bfloat16 several times as fast as float32, but small steps get lost in it; so
     steps are made on float32 masters, of which the model holds the rounded copies. Inner matrices take
-    steps of Muon as long as AdamW's would be (Liu et al. 2025, "Muon is scalable for LLM training"), all
-    else of AdamW. Names starting with one of `slow` take steps that are `factor` times as long.
+    steps of Muon (Liu et al. 2025, "Muon is scalable for LLM training"), all else of AdamW. Names starting with one of `slow` take steps that are `factor` times as long.
     """
 
     def __init__(
@@ -47,21 +50,22 @@ class Masters:
             slower = name.startswith(slow) if slow else False
             groups.setdefault((inner, decays, slower), []).append(copy)
 
-        def those(inner: bool) -> list[dict[str, Any]]:
+        def those(inner: bool, bolder: float) -> list[dict[str, Any]]:
             return [
                 {
                     "params": some,
                     "weight_decay": decay if decays else 0.0,
-                    "scale": factor if slower else 1.0,
+                    "scale": bolder * (factor if slower else 1.0),
                 }
                 for (inside, decays, slower), some in groups.items()
                 if inside == inner
             ]
 
-        self.optimizers = {
-            "muon": torch.optim.Muon(those(True), momentum=0.95, adjust_lr_fn="match_rms_adamw"),
-            "adamw": torch.optim.AdamW(those(False), betas=(0.9, 0.98), foreach=True),
-        }
+        muon = partial(torch.optim.Muon, momentum=0.95, adjust_lr_fn="match_rms_adamw")
+        adamw = partial(torch.optim.AdamW, betas=(0.9, 0.98), foreach=True)
+        inside, outside = those(True, BOLDER), those(False, 1.0)
+        kinds = {"muon": (muon, inside), "adamw": (adamw, outside)}
+        self.optimizers = {name: kind(some) for name, (kind, some) in kinds.items() if some}
 
     def step(self, rate: float) -> float:
         """Move the weights along their gradients; return the norm of these."""

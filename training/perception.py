@@ -41,7 +41,7 @@ SHARES = (0.5, 0.35, 0.15)
 MAP = 3.0
 """What an object's cell in a map weighs: objects are small there, and most is read off maps."""
 
-SAVE = 250
+SAVE = 500
 
 
 class Seen(NamedTuple):
@@ -238,8 +238,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--pictures", type=Path, nargs="+", required=True)
     parser.add_argument("--validation", type=Path, required=True)
     parser.add_argument("--steps", type=int, default=2000)
-    parser.add_argument("--batch", type=int, default=48)
-    parser.add_argument("--rate", type=float, default=1e-3)
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--rate", type=float, default=2e-3)
     parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args()
 

@@ -1,13 +1,17 @@
 """Steps on float32 masters: a training that was cut off goes on as if it had not been."""
 
 import math
+from collections import OrderedDict
 from itertools import pairwise
 
 import pytest
 
-from training.masters import CLIP, Masters, rate_at, save
+from training.masters import BOLDER, CLIP, Masters, rate_at, save
 
 torch = pytest.importorskip("torch")
+
+
+INNER = "visual.blocks.weight"
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +26,12 @@ def one_thread():
 def made():
     """Return two small bfloat16 networks, always the same, and their masters; one of the two is slow."""
     torch.manual_seed(1)
-    first = torch.nn.Sequential(torch.nn.Linear(12, 24), torch.nn.GELU(), torch.nn.LayerNorm(24))
+    parts = {
+        "blocks": torch.nn.Linear(12, 24),
+        "act": torch.nn.GELU(),
+        "norm": torch.nn.LayerNorm(24),
+    }
+    first = torch.nn.Sequential(OrderedDict(parts))
     modules = {
         "visual": first.to(torch.bfloat16),
         "text": torch.nn.Linear(24, 5).to(torch.bfloat16),
@@ -64,10 +73,11 @@ def test_saved_and_restored_between_two_steps_the_weights_are_the_same_bits(tmp_
     for name, copy in masters.copies.items():
         assert torch.equal(copy, second.copies[name]), name
         assert torch.equal(masters.named[name], second.named[name]), name
-    moments = [one.optimizer.state_dict()["state"] for one in (masters, second)]
-    assert moments[0].keys() == moments[1].keys()
-    for number, values in moments[0].items():
-        assert all(torch.equal(values[key], moments[1][number][key]) for key in values)
+    for name, optimizer in masters.optimizers.items():
+        one, other = optimizer.state_dict(), second.optimizers[name].state_dict()
+        assert one["state"].keys() == other["state"].keys()
+        for number, values in one["state"].items():
+            assert all(torch.equal(values[key], other["state"][number][key]) for key in values)
     save(checkpoint, 4, 1.0, second.state())
     assert torch.load(checkpoint)["step"] == 4
     assert [*tmp_path.iterdir()] == [checkpoint]  # nothing half written beside it
@@ -86,7 +96,7 @@ def test_the_model_holds_the_rounded_masters_which_keep_what_rounding_would_lose
     assert all((copy != before[name]).any() for name, copy in masters.copies.items())
 
 
-def test_slow_weights_take_shorter_steps_and_only_matrices_decay():
+def test_slow_weights_take_shorter_steps_inner_ones_bolder_and_only_matrices_decay():
     _, masters = made()
     before = {name: copy.clone() for name, copy in masters.copies.items()}
     for weight in masters.named.values():
@@ -95,6 +105,11 @@ def test_slow_weights_take_shorter_steps_and_only_matrices_decay():
     for name, copy in masters.copies.items():
         rate = 1e-3 * (0.3 if name.startswith("visual.") else 1.0)
         decay = 0.02 if copy.ndim > 1 else 0.0
+        if name == INNER:
+            # a gradient of one direction: the step is as long as a matrix of one singular value, about 1
+            length = (copy - before[name] * (1 - BOLDER * rate * decay)).norm()
+            assert length == pytest.approx(BOLDER * rate * 0.2 * math.sqrt(24), rel=0.35)
+            continue
         # the first step of Adam is one rate long, whatever the gradient
         torch.testing.assert_close(
             copy, before[name] * (1 - rate * decay) - rate, atol=2e-8, rtol=1e-4
