@@ -12,9 +12,12 @@ def answer_of(question, derived):
             return f"{'front' if int(degrees) < 90 else 'back'}-{side}"
         return "back" if kind.endswith("medium") and int(degrees) >= 135 else side
     if kind == "object_rel_distance":
-        metres = dict(part.rsplit(" ", 1) for part in derived.split(", "))
-        order = sorted(metres, key=lambda name: float(metres[name]))
-        assert float(metres[order[0]]) < float(metres[order[1]])
+        parts = [
+            part.rsplit(" ", 3) for part in derived.split(", ")
+        ]  # name, along x, along y, apart
+        metres = {name: float(apart) for name, _, _, apart in parts}
+        order = sorted(metres, key=metres.__getitem__)
+        assert metres[order[0]] < metres[order[1]]
         return order[0]
     if kind == "route_planning":
         return ", ".join(f"Turn {part.split()[-1].capitalize()}" for part in derived.split("; "))

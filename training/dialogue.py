@@ -24,7 +24,7 @@ from training.masters import Masters, done, give, rate_at, save
 PART = 6000
 """Tokens that are read at once, with padding."""
 
-SAVE = 250
+SAVE = 500
 
 SLOW = ("visual", "text.layers.0.self_attn", "text.layers.0.input_layernorm")
 """What perception has taught already: beginnings of the names of weights that move by shorter steps."""
@@ -176,9 +176,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--inventories", type=Path, nargs="*", default=[])
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--scenes", type=int, default=1)
-    parser.add_argument("--each", type=int, default=5)
-    parser.add_argument("--texts", type=int, default=12)
-    parser.add_argument("--lists", type=int, default=8)
+    parser.add_argument("--each", type=int, default=4)
+    parser.add_argument("--texts", type=int, default=10)
+    parser.add_argument("--lists", type=int, default=5)
     parser.add_argument("--rate", type=float, default=1e-3)
     parser.add_argument("--slower", type=float, default=0.3)
     parser.add_argument("--joint", action="store_true")

@@ -14,11 +14,10 @@ from itertools import pairwise
 from render_agent.expert.derive import (
     Knowledge,
     Spot,
-    bearing_of,
     direction,
     nearness,
     places_of,
-    turn_word,
+    turning,
 )
 
 TYPE = "drill"
@@ -64,11 +63,9 @@ def _directions(names: Sequence[str], known: Knowledge) -> str:
 def _turns(names: Sequence[str], known: Knowledge) -> str:
     """Say every turn of a walk from each to the next."""
     spots = _alone(known)
-    ways = [bearing_of(spots[start], spots[end]) for start, end in pairwise(names)]
-    return "; ".join(
-        f"facing {ahead}, {name} {there}: {turn_word(ahead, there)}"
-        for (ahead, there), name in zip(pairwise(ways), names[2:], strict=True)
-    )
+    legs = [(spots[start], spots[end]) for start, end in pairwise(names)]
+    turns = zip(names[2:], pairwise(legs), strict=True)
+    return "; ".join(turning(name, *some) for name, some in turns)
 
 
 KINDS: Mapping[str, Said] = {

@@ -57,7 +57,7 @@ class Recipe:
     spacing: float = 0.1
     visited: int = 2
     share: float = 0.14
-    perception_steps: tuple[int, ...] = (4400,)
+    perception_steps: tuple[int, ...] = (4000,)
     dialogue_steps: int = 3000
     joint_steps: int = 300
     dialogue_rate: float = 1.5e-3

@@ -1,8 +1,8 @@
 """What the expert says: places and derivations in a terse, fixed language, from the boxes that are known.
 
 Positions are metres in the map's frame with one decimal. What is computed from centres is computed from
-the positions as they are said, so that a reader of the text can follow it; distances between closest
-points come from the boxes.
+the positions as they are said, so that a reader of the text can follow it, step by step: before a bearing or
+a distance stands how far it is along x and along y. Distances between closest points come from the boxes.
 """
 
 from __future__ import annotations
@@ -112,7 +112,8 @@ def derivation(question: Question, known: Knowledge) -> str:
     if not all(name in spots for name in names):
         return ""
     if kind == "object_abs_distance" and len(names) == 2:
-        return f"apart {math.dist(spots[names[0]], spots[names[1]]):.1f}"
+        one, other = (spots[name] for name in names)
+        return f"apart {way_text(one, other)} {math.dist(one, other):.1f}"
     if kind == "object_rel_direction" and len(names) == 3:
         return direction(names, spots)
     return _route(question, spots) if kind == "route_planning" else ""
@@ -151,6 +152,11 @@ def bearing_of(start: Spot, end: Spot) -> int:
     return round(degrees / STEP) * STEP % 360
 
 
+def way_text(start: Spot, end: Spot) -> str:
+    """Return how the way from one place to another is said: metres along x, metres along y."""
+    return " ".join(f"{round(b - a, 1) + 0.0:.1f}" for a, b in zip(start, end, strict=True))
+
+
 def turn_between(one: int, other: int) -> int:
     """Return the turn from one bearing to another, degrees in -180 … 179, left positive."""
     return int(wrapped(other - one))
@@ -162,23 +168,27 @@ def places_of(spots: Iterable[Spot]) -> str:
 
 
 def nearness(names: Sequence[str], known: Knowledge) -> str:
-    """Say how far each category is from the last named, in metres between closest points."""
+    """Say how far each category is from the last named: the way to it, and metres between closest points."""
     *options, target = names
-    return ", ".join(f"{name} {_apart(known, name, target):.1f}" for name in options)
+    return ", ".join(f"{name} {_apart(known, target, name)}" for name in options)
 
 
-def _apart(known: Knowledge, one: str, other: str) -> float:
-    return min(distance(a, b) for a in known.boxes[one] for b in known.boxes[other])
+def _apart(known: Knowledge, start: str, end: str) -> str:
+    pairs = [(one, other) for one in known.boxes[start] for other in known.boxes[end]]
+    apart = [distance(*pair) for pair in pairs]
+    nearest = min(range(len(pairs)), key=apart.__getitem__)
+    return f"{way_text(*map(spot_of, pairs[nearest]))} {apart[nearest]:.1f}"
 
 
 def direction(names: Sequence[str], spots: Mapping[str, Spot]) -> str:
-    """Say the two bearings from where one stands, and the turn between them."""
+    """Say the two ways and bearings from where one stands, and the turn between them."""
     stand, faced, asked = names
     ahead = bearing_of(spots[stand], spots[faced])
     there = bearing_of(spots[stand], spots[asked])
     turn = turn_between(ahead, there)
     side = "left" if turn > 0 else "right"
-    return f"{faced} {ahead}, {asked} {there}: {abs(turn)} {side}"
+    ways = [way_text(spots[stand], spots[name]) for name in (faced, asked)]
+    return f"{faced} {ways[0]} {ahead}, {asked} {ways[1]} {there}: {abs(turn)} {side}"
 
 
 def _route(question: Question, spots: Mapping[str, Spot]) -> str:
@@ -187,17 +197,25 @@ def _route(question: Question, spots: Mapping[str, Spot]) -> str:
     names = things(question)
     if len(names) < 2 or any(goal and goal.lower() not in spots for _, goal in found):
         return ""
-    here, ahead = names[0], bearing_of(spots[names[0]], spots[names[1]])
+    here, leg = names[0], (spots[names[0]], spots[names[1]])
     turns, asked = [], False
     for blank, goal in found:
         if blank:
             asked = True
             continue
-        there = bearing_of(spots[here], spots[goal.lower()])
+        before, leg = leg, (spots[here], spots[goal.lower()])
+        here = goal.lower()
         if asked:
-            turns.append(f"facing {ahead}, {goal.lower()} {there}: {turn_word(ahead, there)}")
-        here, ahead, asked = goal.lower(), there, False
+            turns.append(turning(here, before, leg))
+        asked = False
     return "; ".join(turns)
+
+
+def turning(goal: str, before: tuple[Spot, Spot], leg: tuple[Spot, Spot]) -> str:
+    """Say the turn between two legs of a walk, of which the second leads to a goal, and how it follows."""
+    ahead, there = bearing_of(*before), bearing_of(*leg)
+    way, on = way_text(*before), way_text(*leg)
+    return f"facing {way} {ahead}, {goal} {on} {there}: {turn_word(ahead, there)}"
 
 
 def turn_word(ahead: int, there: int) -> str:

@@ -86,16 +86,22 @@ ROUTE = asked(
 @pytest.mark.parametrize(
     ("question", "reasoning"),
     [
-        (SIDES, "lamp 4.3 0.6; plant 0.6 3.4; sofa 4.3 3.5. plant 145, sofa 90: 55 right"),
-        (APART, "lamp 4.3 0.6; plant 0.6 3.4. apart 4.6"),
-        (NEAREST, "lamp 4.3 0.6; chair 0.2 0.0, 2.2 3.2; plant 0.6 3.4. lamp 3.7, chair 1.1"),
+        (
+            SIDES,
+            "lamp 4.3 0.6; plant 0.6 3.4; sofa 4.3 3.5. plant -3.7 2.8 145, sofa 0.0 2.9 90: 55 right",
+        ),
+        (APART, "lamp 4.3 0.6; plant 0.6 3.4. apart -3.7 2.8 4.6"),
+        (
+            NEAREST,
+            "lamp 4.3 0.6; chair 0.2 0.0, 2.2 3.2; plant 0.6 3.4. lamp 3.7 -2.8 3.7, chair 1.6 -0.2 1.1",
+        ),
         (COUNT, "chair 0.2 0.0, 2.2 3.2. 2 seen"),
         (SIZE, "plant 0.6 3.4. size"),
         (AREA, "room 4.2 x 4.0, 3.1 x 2.2"),
         (
             ROUTE,
-            "lamp 4.3 0.6; sofa 4.3 3.5; plant 0.6 3.4. facing 90, plant 180: left; facing 180, sofa 0:"
-            " back; facing 0, lamp 270: right",
+            "lamp 4.3 0.6; sofa 4.3 3.5; plant 0.6 3.4. facing 0.0 2.9 90, plant -3.7 -0.1 180: left;"
+            " facing -3.7 -0.1 180, sofa 3.7 0.1 0: back; facing 3.7 0.1 0, lamp 0.0 -2.9 270: right",
         ),
     ],
     ids=lambda value: value.type if isinstance(value, Question) else "",
@@ -115,7 +121,7 @@ def test_every_type_is_said_in_its_fixed_words(question, reasoning):
 def test_the_first_part_ends_with_the_places():
     places, rest = known_reply(SIDES, HOME)
     assert places == '{"reasoning": "lamp 4.3 0.6; plant 0.6 3.4; sofa 4.3 3.5'
-    assert rest == '. plant 145, sofa 90: 55 right", "answer": "B", "done": true}'
+    assert rest == '. plant -3.7 2.8 145, sofa 0.0 2.9 90: 55 right", "answer": "B", "done": true}'
 
 
 def test_what_is_not_known_is_a_question_mark_and_nothing_is_derived_from_it():

@@ -15,6 +15,12 @@ from training import drills
 from training.text_examples import drill_examples, turned
 
 NUMBER = r"-?\d+\.\d"
+WAY = f"{NUMBER} {NUMBER}"
+
+
+def way(start, end):
+    """Return metres along x and along y from one spot to another, as they are said."""
+    return " ".join(f"{b - a:.1f}".replace("-0.0", "0.0") for a, b in zip(start, end, strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -42,13 +48,14 @@ def test_directions_are_those_from_the_first_named(known):
     stand, *others = spots
     assert len(spots) > 5
     parts = [
-        re.fullmatch(r"(.+) (\d+), (.+) (\d+): (\d+) (left|right)", part)
+        re.fullmatch(rf"(.+) ({WAY}) (\d+), (.+) ({WAY}) (\d+): (\d+) (left|right)", part)
         for part in said.split("; ")
     ]
-    assert [name for part in parts for name in part.group(1, 3)] == others[: len(parts) * 2]
+    assert [name for part in parts for name in part.group(1, 4)] == others[: len(parts) * 2]
     assert len(parts) == len(others) // 2
     for part in parts:
-        one, ahead, other, there, turn, side = part.groups()
+        one, first, ahead, other, second, there, turn, side = part.groups()
+        assert [first, second] == [way(spots[stand], spots[name]) for name in (one, other)]
         assert int(ahead) == bearing_of(spots[stand], spots[one])
         assert int(there) == bearing_of(spots[stand], spots[other])
         signed = int(turn) if side == "left" else -int(turn)
@@ -64,10 +71,11 @@ def test_turns_are_those_of_a_walk_in_the_order_named(known):
     for leg, (here, corner, goal) in zip(
         legs, zip(walk, walk[1:], walk[2:], strict=False), strict=True
     ):
-        ahead, name, there, word = re.fullmatch(
-            r"facing (\d+), (.+) (\d+): (left|right|back)", leg
+        first, ahead, name, second, there, word = re.fullmatch(
+            rf"facing ({WAY}) (\d+), (.+) ({WAY}) (\d+): (left|right|back)", leg
         ).groups()
         assert name == goal
+        assert [first, second] == [way(spots[here], spots[corner]), way(spots[corner], spots[goal])]
         assert int(ahead) == bearing_of(spots[here], spots[corner])
         assert int(there) == bearing_of(spots[corner], spots[goal])
         off = (int(there) - int(ahead)) % 360
@@ -79,9 +87,10 @@ def test_nearness_is_the_distance_from_the_last_named(known):
     room, made = drilled(known)
     spots, said = made["How near?"]
     *others, target = spots
-    parts = [re.fullmatch(rf"(.+) ({NUMBER})", part).groups() for part in said.split(", ")]
-    assert [name for name, _ in parts] == others
-    for name, metres in parts:
+    parts = [re.fullmatch(rf"(.+) ({WAY}) ({NUMBER})", part).groups() for part in said.split(", ")]
+    assert [name for name, _, _ in parts] == others
+    for name, along, metres in parts:
+        assert along == way(spots[target], spots[name])
         truth = distance(room.boxes[name][0], room.boxes[target][0])
         assert float(metres) == pytest.approx(truth, abs=0.051)
 
