@@ -55,11 +55,11 @@ class Recipe:
     validation_homes: int = 32
     questions: int = 40
     spacing: float = 0.1
-    visited: int = 2
-    share: float = 0.14
+    visited: int = 1
+    share: float = 0.2
     perception_steps: tuple[int, ...] = (4000,)
-    dialogue_steps: int = 3000
-    joint_steps: int = 300
+    dialogue_steps: int = 2600
+    joint_steps: int = 200
     dialogue_rate: float = 1.5e-3
     joint_rate: float = 4e-4
     seed: int = 0
