@@ -63,8 +63,7 @@ def merge_runs(output: Path, names: Sequence[str]) -> int:
     """Join the shards of a run into one run folder and print its scores."""
     path, found = merge(output, [find_run(output, name) for name in names])
     active = found["counts"]["active"]
-    console = _console()
-    console.print(score_table(found))
+    (console := _console()).print(score_table(found))
     console.print(f"the run: {path}", soft_wrap=True)
     if active or found["counts"]["failed"]:
         line = shlex.join([*program(), "--continue", str(path)])
@@ -186,8 +185,9 @@ def watch(run: Run, *, browser: bool = False, again: str | None = None) -> dict[
                 )
                 found = run.go(progress, _engine_maker(run.config, console, browser))
         except BaseException:
-            line = again or continue_line(run)
-            console.print(f"stopped; nothing is lost. To go on: {line}", soft_wrap=True)
+            if run.log.there:
+                line = f"stopped; nothing is lost. To go on: {again or continue_line(run)}"
+                console.print(line, soft_wrap=True)
             raise
         finally:
             run.close()

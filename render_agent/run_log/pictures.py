@@ -6,6 +6,7 @@ import hashlib
 import io
 import re
 from collections import OrderedDict
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from threading import Lock
@@ -61,10 +62,14 @@ def _name(turn: int, kind: str, number: int) -> str:
 
 
 class Pictures:
-    """The pictures of one run folder; safe to use from several threads."""
+    """The pictures of one run folder; safe to use from several threads.
 
-    def __init__(self, folder: Path) -> None:
+    check_there: raises RunLogError where the folder is gone, called before each picture is written.
+    """
+
+    def __init__(self, folder: Path, check_there: Callable[[], None] | None = None) -> None:
         self.folder = folder
+        self._check_there = check_there
         self._lock = Lock()
         self._kept: OrderedDict[str, Image.Image] = OrderedDict()
         self._writing: dict[str, Future[None]] = {}
@@ -106,6 +111,8 @@ class Pictures:
 
     def store(self, file: str, png: bytes) -> None:
         """Write a picture that is a PNG already. RunLogError where it cannot be written."""
+        if self._check_there is not None:
+            self._check_there()
         write_whole(picture_path(self.folder, file), png, durable=False)
 
     def close(self) -> None:
