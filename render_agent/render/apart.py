@@ -21,6 +21,9 @@ from render_agent.scene.model import Scene
 MOST_SECONDS = 300.0
 """A view that takes longer never comes: the largest scans take seconds, without a graphics card too."""
 
+MOST_SECONDS_TO_START = 300.0
+"""A renderer that takes longer to be made never is: large libraries may come off a slow disk."""
+
 TRIES = 2
 """How often a view is drawn before its question fails."""
 
@@ -137,7 +140,7 @@ class DrawingProcess:
         self._numbers: WeakKeyDictionary[Scene, int] = WeakKeyDictionary()
         self._next = 0
         self._gone: list[int] = []
-        begun = self._hear()
+        begun = self._hear(MOST_SECONDS_TO_START)
         if isinstance(begun, Begun) and begun.error is not None:
             self.close()
             raise begun.error
@@ -156,7 +159,7 @@ class DrawingProcess:
             self._connection.send(job)
         except OSError:
             raise self._death() from None
-        drawn = self._hear()
+        drawn = self._hear(MOST_SECONDS)
         assert isinstance(drawn, Drawn)
         return drawn
 
@@ -172,12 +175,12 @@ class DrawingProcess:
         self._process.kill()
         self._process.wait()
 
-    def _hear(self) -> Begun | Drawn:
+    def _hear(self, seconds: float) -> Begun | Drawn:
         """Return what the process says next."""
         try:
-            if not self._connection.poll(MOST_SECONDS):
+            if not self._connection.poll(seconds):
                 self.kill()
-                raise Died(f"gave nothing in {MOST_SECONDS:.0f} s")
+                raise Died(f"gave nothing in {seconds:.0f} s")
             told: Begun | Drawn = self._connection.recv()
         except (EOFError, OSError):
             raise self._death() from None

@@ -61,6 +61,10 @@ def _name(turn: int, kind: str, number: int) -> str:
     return f"{turn}_{kind}.png" if number == 1 else f"{turn}_{kind}-{number}.png"
 
 
+def _always_there() -> None:
+    """Check nothing."""
+
+
 class Pictures:
     """The pictures of one run folder; safe to use from several threads.
 
@@ -69,7 +73,7 @@ class Pictures:
 
     def __init__(self, folder: Path, check_there: Callable[[], None] | None = None) -> None:
         self.folder = folder
-        self._check_there = check_there
+        self._check_there = check_there or _always_there
         self._lock = Lock()
         self._kept: OrderedDict[str, Image.Image] = OrderedDict()
         self._writing: dict[str, Future[None]] = {}
@@ -111,9 +115,12 @@ class Pictures:
 
     def store(self, file: str, png: bytes) -> None:
         """Write a picture that is a PNG already. RunLogError where it cannot be written."""
-        if self._check_there is not None:
-            self._check_there()
-        write_whole(picture_path(self.folder, file), png, durable=False)
+        self._check_there()
+        try:
+            write_whole(picture_path(self.folder, file), png, durable=False)
+        except RunLogError:
+            self._check_there()  # rather said of the folder than of one of its files
+            raise
 
     def close(self) -> None:
         """Wait for what is being written."""

@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 sys.path.insert(0, str(Path(__file__).parent))
 
 import disk_faults
+import drawing_faults
 import memory_faults
 import process_faults
 from child import Child
@@ -33,7 +34,12 @@ from ground import Ground, NotHere, NotInjected, Reference, write_questions
 
 from render_agent.run_log.folder import list_runs
 
-KINDS = {**process_faults.KINDS, **disk_faults.KINDS, **memory_faults.KINDS}
+KINDS = {
+    **process_faults.KINDS,
+    **disk_faults.KINDS,
+    **memory_faults.KINDS,
+    **drawing_faults.KINDS,
+}
 
 TRIES = 5
 """Moments that are drawn until one comes before the process ends."""
@@ -99,7 +105,7 @@ def campaign(place: Path, kinds: dict, given: argparse.Namespace) -> dict:
                 told = f"{type(error).__name__}: {error}"
                 if not isinstance(error, AssertionError):
                     told = traceback.format_exc()
-                wrong.append({"number": number, "seed": given.seed, "what": told[-3000:]})
+                wrong.append({"number": number, "seed": given.seed, "what": told[-1500:]})
                 sys.stderr.write(f"{name}, {number}: {told}\n")
         rows[name] = {
             **row,

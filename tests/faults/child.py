@@ -9,6 +9,7 @@ import atexit
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -102,6 +103,8 @@ def run(words: list[str], fault: dict | None, *, ends: bool = True) -> int:
     """Be the program until it ends; return its exit code. ends: whether the process ends with it."""
     from render_agent.cli import main
 
+    # what a shell starts in the background ignores it, and so would this
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.argv = [str(TREE / "render_agent" / "__main__.py"), *words]
     installed = None
     if fault is not None:

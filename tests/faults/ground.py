@@ -89,13 +89,17 @@ class Reference:
 
 @dataclass
 class Ground:
-    """One attempt: its folder, what the undisturbed run came to, and what is drawn by chance."""
+    """One attempt: its folder, what the undisturbed run came to, and what is drawn by chance.
+
+    words: which start its run. always: what every process is given, where no fault is.
+    """
 
     folder: Path
     reference: Reference
     chance: random.Random
     started: int = 0
     words: list[str] = field(default_factory=list)
+    always: dict | None = None
 
     def __post_init__(self) -> None:
         self.words = self.words or self.reference.words
@@ -120,6 +124,7 @@ class Ground:
         """Start the program: a run of the questions where no words are given."""
         self.started += 1
         given = list(words) or [*self.words, "--output", str(self.output)]
+        fault = fault or self.always
         if fault is not None and "deed" in fault:
             self.note.unlink(missing_ok=True)
             fault = {"below": str(self.output), "note": str(self.note), **fault}
