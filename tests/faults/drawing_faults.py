@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
+import re
 import signal
 import time
 from pathlib import Path
 
+from frail import installed
 from ground import TO_TRY_AGAIN, Ground, NotInjected, said, stopped
 from memory_faults import FAILED
 
@@ -27,14 +28,11 @@ SECONDS = "render_agent.render.apart.MOST_SECONDS"
 MEMORY = "render_agent.render.apart.MOST_MEMORY"
 
 
-def frail(ground: Ground, how: str, times: int, settings: dict | None = None, last: int = 1) -> dict:
+def frail(
+    ground: Ground, how: str, times: int, settings: dict | None = None, last: int = 1
+) -> dict:
     """Have the run draw with the frail renderer; return what makes it go wrong."""
-    site = ground.folder / "site"
-    record = site / "frail-1.0.dist-info"
-    record.mkdir(parents=True)
-    (record / "METADATA").write_text("Metadata-Version: 2.1\nName: frail\nVersion: 1.0\n")
-    (record / "entry_points.txt").write_text("[render_agent.renderers]\nfrail = frail:Frail\n")
-    shutil.copy(Path(__file__).with_name("frail.py"), site)
+    site = installed(ground.folder / "site")
     ground.words = [*ground.reference.words, "--renderer", "frail"]
     at = ground.moment("draws", last=last)["at"]
     told = {"how": how, "at": at, "times": times, "folder": str(ground.folder)}
@@ -88,7 +86,9 @@ def crashes_always(ground: Ground) -> None:
     """Every view ends its process from a moment on: its questions fail with a sentence, and are tried again."""
     how = ground.chance.choice(sorted(CRASHES))
     ended = ground.run(fault=frail(ground, how, FOR_EVER))
-    sentence = rf"The renderer frail {CRASHES[how]} when it drew room\d+; use the renderer rasteriser"
+    sentence = (
+        rf"The renderer frail {CRASHES[how]} when it drew room\d+; use the renderer rasteriser"
+    )
     said(ended, 1, FAILED, TO_TRY_AGAIN, sentence)
     all_gone(ground)
     ground.comes_to_its_end()
@@ -169,8 +169,6 @@ def raises(ground: Ground) -> None:
 
 def assert_in(pattern: str, text: str) -> None:
     """The pattern is in the text."""
-    import re
-
     assert re.search(pattern, text), f"{pattern!r} is not in: {text[-1500:]}"
 
 
