@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import disk_faults
 import drawing_faults
 import memory_faults
+import outside_faults
 import process_faults
 from child import Child
 from ground import Ground, NotHere, NotInjected, Reference, write_questions
@@ -39,6 +40,7 @@ KINDS = {
     **disk_faults.KINDS,
     **memory_faults.KINDS,
     **drawing_faults.KINDS,
+    **outside_faults.KINDS,
 }
 
 TRIES = 5

@@ -91,7 +91,8 @@ class Reference:
 class Ground:
     """One attempt: its folder, what the undisturbed run came to, and what is drawn by chance.
 
-    words: which start its run. always: what every process is given, where no fault is.
+    words: which start its run. always: what every process is given, where no fault is. whole: the run
+    that it is held against, where that is not the reference's.
     """
 
     folder: Path
@@ -100,6 +101,7 @@ class Ground:
     started: int = 0
     words: list[str] = field(default_factory=list)
     always: dict | None = None
+    whole: Path | None = None
 
     def __post_init__(self) -> None:
         self.words = self.words or self.reference.words
@@ -172,7 +174,7 @@ class Ground:
 
     def equals_the_undisturbed(self, before: list[bytes]) -> None:
         """Nothing that was logged is lost, nothing is there twice, and all is as if nothing had been."""
-        path, whole = self.path(), self.reference.path
+        path, whole = self.path(), self.whole or self.reference.path
         assert path is not None, "there is no run"
         lines = self.logged()
         assert lines[: len(before)] == before, "lines that were logged are gone or changed"
