@@ -33,6 +33,9 @@ MOST_DEATHS = 4
 MOST_MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
 """Bytes that the process may hold after a view; where it holds more, the next view is drawn by a new one."""
 
+LEAST_VIEWS = 20
+"""Views that a process draws at the least before it is ended for its memory: a large scene may need as much."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -104,8 +107,16 @@ class Apart:
             raise Died
         if self._process is None:
             self._process = DrawingProcess(self.name)
-        drawn = self._process.draw(scene, camera, width, height)
-        if drawn.memory > MOST_MEMORY:
+            if self._stopped:  # meanwhile
+                raise Died
+        try:
+            drawn = self._process.draw(scene, camera, width, height)
+        except Died:
+            raise
+        except BaseException:  # what was asked for and what is said would no longer fit together
+            self._end()
+            raise
+        if drawn.memory > MOST_MEMORY and self._process.views >= LEAST_VIEWS:
             logger.warning(
                 "the renderer %s holds %d MB: it is started anew", self.name, drawn.memory // 10**6
             )
@@ -121,7 +132,7 @@ class Apart:
 
 
 class DrawingProcess:
-    """One process that draws, and the scenes that it was told. Died where it ends."""
+    """One process that draws, the scenes that it was told, and how many `views` it drew. Died where it ends."""
 
     def __init__(self, name: str) -> None:
         self._connection, theirs = Pipe()
@@ -139,6 +150,7 @@ class DrawingProcess:
             )
         self._numbers: WeakKeyDictionary[Scene, int] = WeakKeyDictionary()
         self._next = 0
+        self.views = 0
         self._gone: list[int] = []
         begun = self._hear(MOST_SECONDS_TO_START)
         if isinstance(begun, Begun) and begun.error is not None:
@@ -161,6 +173,7 @@ class DrawingProcess:
             raise self._death() from None
         drawn = self._hear(MOST_SECONDS)
         assert isinstance(drawn, Drawn)
+        self.views += 1
         return drawn
 
     def close(self) -> None:

@@ -26,6 +26,7 @@ FOR_EVER = 10**6
 
 SECONDS = "render_agent.render.apart.MOST_SECONDS"
 MEMORY = "render_agent.render.apart.MOST_MEMORY"
+VIEWS = "render_agent.render.apart.LEAST_VIEWS"
 
 
 def frail(
@@ -149,8 +150,8 @@ def killed_while_it_hangs(ground: Ground) -> None:
 
 def leaks(ground: Ground) -> None:
     """Every view takes memory and gives none back: another process goes on before there is no more."""
-    most = 400_000_000
-    said(ground.run(fault=frail(ground, "leak", FOR_EVER, {MEMORY: most}, last=12)), 0)
+    settings = {MEMORY: 400_000_000, VIEWS: ground.chance.randint(1, 6)}
+    said(ground.run(fault=frail(ground, "leak", FOR_EVER, settings, last=12)), 0)
     all_gone(ground)
     assert len(processes(ground)) > 1
     assert_in(r"the renderer frail holds \d+ MB: it is started anew", log_of(ground))
