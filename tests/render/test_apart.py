@@ -15,6 +15,7 @@ from render_agent.camera import Camera, MapCamera
 from render_agent.errors import RenderError, SetupError
 from render_agent.render import apart
 from render_agent.render.apart import Apart, make_guarded
+from render_agent.render.choose import make_renderer
 from render_agent.render.rasteriser import Rasteriser
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
@@ -93,6 +94,24 @@ def test_a_scene_that_crashes_it_again_and_again_is_drawn_no_more(frail):
     assert renderer.draw(other, CAMERA, *SIZE).colours.any()
     renderer.close()
     assert gone(processes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["pyrender", "moderngl", "raycast"])
+def test_native_renderers_draw_there_what_they_draw_here(name):
+    try:
+        here = make_renderer(name)
+    except SetupError as error:
+        pytest.skip(str(error))
+    there = make_guarded(name)
+    assert isinstance(there, Apart)
+    scene = room(box((3, 1, 1), (3.4, 1.5, 1.5), RED))
+    for camera in (CAMERA, MapCamera((2.0, 0.0), 2.5, 0.1)):
+        one, other = (renderer.draw(scene, camera, *SIZE) for renderer in (here, there))
+        assert np.array_equal(one.colours, other.colours)
+        assert np.array_equal(one.depth, other.depth)
+    for renderer in (here, there):
+        renderer.close()
 
 
 @pytest.mark.parametrize("how", ["hang", "hang in native code"])
