@@ -32,7 +32,7 @@ class Job:
 class Drawn:
     """What came of it: the picture, or why there is none. memory: bytes that the process holds."""
 
-    frame: Frame | RenderAgentError
+    frame: Frame | RenderAgentError | MemoryError
     memory: int
 
 

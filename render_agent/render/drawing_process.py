@@ -43,13 +43,13 @@ def _done(job: Job, renderer: Renderer, scenes: dict[int, Scene]) -> Drawn:
         scenes[job.number] = job.scene
     signal.setitimer(signal.ITIMER_REAL, job.seconds)
     try:
-        found: Frame | RenderAgentError = renderer.draw(
+        found: Frame | RenderAgentError | MemoryError = renderer.draw(
             scenes[job.number], job.camera, job.width, job.height
         )
     except RenderAgentError as error:
         found = error
     except Exception as error:  # noqa: BLE001 - a renderer may be anybody's code
-        found = RenderError(repr(error))
+        found = MemoryError() if isinstance(error, MemoryError) else RenderError(repr(error))
         found.add_note(traceback.format_exc())
     signal.setitimer(signal.ITIMER_REAL, 0)
     return Drawn(found, memory())

@@ -116,6 +116,8 @@ def run(words: list[str], fault: dict | None, *, ends: bool = True) -> int:
         for place, value in fault.pop("settings", {}).items():
             module, _, name = place.rpartition(".")
             setattr(__import__(module, fromlist=[name]), name, value)
+        if "impatient" in fault:
+            wait_no_longer(Path(fault.pop("impatient")))
         if "deed" in fault:
             installed = Fault(**fault)
             installed.install()
@@ -136,6 +138,25 @@ def run(words: list[str], fault: dict | None, *, ends: bool = True) -> int:
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
     return code
+
+
+def wait_no_longer(hangs: Path) -> None:
+    """Let this process wait for a view until a file says that it never comes, and then no longer.
+
+    So a renderer that hangs is told from a machine that is slow.
+    """
+    from render_agent.render.apart import DrawingProcess
+
+    hear = DrawingProcess._hear
+
+    def heard(process: DrawingProcess, seconds: float):
+        while not process._connection.poll(0.05):
+            if hangs.exists():
+                hangs.unlink()
+                return hear(process, 0.0)
+        return hear(process, seconds)
+
+    DrawingProcess._hear = heard
 
 
 if __name__ == "__main__":

@@ -98,7 +98,8 @@ def crashes_always(ground: Ground) -> None:
 def hangs_once(ground: Ground) -> None:
     """One view never comes: its process is ended, and the view drawn by another."""
     how = ground.chance.choice(sorted(HANGS))
-    said(ground.run(fault=frail(ground, how, 1, {SECONDS: 3.0})), 0)
+    impatient = {"impatient": str(ground.folder / "hangs")}
+    said(ground.run(fault=frail(ground, how, 1) | impatient), 0)
     all_gone(ground)
     assert_in(HANGS[how], log_of(ground))
     ground.equals_the_undisturbed([])
@@ -107,7 +108,8 @@ def hangs_once(ground: Ground) -> None:
 def hangs_always(ground: Ground) -> None:
     """No view comes any more: questions fail with a sentence, and are tried again."""
     how = ground.chance.choice(sorted(HANGS))
-    ended = ground.run(fault=frail(ground, how, FOR_EVER, {SECONDS: 1.0}))
+    impatient = {"impatient": str(ground.folder / "hangs")}
+    ended = ground.run(fault=frail(ground, how, FOR_EVER) | impatient)
     said(ended, 1, FAILED, TO_TRY_AGAIN, rf"The renderer frail {HANGS[how]}")
     all_gone(ground)
     ground.comes_to_its_end()
@@ -134,7 +136,7 @@ def stopped_while_it_hangs(ground: Ground) -> None:
 def killed_while_it_hangs(ground: Ground) -> None:
     """Kill -9 of the run while a view never comes: its drawing process ends by itself."""
     how = ground.chance.choice(sorted(HANGS))
-    fault = frail(ground, how, FOR_EVER, {SECONDS: 5.0}, last=3)
+    fault = frail(ground, how, FOR_EVER, {SECONDS: 10.0}, last=3)
     child = ground.start(fault=fault)
     at = json.loads(fault["environment"]["FRAIL"])["at"]
     views = ground.folder / "views"

@@ -15,7 +15,7 @@ from render_agent.render.rasteriser import Rasteriser
 
 
 class Frail(Rasteriser):
-    """Draws, or does not."""
+    """Draws, or does not; `hangs` is there in the folder once it hangs."""
 
     name = "frail"
 
@@ -43,9 +43,11 @@ class Frail(Rasteriser):
             case "killed":
                 os.kill(os.getpid(), signal.SIGKILL)
             case "hang":
+                (self.folder / "hangs").touch()
                 while True:
                     signal.pause()
             case "hang in native code":
+                (self.folder / "hangs").touch()
                 ctypes.PyDLL(None).sleep(10_000)  # with the interpreter's lock held
             case "leak":
                 self.leaked.append(os.urandom(50_000_000))

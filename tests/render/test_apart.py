@@ -137,6 +137,17 @@ def test_whoever_waits_for_a_view_that_never_comes_can_be_freed(frail, how):
     assert gone(processes)
 
 
+def test_a_view_that_never_comes_is_waited_for_so_long(frail, monkeypatch):
+    processes = frail("hang", times=100)
+    renderer = Apart("frail")
+    monkeypatch.setattr(apart, "MOST_SECONDS", 0.5)
+    with pytest.raises(RenderError, match="frail gave nothing in 0 s when it drew made"):
+        renderer.draw(room(), CAMERA, *SIZE)
+    renderer.close()
+    assert len(processes.read_text().split()) == apart.TRIES
+    assert gone(processes)
+
+
 def test_what_cannot_be_made_is_told_as_in_this_process(frail, monkeypatch):
     with pytest.raises(SetupError, match="there is no renderer 'crayon'"):
         make_guarded("crayon")
