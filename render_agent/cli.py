@@ -323,10 +323,11 @@ def main() -> NoReturn:
     except RenderAgentError as error:
         _say(f"error: {error}")
         code = 2 if isinstance(error, UsageError) else 1
-    except (KeyboardInterrupt, click.Abort):
-        code = INTERRUPTED
-    except Terminated:
-        code = TERMINATED
+    except MemoryError:
+        _say("error: this machine's memory ran out; give the program more, or lower --batch-size")
+        code = 1
+    except (KeyboardInterrupt, click.Abort, Terminated) as stop:
+        code = TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
     except BrokenPipeError:  # whoever read our output has seen enough
         sys.stdout = None
         code = 1

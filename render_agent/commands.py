@@ -186,8 +186,9 @@ def watch(run: Run, *, browser: bool = False, again: str | None = None) -> dict[
                 )
                 found = run.go(progress, _engine_maker(run.config, console, browser))
         except BaseException:
-            line = again or continue_line(run)
-            console.print(f"stopped; nothing is lost. To go on: {line}", soft_wrap=True)
+            if run.log.there:
+                line = f"stopped; nothing is lost. To go on: {again or continue_line(run)}"
+                console.print(line, soft_wrap=True)
             raise
         finally:
             run.close()

@@ -97,6 +97,7 @@ class PhaseController:
         self.max_batched_turns = max_batched_turns
         self.finish_together = finish_together
         self.sampling = sampling
+        self._stopped = False
         self.schema = reply_schema(prompt.on_request) if sampling.guided else None
 
     def run(self, states: Iterable[QuestionState]) -> None:
@@ -114,6 +115,10 @@ class PhaseController:
                 self.advance(early, together=len(early), phase="batched")
             late = [s for s in states if s.active]
             self.advance(late, together=self.finish_together, phase="finishing")
+        except BaseException:  # a time limit gives seconds: no view is waited for
+            self._stopped = True
+            self.looker.stop()
+            raise
         finally:
             self._drawing.submit(self.panel.close)
             self._drawing.submit(self.looker.close)
@@ -157,6 +162,8 @@ class PhaseController:
     def _restore(self, retired: Sequence[QuestionState]) -> None:
         """Draw again what is gone of questions that are done; their reports need it, the run does not."""
         for state in retired:
+            if self._stopped:
+                break
             try:
                 self.looker.restore(state)
             except RenderAgentError as error:
@@ -248,8 +255,7 @@ class PhaseController:
         self, state: QuestionState, phase: Phase, error: Exception, events: Sequence[str] = ()
     ) -> None:
         """Write down the error that stopped one question; the others go on."""
-        sentence = str(error) if isinstance(error, RenderAgentError) else repr(error)
-        sentence = without_keys(sentence)
+        sentence = without_keys(_sentence(error))
         logger.error("question %s failed: %s", state.id, sentence, exc_info=error)
         self.log.append_error(state.id, len(state.turns), phase, sentence, events)
         state.fail(sentence, events)
@@ -259,6 +265,16 @@ class PhaseController:
     def _retire(self, state: QuestionState) -> None:
         for dialogue in self.agent.dialogues(state.id):
             self.engine.retire(dialogue)
+
+
+def _sentence(error: Exception) -> str:
+    """Return what is said of an error that stops one question."""
+    if isinstance(error, MemoryError):
+        return (
+            "this machine's memory ran out when its view was drawn: give the program more, or lower"
+            " --image-size, and try again with --continue"
+        )
+    return str(error) if isinstance(error, RenderAgentError) else repr(error)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from render_agent.config import RunConfig
 from render_agent.look import Blindfold, Looker, Looking, PassiveLooker
 from render_agent.prompt import Prompt
-from render_agent.render.choose import make_renderer
+from render_agent.render.apart import make_guarded
 from render_agent.render.views import Viewer
 from render_agent.run_log.pictures import Pictures
 from render_agent.scene.cache import SceneCache
@@ -39,7 +39,7 @@ def make_looker(
         return Blindfold()
 
     def make_viewer() -> Viewer:
-        return Viewer(make_renderer(config.renderer), config.image_size, config.field_of_view)
+        return Viewer(make_guarded(config.renderer), config.image_size, config.field_of_view)
 
     shown = painted(pictures, config.pictures, config.seed)
     opening = opening_kinds(config.views, config.kinds)

@@ -30,6 +30,7 @@ LONG = (
     "test_real_model.py",
     "test_fair_controls.py",
     "test_killed_runs.py",
+    "test_campaign.py",
     "test_bench_verifiers.py",
     "test_play.py",
     "test_diagnose.py",

@@ -9,7 +9,7 @@ from render_agent.api.pictures import Picture
 from render_agent.camera import Camera
 from render_agent.config import RunConfig
 from render_agent.errors import RenderError
-from render_agent.render.choose import make_renderer
+from render_agent.render.apart import make_guarded
 from render_agent.render.views import Viewer
 from render_agent.state import Question, QuestionState, SceneSource
 from render_agent.stress.scenes import scenes_of
@@ -41,7 +41,7 @@ class Maps:
             raise RenderError(f"there is no map of question {state.id}: nothing was shown")
         scene = self.scenes.get(state.question)
         viewer = Viewer(
-            make_renderer(self.config.renderer),
+            make_guarded(self.config.renderer),
             size or self.config.image_size,
             self.config.field_of_view,
         )

@@ -142,6 +142,10 @@ class MeteredLooker:
         """Draw again what is gone."""
         self.inside.restore(state)
 
+    def stop(self) -> None:
+        """Stop the looker inside."""
+        self.inside.stop()
+
     def close(self) -> None:
         """Give back what the looker inside holds."""
         self.inside.close()

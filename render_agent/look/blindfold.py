@@ -26,5 +26,8 @@ class Blindfold:
     def restore(self, state: QuestionState) -> None:
         """Nothing was drawn."""
 
+    def stop(self) -> None:
+        """Nobody waits."""
+
     def close(self) -> None:
         """Nothing was needed."""

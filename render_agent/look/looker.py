@@ -118,6 +118,11 @@ class Looker:
             self._viewer = self._make_viewer()
         return self._viewer
 
+    def stop(self) -> None:
+        """End a renderer that has a process of its own, in the midst of a view."""
+        if self._viewer is not None:
+            self._viewer.stop()
+
     def close(self) -> None:
         """Give the renderer back."""
         if self._viewer is not None:

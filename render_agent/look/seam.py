@@ -60,6 +60,10 @@ class Looking(Foreseeing, Protocol):
         """Draw again the pictures of a question's turns that are gone from the run folder."""
         ...
 
+    def stop(self) -> None:
+        """Have whoever waits for a view wait no longer, if that can be; may be called from any thread."""
+        ...
+
     def close(self) -> None:
         """Give back what was needed for it."""
         ...

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from render_agent.camera import Camera, MapCamera, vertical_from_horizontal
 from render_agent.errors import RenderError, SetupError
+from render_agent.render.apart import Apart
 from render_agent.render.around import draw_around
 from render_agent.render.seam import Renderer
 from render_agent.render.top import TopView
@@ -59,6 +60,11 @@ class Viewer:
         if kind == "around":
             return self.around(scene, camera)
         return self._brought(kind, scene, camera, trail)
+
+    def stop(self) -> None:
+        """End a renderer that has a process of its own, at once; may be called from any thread."""
+        if isinstance(self.renderer, Apart):
+            self.renderer.stop()
 
     def close(self) -> None:
         """Give back what the renderer holds."""

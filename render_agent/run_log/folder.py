@@ -32,9 +32,12 @@ from render_agent.run_log.lines import (
     replay,
     turn_to_json,
 )
-from render_agent.run_log.lock import lock
+from render_agent.run_log.lock import is_there, lock
 from render_agent.run_log.pictures import Pictures
 from render_agent.state import Phase, Question, QuestionState, Turn
+
+NAMED_BY = "%Y%m%dT%H%M%S"
+"""How a run folder is named after the second it began, local time."""
 
 
 class RunFolder:
@@ -121,7 +124,7 @@ class RunLog:
         self.folder = folder
         self.path = folder.path
         self._lock = lock(self.path)
-        self.pictures = Pictures(self.path)
+        self.pictures = Pictures(self.path, self.check_there)
         self._turns: FileIO | None = None
         self._synced = True
 
@@ -149,6 +152,22 @@ class RunLog:
         lines = json_lines(question_to_json(question) for question in questions)
         write_whole(self.path / "questions.jsonl", lines)
 
+    @property
+    def there(self) -> bool:
+        """Whether the run folder is still the one that was opened."""
+        return is_there(self.path, self._lock)
+
+    def check_there(self) -> None:
+        """Raise RunLogError where the run folder is not the one that was opened.
+
+        An open file takes what is written also after its folder was deleted, and nobody would know.
+        """
+        if not self.there:
+            raise RunLogError(
+                f"{self.path} is gone: it was deleted, moved or replaced while the run was written; put it"
+                " back and go on with it, or start the run anew"
+            )
+
     def append(self, question_id: str, turn: Turn) -> None:
         """Append one turn; it exists from now on."""
         self._append(turn_to_json(question_id, turn))
@@ -168,6 +187,7 @@ class RunLog:
 
     def write_results(self, results: Mapping[str, Any], table: str) -> None:
         """Write `results.csv`, then `results.json`, which marks the end."""
+        self.check_there()
         write_whole(self.path / "results.csv", table.encode())
         write_whole(self.path / "results.json", json_bytes(results))
 
@@ -188,6 +208,7 @@ class RunLog:
         self._append(dict(line))
 
     def _append(self, line: dict[str, Any]) -> None:
+        self.check_there()
         with writing(self.path / "turns.jsonl"):
             if self._turns is None:
                 self._turns = self._open_turns()
@@ -225,9 +246,10 @@ def list_runs(output: Path) -> list[Path]:
 
 
 def _claim(draft: Path, output: Path, kind: str) -> Path:
-    moment = datetime.now()
+    """Give a new run folder its name: the present second, or the next that is free."""
+    moment = max(datetime.now(), _after_the_newest(output))
     for later in range(600):
-        name = (moment + timedelta(seconds=later)).strftime("%Y%m%dT%H%M%S")
+        name = (moment + timedelta(seconds=later)).strftime(NAMED_BY)
         if any((output / f"{name}_{taken}").exists() for taken in ("batched", "single")):
             continue
         try:
@@ -235,6 +257,19 @@ def _claim(draft: Path, output: Path, kind: str) -> Path:
         except OSError:  # another process took the name in between
             continue
     raise RunLogError(f"cannot make a run folder in {output}: its names are taken")
+
+
+def _after_the_newest(output: Path) -> datetime:
+    """Return the second after the newest run's, where that is of the last day: a clock may be set back.
+
+    So the newest run is the one that began last, also in the hour that summer time has twice.
+    """
+    runs = list_runs(output)
+    try:
+        newest = datetime.strptime(runs[-1].name[:15], NAMED_BY) + timedelta(seconds=1)
+    except (IndexError, ValueError):  # there is none, or it has another name
+        return datetime.min
+    return newest if newest < datetime.now() + timedelta(days=1) else datetime.min
 
 
 def _umask() -> int:

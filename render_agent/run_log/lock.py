@@ -33,3 +33,11 @@ def lock(folder: Path) -> IO[str]:
     file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
     file.flush()
     return file
+
+
+def is_there(folder: Path, file: IO[str]) -> bool:
+    """Whether a folder is still the one that `lock` gave the file of: not deleted, moved or replaced."""
+    try:
+        return os.path.samestat((folder / "run.lock").stat(), os.fstat(file.fileno()))
+    except OSError:
+        return False

@@ -6,6 +6,7 @@ import hashlib
 import io
 import re
 from collections import OrderedDict
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from threading import Lock
@@ -60,11 +61,19 @@ def _name(turn: int, kind: str, number: int) -> str:
     return f"{turn}_{kind}.png" if number == 1 else f"{turn}_{kind}-{number}.png"
 
 
-class Pictures:
-    """The pictures of one run folder; safe to use from several threads."""
+def _always_there() -> None:
+    """Check nothing."""
 
-    def __init__(self, folder: Path) -> None:
+
+class Pictures:
+    """The pictures of one run folder; safe to use from several threads.
+
+    check_there: raises RunLogError where the folder is gone, called before each picture is written.
+    """
+
+    def __init__(self, folder: Path, check_there: Callable[[], None] | None = None) -> None:
         self.folder = folder
+        self._check_there = check_there or _always_there
         self._lock = Lock()
         self._kept: OrderedDict[str, Image.Image] = OrderedDict()
         self._writing: dict[str, Future[None]] = {}
@@ -106,7 +115,12 @@ class Pictures:
 
     def store(self, file: str, png: bytes) -> None:
         """Write a picture that is a PNG already. RunLogError where it cannot be written."""
-        write_whole(picture_path(self.folder, file), png, durable=False)
+        self._check_there()
+        try:
+            write_whole(picture_path(self.folder, file), png, durable=False)
+        except RunLogError:
+            self._check_there()  # rather said of the folder than of one of its files
+            raise
 
     def close(self) -> None:
         """Wait for what is being written."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from render_agent.keys import without_keys
@@ -14,7 +15,7 @@ from render_agent.visible import visible
 @contextmanager
 def program_log(path: Path, *, verbose: bool) -> Iterator[None]:
     """Write what the program logs to a file, such as `run.log`, and nowhere else."""
-    handler = logging.FileHandler(path, encoding="utf-8", delay=True)
+    handler = _File(path, encoding="utf-8", delay=True)
     handler.setFormatter(_Entry("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     program = logging.getLogger("render_agent")
     before = program.level, program.propagate
@@ -27,6 +28,25 @@ def program_log(path: Path, *, verbose: bool) -> Iterator[None]:
         program.removeHandler(handler)
         program.level, program.propagate = before
         handler.close()
+
+
+class _File(logging.FileHandler):
+    """A file whose disk may be full, broken or gone: what it does not take is left out, and stops nothing.
+
+    The run itself stops at the next turn that cannot be written, with a sentence of its own.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with suppress(OSError):  # of opening the file
+            super().emit(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handleError(record)
+
+    def close(self) -> None:
+        with suppress(OSError):
+            super().close()
 
 
 class _Entry(logging.Formatter):

@@ -1,0 +1,217 @@
+"""What the program holds under fire: faults injected, inputs tried, hours of soak, by one command.
+
+    python benchmarks/reliability.py --output benchmarks/results/reliability
+
+Runs every part of PARTS and writes one table with their figures. --only PART runs that part alone and takes the others
+from the JSON that is there, so that parts may be measured one after the other. What is not survived is named.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+TREE = Path(__file__).parents[1]
+
+TESTS = (
+    "tests/faults/test_killed_runs.py",
+    "tests/test_workers.py",
+    "tests/engines/test_openai_server.py",
+    "tests/engines/test_transformers_faults.py",
+    "tests/upgrades",
+)
+"""Tests that inject what the campaign does not: Ray workers and servers that die, a device out of memory,
+folders of older versions."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One measurement: its command, which writes {output}, and how its figures are told.
+
+    command: words, in which {python}, {output}, {times}, {turns} and {seed} are filled in. read: makes the record of
+    what the command wrote. tell: makes rows of the table, (figure, tried, held), and what was not survived.
+    """
+
+    title: str
+    command: str
+    read: Callable[[Path], dict[str, Any]]
+    tell: Callable[[Mapping[str, Any]], tuple[list[tuple[str, str, str]], list[str]]]
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return what a command wrote as JSON."""
+    found: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    found.pop("samples", None)  # they stand in the soak's own file
+    return found
+
+
+def read_tests(path: Path) -> dict[str, Any]:
+    """Return the counts of a run of pytest, by file, and what failed."""
+    counts: dict[str, dict[str, int]] = {}
+    failed = []
+    for case in ElementTree.parse(path).getroot().iter("testcase"):
+        name = case.get("classname", "").replace(".", "/") + ".py"
+        row = counts.setdefault(name, {"passed": 0, "failed": 0, "skipped": 0})
+        if case.find("failure") is not None or case.find("error") is not None:
+            row["failed"] += 1
+            failed.append(f"{name}: {case.get('name')}")
+        else:
+            row["skipped" if case.find("skipped") is not None else "passed"] += 1
+    return {"files": counts, "failed": failed}
+
+
+def tell_faults(found: Mapping[str, Any]) -> tuple[list[tuple[str, str, str]], list[str]]:
+    """Return a row for every kind of fault."""
+    rows, lost = [], []
+    for name, row in found["kinds"].items():
+        held = (
+            f"not tried here: {row['not_here']}"
+            if row["not_here"]
+            else f"{row['survived']} survived"
+        )
+        rows.append((name, f"{row['injected']} injected", held))
+        lost += [
+            f"{name}, seed {one['seed']}, number {one['number']}: {one['what'].strip()[:300]}"
+            for one in row["not_survived"]
+        ]
+    return rows, lost
+
+
+def tell_tests(found: Mapping[str, Any]) -> tuple[list[tuple[str, str, str]], list[str]]:
+    """Return a row for every file of tests."""
+    rows = []
+    for name, row in sorted(found["files"].items()):
+        skipped = f", {row['skipped']} skipped" if row["skipped"] else ""
+        rows.append(
+            (name, f"{row['passed'] + row['failed']} tests{skipped}", f"{row['passed']} passed")
+        )
+    return rows, list(found["failed"])
+
+
+def tell_soak(found: Mapping[str, Any]) -> tuple[list[tuple[str, str, str]], list[str]]:
+    """Return a row for every figure of the soak."""
+    rows, lost = [], []
+    tried = f"{found['turns']:,} turns, {found['seconds'] / 3600:.2f} hours"
+    for name, row in found["figures"].items():
+        flat = "flat" if row["flat"] else "NOT flat"
+        held = f"{flat}: {row['first']:,} … {row['last']:,}, {row['a_1000_turns']:+} in 1,000 turns"
+        rows.append((name.replace("_", " "), tried, held))
+        if not row["flat"]:
+            lost.append(f"{name} grows by {row['a_1000_turns']} in 1,000 turns of the soak")
+    return rows, lost
+
+
+def tell_inputs(found: Mapping[str, Any]) -> tuple[list[tuple[str, str, str]], list[str]]:
+    """Return a row for every fuzzer: {"fuzzers": {name: {"tried": n, "seconds": s, "failures": [text]}}}."""
+    rows, lost = [], []
+    for name, row in found["fuzzers"].items():
+        hours = f"{row['seconds'] / 3600:.2f} hours"
+        rows.append((name, f"{row['tried']:,} inputs, {hours}", f"{len(row['failures'])} failures"))
+        lost += [f"{name}: {told[:300]}" for told in row["failures"]]
+    return rows, lost
+
+
+PYTEST = "{python} -m pytest -p no:cacheprovider --junitxml {output} " + " ".join(TESTS)
+
+PARTS = {
+    "faults": Part(
+        "Faults injected in a real process",
+        "{python} tests/faults/campaign.py --times {times} --seed {seed} --output {output}",
+        read_json,
+        tell_faults,
+    ),
+    "tests": Part("Faults injected by tests", PYTEST, read_tests, tell_tests),
+    "soak": Part(
+        "Soak",
+        "{python} benchmarks/soak.py --turns {turns} --output {output}",
+        read_json,
+        tell_soak,
+    ),
+}
+"""The parts by name. A fuzzer joins with its command, `read_json` and `tell_inputs`."""
+
+
+def measure(part: Part, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Run the command of a part; return its record. SystemExit where it wrote nothing."""
+    with tempfile.TemporaryDirectory(prefix="reliability-") as folder:
+        output = Path(folder) / "found.json"
+        words = [
+            word.format(python=sys.executable, output=output, **given)
+            for word in shlex.split(part.command)
+        ]
+        began = time.perf_counter()
+        done = subprocess.run(words, cwd=TREE, env={**os.environ, "PYTHONPATH": str(TREE)})
+        if not output.exists():
+            raise SystemExit(f"{shlex.join(words)} wrote nothing: exit code {done.returncode}")
+        found = part.read(output)
+    typed = part.command.format(python="python", output="FILE.json", **given)
+    return {
+        "command": typed,
+        "exit_code": done.returncode,
+        "seconds": round(time.perf_counter() - began, 1),
+        "date": time.strftime("%Y-%m-%d"),
+        "machine": f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}",
+        "found": found,
+    }
+
+
+def table(record: Mapping[str, Any]) -> str:
+    """Return the figures of all parts as Markdown."""
+    lines = ["# Under fire", ""]
+    lost: list[str] = []
+    for name, part in PARTS.items():
+        lines += [f"## {part.title}", ""]
+        if name not in record["parts"]:
+            lines += ["Not measured yet.", ""]
+            continue
+        one = record["parts"][name]
+        rows, wrong = part.tell(one["found"])
+        lost += wrong
+        lines += ["| what | tried | held |", "|---|---|---|"]
+        lines += [f"| {what} | {tried} | {held} |" for what, tried, held in rows]
+        lines += ["", f"    {one['command']}", ""]
+        lines += [f"{one['seconds']:,.0f} s; {one['machine']}; {one['date']}.", ""]
+    lines += ["## Not survived", ""]
+    lines += [f"- {' '.join(told.replace('|', ' ').split())}" for told in lost] or [
+        "Nothing of the above."
+    ]
+    return "\n".join([*lines, ""])
+
+
+@click.command()
+@click.option("--times", default=100, show_default=True, help="Faults of every kind.")
+@click.option("--turns", default=50_000, show_default=True, help="Turns of the soak.")
+@click.option("--seed", default=1, show_default=True)
+@click.option("--only", multiple=True, type=click.Choice(sorted(PARTS)), help="These parts alone.")
+@click.option("--output", type=Path, required=True, help="Written as OUTPUT.md and OUTPUT.json.")
+def main(times: int, turns: int, seed: int, only: tuple[str, ...], output: Path) -> None:
+    """Measure every part, and write the table; exit code 1 where something was not survived."""
+    given = {"times": times, "turns": turns, "seed": seed}
+    kept = output.with_suffix(".json")
+    record: dict[str, Any] = {"parts": {}}
+    if only and kept.exists():
+        record = json.loads(kept.read_text("utf-8"))
+    for name in only or PARTS:
+        record["parts"][name] = measure(PARTS[name], given)
+        kept.write_text(json.dumps(record, indent=1) + "\n", "utf-8")
+        text = table(record)
+        output.with_suffix(".md").write_text(text, "utf-8")
+    click.echo(text)
+    sys.exit(0 if text.rstrip().endswith("Nothing of the above.") else 1)
+
+
+if __name__ == "__main__":
+    main()
