@@ -180,4 +180,4 @@ def _tokens(usage: Any) -> Tokens:
     details = usage.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else 0
     counts = (usage.get("prompt_tokens"), usage.get("completion_tokens"), cached)
-    return Tokens(*(count if misfit(count, COUNT) is None else 0 for count in counts))
+    return Tokens(*(int(count) if misfit(count, COUNT) is None else 0 for count in counts))
