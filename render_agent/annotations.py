@@ -13,12 +13,16 @@ from numpy.typing import NDArray
 
 from render_agent.documents import parse_json, read_bounded
 from render_agent.errors import QuestionsError
+from render_agent.visible import is_plain
 
 FILES = "*_meta_info*.json"
 """What the files of annotations are called, one for each data set."""
 
 LEAST_SIZE = 1e-3
 """Metres: a box is at least so thick."""
+
+LARGEST = 1e6
+"""Metres: no coordinate and no length is larger."""
 
 LARGEST_ROOM = 10_000
 """Square metres: a room is not larger."""
@@ -93,7 +97,7 @@ def read_annotations(path: Path) -> dict[str, SceneAnnotation]:
                 found[scene] = _annotation(scene, entry, _dataset(file))
             except WRONG as error:
                 raise QuestionsError(
-                    f"{file}, scene {scene}: {_reason(error)}; download the file again"
+                    f"{file}, scene {scene!r:.80}: {_reason(error)}; download the file again"
                 ) from error
     return found
 
@@ -113,6 +117,8 @@ def _dataset(file: Path) -> str:
 
 
 def _annotation(scene: str, entry: Mapping[str, Any], dataset: str) -> SceneAnnotation:
+    if not is_plain(scene):
+        raise ValueError("its name has a character that cannot be seen")
     boxes, counts = _table(entry["object_bbox"]), _table(entry["object_counts"])
     centre = entry.get("room_center")
     room_size = float(entry["room_size"])
@@ -123,19 +129,19 @@ def _annotation(scene: str, entry: Mapping[str, Any], dataset: str) -> SceneAnno
         scene=scene,
         counts={str(name): int(count) for name, count in counts.items()},
         room_size=room_size,
-        room_centre=None if centre is None else _vector(_plain(centre), 3),
+        room_centre=None if centre is None else vector(_plain(centre), 3),
         objects=tuple(_object(str(label), box) for label, some in boxes.items() for box in some),
     )
 
 
 def _object(label: str, box: Mapping[str, Any]) -> BoxedObject:
-    axes = _vector(box["normalizedAxes"], 9).reshape(3, 3)
-    size = _vector(box["axesLengths"], 3)
+    axes = vector(box["normalizedAxes"], 9).reshape(3, 3)
+    size = vector(box["axesLengths"], 3)
     if np.abs(axes @ axes.T - np.eye(3)).max() > 1e-3:
-        raise ValueError(f"the axes of a {label} are not at right angles")
+        raise ValueError(f"the axes of a {label:.60} are not at right angles")
     if (size < 0).any():
-        raise ValueError(f"a {label} has a negative size")
-    return BoxedObject(label, _vector(box["centroid"], 3), np.maximum(size, LEAST_SIZE), axes)
+        raise ValueError(f"a {label:.60} has a negative size")
+    return BoxedObject(label, vector(box["centroid"], 3), np.maximum(size, LEAST_SIZE), axes)
 
 
 def _plain(value: Any) -> Any:
@@ -150,10 +156,14 @@ def _table(value: Any) -> Mapping[str, Any]:
     return found
 
 
-def _vector(values: Any, length: int) -> FloatArray:
-    found = np.asarray(values, np.float64)
-    if found.shape != (length,) or not np.isfinite(found).all():
-        raise ValueError(f"{values!r:.60} is no list of {length} numbers")
+def vector(values: Any, length: int) -> FloatArray:
+    """Return a list of `length` numbers, (length,); ValueError where it is none, or one is too large."""
+    try:
+        found = np.asarray(values, np.float64)
+    except (TypeError, OverflowError) as error:
+        raise ValueError(f"{values!r:.60} is no list of {length} numbers") from error
+    if found.shape != (length,) or not (np.abs(found) <= LARGEST).all():
+        raise ValueError(f"{values!r:.60} is no list of {length} numbers up to {LARGEST:g}")
     return found
 
 

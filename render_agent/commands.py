@@ -278,11 +278,11 @@ def _run_row(path: Path) -> dict[str, Any]:
         found = folder.results()
         saved = folder.record["config"]
         model = folder.record["engine"]["model"]
-    except (RunLogError, KeyError, TypeError):
+        questions = len(folder.questions()) if folder.has_questions else None
+    except (RunLogError, KeyError):
         return {"run": path.name, "status": "unreadable"} | dict.fromkeys(
             ("questions", "answered", "official", "engine", "model", "agent")
         )
-    questions = len(folder.questions()) if folder.has_questions else None
     return {
         "run": path.name,
         "status": found["status"] if found else "unfinished",

@@ -11,6 +11,7 @@ from typing import Any
 
 from render_agent.choosing_options import ChoosingOptions
 from render_agent.errors import UsageError
+from render_agent.option_forms import misfit_of_options
 from render_agent.paths import absolute_paths
 from render_agent.setting import setting
 from render_agent.view_budget import opening_kinds
@@ -318,10 +319,9 @@ class RunConfig(ChoosingOptions):
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> RunConfig:
-        """Return the options that `to_json` wrote. UsageError where a name is unknown."""
-        unknown = sorted(set(data) - OPTIONS.keys())
-        if unknown:
-            raise UsageError(f"there is no option {unknown[0]!r}")
+        """Return the options that `to_json` wrote. UsageError where one is unknown, or cannot be so."""
+        if wrong := misfit_of_options(data, OPTIONS):
+            raise UsageError(wrong)
         lists = {name: tuple(value) for name, value in data.items() if isinstance(value, list)}
         return cls(**{**data, **lists})
 

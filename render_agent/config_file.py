@@ -35,7 +35,7 @@ def options_of_file(file: str) -> dict[str, str | list[str]]:
     for key, value in (given or {}).items():
         name = str(key).replace("-", "_")
         if name not in OPTIONS:
-            raise UsageError(f"--config {file}: there is no option {name!r}")
+            raise UsageError(f"--config {file}: there is no option {name!r:.80}")
         if value is not None:
             options[name] = _typed(name, value, file)
     return options

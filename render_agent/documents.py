@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 MOST_BYTES = 1 << 30
 """Of a file that is read whole."""
+
+PIECE = 1 << 20
+"""Bytes that are read at a time of what tells no size."""
+
+LONGEST_REASON = 300
 
 LONGEST_LINE = 64 << 20
 """Bytes of a line in a file of lines."""
@@ -55,10 +61,20 @@ def parse_yaml(text: str) -> Any:
 def read_bounded(path: Path, most: int = MOST_BYTES) -> bytes:
     """Return the content of a file. OSError where it cannot be read, ValueError where it has more bytes."""
     with path.open("rb") as file:
-        content = file.read(most + 1)
+        # Room is made for what is asked for, there or not; a pipe tells no size.
+        told = os.fstat(file.fileno()).st_size
+        content = file.read(min(told, most) + 1)
+        while len(content) <= most and (more := file.read(PIECE)):
+            content += more
     if len(content) > most:
         raise ValueError(f"it has more than {most:,} bytes")
     return content
+
+
+def reason_of(error: Exception | str) -> str:
+    """Return what an error says, in one line of at most LONGEST_REASON characters."""
+    told = " ".join(str(error).split()) or type(error).__name__
+    return told if len(told) <= LONGEST_REASON else told[:LONGEST_REASON] + "…"
 
 
 def line_of(error: Exception) -> str:

@@ -14,6 +14,7 @@ from click.shell_completion import CompletionItem
 
 from render_agent import completion, plugins
 from render_agent.config import AUTO, OPTIONS
+from render_agent.documents import reason_of
 from render_agent.errors import UsageError
 
 
@@ -192,7 +193,7 @@ def checked(options: Mapping[str, Any]) -> dict[str, Any]:
         if name not in OPTIONS:
             near = difflib.get_close_matches(name, OPTIONS, 1)
             meant = f"; did you mean {near[0]!r}?" if near else ""
-            raise UsageError(f"there is no option {name!r}{meant}")
+            raise UsageError(f"there is no option {name!r:.80}{meant}")
         if value is None:
             continue
         try:
@@ -202,7 +203,7 @@ def checked(options: Mapping[str, Any]) -> dict[str, Any]:
             TypeError,
         ) as error:  # click's own types meet a list with TypeError
             told = error.format_message() if isinstance(error, click.UsageError) else error
-            raise UsageError(f"{name}={value!r} will not do: {told}") from error
+            raise UsageError(f"{name}={value!r:.80} will not do: {reason_of(told)}") from error
     return found
 
 

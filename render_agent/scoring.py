@@ -30,7 +30,7 @@ def rescore(output: Path, which: str, parser: str, *, as_json: bool) -> None:
     run's are printed only.
     """
     folder = find_run(output, which)
-    finished = folder.results() is not None
+    finished = folder.finished
     found = results_of(folder, parser)
     if finished:
         log = RunLog(folder)

@@ -44,7 +44,7 @@ def siblings(folder: RunFolder) -> list[Sibling]:
             other = RunFolder(path)
             option = _differing(folder, other)
             results = other.results() if option else None
-        except (RunLogError, KeyError, TypeError, AttributeError):  # somebody's unfinished edit
+        except RunLogError:  # somebody's unfinished edit
             continue
         if option and results is not None:
             value = _shown(other, option)

@@ -9,6 +9,7 @@ from typing import Any
 from render_agent.camera import Camera
 from render_agent.candidates import Standing, group_means, how_chosen, members, standings
 from render_agent.diagnosis.path import limited
+from render_agent.errors import RunLogError
 from render_agent.report.action_words import action_words
 from render_agent.report.map_marks import where
 from render_agent.run_log.evidence_lines import evidence_from_json
@@ -21,7 +22,8 @@ PLACE = " " * 6 + "at "
 def turn_lines(folder: Path, line: Mapping[str, Any]) -> Iterator[str]:
     """Give what a line of `turns.jsonl` says of its turn; folder: of the run.
 
-    What it was shown, said and did, and where several replies were weighed, how each stood.
+    What it was shown, said and did, and where several replies were weighed, how each stood. RunLogError
+    where what was weighed does not fit.
     """
     if line["error"] is not None:
         yield f"error: {line['error']}"
@@ -30,9 +32,13 @@ def turn_lines(folder: Path, line: Mapping[str, Any]) -> Iterator[str]:
         yield f"view {view['number']} ({view['kind']}): {folder / view['file']}"
     yield f"reply: {line['reply']}"
     yield f"happened: {line['happened']}"
-    if "evidence" in line:
+    if line.get("evidence"):
         stood = Camera.from_json(line["stood"])
-        yield from evidence_lines(folder, evidence_from_json(line["evidence"]), stood)
+        try:
+            evidence = evidence_from_json(line["evidence"])
+        except ValueError as error:
+            raise RunLogError(f"{folder / 'turns.jsonl'} is damaged: {error}") from error
+        yield from evidence_lines(folder, evidence, stood)
 
 
 def evidence_lines(folder: Path, evidence: Evidence, stood: Camera) -> Iterator[str]:

@@ -38,5 +38,9 @@ def is_plain(name: str) -> bool:
 
 
 def json_text(data: Any) -> str:
-    """Return data as indented JSON that may be printed."""
-    return visible(json.dumps(data, indent=1, ensure_ascii=False))
+    """Return data as JSON that may be printed, indented unless they are nested too deeply for that."""
+    try:
+        text = json.dumps(data, indent=1, ensure_ascii=False)
+    except RecursionError:
+        text = json.dumps(data, ensure_ascii=False)
+    return visible(text)

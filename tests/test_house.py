@@ -15,8 +15,8 @@ TREE = Path(__file__).parents[1]
 PACKAGE = TREE / "render_agent"
 
 LAYERS = [
-    "documents errors keys models numerals chat plain_table setting system_libraries visible",
-    "console paths web view_budget agent_plan plugins",
+    "documents errors forms keys models numerals chat plain_table setting system_libraries visible",
+    "console option_forms paths web view_budget agent_plan plugins",
     "choosing_options",
     "answer score config camera scene.model annotations",
     "action config_file choosing_budget",

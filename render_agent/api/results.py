@@ -73,7 +73,7 @@ class RunResults:
     @cached_property
     def finished(self) -> bool:
         """Whether the run came to its end; else its figures are those of the log so far."""
-        return self.folder.results() is not None
+        return self.folder.finished
 
     @cached_property
     def results(self) -> dict[str, Any]:

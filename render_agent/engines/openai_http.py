@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from render_agent.documents import parse_json
+from render_agent.engines.openai_bounds import PLAIN, AnswerRefused, read_bounded_later
 from render_agent.engines.openai_options import Endpoint, OpenAIOptions
 from render_agent.engines.openai_pace import LONGEST_PAUSE, asked_wait, spent_wait
 from render_agent.engines.openai_requests import Answer, read_answer
@@ -69,11 +70,13 @@ def make_client(endpoint: Endpoint, options: OpenAIOptions) -> Any:
     return openai.AsyncOpenAI(
         api_key=NO_KEY,
         base_url=endpoint.url,
-        default_headers=endpoint.headers,
+        default_headers={**PLAIN, **endpoint.headers},
         max_retries=0,
         timeout=openai.Timeout(options.timeout, connect=options.connect_timeout),
         # The proxy of the environment cannot reach this machine.
-        http_client=openai.DefaultAsyncHttpxClient(trust_env=not endpoint.loopback),
+        http_client=openai.DefaultAsyncHttpxClient(
+            trust_env=not endpoint.loopback, event_hooks={"response": [read_bounded_later]}
+        ),
     )
 
 
@@ -101,6 +104,8 @@ async def call(
         )
     except openai.APIConnectionError as error:
         return connection_fault(error)
+    except AnswerRefused as error:
+        return Fault(Kind.GARBAGE, str(error))
     try:
         answer = read_answer(parse_json(raw.text))
     except ValueError:
@@ -116,6 +121,8 @@ def connection_fault(error: Exception) -> Fault:
     import openai
 
     cause = error.__cause__
+    if isinstance(cause, AnswerRefused):
+        return Fault(Kind.GARBAGE, str(cause))
     name = type(cause or error).__name__
     if name == "ConnectTimeout":
         return Fault(Kind.UNREACHABLE, "it did not answer in time")

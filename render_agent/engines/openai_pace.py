@@ -36,7 +36,7 @@ def seconds_of(text: str) -> float | None:
         return sum(float(number) * UNITS[unit] for number, unit in parts)
     try:
         moment = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError, IndexError):  # the last by a fault of the library
         return None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return max(0.0, (moment - datetime.now(UTC)).total_seconds())

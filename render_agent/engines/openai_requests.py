@@ -17,6 +17,7 @@ from render_agent.chat import Message
 from render_agent.engines.openai_dialect import Dialect
 from render_agent.engines.openai_options import OpenAIOptions
 from render_agent.engines.seam import Request
+from render_agent.forms import COUNT, misfit
 from render_agent.state import Tokens
 
 MOST_BYTES = 512 * 1024 * 1024
@@ -154,7 +155,8 @@ def text_of(message: Mapping[str, Any]) -> str:
     said = _words(message.get("content")) or _words(message.get("refusal"))
     if not said:
         calls = message.get("tool_calls")
-        called = [call.get("function") for call in calls or () if isinstance(call, dict)]
+        given = calls if isinstance(calls, list) else []
+        called = [call.get("function") for call in given if isinstance(call, dict)]
         said = "".join(_words(call.get("arguments")) for call in called if isinstance(call, dict))
     thought = _words(message.get("reasoning_content")) or _words(message.get("reasoning"))
     if not thought:
@@ -178,4 +180,4 @@ def _tokens(usage: Any) -> Tokens:
     details = usage.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else 0
     counts = (usage.get("prompt_tokens"), usage.get("completion_tokens"), cached)
-    return Tokens(*(count if isinstance(count, int) else 0 for count in counts))
+    return Tokens(*(int(count) if misfit(count, COUNT) is None else 0 for count in counts))

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from render_agent.documents import parse_json
+from render_agent.engines.openai_bounds import PLAIN, AnswerRefused, read_bounded_now
 from render_agent.engines.openai_dialect import Dialect, first_dialect
 from render_agent.engines.openai_http import NO_KEY, connection_fault, first_words, status_fault
 from render_agent.engines.openai_options import Endpoint, OpenAIOptions
 from render_agent.engines.openai_pace import Pause
 from render_agent.errors import EngineError, SetupError
+from render_agent.visible import one_line
 
 LOG = logging.getLogger(__name__)
 
@@ -123,14 +125,16 @@ def look_up(endpoint: Endpoint, model: str, options: OpenAIOptions) -> dict[str,
     with openai.OpenAI(
         api_key=NO_KEY,
         base_url=endpoint.url,
-        default_headers=endpoint.headers,
+        default_headers={**PLAIN, **endpoint.headers},
         max_retries=0,
         timeout=seconds,
-        http_client=openai.DefaultHttpxClient(trust_env=not endpoint.loopback),
+        http_client=openai.DefaultHttpxClient(
+            trust_env=not endpoint.loopback, event_hooks={"response": [read_bounded_now]}
+        ),
     ) as client:
         served = _served(client, endpoint)
         if served and model not in {entry["id"] for entry in served}:
-            names = ", ".join(sorted(entry["id"] for entry in served)[:20])
+            names = ", ".join(sorted(one_line(entry["id"][:80]) for entry in served)[:20])
             raise SetupError(f"{endpoint.url} does not serve {model}: give --model one of {names}")
         entry: dict[str, Any] = next((entry for entry in served if entry["id"] == model), {})
         told: dict[str, Any] = {name: entry[name] for name in TOLD if name in entry}
@@ -165,6 +169,9 @@ def _served(client: Any, endpoint: Endpoint) -> list[dict[str, Any]]:
         raise SetupError(
             f"{endpoint.url} cannot be reached: {connection_fault(error).reason}; is the server up?"
         ) from None
+    except AnswerRefused as error:
+        LOG.warning("%s lists no models: %s", endpoint.url, error)
+        return []
     try:
         data = parse_json(raw.text)["data"]
         return [entry for entry in data if isinstance(entry, dict) and isinstance(entry["id"], str)]
@@ -182,7 +189,7 @@ def _version(client: Any, endpoint: Endpoint) -> dict[str, str]:
     try:
         told = client.get(endpoint.url.removesuffix("/v1") + "/version", cast_to=object)
     # Whatever is wrong with it: it is a note in the record, and most servers have none.
-    except (openai.OpenAIError, ValueError):
+    except (openai.OpenAIError, AnswerRefused, ValueError, RecursionError):
         return {}
     version = told.get("version") if isinstance(told, dict) else None
     return {"version": version} if isinstance(version, str) else {}

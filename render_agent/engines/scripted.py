@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from render_agent.config import RunConfig
-from render_agent.documents import parse_json
+from render_agent.documents import parse_json, read_bounded
 from render_agent.engines.baselines import frequency, oracle
 from render_agent.engines.seam import BatchingEngine, Capabilities, Reply, Request
 from render_agent.engines.unseeing import Explorer, RandomChoice, Wanderer
@@ -183,7 +183,7 @@ def policy_maker(model: str) -> MakePolicy:
 def read_replies(path: Path) -> dict[str, list[str]]:
     """Return the replies in a .json or .jsonl file by question id. SetupError where it holds none."""
     try:
-        text = path.read_text("utf-8")
+        text = read_bounded(path).decode("utf-8")
         if path.suffix == ".jsonl":
             rows = [parse_json(line) for line in text.split("\n") if line.strip()]
         else:

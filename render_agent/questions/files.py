@@ -8,7 +8,7 @@ import io
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from render_agent.documents import parse_json, read_bounded
+from render_agent.documents import parse_json, read_bounded, reason_of
 from render_agent.errors import QuestionsError, SetupError
 
 SUFFIXES = (".jsonl", ".json", ".parquet", ".tsv")
@@ -92,8 +92,9 @@ def _parquet(path: Path) -> list[Any]:
         ) from error
     try:
         rows: list[Any] = parquet.read_table(path).to_pylist()
-    except (OSError, pyarrow.ArrowException) as error:
-        raise QuestionsError(f"cannot read the questions in {path}: {error}") from error
+    # texts that are no UTF-8, times that Python has no date for
+    except (OSError, ValueError, OverflowError, pyarrow.ArrowException) as error:
+        raise QuestionsError(f"cannot read the questions in {path}: {reason_of(error)}") from error
     return rows
 
 

@@ -25,6 +25,9 @@ LAYOUTS = {
 }
 """Where a scene's mesh lies below a root of its data set; the first that is there is taken."""
 
+LONGEST_NAME = 200
+"""Bytes of a scene's name; with what is added to it, a file system takes 255."""
+
 MOST_NAMED = 8
 """So many missing scenes of a data set are named in a sentence."""
 
@@ -86,8 +89,10 @@ def find_scan(dataset: str, scene: str, roots: Roots) -> Path | None:
 
 
 def is_name(scene: str) -> bool:
-    """Whether a scene's name can be that of a file: no path, nothing that leads elsewhere."""
-    return scene not in ("", ".", "..") and not any(sign in scene for sign in "/\\\0")
+    """Whether a scene's name can be that of a file: no path, nothing that leads elsewhere, not too long."""
+    if scene in ("", ".", "..") or len(scene.encode("utf-8", "replace")) > LONGEST_NAME:
+        return False
+    return not any(sign in scene for sign in "/\\\0")
 
 
 def missing_scans(questions: Iterable[Question]) -> list[Missing]:

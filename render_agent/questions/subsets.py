@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from render_agent.documents import read_bounded
 from render_agent.errors import QuestionsError, SetupError
 from render_agent.state import Question
 
@@ -74,8 +75,8 @@ def removed_ids_path(path: Path, given: str | None) -> Path | None:
 def read_ids(path: Path) -> set[str]:
     """Return the ids in a file, one a line. QuestionsError where there are none."""
     try:
-        ids = path.read_bytes().decode("utf-8-sig").split()
-    except (OSError, UnicodeDecodeError) as error:
+        ids = read_bounded(path).decode("utf-8-sig").split()
+    except (OSError, ValueError) as error:
         raise QuestionsError(f"cannot read the ids in {path}: {error}") from error
     if not ids:
         raise QuestionsError(f"{path} holds no ids: write one a line")

@@ -103,5 +103,5 @@ def read_run(
         batches=[(line["phase"], line["batch_size"]) for line in lines if line["error"] is None],
         diagnoses=diagnose_run(folder, processes, states) if diagnose else {},
         siblings=siblings(folder),
-        finished=folder.results() is not None,
+        finished=folder.finished,
     )

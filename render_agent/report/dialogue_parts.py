@@ -224,11 +224,11 @@ def _pretty(text: str) -> str | None:
     start, end = text.find("{"), text.rfind("}")
     try:
         found = parse_json(text[start : end + 1], strict=False)
-    except ValueError:
+        if not isinstance(found, Mapping):
+            return None
+        pretty = json.dumps(found, indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):  # what is read may be too deep to be set out in lines
         return None
-    if not isinstance(found, Mapping):
-        return None
-    pretty = json.dumps(found, indent=2, ensure_ascii=False)
     return None if pretty == text.strip() else pretty
 
 

@@ -14,13 +14,37 @@ from typing import Any
 
 import numpy as np
 
-from render_agent.documents import parse_json
+from render_agent.documents import parse_json, read_bounded
 from render_agent.errors import QuestionsError
+from render_agent.forms import COUNT, Each, Either, Form, Number, misfit
 from render_agent.rooms.boxes import OrientedBox, distance
 from render_agent.rooms.plan import Box2, Room
 from render_agent.rooms.shapes import Array
 
 DATASET = "rooms"
+
+METRES = Number(-1e6, 1e6)
+FORM: Form = {
+    "scene": str,
+    "kind": str,
+    "height": METRES,
+    "rooms": [{"purpose": str, "polygon": [(METRES, METRES)]}],
+    "ways": [(METRES,) * 4],
+    "object_bbox": Each(
+        [
+            {
+                "number": COUNT,
+                "kind": str,
+                "room": COUNT,
+                "on": Either((None, COUNT)),
+                "centroid": (METRES,) * 3,
+                "axesLengths": (METRES,) * 3,
+                "normalizedAxes": (Number(-1.001, 1.001),) * 9,
+            }
+        ]
+    ),
+}
+"""What is read of a file."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,9 +168,11 @@ def _distances(truth: RoomTruth) -> list[list[Any]]:
 def read_truth(path: Path) -> RoomTruth:
     """Return the truth that lies beside a scan. QuestionsError where the file is no such truth."""
     try:
-        data = parse_json(path.read_text("utf-8"))
+        data = parse_json(read_bounded(path))
+        if wrong := misfit(data, FORM):
+            raise ValueError(wrong)
         return _from_json(data)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError) as error:
         raise QuestionsError(
             f"{path} is no truth of a room that make-rooms wrote: {error}"
         ) from error

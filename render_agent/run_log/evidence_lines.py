@@ -29,7 +29,7 @@ def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
 
 
 def evidence_from_json(data: Mapping[str, Any]) -> Evidence:
-    """Return what `evidence_to_json` wrote. KeyError, TypeError or ValueError where it did not."""
+    """Return what `evidence_to_json` wrote. ValueError where it did not."""
     ballot = data["ballot"]
     evidence = Evidence(
         agent=data["agent"],

@@ -56,10 +56,12 @@ def write_all(file: FileIO, content: bytes) -> None:
 
 
 def json_bytes(data: Any) -> bytes:
-    """Return `data` as indented JSON; see `json_line`."""
-    return (json.dumps(data, indent=1, ensure_ascii=False) + "\n").encode(
-        "utf-8", "backslashreplace"
-    )
+    """Return `data` as JSON, indented unless they are nested too deeply for that; see `json_line`."""
+    try:
+        text = json.dumps(data, indent=1, ensure_ascii=False)
+    except RecursionError:
+        return json_line(data)
+    return (text + "\n").encode("utf-8", "backslashreplace")
 
 
 def json_line(data: Any) -> bytes:

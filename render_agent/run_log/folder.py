@@ -7,12 +7,14 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cached_property
 from io import FileIO
 from pathlib import Path
 from typing import Any
 
 from render_agent.config import RunConfig, fingerprint_of
 from render_agent.errors import RunLogError, UsageError
+from render_agent.forms import misfit
 from render_agent.run_log.files import (
     json_bytes,
     json_line,
@@ -25,7 +27,9 @@ from render_agent.run_log.files import (
 )
 from render_agent.run_log.formats import FORMAT, check_format
 from render_agent.run_log.inside import refuse_ways_out
+from render_agent.run_log.known_forms import RECORD, RESULTS
 from render_agent.run_log.lines import (
+    check_line,
     error_to_json,
     question_from_json,
     question_to_json,
@@ -48,8 +52,15 @@ class RunFolder:
         if not (path / "config.json").is_file():
             raise RunLogError(f"{path} is not a run folder: it has no config.json")
         refuse_ways_out(path)
-        self.record: dict[str, Any] = read_json(path / "config.json")
-        check_format(path, self.record)
+        self._record: dict[str, Any] = read_json(path / "config.json")
+        check_format(path, self._record)
+
+    @cached_property
+    def record(self) -> dict[str, Any]:
+        """What `config.json` holds. RunLogError where it was edited into something else."""
+        if wrong := misfit(self._record, RECORD):
+            raise RunLogError(f"{self.path / 'config.json'} is damaged: {wrong}; restore the file")
+        return self._record
 
     @property
     def name(self) -> str:
@@ -59,14 +70,15 @@ class RunFolder:
     @property
     def config(self) -> RunConfig:
         """The options of the run. RunLogError where `config.json` was edited."""
+        saved = self.record["config"]
         try:
-            config = RunConfig.from_json(self.record["config"])
+            config = RunConfig.from_json(saved)
         except UsageError as error:
             raise RunLogError(
                 f"{self.path} cannot be read ({error}): it was written by render_agent"
-                f" {self.record.get('program')!s:.40}; use that version, or a newer one"
+                f" {self.record['program']:.40}; use that version, or a newer one"
             ) from error
-        if fingerprint_of(self.record["config"]) != self.record["fingerprint"]:
+        if fingerprint_of(saved) != self.record["fingerprint"]:
             raise RunLogError(
                 f"{self.path / 'config.json'} was edited after the run began: its options do not fit"
                 " their fingerprint; undo the change, or start a new run with the options you want"
@@ -85,17 +97,26 @@ class RunFolder:
         for number, line in enumerate(lines, start=1):
             try:
                 questions.append(question_from_json(line))
-            except (KeyError, TypeError, ValueError) as error:
+            except ValueError as error:
                 raise RunLogError(
-                    f"line {number} of {self.path / 'questions.jsonl'} is no question ({error!r}); restore"
+                    f"line {number} of {self.path / 'questions.jsonl'} is no question ({error}); restore"
                     " the file"
                 ) from error
         return questions
 
     def lines(self) -> list[dict[str, Any]]:
-        """Return the whole lines of `turns.jsonl`, none where it is not there yet."""
+        """Return the whole lines of `turns.jsonl`, none where it is not there yet.
+
+        RunLogError where one is no line of a log.
+        """
         turns = self.path / "turns.jsonl"
-        return read_lines(turns)[0] if turns.exists() else []
+        found = read_lines(turns)[0] if turns.exists() else []
+        for number, line in enumerate(found, start=1):
+            try:
+                check_line(line)
+            except ValueError as error:
+                raise RunLogError(f"{turns} is damaged: line {number}: {error}") from error
+        return found
 
     def replay(
         self,
@@ -111,10 +132,26 @@ class RunFolder:
         except ValueError as error:
             raise RunLogError(f"{self.path / 'turns.jsonl'} is damaged: {error}") from error
 
+    @property
+    def finished(self) -> bool:
+        """Whether the run has come to its end: `results.json` is written last."""
+        return (self.path / "results.json").is_file()
+
     def results(self) -> dict[str, Any] | None:
-        """Return `results.json`, None where the run has not come to its end."""
+        """Return `results.json`, None where the run has not come to its end.
+
+        RunLogError where it is damaged.
+        """
         path = self.path / "results.json"
-        return read_json(path) if path.exists() else None
+        if not self.finished:
+            return None
+        found: dict[str, Any] = read_json(path)
+        if wrong := misfit(found, RESULTS):
+            raise RunLogError(
+                f"{path} is damaged: {wrong}; remove it, and make it anew with render-agent --continue"
+                f" {self.path}"
+            )
+        return found
 
 
 class RunLog:

@@ -9,8 +9,10 @@ from typing import Any
 from render_agent.action import from_json as action_from_json
 from render_agent.camera import Camera
 from render_agent.chat import pictures
+from render_agent.forms import misfit
 from render_agent.run_log.evidence_lines import evidence_from_json, evidence_to_json, taken_from
 from render_agent.run_log.inside import is_picture
+from render_agent.run_log.known_forms import QUESTION, STOPPED, TURN
 from render_agent.run_log.view_lines import view_from_json, view_to_json
 from render_agent.state import Phase, Question, QuestionState, Seconds, Tokens, Turn
 from render_agent.visible import is_plain
@@ -72,8 +74,18 @@ def error_to_json(
     }
 
 
+def check_line(line: object) -> None:
+    """Raise ValueError where a line is none that `turn_to_json` or `error_to_json` wrote."""
+    stopped = isinstance(line, dict) and line.get("error") is not None
+    if wrong := misfit(line, STOPPED if stopped else TURN):
+        raise ValueError(wrong)
+
+
 def turn_from_json(line: Mapping[str, Any]) -> Turn:
-    """Return the turn that `turn_to_json` wrote. KeyError, TypeError or ValueError where it did not."""
+    """Return the turn that `turn_to_json` wrote, of a line that `check_line` takes.
+
+    ValueError where its parts do not fit each other, or it names what is no picture of a run.
+    """
     seconds = line["seconds"]
     shown = pictures(line["messages"])
     if wrong := [file for file in shown if not is_picture(file)]:
@@ -103,18 +115,20 @@ def turn_from_json(line: Mapping[str, Any]) -> Turn:
 def replay(lines: Iterable[Mapping[str, Any]], states: Mapping[str, QuestionState]) -> None:
     """Give every turn back to its state. ValueError where a line does not fit its question.
 
-    A question whose last line is an error stays failed.
+    lines: such as `check_line` takes. A question whose last line is an error stays failed.
     """
     for number, line in enumerate(lines, start=1):
+        state = states.get(line["question_id"])
+        if state is None:
+            raise ValueError(f"line {number}: there is no question {line['question_id']!r:.80}")
         try:
-            state = states[line["question_id"]]
             if line["error"] is None:
                 state.retry()
                 state.take(turn_from_json(line))
             else:
                 state.fail(line["error"], line.get("events", ()))
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"line {number} does not fit: {error!r}") from error
+        except ValueError as error:
+            raise ValueError(f"line {number} does not fit: {error}") from error
 
 
 def question_to_json(question: Question) -> dict[str, Any]:
@@ -135,7 +149,9 @@ def question_to_json(question: Question) -> dict[str, Any]:
 
 
 def question_from_json(line: Mapping[str, Any]) -> Question:
-    """Return the question that `question_to_json` wrote. KeyError, TypeError or ValueError where it did not."""
+    """Return the question that `question_to_json` wrote. ValueError where it did not."""
+    if wrong := misfit(line, QUESTION):
+        raise ValueError(wrong)
     for name in ("id", "dataset", "scene"):
         if not is_plain(line[name]):
             raise ValueError(f"the {name} {line[name]!r:.80} is none that a question can have")

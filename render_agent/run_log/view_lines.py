@@ -21,7 +21,7 @@ def view_to_json(view: View) -> dict[str, Any]:
 
 
 def view_from_json(data: Mapping[str, Any]) -> View:
-    """Return the view that `view_to_json` wrote. KeyError, TypeError or ValueError where it did not."""
+    """Return the view that `view_to_json` wrote. ValueError where it did not."""
     if not is_picture(data["file"]):
         raise ValueError(f"{data['file']!r:.80} is no picture of a run")
     return View(data["number"], data["kind"], data["file"], camera_from_json(data["camera"]))

@@ -58,21 +58,29 @@ def _check_promises(path: Path, suffix: str, size: int) -> None:
     if suffix not in (".glb", ".gltf"):
         return
     with path.open("rb") as file:
-        text = file.read() if suffix == ".gltf" else _json_chunk(file, size)
+        text = file.read() if suffix == ".gltf" else _json_chunk(path, file, size)
     try:
         accessors = parse_json(text).get("accessors") or []
-        empty = [entry for entry in accessors if "bufferView" not in entry]
-        promised = sum(int(entry.get("count", 0)) for entry in empty)
-    except (ValueError, TypeError, AttributeError):
+        counts = [entry.get("count", 0) for entry in accessors if "bufferView" not in entry]
+        promised = sum(max(0, int(count)) for count in counts)
+    except (ValueError, TypeError, AttributeError, OverflowError):
         raise unreadable(path, f"it is no whole {suffix[1:].upper()} file") from None
     if promised > size:
         raise unreadable(path, f"its header promises {promised:,} numbers that it does not hold")
 
 
-def _json_chunk(file: BinaryIO, size: int) -> bytes:
-    file.seek(12)
-    head = file.read(4).ljust(4, b"\0")
-    return file.read(min(int(struct.unpack("<I", head)[0]) + 4, size))[4:]
+def _json_chunk(path: Path, file: BinaryIO, size: int) -> bytes:
+    """Return the first chunk of a GLB file. SceneError where a chunk is longer than the file."""
+    found, place = b"", 12
+    while place < size:
+        file.seek(place)
+        length = int(struct.unpack("<I", file.read(4).ljust(4, b"\0"))[0])
+        if place + 8 + length > size:
+            raise unreadable(path, f"it promises {length:,} bytes that it does not hold")
+        file.seek(place + 8)
+        found = found or file.read(length)
+        place += 8 + length
+    return found
 
 
 def _through_trimesh(path: Path) -> Scan:

@@ -202,6 +202,7 @@ def as_bytes(channels: list[NDArray[Any]]) -> NDArray[np.uint8]:
         if channel.dtype == np.uint8:
             colours[:, index] = channel
         else:
-            scaled = np.clip(np.nan_to_num(channel.astype(np.float32) * scale), 0, 255)
+            with np.errstate(over="ignore"):  # beyond float32 is beyond 255, too
+                scaled = np.clip(np.nan_to_num(channel.astype(np.float32) * scale), 0, 255)
             colours[:, index] = np.rint(scaled).astype(np.uint8)
     return colours

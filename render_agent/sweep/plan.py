@@ -11,7 +11,7 @@ from typing import Any
 
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.config_file import MOST_BYTES
-from render_agent.documents import line_of, parse_yaml, read_bounded
+from render_agent.documents import line_of, parse_yaml, read_bounded, reason_of
 from render_agent.errors import UsageError
 from render_agent.run_options import checked
 
@@ -85,10 +85,14 @@ def read_sweep(file: Path, typed: Mapping[str, Any], output: Path) -> Sweep:
     """
     given = _mapping(_read(file), f"{file}", f"{', '.join(KEYS[:-1])} or {KEYS[-1]}")
     if unknown := [str(key) for key in given if key not in KEYS]:
-        raise UsageError(f"{file}: there is no key {unknown[0]!r}: a sweep has {', '.join(KEYS)}")
+        raise UsageError(
+            f"{file}: there is no key {unknown[0]!r:.80}: a sweep has {', '.join(KEYS)}"
+        )
     name = given.get("name", file.stem)
     if not (isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}", name)):
-        raise UsageError(f"{file}: name must be made of letters, digits, _, - and ., not {name!r}")
+        raise UsageError(
+            f"{file}: name must be made of letters, digits, _, - and ., not {name!r:.80}"
+        )
     common = _options(_mapping(given.get("options"), f"{file}: options", "options of a run"), file)
     written = [*_grid(given.get("grid"), file), *_runs(given.get("runs"), file)]
     if not written:
@@ -102,7 +106,7 @@ def read_sweep(file: Path, typed: Mapping[str, Any], output: Path) -> Sweep:
             if taken := sorted(own.keys() & typed.keys()):
                 flag = "--" + taken[0].replace("_", "-")
                 raise UsageError(
-                    f"{flag} is set by {file} ({entry.row}): leave it out of the command line"
+                    f"{flag} is set by {file} ({entry.row:.200}): leave it out of the command line"
                 )
             cells.append(_cell(entry, seed, {**common, **own, **typed}, place, file))
     _refuse_twins(cells, file)
@@ -142,7 +146,7 @@ def _grid(given: Any, file: Path) -> Iterator[Written]:
     axes: dict[str, list[dict[str, Any]]] = {}
     for key, values in _mapping(given, f"{file}: grid", "lists of values by option").items():
         if not isinstance(values, list) or not values:
-            raise UsageError(f"{file}: grid: {key} must be a list of values, such as [1, 2]")
+            raise UsageError(f"{file}: grid: {key!s:.80} must be a list of values, such as [1, 2]")
         axes[key] = [_options({key: value}, file, "grid") for value in values]
     if not axes:
         return
@@ -216,7 +220,7 @@ def _cell(
     try:
         config = RunConfig(**{**options, "batch": True, "output": str(place)}).absolute()
     except UsageError as error:
-        raise UsageError(f"{file}: {label}: {error}") from error
+        raise UsageError(f"{file}: {label:.200}: {error}") from error
     shown = {name: _words(name, value) for name, value in written.options.items()}
     given = written.row != _label(written.options)
     return Cell(label, shown, config, written.row, given, written.equal)
@@ -228,11 +232,11 @@ def _refuse_twins(cells: Sequence[Cell], file: Path) -> None:
     for cell in cells:
         if (twin := runs.setdefault(cell.config.fingerprint, cell)) is not cell:
             raise UsageError(
-                f"{file}: {twin.label} and {cell.label} are the same run: they differ in nothing that"
+                f"{file}: {twin.label:.200} and {cell.label:.200} are the same run: they differ in nothing that"
                 " changes results (for speed, see render-agent bench)"
             )
         if labels.setdefault(cell.label, cell) is not cell:
-            raise UsageError(f"{file}: two cells are called {cell.label!r}")
+            raise UsageError(f"{file}: two cells are called {cell.label!r:.200}")
 
 
 def _baseline(given: Any, cells: Sequence[Cell], file: Path) -> Cell:
@@ -255,5 +259,5 @@ def _baseline(given: Any, cells: Sequence[Cell], file: Path) -> Cell:
         found = [cell for cell in cells if cell.row == str(given)]
     if len(found) == 1:
         return found[0]
-    labels = "; ".join(cell.row for cell in cells)
-    raise UsageError(f"{file}: baseline {given!r} is {len(found)} of the cells: {labels}")
+    labels = reason_of("; ".join(cell.row for cell in cells))
+    raise UsageError(f"{file}: baseline {given!r:.80} is {len(found)} of the cells: {labels}")

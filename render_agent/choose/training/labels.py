@@ -12,9 +12,20 @@ import numpy as np
 from render_agent.choose.seam import FloatArray
 from render_agent.documents import parse_json
 from render_agent.errors import SetupError
+from render_agent.forms import COUNT, FINITE, Either, Form, misfit
 
 VERSION = 1
 """Raised whenever the same decision would be judged otherwise."""
+
+NUMBERS = [Either((None, FINITE))]
+LINE: Form = {
+    "version": COUNT,
+    "key": (str, str, COUNT),
+    "found": NUMBERS,
+    "surface": NUMBERS,
+    "geometry": NUMBERS,
+}
+"""What a line of the file holds."""
 
 Key = tuple[str, str, int]
 """The path of a run, the id of a question, and the turn."""
@@ -65,11 +76,13 @@ class Labels:
                 raise SetupError(f"cannot write {self.file}: {error.strerror}") from error
 
     def _read(self, file: Path) -> None:
-        for line in file.read_text("utf-8").splitlines():
+        for number, line in enumerate(file.read_bytes().splitlines(), start=1):
             try:
                 data = parse_json(line)
             except ValueError:  # the last line of a training that was killed
                 continue
+            if wrong := misfit(data, LINE):
+                raise SetupError(f"{file}, line {number} is no label: {wrong}; remove the file")
             if data["version"] == VERSION:
                 run, question, turn = data["key"]
                 arrays = (

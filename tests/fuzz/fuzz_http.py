@@ -1,0 +1,81 @@
+"""Answers of servers, byte by byte, as the client of `--engine openai` reads them; there is no network."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from unittest.mock import patch
+
+URL = "http://localhost:9/v1"
+
+
+def chat(data: bytes, folder: Path) -> None:
+    """Read an answer to a chat."""
+    import openai
+
+    from render_agent.engines.openai_dialect import adapted, first_dialect
+    from render_agent.engines.openai_http import Answered, Fault, call, make_client
+    from render_agent.engines.openai_options import Endpoint, OpenAIOptions
+
+    endpoint, options = Endpoint(URL, {"authorization": "Bearer secret"}), OpenAIOptions()
+    with patch.object(openai, "DefaultAsyncHttpxClient", answering("Async", data)):
+        client = make_client(endpoint, options)
+
+    async def asked() -> Answered | Fault:
+        async with client:
+            return await call(client, endpoint, "made", [], {"seed": 1}, 60.0)
+
+    found = asyncio.run(asked())
+    assert isinstance(found, Answered | Fault)
+    wait = found.wait
+    assert wait is None or wait >= 0
+    if isinstance(found, Answered):
+        assert all(isinstance(text, str) for text in found.answer.texts)
+        assert all(0 <= count < 2**53 for count in found.answer.tokens.to_json().values())
+        return
+    assert "secret" not in found.reason
+    assert "\n" not in found.reason
+    adapted(first_dialect(endpoint, options), {"seed": 1}, found.param, found.refusal)
+
+
+def models(data: bytes, folder: Path) -> None:
+    """Read what a server says of itself before a run."""
+    import openai
+
+    from render_agent.engines.openai_options import Endpoint, OpenAIOptions
+    from render_agent.engines.openai_servers import look_up
+
+    with patch.object(openai, "DefaultHttpxClient", answering("", data)):
+        told = look_up(Endpoint(URL), "made", OpenAIOptions())
+    json.dumps(told)
+
+
+def answering(kind: str, data: bytes) -> Any:
+    """Return what makes the client's own HTTP client, but that every connection gives these bytes.
+
+    kind: Async, or nothing.
+    """
+    import openai
+
+    given: type = getattr(openai, f"Default{kind}HttpxClient")
+    library = _root(given.__mro__[1])
+
+    def made(**options: Any) -> Any:
+        transport = getattr(library, f"{kind}HTTPTransport")(
+            verify=False
+        )  # else it reads certificates
+        pool = type(transport._pool)
+        backend = getattr(_root(pool), f"{kind}MockBackend")
+        transport._pool = pool(network_backend=backend([data]))
+        return given(**options, transport=transport)
+
+    return made
+
+
+def _root(of: type) -> ModuleType:
+    """Return the package that a class comes from: the client has changed its HTTP library once."""
+    return sys.modules[of.__module__.partition(".")[0]]

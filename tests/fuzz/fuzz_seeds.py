@@ -1,0 +1,288 @@
+"""Valid inputs to begin with, small, made by what other tests make theirs with."""
+
+from __future__ import annotations
+
+import io
+import json
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from made_scans import CORNERS, FORMATS, RGB, XYZ, mesh_ply, ply, room
+
+TESTS = Path(__file__).parents[1]
+RUNS = TESTS / "upgrades" / "formats" / "1"
+"""A folder of runs that a release left behind."""
+
+RUN = "20260101T000001_batched"
+"""One of them, finished, whose turns were chosen among candidates."""
+
+ALIGNED = """axisAlignment = 0.945519 0.325568 0.000000 -5.384390 -0.325568 0.945519 0.000000 -2.871780 \
+0.000000 0.000000 1.000000 -0.064350 0.000000 0.000000 0.000000 1.000000
+colorHeight = 968
+sceneType = Bedroom
+"""
+
+
+@cache
+def scans(suffix: str) -> tuple[bytes, ...]:
+    """Return scans in the format of a file's ending."""
+    points, faces = room()
+    colours = np.full((len(points), 3), 90)
+    if suffix == "ply":
+        return _plys(points, faces, colours)
+    import trimesh
+
+    mesh = trimesh.Trimesh(points, faces, process=False)
+    mesh.visual.vertex_colors = np.column_stack([colours, np.full(len(colours), 255)]).astype(
+        np.uint8
+    )
+    made = [
+        _exported(mesh, "gltf" if suffix == "gltf" else suffix),
+        *([_exported(mesh, "stl_ascii")] if suffix == "stl" else []),
+    ]
+    if suffix in ("glb", "gltf", "obj"):
+        plain = trimesh.Trimesh(points[:8], [[0, 1, 2], [2, 3, 0]], process=False)
+        made.append(_exported(plain, suffix))
+    return tuple(made)
+
+
+def _exported(mesh: object, kind: str) -> bytes:
+    import trimesh
+
+    if kind == "gltf":
+        return _embedded(trimesh.Scene(mesh).export(file_type="gltf"))
+    data = mesh.export(file_type=kind)
+    return data if isinstance(data, bytes) else data.encode()
+
+
+def _embedded(files: dict[str, bytes]) -> bytes:
+    """Return a glTF whose buffers stand in it."""
+    import base64
+
+    tree = json.loads(files["model.gltf"])
+    for buffer in tree["buffers"]:
+        content = base64.b64encode(files[buffer["uri"]]).decode()
+        buffer["uri"] = f"data:application/octet-stream;base64,{content}"
+    return json.dumps(tree).encode()
+
+
+def _plys(points: np.ndarray, faces: np.ndarray, colours: np.ndarray) -> tuple[bytes, ...]:
+    uneven = [([*face, 0],) if number % 2 else (face,) for number, face in enumerate(faces)]
+    rows = [(*point, *colour) for point, colour in zip(points, colours, strict=True)]
+    junk = ("junk", (("uint", "short", "some"), ("double", "one")), [([1, 2], 0.5), ([], 1)])
+    return (
+        *(mesh_ply(points, faces, colours, order) for order in FORMATS),
+        *(ply([("vertex", XYZ, points), ("face", CORNERS, uneven)], order) for order in FORMATS),
+        *(ply([junk, ("vertex", XYZ + RGB, rows)], order) for order in FORMATS),
+    )
+
+
+ROWS = [
+    {
+        "id": 0,
+        "dataset": "scannet",
+        "scene_name": "scene0011_00",
+        "question_type": "object_counting",
+        "question": "How many chair(s) are in this room?",
+        "options": None,
+        "ground_truth": "3",
+        "pruned": False,
+    },
+    {
+        "id": 1,
+        "dataset": "arkitscenes",
+        "scene_name": "41069025",
+        "question_type": "object_rel_direction_easy",
+        "question": "Is the sofa left or right of the stove?",
+        "options": ["A. left", "B. right"],
+        "ground_truth": "B",
+        "pruned": True,
+    },
+    {
+        "id": 2,
+        "dataset": "scannetpp",
+        "scene_name": "room",
+        "question_type": "obj_appearance_order",
+        "question": "What comes first: lamp, bed, tv, door?",
+        "options": ["A. lamp, bed", "B. bed, lamp", "C. tv, door", "D. door, tv"],
+        "ground_truth": "D",
+        "pruned": False,
+    },
+    {
+        "id": 3,
+        "dataset": "scannet",
+        "scene_name": "scene0011_00",
+        "question_type": "object_abs_distance",
+        "question": "How far is the bed from the door, in metres?",
+        "options": None,
+        "ground_truth": 1.5,
+        "pruned": False,
+    },
+]
+
+
+def json_lines(rows: list[dict]) -> bytes:
+    """Return rows, an object a line."""
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+@cache
+def questions(suffix: str) -> tuple[bytes, ...]:
+    """Return files of questions with a file's ending."""
+    if suffix == "jsonl":
+        return (json_lines(ROWS), json_lines(ROWS[:1]))
+    if suffix == "json":
+        return (json.dumps(ROWS).encode(), json.dumps(ROWS[1:2], indent=1).encode())
+    if suffix == "tsv":
+        texts = (
+            "index\tvideo\tquestion_type\tquestion\tcandidates\tanswer\n"
+            "0\tscannet/scene0011_00.mp4\tobject_counting\tHow many?\t\t3\n"
+            "1\tscannet/scene0011_00.mp4\troute_planning\tWhich way?\t['A. left', 'B. back']\tB\n",
+            "id\tdataset\tscene_name\tquestion_type\tquestion\toptions\tground_truth\tpruned\n"
+            '0\tscannetpp\troom\tobject_counting\t"How ""many""?"\tnan\t3\tTrue\n',
+        )
+        return tuple(text.encode() for text in texts)
+    return _parquets()
+
+
+def _parquets() -> tuple[bytes, ...]:
+    import pyarrow
+    from pyarrow import parquet
+
+    texts = [row | {"ground_truth": str(row["ground_truth"])} for row in ROWS]
+    tables = [pyarrow.Table.from_pylist(texts), pyarrow.Table.from_pylist(texts[:1])]
+    found = []
+    for table in tables:
+        for compression in ("none", "snappy"):
+            file = io.BytesIO()
+            parquet.write_table(table, file, compression=compression)
+            found.append(file.getvalue())
+    return tuple(found)
+
+
+REPLIES = (
+    '{"reasoning": "a wall", "rotation_angle_degrees": 45, "pitch_degrees": 0, "forward_meters": 0.5,'
+    ' "left_meters": -0.25, "z_delta_meters": 0, "look_at": null, "view": "ego", "answer": null, "done": false}',
+    'I think.\n```json\n{"look_at": [1, 2, 1.5], "view": "top", "answer": "(A)", "done": true}\n```',
+    '<think>no {"answer": 1}</think>{"rotation_angle_degrees": "-30°", "forward_meters": "half", "view": 3}',
+    '{"answer": "twenty-one", "done": "yes", "look_at": {"x": 1, "y": "2 m", "z": 3}}',
+    '{"criteria": 1, "visible": {"value": true, "reason": "there"}, "unoccluded": {"value": 0.5},'
+    ' "scale": {"value": false}, "new": {"value": true, "reason": "x"}}',
+    '{"better": "A"}',
+    '```json\n{"wordings": ["How many chairs are there?", "Count the chairs."]}\n```',
+)
+
+CONFIGS = (
+    "batch: true\nbenchmark: rooms\nengine: scripted\nmax_turns: 9\nkinds: [ego, top]\nimage_size: 96x72\n",
+    "ply: scan.ply\nquestion: How many?\noption: [left, right]\ntemperature: 0.7\nstart: 1,2,1.5,90\n"
+    "field_of_view: 75.0\nengine_option: [top_k=3, 'extra_body={a: 1}']\n",
+    "batch: true\nlimit: 3\ntype: [object_counting]\nshard: 2/8\nagent: choose:3\nverifier: [geometry]\n"
+    "temperature: 1\nverifier_weights: '1'\nbatch_size: auto\nseed: -5\nviews: free\nquiet: yes\n",
+)
+
+SWEEPS = (
+    "name: small\noptions: {benchmark: rooms, engine: scripted, image_size: 96x72}\n"
+    "grid:\n  model: [random, explorer]\n  views: [free, none]\nbaseline: {model: random, views: none}\n",
+    "options: {benchmark: rooms}\nruns:\n- {label: a, views: top, equal: renders}\n- {views: tour}\nseeds: [0, 1]\n",
+)
+
+TRUTH_BOX = {
+    "number": 0, "kind": "table", "room": 0, "on": None, "centroid": [1.0, 2.0, 0.5],
+    "axesLengths": [2.0, 1.0, 0.5], "normalizedAxes": [0, 1, 0, -1, 0, 0, 0, 0, 1],
+    "min": [0.5, 1.0, 0.25], "max": [1.5, 3.0, 0.75], "longest_cm": 200.0,
+}  # fmt: skip
+
+TRUTH = {
+    "dataset": "rooms", "scene": "room", "kind": "flat", "room_size": 12.0, "room_center": [2, 1.5, 1.3],
+    "height": 2.6, "rooms": [{"purpose": "kitchen", "area": 12.0, "polygon": [[0, 0], [4, 0], [4, 3], [0, 3]]}],
+    "ways": [[0, 0, 1, 1]], "object_counts": {"table": 1, "chair": 1},
+    "object_bbox": {"table": [TRUTH_BOX], "chair": [TRUTH_BOX | {"number": 1, "on": 0}]},
+    "distances": [["chair", "table", 0.0]],
+}  # fmt: skip
+
+ANNOTATIONS = {
+    "room7": {
+        "room_size": 12.5,
+        "room_center": [0, 0, 1],
+        "object_counts": {"table": 1, "chair": 2},
+        "object_bbox": {"table": [TRUTH_BOX], "chair": [TRUTH_BOX | {"centroid": [3, 2, 0.5]}]},
+    },
+    "text": {
+        "dataset": "scannetpp",
+        "room_size": "9.5",
+        "room_center": "[0, 0, 1]",
+        "object_counts": "{'table': 1}",
+        "object_bbox": {"table": [TRUTH_BOX]},
+    },
+}
+
+
+def rubric() -> bytes:
+    """Return the rubric that the program brings."""
+    import render_agent.choose.judge.rubric as beside
+
+    return Path(beside.__file__).parent.joinpath("rubrics", "view.yaml").read_bytes()
+
+
+def http(status: str, body: object, *headers: str) -> bytes:
+    """Return an answer of a server, byte by byte."""
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    lines = [f"HTTP/1.1 {status}", "content-type: application/json", *headers]
+    lines.append(f"content-length: {len(content)}")
+    return "\r\n".join([*lines, "", ""]).encode() + content
+
+
+CHATS = (
+    http(
+        "200 OK",
+        {
+            "id": "1",
+            "choices": [
+                {
+                    "index": 0,
+                    "message": {"role": "assistant", "content": '{"answer": "A", "done": true}'},
+                    "finish_reason": "stop",
+                }
+            ],
+            "usage": {
+                "prompt_tokens": 7,
+                "completion_tokens": 3,
+                "prompt_tokens_details": {"cached_tokens": 2},
+            },
+        },
+    ),
+    http(
+        "200 OK",
+        {
+            "choices": [
+                {
+                    "message": {
+                        "content": [{"type": "text", "text": "x"}],
+                        "reasoning_content": "so",
+                        "tool_calls": [{"function": {"arguments": "{}"}}],
+                    },
+                    "finish_reason": "length",
+                },
+                {"message": {"content": None, "refusal": "no", "reasoning": "hm"}},
+            ]
+        },
+        "x-ratelimit-remaining-requests: 0",
+        "x-ratelimit-reset-requests: 6m0s",
+    ),
+    http(
+        "429 Too Many",
+        {"error": {"message": "slow down", "code": "rate_limit", "param": None}},
+        "retry-after: 3",
+        "retry-after-ms: 20",
+    ),
+    http("400 Bad", {"error": {"message": "no seed, please", "param": "seed"}}),
+    http("503 Busy", b"<html>busy</html>", "Retry-After: Wed, 21 Oct 2015 07:28:00 GMT"),
+    b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+)
+
+MODELS = (
+    http("200 OK", {"data": [{"id": "made", "owned_by": "x", "max_model_len": 4096, "root": "m"}]}),
+    http("401 No", {"error": "no key"}),
+    http("200 OK", {"version": "0.9.1"}),
+)

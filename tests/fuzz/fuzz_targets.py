@@ -1,0 +1,290 @@
+"""What is fed: every kind of file or answer that comes from outside, read as the program reads it.
+
+A target ends normally, or by one of the package's own errors; anything else is a failure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import fuzz_http
+import fuzz_runs
+import fuzz_seeds as made
+import numpy as np
+
+
+def _nothing(folder: Path) -> None:
+    """Prepare nothing."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """One kind of input. form: see fuzz_trees. seeds: give valid ones. run: reads one in a folder of its
+    own. prepare: puts into that folder what lies beside every input."""
+
+    name: str
+    form: str
+    seeds: Callable[[], tuple[bytes, ...]]
+    run: Callable[[bytes, Path], None]
+    prepare: Callable[[Path], None] = _nothing
+
+
+def scan(suffix: str) -> Callable[[bytes, Path], None]:
+    """Return what reads a scan whose file has this ending."""
+
+    def run(data: bytes, folder: Path) -> None:
+        from render_agent.scene.load import load_scene
+
+        path = folder / f"scan.{suffix}"
+        path.write_bytes(data)
+        scene = load_scene(path)
+        assert len(scene.points)
+        assert np.isfinite(scene.points).all()
+        assert np.isfinite([scene.floor, scene.ceiling, *scene.bounds.ravel()]).all()
+        assert (scene.bounds[0] <= scene.bounds[1]).all()
+        assert scene.colours.shape == scene.points.shape
+        if scene.faces is not None:
+            assert 0 <= scene.faces.min() <= scene.faces.max() < len(scene.points)
+
+    return run
+
+
+SCANNET = "scene0011_00_vh_clean_2.ply"
+
+
+def beside_a_scan(folder: Path) -> None:
+    """Put a mesh of ScanNet's into the folder."""
+    (folder / SCANNET).write_bytes(made.scans("ply")[0])
+
+
+def alignment(data: bytes, folder: Path) -> None:
+    """Read the alignment beside a mesh of ScanNet's."""
+    from render_agent.scene.load import load_scene
+
+    (folder / "scene0011_00.txt").write_bytes(data)
+    scene = load_scene(folder / SCANNET)
+    assert np.isfinite(scene.points).all()
+
+
+def questions(suffix: str) -> Callable[[bytes, Path], None]:
+    """Return what reads a file of questions with this ending, and whatever is made of questions."""
+
+    def run(data: bytes, folder: Path) -> None:
+        from render_agent.chance import chance_levels
+        from render_agent.named import named_categories
+        from render_agent.questions.rows import load_rows
+        from render_agent.questions.scans import LAYOUTS, find_scan
+        from render_agent.questions.subsets import with_pruned
+        from render_agent.run_log.files import json_line
+        from render_agent.run_log.lines import question_from_json, question_to_json
+
+        path = folder / f"questions.{suffix}"
+        path.write_bytes(data)
+        found = load_rows(path, "vsibench")
+        roots = {name: [str(folder)] for name in LAYOUTS}
+        for question in found:
+            line = json_line(question_to_json(question))
+            kept = question_from_json(json.loads(line))
+            assert kept.id == question.id
+            assert len(line.splitlines()) == 1
+            assert find_scan(question.dataset, question.scene, roots) is None
+            named_categories(question)
+        json.dumps(chance_levels(found), allow_nan=False)
+        assert with_pruned(found, path, None) == found
+
+    return run
+
+
+def ids(data: bytes, folder: Path) -> None:
+    """Read a file of ids."""
+    from render_agent.questions.subsets import read_ids
+
+    path = folder / "ids.txt"
+    path.write_bytes(data)
+    assert read_ids(path)
+
+
+def reply(data: bytes, folder: Path) -> None:
+    """Read a reply as a model's, a judge's, and as one that rewords a question."""
+    from render_agent.action import Action, Malformed, from_json, read
+    from render_agent.chat import assistant
+    from render_agent.choose.judge.reading import Unreadable, read_better, read_criteria
+    from render_agent.choose.judge.rubric import load_rubric
+    from render_agent.choose.rewording import read_wordings
+    from render_agent.engines.seam import Reply
+
+    text = data.decode("utf-8", "surrogateescape")  # halves of characters, as JSON may hold them
+    options = ("A. left", "B. right")
+    for wanted, choices in (("letter", options), ("number", ()), ("text", ())):
+        action = read(text, wanted, choices)
+        assert isinstance(action, Action | Malformed)
+        kept = json.loads(json.dumps(action.to_json(), allow_nan=False).encode())
+        assert from_json(kept) == action
+    json.dumps(assistant(text), ensure_ascii=False).encode()
+    rubric = load_rubric("view")
+    found = read_criteria(Reply((text,)), rubric)
+    if not isinstance(found, Unreadable):
+        assert 0 <= rubric.value({name: each.value for name, each in found.items()}) <= 1
+    assert read_better(Reply((text,))) in (0, 1) or isinstance(
+        read_better(Reply((text,))), Unreadable
+    )
+    assert len(read_wordings(text, "How many chairs?", 3)) <= 3
+
+
+def config(data: bytes, folder: Path) -> None:
+    """Read a file of options as the command line does."""
+    from render_agent.cli import cli
+    from render_agent.config import RunConfig
+    from render_agent.engines.choose import engine_options
+    from render_agent.render.start import parse_start
+
+    path = folder / "options.yaml"
+    path.write_bytes(data)
+    context = cli.make_context("render-agent", ["--config", str(path)])
+    given = {k: v for k, v in context.params.items() if k not in ("continue_run", "dry_run")}
+    found = RunConfig(**given).absolute()
+    kept = json.loads(json.dumps(found.to_json(), allow_nan=False))
+    assert RunConfig.from_json(kept) == found
+    parse_start(found.start)
+    engine_options(found.engine_option)
+    assert found.verifiers is not None
+
+
+def sweep(data: bytes, folder: Path) -> None:
+    """Read a file of a sweep."""
+    from render_agent.sweep.plan import read_sweep
+
+    path = folder / "sweep.yaml"
+    path.write_bytes(data)
+    assert read_sweep(path, {}, folder).rows
+
+
+def rubric(data: bytes, folder: Path) -> None:
+    """Read a rubric."""
+    from render_agent.choose.judge.rubric import TEXTS, read_rubric
+
+    found = read_rubric(data, "rubric.yaml")
+    for mode, entry in TEXTS.items():
+        if getattr(found, entry):
+            found.prompts(mode, "How many?", "chairs")
+
+
+def replies(suffix: str) -> Callable[[bytes, Path], None]:
+    """Return what reads a file of replies with this ending."""
+
+    def run(data: bytes, folder: Path) -> None:
+        from render_agent.engines.scripted import read_replies
+
+        path = folder / f"replies.{suffix}"
+        path.write_bytes(data)
+        for texts in read_replies(path).values():
+            assert all(isinstance(text, str) for text in texts)
+
+    return run
+
+
+def predictions(data: bytes, folder: Path) -> None:
+    """Read and score a file of predictions, by every parser."""
+    from render_agent.predictions import read_predictions, score_predictions
+    from render_agent.questions.rows import question_from_row
+    from render_agent.score.parsers import PARSERS
+    from render_agent.tables import score_table
+
+    path = folder / "predictions.jsonl"
+    path.write_bytes(data)
+    asked = [question_from_row(row, "vsibench", None) for row in made.ROWS]
+    given = read_predictions(path, asked)
+    for parser in PARSERS:
+        found = score_predictions(asked, given, parser)
+        json.dumps(found, allow_nan=False)
+        score_table(found)
+
+
+def annotations(data: bytes, folder: Path) -> None:
+    """Read annotations and build the rooms that they describe."""
+    from render_agent.annotations import read_annotations
+    from render_agent.scene.annotated import annotated_scene
+
+    path = folder / "scannet_meta_info_val.json"
+    path.write_bytes(data)
+    for found in read_annotations(path).values():
+        scene = annotated_scene(found, path)
+        assert np.isfinite(scene.points).all()
+        assert np.isfinite([scene.floor, scene.ceiling, *scene.bounds.ravel()]).all()
+
+
+def truth(data: bytes, folder: Path) -> None:
+    """Read the labelled boxes beside a scan, and what is known by them."""
+    from render_agent.facts import known_facts
+    from render_agent.questions.rows import question_from_row
+
+    scan_file = folder / "room.ply"
+    scan_file.with_suffix(".json").write_bytes(data)
+    asked = [question_from_row(made.ROWS[2], "rooms", scan_file)]
+    for facts in known_facts(asked).values():
+        assert np.isfinite(facts.room_size)
+        for boxes in facts.boxes.values():
+            assert all(np.isfinite(box.corners).all() for box in boxes)
+
+
+PREDICTIONS = (
+    made.json_lines(
+        [
+            {"id": 0, "prediction": "3"},
+            {"id": "1", "prediction": "B"},
+            {"id": 2, "prediction": None},
+            {"id": 3, "prediction": "1.4 m"},
+        ]
+    ),
+)
+
+REPLY_ROWS = ({"id": 0, "replies": ["{}", {"answer": 3, "done": True}]}, {"id": "*", "replies": []})
+
+TARGETS = {
+    target.name: target
+    for target in (
+        Target("ply", "text", lambda: made.scans("ply"), scan("ply")),
+        Target("glb", "glb", lambda: made.scans("glb"), scan("glb")),
+        Target("gltf", "json", lambda: made.scans("gltf"), scan("gltf")),
+        Target("obj", "text", lambda: made.scans("obj"), scan("obj")),
+        Target("stl", "text", lambda: made.scans("stl"), scan("stl")),
+        Target("off", "text", lambda: made.scans("off"), scan("off")),
+        Target("alignment", "text", lambda: (made.ALIGNED.encode(),), alignment, beside_a_scan),
+        Target("questions.jsonl", "jsonl", lambda: made.questions("jsonl"), questions("jsonl")),
+        Target("questions.json", "json", lambda: made.questions("json"), questions("json")),
+        Target("questions.tsv", "text", lambda: made.questions("tsv"), questions("tsv")),
+        Target(
+            "questions.parquet", "bytes", lambda: made.questions("parquet"), questions("parquet")
+        ),
+        Target("ids", "text", lambda: (b"0\n1\n2\n",), ids),
+        Target("reply", "object", lambda: tuple(map(str.encode, made.REPLIES)), reply),
+        Target("config", "yaml", lambda: tuple(map(str.encode, made.CONFIGS)), config),
+        Target("sweep", "yaml", lambda: tuple(map(str.encode, made.SWEEPS)), sweep),
+        Target("rubric", "yaml", lambda: (made.rubric(),), rubric),
+        Target(
+            "replies.jsonl", "jsonl", lambda: (made.json_lines([*REPLY_ROWS]),), replies("jsonl")
+        ),
+        Target("replies.json", "json", lambda: (json.dumps(REPLY_ROWS).encode(),), replies("json")),
+        Target("predictions", "jsonl", lambda: PREDICTIONS, predictions),
+        Target(
+            "annotations", "json", lambda: (json.dumps(made.ANNOTATIONS).encode(),), annotations
+        ),
+        Target("truth", "json", lambda: (json.dumps(made.TRUTH).encode(),), truth),
+        Target("http chat", "http", lambda: made.CHATS, fuzz_http.chat),
+        Target("http models", "http", lambda: made.MODELS, fuzz_http.models),
+        *(
+            Target(
+                f"run {name}",
+                form,
+                lambda name=name: fuzz_runs.seeds(name),
+                fuzz_runs.reader(name),
+                fuzz_runs.prepare,
+            )
+            for name, form in fuzz_runs.FILES.items()
+        ),
+    )
+}
+"""The targets by name."""
