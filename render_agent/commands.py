@@ -307,8 +307,7 @@ def show(output: Path, which: str, question_id: str | None, *, as_json: bool) ->
         return
     console = plain_console()
     if found is None:
-        turns = len(folder.lines())
-        console.print(f"{folder.name} is unfinished: {turns} turns so far.")
+        console.print(f"{folder.name} is unfinished: {len(folder.lines())} turns so far.")
         line = shlex.join([*program(), "--continue", str(folder.path)])
         console.print(f"To go on: {line}", soft_wrap=True)
         return
