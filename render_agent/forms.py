@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 Form = Any
 """What a value must be: `str` or `bool`; `None`; `object`, which is anything; a Number; one of OneOf or
-Either; `[form]`, a list of such; a tuple of forms, a list of exactly these; Each, a mapping to such; or a
-mapping of names to forms, in which a name that ends in "?" may be missing, and others may stand."""
+Either; Accepted by a test; `[form]`, a list of such; a tuple of forms, a list of exactly these; Each, a
+mapping to such; or a mapping of names to forms, in which a name that ends in "?" may be missing, and
+others may stand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,14 @@ class Each:
     form: Form
 
 
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """Whatever a test takes; called: what it takes."""
+
+    test: Callable[[object], bool]
+    called: str
+
+
 FINITE = Number(-1.8e308, 1.8e308)
 COUNT = Number(0, 1e15, whole=True)
 
@@ -63,6 +72,8 @@ def misfit(data: Any, form: Form, at: str = "") -> str | None:
                 if (fault := misfit(data, one, at)) is None:
                     break
             return fault
+        case Accepted(test, called):
+            return None if test(data) else f"{at} {data!r:.40} is no {called}"
         case Each(inner):
             if not isinstance(data, dict):
                 return _told(at, "an object", data)

@@ -6,15 +6,23 @@ from collections.abc import Mapping
 from dataclasses import Field
 from typing import Any
 
-from render_agent.forms import FINITE, Either, Form, Number, OneOf, misfit
+from render_agent.forms import FINITE, Accepted, Either, Form, Number, misfit
 
 WHOLE = Number(-(2**63), 2**63, whole=True)
+
+
+def _is_auto(value: object) -> bool:
+    """Whether a value is a count, one written as a text, or auto."""
+    if isinstance(value, str):
+        return value == "auto" or (value.isdecimal() and 0 < len(value) < 10)
+    return misfit(value, Number(1, 2**63, whole=True)) is None
+
 
 FORMS: dict[str, Form] = {
     "bool": bool,
     "int": WHOLE,
     "int | None": Either((None, WHOLE)),
-    "int | str": Either((OneOf(("auto",)), Number(1, 2**63, whole=True))),
+    "int | str": Accepted(_is_auto, "number, and not auto"),
     "float": FINITE,
     "str": str,
     "str | None": Either((None, str)),

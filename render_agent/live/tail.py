@@ -53,7 +53,7 @@ class Tail:
                 check_line(found)
             except ValueError as error:
                 raise RunLogError(
-                    f"{self.path} is damaged: line {self._number}: {error}"
+                    f"{self.path} is damaged: line {self._number} does not fit: {error}"
                 ) from error
             lines.append(found)
         self._read += len(whole)

@@ -115,7 +115,9 @@ class RunFolder:
             try:
                 check_line(line)
             except ValueError as error:
-                raise RunLogError(f"{turns} is damaged: line {number}: {error}") from error
+                raise RunLogError(
+                    f"{turns} is damaged: line {number} does not fit: {error}"
+                ) from error
         return found
 
     def replay(

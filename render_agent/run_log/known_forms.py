@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from render_agent.forms import COUNT, FINITE, Each, Either, Form, Number, OneOf
+from render_agent.forms import COUNT, FINITE, Accepted, Each, Either, Form, Number, OneOf
+from render_agent.run_log.inside import is_picture
 
 SCORE = Either((None, Number()))
 TEXT = Either((None, str))
+PICTURE = Accepted(is_picture, "picture of a run")
 BOUNDS = Either((None, (SCORE, SCORE)))
 
 RECORD: Form = {
@@ -51,14 +53,14 @@ MAP_CAMERA: Form = {
     "height": Number(),
     "metres_per_pixel": Number(1e-9),
 }
-VIEW: Form = {"number": COUNT, "kind": str, "file": str, "camera": Either((MAP_CAMERA, CAMERA))}
+VIEW: Form = {"number": COUNT, "kind": str, "file": PICTURE, "camera": Either((MAP_CAMERA, CAMERA))}
 MESSAGE: Form = {
     "role": str,
     "content": [
         Either(
             (
-                {"type": OneOf(("image",)), "image": str},
                 {"type": OneOf(("text",)), "text": str},
+                {"type": OneOf(("image",)), "image": PICTURE},
             )
         )
     ],
