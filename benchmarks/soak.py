@@ -4,12 +4,14 @@
 
 Every pass is a whole run, started, taken to its end and read back, with views that are really drawn and a scripted
 explorer in the small model's place; each has a seed of its own, so that no view comes twice. Sampled after each:
-resident memory, open files, threads, child processes, and the bytes of the log a turn. Written are the slopes by
+resident memory (once the allocator gave back what is free: what it keeps varies by a third from pass to pass), open
+files, threads, child processes, and the bytes of the log a turn. Written are the slopes by
 least squares, the first passes left out, in which whatever is loaded once is loaded.
 """
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
 import os
@@ -21,6 +23,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +93,8 @@ def one_pass(place: Path, number: int, size: tuple[int, int], limit: int | None)
 def held() -> dict[str, float]:
     """Return what this process holds now."""
     gc.collect()
+    with suppress(OSError, AttributeError):  # where the C library is another
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     tasks = [*Path("/proc/self/task").iterdir()]
     children = [child for task in tasks for child in (task / "children").read_text().split()]
