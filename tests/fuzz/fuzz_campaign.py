@@ -1,6 +1,6 @@
 """Look for inputs that the program does not survive, for as long as one likes.
 
-python tests/fuzz/campaign.py --seconds 3600 --seed 1 --output found.json
+python tests/fuzz/fuzz_campaign.py --seconds 3600 --seed 1 --output found.json
 
 Every target has its share of the time. The inputs that fail, made small, are written beside the output,
 into a folder of its name; a target's corpus is where it begins, beside its valid inputs.
