@@ -41,7 +41,7 @@ folders of older versions."""
 class Part:
     """One measurement: its command, which writes {output}, and how its figures are told.
 
-    command: words, in which {python}, {output}, {times}, {turns} and {seed} are filled in. read: makes the record of
+    command: words, in which {python}, {output}, {times}, {seconds}, {turns} and {seed} are filled in. read: makes the record of
     what the command wrote. tell: makes rows of the table, (figure, tried, held), and what was not survived.
     """
 
@@ -115,12 +115,22 @@ def tell_soak(found: Mapping[str, Any]) -> tuple[list[tuple[str, str, str]], lis
 
 
 def tell_inputs(found: Mapping[str, Any]) -> tuple[list[tuple[str, str, str]], list[str]]:
-    """Return a row for every fuzzer: {"fuzzers": {name: {"tried": n, "seconds": s, "failures": [text]}}}."""
+    """Return a row for every target of the fuzzers, and one for the bounds that were held to."""
     rows, lost = [], []
-    for name, row in found["fuzzers"].items():
-        hours = f"{row['seconds'] / 3600:.2f} hours"
-        rows.append((name, f"{row['tried']:,} inputs, {hours}", f"{len(row['failures'])} failures"))
-        lost += [f"{name}: {told[:300]}" for told in row["failures"]]
+    for name, row in found["targets"].items():
+        tried = f"{row['tried']:,} inputs in {row['seconds'] / 3600:.2f} hours"
+        held = (
+            f"{row['taken']:,} taken, {row['refused']:,} refused in a sentence; at most"
+            f" {row['slowest_seconds']} s and {row['most_memory'] / 1e6:.0f} MB"
+        )
+        rows.append((name, tried, held))
+        lost += [f"{name}: {failure['told'][:300]}" for failure in row["failures"]]
+    bounds = ", ".join(
+        f"{name.replace('_', ' ')} {value:,}"
+        for name, value in found["bounds"].items()
+        if isinstance(value, int | float)
+    )
+    rows.append(("bounds", bounds, f"{found['failures']} failures"))
     return rows, lost
 
 
@@ -134,6 +144,12 @@ PARTS = {
         tell_faults,
     ),
     "tests": Part("Faults injected by tests", PYTEST, read_tests, tell_tests),
+    "inputs": Part(
+        "Inputs that nobody wrote",
+        "{python} tests/fuzz/fuzz_campaign.py --seconds {seconds} --seed {seed} --output {output}",
+        read_json,
+        tell_inputs,
+    ),
     "soak": Part(
         "Soak",
         "{python} benchmarks/soak.py --turns {turns} --output {output}",
@@ -141,7 +157,7 @@ PARTS = {
         tell_soak,
     ),
 }
-"""The parts by name. A fuzzer joins with its command, `read_json` and `tell_inputs`."""
+"""The parts by name."""
 
 
 def measure(part: Part, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -193,13 +209,18 @@ def table(record: Mapping[str, Any]) -> str:
 
 @click.command()
 @click.option("--times", default=100, show_default=True, help="Faults of every kind.")
+@click.option(
+    "--seconds", default=7200, show_default=True, help="Of fuzzing, all targets together."
+)
 @click.option("--turns", default=50_000, show_default=True, help="Turns of the soak.")
 @click.option("--seed", default=1, show_default=True)
 @click.option("--only", multiple=True, type=click.Choice(sorted(PARTS)), help="These parts alone.")
 @click.option("--output", type=Path, required=True, help="Written as OUTPUT.md and OUTPUT.json.")
-def main(times: int, turns: int, seed: int, only: tuple[str, ...], output: Path) -> None:
+def main(
+    times: int, seconds: int, turns: int, seed: int, only: tuple[str, ...], output: Path
+) -> None:
     """Measure every part, and write the table; exit code 1 where something was not survived."""
-    given = {"times": times, "turns": turns, "seed": seed}
+    given = {"times": times, "seconds": seconds, "turns": turns, "seed": seed}
     kept = output.with_suffix(".json")
     record: dict[str, Any] = {"parts": {}}
     if only and kept.exists():

@@ -127,11 +127,20 @@ def test_the_table_says_what_was_tried_and_names_what_was_not_survived():
     assert reliability.table({"parts": {}}).endswith("Nothing of the above.\n")
 
 
-def test_results_of_fuzzers_have_their_rows():
-    told = {"replies": {"tried": 12_000, "seconds": 1800.0, "failures": ["a reply raised"]}}
-    rows, lost = reliability.tell_inputs({"fuzzers": told})
-    assert rows == [("replies", "12,000 inputs, 0.50 hours", "1 failures")]
-    assert lost == ["replies: a reply raised"]
+def test_results_of_fuzzers_have_their_rows(tmp_path):
+    output = tmp_path / "found.json"
+    script = TREE / "tests" / "fuzz" / "fuzz_campaign.py"
+    words = [sys.executable, script, "--target", "reply", "--inputs", "3", "--output", output]
+    subprocess.run(words, check=True)
+    found = reliability.read_json(output)
+    (row, bounds), lost = reliability.tell_inputs(found)
+    assert row[0] == "reply"
+    assert row[1].startswith(f"{found['targets']['reply']['tried']} inputs in 0.0")
+    assert "refused in a sentence" in row[2]
+    assert bounds[2] == "0 failures"
+    assert lost == []
+    found["targets"]["reply"]["failures"] = [{"told": "a reply raised"}]
+    assert reliability.tell_inputs(found)[1] == ["reply: a reply raised"]
 
 
 def test_a_part_is_measured_and_counted(tmp_path, monkeypatch):
