@@ -18,7 +18,6 @@ QUICK = (
     "two processes on one run",
     "run folder deleted or moved away",
     "disk full (ENOSPC)",
-    "a real disk full",
     "out of memory in the engine",
     "out of memory in the renderer",
     "renderer crashes its process once",

@@ -79,6 +79,7 @@ def test_it_draws_what_it_draws_in_this_process(frail):
     assert gone(processes)
 
 
+@pytest.mark.slow
 def test_a_scene_that_crashes_it_again_and_again_is_drawn_no_more(frail):
     processes = frail("crash", times=100)
     renderer = Apart("frail")
