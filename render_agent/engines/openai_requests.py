@@ -179,5 +179,5 @@ def _tokens(usage: Any) -> Tokens:
     usage = usage if isinstance(usage, dict) else {}
     details = usage.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else 0
-    counts = (usage.get("prompt_tokens"), usage.get("completion_tokens"), cached)
-    return Tokens(*(int(count) if misfit(count, COUNT) is None else 0 for count in counts))
+    counts: list[Any] = [usage.get("prompt_tokens"), usage.get("completion_tokens"), cached]
+    return Tokens(*(count if misfit(count, COUNT) is None else 0 for count in counts))
