@@ -15,7 +15,7 @@ from render_agent.report.data import ReportData
 from render_agent.report.question_page import natural_neighbours, page_of_part, question_part
 from render_agent.report.question_pages import plans_of
 from render_agent.run_log.folder import RunFolder
-from render_agent.run_log.lines import replay
+from render_agent.run_log.lines import check_line, replay
 from render_agent.run_log.pictures import safe_name
 from render_agent.run_log.reading import read_states, results_of
 from render_agent.run_log.results import row
@@ -60,6 +60,8 @@ class LiveRun:
         if not lines and self._batches:
             return
         try:
+            for line in lines:
+                check_line(line)
             replay(lines, self.by_id)
         except ValueError as error:
             raise RunLogError(f"{self.folder.path / 'turns.jsonl'} is damaged: {error}") from error
