@@ -12,7 +12,7 @@ help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: $(VENV)/ready-test ## set up, then explore the bundled rooms, answer their questions, write the report
-	$(VENV)/bin/render-agent --batch --benchmark rooms --engine scripted
+	$(VENV)/bin/render-agent --batch --benchmark rooms --model small --image-size 320x240
 	$(VENV)/bin/render-agent report recent
 
 test: $(VENV)/ready-test $(VENV)/browser ## set up, then run the tests, without those marked slow

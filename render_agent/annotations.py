@@ -168,4 +168,6 @@ def vector(values: Any, length: int) -> FloatArray:
 
 
 def _reason(error: Exception) -> str:
-    return f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
+    if isinstance(error, KeyError):
+        return f"{error.args[0]!r:.60} is missing"
+    return f"{error!s:.200}"  # which may repeat a value of any length

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,19 +36,27 @@ def absolute_paths(options: Mapping[str, Any]) -> dict[str, Any]:
 def _with_its_folder(verifier: str) -> str:
     """Return a verifier such as learned:DIR with its folder made absolute; MODEL may be a name."""
     name, colon, folder = verifier.partition(":")
-    there = Path(folder).is_dir() if name == "learned" else _holds_model(folder)
+    there = _is(Path.is_dir, folder) if name == "learned" else _holds_model(folder)
     return f"{name}:{Path(folder).absolute()}" if colon and there else verifier
 
 
 def _holds_model(folder: str) -> bool:
-    return bundled_model(folder) is None and Path(folder, "config.json").is_file()
+    return bundled_model(folder) is None and _is(Path.is_file, f"{folder}/config.json")
+
+
+def _is(kind: Callable[[Path], bool], path: str) -> bool:
+    """Whether a path is there and of a kind; a name that is too long for one is none."""
+    try:
+        return kind(Path(path))
+    except OSError:
+        return False
 
 
 def _is_there(name: str, value: Any) -> bool:
     if name == "questions":
-        return Path(value).exists()
+        return _is(Path.exists, value)
     if name == "model":
-        return _holds_model(value) or (Path(value).is_file() and not bundled_model(value))
+        return _holds_model(value) or (_is(Path.is_file, value) and not bundled_model(value))
     if name == "rubric":  # those that are shipped go before files, by names without a dot
-        return Path(value).is_file() and ("." in value or Path(value).name != value)
-    return name == "benchmark" and Path(value).is_file()
+        return _is(Path.is_file, value) and ("." in value or Path(value).name != value)
+    return name == "benchmark" and _is(Path.is_file, value)

@@ -100,9 +100,9 @@ def test_boxes_may_be_written_as_the_text_of_a_dictionary(tmp_path):
         ({"object_bbox": {"table": [{**BOX, "normalizedAxes": [1] * 9}]}}, "the axes of a table are not at right angles"),
         ({"room_size": -1}, "no area"),
         ({"room_size": None}, "float"),
-        ({"object_bbox": "[" * 100_000}, "scene s1: "),
+        ({"object_bbox": "[" * 100_000}, "scene 's1': "),
         ({"object_counts": {"table": float("inf")}}, "infinity"),
-        ({"object_bbox": {"table": BOX}}, "scene s1: "),
+        ({"object_bbox": {"table": BOX}}, "scene 's1': "),
         ({"object_bbox": {"table": None}}, "not iterable"),
         ({"room_size": 1e9}, "no area"),
         ({"object_counts": None}, "None is no table of categories"),
@@ -112,7 +112,7 @@ def test_what_is_wrong_is_told_with_file_and_scene(tmp_path, changes, sentence):
     path = write(tmp_path, {"s1": {**ENTRY, **changes}})
     with pytest.raises(QuestionsError, match=sentence) as caught:
         read_annotations(path)
-    assert f"{path}, scene s1: " in str(caught.value)
+    assert f"{path}, scene 's1': " in str(caught.value)
 
 
 def test_a_missing_field_is_named(tmp_path):

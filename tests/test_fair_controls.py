@@ -16,7 +16,10 @@ from render_agent.score.official import DIRECTION_TYPES
 from render_agent.siblings import siblings
 from render_agent.stress.scenes import scenes_of
 
-pytestmark = pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here"),
+]
 
 SMALL = {"image_size": (64, 48)}
 EACH = 24

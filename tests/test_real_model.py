@@ -78,6 +78,7 @@ def test_batch_is_single_and_kept_is_recomputed_under_every_schedule(tmp_path, a
     assert other["questions"] == results["questions"]
 
 
+@pytest.mark.slow
 def test_guided_replies_are_the_same_under_another_schedule(tmp_path):
     guided = {"no_guide": False, "max_new_tokens": max(SENTENCE, 40)}
     anew = {"batch_size": 1, "max_batched_turns": 0, "engine_option": ("reuse=none",)}
@@ -102,6 +103,7 @@ def in_form(reply, kinds):
 @pytest.mark.skipif(
     not TRAINED, reason="the bundled model, which has learned the form, is not there"
 )
+@pytest.mark.slow
 @pytest.mark.parametrize(("views", "kinds", "least"), [("free", KINDS, 1), ("start", (), 3)])
 def test_a_guide_changes_no_reply_that_is_in_form(tmp_path, views, kinds, least):
     free, _ = play(rooms(tmp_path / "free", views=views))
@@ -116,6 +118,7 @@ def test_a_guide_changes_no_reply_that_is_in_form(tmp_path, views, kinds, least)
     assert same >= least
 
 
+@pytest.mark.slow
 def test_black_pictures_say_nothing_of_the_room(tmp_path):
     """Asked the same from the same place, the replies of two rooms differ by what is shown alone."""
     said = {}

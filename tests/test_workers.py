@@ -143,6 +143,7 @@ def chosen(path):
     }
 
 
+@pytest.mark.slow
 def test_workers_choose_as_one_process_does(tmp_path, ray):
     options = {
         "scene": ("room00", "room01"),
@@ -210,6 +211,7 @@ def test_two_workers_give_what_one_process_gives(tmp_path, ray, alone, caplog):
     assert len({*processes(caplog.text)} - {os.getpid()}) == 2
 
 
+@pytest.mark.slow
 def test_a_replica_of_a_real_model_on_each_device_gives_what_one_gives(tmp_path, ray):
     options = {
         "scene": ("room00", "room01"),
@@ -256,6 +258,7 @@ def test_killed_workers_cost_nothing_but_time(tmp_path, ray, alone, caplog):
     assert all(gone(process) for process in killer.killed)
 
 
+@pytest.mark.slow
 def test_a_scene_that_kills_fails_alone_and_is_tried_again(tmp_path, ray, alone):
     config = rooms(tmp_path, workers=2, batch_size=20, model=policy(tmp_path, dies(MOST_DEATHS)))
     path = play(config)
@@ -276,6 +279,7 @@ def test_a_scene_that_kills_fails_alone_and_is_tried_again(tmp_path, ray, alone)
     assert RunFolder(path).results()["counts"]["failed"] == 0
 
 
+@pytest.mark.slow
 def test_a_run_of_one_process_goes_on_with_workers(tmp_path, ray, alone):
     path = play(rooms(tmp_path))
     lines = (path / "turns.jsonl").read_bytes().splitlines(keepends=True)
@@ -288,6 +292,7 @@ def test_a_run_of_one_process_goes_on_with_workers(tmp_path, ray, alone):
     assert nothing_twice(path)
 
 
+@pytest.mark.slow
 def test_a_driver_killed_leaves_nothing_behind_and_its_run_goes_on_alone(tmp_path, alone):
     config = rooms(tmp_path, model=policy(tmp_path, HANGS))
     with command(*flags(config), "--workers", 2) as driver:
@@ -311,6 +316,7 @@ def test_a_driver_killed_leaves_nothing_behind_and_its_run_goes_on_alone(tmp_pat
     assert nothing_twice(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_stopped_driver_stops_its_workers(tmp_path, ray, number, code):
     config = rooms(tmp_path, model=policy(tmp_path, HANGS))
@@ -331,6 +337,7 @@ def test_a_stopped_driver_stops_its_workers(tmp_path, ray, number, code):
     assert all(gone(process) for process in workers)
 
 
+@pytest.mark.slow
 def test_on_a_cluster_with_nothing_but_json_on_standard_output(tmp_path, ray, alone):
     """A worker dies on the way, of which Ray tells on standard output."""
     config = rooms(tmp_path, model=policy(tmp_path, dies(1)))
@@ -345,6 +352,7 @@ def test_on_a_cluster_with_nothing_but_json_on_standard_output(tmp_path, ray, al
     assert "ray" not in told.lower()
 
 
+@pytest.mark.slow
 def test_workers_that_all_die_stop_the_run(tmp_path, ray, monkeypatch):
     monkeypatch.setattr("render_agent.workers.driver.MOST_IN_A_ROW", 2)
     broken = tmp_path / "broken.py"
@@ -355,6 +363,7 @@ def test_workers_that_all_die_stop_the_run(tmp_path, ray, monkeypatch):
     assert not (path / "results.json").exists()
 
 
+@pytest.mark.slow
 def test_an_engine_that_is_gone_closes_its_worker_only(tmp_path, ray, alone):
     marks = [tmp_path / "first", tmp_path / "second"]
 

@@ -152,7 +152,7 @@ def test_what_is_looked_for_is_seen():
 
 
 def test_the_command_writes_what_it_found(tmp_path):
-    campaign = Path(__file__).with_name("campaign.py")
+    campaign = Path(__file__).with_name("fuzz_campaign.py")
     output = tmp_path / "found.json"
     words = ["--inputs", "20", "--target", "ids", "--target", "replies.json", "--output", output]
     done = subprocess.run(
