@@ -8,10 +8,8 @@ from typing import Any
 
 from render_agent.action import from_json as action_from_json
 from render_agent.camera import Camera
-from render_agent.chat import pictures
 from render_agent.forms import misfit
 from render_agent.run_log.evidence_lines import evidence_from_json, evidence_to_json, taken_from
-from render_agent.run_log.inside import is_picture
 from render_agent.run_log.known_forms import QUESTION, STOPPED, TURN
 from render_agent.run_log.view_lines import view_from_json, view_to_json
 from render_agent.state import Phase, Question, QuestionState, Seconds, Tokens, Turn
@@ -84,12 +82,9 @@ def check_line(line: object) -> None:
 def turn_from_json(line: Mapping[str, Any]) -> Turn:
     """Return the turn that `turn_to_json` wrote, of a line that `check_line` takes.
 
-    ValueError where its parts do not fit each other, or it names what is no picture of a run.
+    ValueError where its parts do not fit each other.
     """
     seconds = line["seconds"]
-    shown = pictures(line["messages"])
-    if wrong := [file for file in shown if not is_picture(file)]:
-        raise ValueError(f"{wrong[0]!r:.80} is no picture of a run")
     camera, evidence = Camera.from_json(line["camera"]), None
     if line.get("evidence"):
         evidence = taken_from(evidence_from_json(line["evidence"]), line["reply"], camera)
