@@ -1,10 +1,10 @@
 """Teaches the language model to explore and to answer, from dialogues of the expert and arithmetic on text.
 
-python -m training.dialogue OUT --start CHECKPOINT --dialogues DIR... --text DIR... --inventories DIR...
-    --steps N [--joint]
+python -m training.dialogue OUT STAGE --start CHECKPOINT --dialogues DIR... --text DIR... --inventories DIR...
+    --steps N [--scenes N --each N --texts N --lists N] [--joint]
 
 First with the tower as perception left it, its features computed once; with --joint the tower learns on.
-A checkpoint is written every SAVE steps; the same command goes on from it.
+A checkpoint, OUT/STAGE.pt, is written every SAVE steps; the same command goes on from it.
 """
 
 from __future__ import annotations
@@ -114,8 +114,7 @@ def main() -> None:
     masters = Masters(learning, decay=0.02, slow=SLOW, factor=asked.slower)
     _take(model, masters, begun["masters"]["weights"])
     asked.out.mkdir(parents=True, exist_ok=True)
-    name = "joint" if asked.joint else "dialogue"
-    checkpoint, first, hours = asked.out / f"{name}.pt", 0, 0.0
+    checkpoint, first, hours = asked.out / f"{asked.stage}.pt", 0, 0.0
     if checkpoint.is_file():
         kept_state = torch.load(checkpoint, weights_only=True)
         masters.restore(kept_state["masters"])
@@ -148,7 +147,7 @@ def main() -> None:
             for part, values in parts_.items():
                 line |= {f"{part} {key}": round(value, 4) for key, value in values.items()}
             print(json.dumps(line), flush=True)
-            with (asked.out / f"{name}.jsonl").open("a") as file:
+            with checkpoint.with_suffix(".jsonl").open("a") as file:
                 file.write(json.dumps(line) + "\n")
         if done_steps % SAVE == 0 or done_steps == asked.steps:
             weights = {**begun["masters"]["weights"], **masters.copies}
@@ -170,6 +169,7 @@ def _take(model: Any, masters: Masters, weights: dict[str, Any]) -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("out", type=Path)
+    parser.add_argument("stage", help="names the checkpoint")
     parser.add_argument("--start", type=Path, required=True)
     parser.add_argument("--dialogues", type=Path, nargs="*", default=[])
     parser.add_argument("--text", type=Path, nargs="*", default=[])

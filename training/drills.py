@@ -1,7 +1,8 @@
-"""Drills: many bearings, turns or distances from one list of places, in the words of the expert's derivations.
+"""Drills: much of one kind of arithmetic at once, in the words of the expert's derivations.
 
 A question of the benchmark asks for one direction between three objects; here all objects of a room that are
-alone of their kind take part, so that an example teaches ten times as much arithmetic.
+alone of their kind take part, so that an example teaches ten times as much arithmetic. Other drills teach single
+steps of a derivation: what a turn between two bearings is called, and which option a word is.
 """
 
 from __future__ import annotations
@@ -9,16 +10,21 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, product
+from typing import NamedTuple
 
 from render_agent.expert.derive import (
+    STEP,
+    WORDS,
     Knowledge,
     Spot,
     direction,
     nearness,
     places_of,
+    quadrant,
     turning,
 )
+from render_agent.rooms.routes import TURNS
 
 TYPE = "drill"
 
@@ -28,11 +34,28 @@ MOST = 11
 LEAST = 3
 """Objects that a drill needs."""
 
+PAIRS = 12
+"""Turns that are named in one drill."""
+
+LETTERS = "ABCD"
+
+NO_ANSWER = '", "answer": null, "done": false}'
+"""What stands behind the reasoning of a drill that answers nothing."""
+
 Said = Callable[[Sequence[str], Knowledge], str]
 
 
-def drills(known: Knowledge, chance: random.Random) -> Iterator[tuple[str, str, str]]:
-    """Give one drill of each kind about a room, in three parts: what is asked, what is given, what is learned.
+class Drill(NamedTuple):
+    """What is asked, what is given of the reply, what is learned of it, and between which options it chooses."""
+
+    asked: str
+    given: str
+    learned: str
+    options: Sequence[str] = ()
+
+
+def drills(known: Knowledge, chance: random.Random) -> Iterator[Drill]:
+    """Give one drill of each kind about a room.
 
     The objects are those alone of their kind, at most MOST, drawn anew for each drill. Nothing where there
     are fewer than LEAST.
@@ -44,8 +67,39 @@ def drills(known: Knowledge, chance: random.Random) -> Iterator[tuple[str, str, 
         names = chance.sample(sorted(spots), min(len(spots), MOST))
         places = "; ".join(f"{name} {places_of([spots[name]])}" for name in names)
         given = json.dumps({"reasoning": f"{places}. "}).removesuffix('"}')
-        rest = f'{said(names, known)}", "answer": null, "done": false}}'
-        yield asked, given, rest
+        yield Drill(asked, given, said(names, known) + NO_ANSWER)
+    labels = sorted(known.boxes)
+    for type_ in WORDS:
+        yield _turns_named(type_, labels, chance)
+    for _ in WORDS:
+        yield _letters(labels, chance)
+
+
+def _turns_named(type_: str, labels: Sequence[str], chance: random.Random) -> Drill:
+    """Ask what turns from one bearing to another are called by a type of question; bearings stand in the question."""
+    ways = [(chance.choice(labels), chance.randrange(0, 360, STEP)) for _ in range(2 * PAIRS)]
+    told = ", ".join(f"{name} {way}" for name, way in ways)
+    said = "; ".join(
+        f"{one} {ahead}, {other} {there}: {WORDS[type_](ahead, there)}"
+        for (one, ahead), (other, there) in zip(ways[::2], ways[1::2], strict=True)
+    )
+    kind = type_.rsplit("_", 1)[1]
+    return Drill(f"Which sides, {kind}? {told}:", "", f'{{"reasoning": "{said}{NO_ANSWER}')
+
+
+def _letters(labels: Sequence[str], chance: random.Random) -> Drill:
+    """Ask for the letters of all options, in the order in which the question names them; the last is the answer."""
+    walks = [", ".join(walk) for walk in product(TURNS, repeat=chance.choice((1, 2, 3)))]
+    words = chance.choice((labels, labels, *SIDES, walks))
+    options = chance.sample(words, min(len(words), len(LETTERS)))
+    lettered = list(zip(options, LETTERS, strict=False))
+    chance.shuffle(lettered)
+    *others, (last, answer) = lettered
+    said = "; ".join([*(f"{word}: {letter}" for word, letter in others), last])
+    reply = {"reasoning": said, "answer": answer, "done": True}
+    asked = f"Which letters? {'; '.join(word for word, _ in lettered)}"
+    told = [f"{letter}. {word}" for word, letter in zip(options, LETTERS, strict=False)]
+    return Drill(asked, "", json.dumps(reply), told)
 
 
 def _alone(known: Knowledge) -> Mapping[str, Spot]:
@@ -53,11 +107,11 @@ def _alone(known: Knowledge) -> Mapping[str, Spot]:
 
 
 def _directions(names: Sequence[str], known: Knowledge) -> str:
-    """Say turns between all others, two by two, for whoever stands at the first named."""
+    """Say quadrants of all others, two by two, for whoever stands at the first named."""
     spots = _alone(known)
     stand, *others = names
     twos = zip(others[::2], others[1::2], strict=False)
-    return "; ".join(direction((stand, one, other), spots) for one, other in twos)
+    return "; ".join(direction((stand, one, other), spots, quadrant) for one, other in twos)
 
 
 def _turns(names: Sequence[str], known: Knowledge) -> str:
@@ -74,3 +128,10 @@ KINDS: Mapping[str, Said] = {
     "How near?": nearness,
 }
 """What is said of the places, by what is asked."""
+
+SIDES = (
+    ("left", "right"),
+    ("left", "right", "back"),
+    ("front-left", "front-right", "back-left", "back-right"),
+)
+"""The options of questions after a direction."""

@@ -49,17 +49,22 @@ class Recipe:
 
     homes: of each seed. visited: of so many seeds' homes the expert's dialogues are recorded. share: see
     `training.record`. Steps and rates by stage; perception's rate falls towards each of its numbers of steps.
+    texts, lists: examples of arithmetic and inventories of pictures in a step of the stage of places.
     """
 
     homes: int = 256
     validation_homes: int = 32
     questions: int = 40
     spacing: float = 0.1
-    visited: int = 1
+    visited: int = 3
     share: float = 0.2
     perception_steps: tuple[int, ...] = (4000,)
-    dialogue_steps: int = 2600
-    joint_steps: int = 200
+    places_steps: int = 2200
+    dialogue_steps: int = 5000
+    joint_steps: int = 300
+    texts: int = 24
+    lists: int = 4
+    places_rate: float = 1.5e-3
     dialogue_rate: float = 1.5e-3
     joint_rate: float = 4e-4
     seed: int = 0
@@ -71,6 +76,7 @@ QUICK = Recipe(
     questions=8,
     spacing=0.3,
     perception_steps=(1, 2),
+    places_steps=2,
     dialogue_steps=2,
     joint_steps=2,
 )
@@ -91,10 +97,11 @@ def stages(work: Path, recipe: Recipe, seeds: Sequence[int]) -> dict[str, list[T
     rooms, seen = work / "rooms", work / "perception"
     trained = names[:-1]
     out = work / "model"
-    perceived, spoken, joint = (out / f"{name}.pt" for name in ("perception", "dialogue", "joint"))
+    perceived, placed, spoken, joint = (
+        out / f"{name}.pt" for name in ("perception", "places", "dialogue", "joint")
+    )
     heard = [work / "dialogues" / name for name in trained[: recipe.visited]]
     lessons = (
-        *("--dialogues", *heard),
         *("--inventories", *(seen / name for name in trained)),
         *("--text", *(work / "text" / name for name in trained)),
         *("--seed", recipe.seed),
@@ -102,6 +109,9 @@ def stages(work: Path, recipe: Recipe, seeds: Sequence[int]) -> dict[str, list[T
 
     def step(made: Path, module: str, *arguments: object) -> Task:
         return Task([sys.executable, "-m", module, *map(str, arguments)], made)
+
+    def seen_by_tower(folder: Path) -> Task:
+        return step(folder / FEATURES, "training.sight", perceived, folder)
 
     def homes(name: str) -> Task:
         held_out = name == names[-1]
@@ -141,6 +151,16 @@ def stages(work: Path, recipe: Recipe, seeds: Sequence[int]) -> dict[str, list[T
             )
             for name in trained
         ],
+        "features": [seen_by_tower(seen / name) for name in trained],
+        "places": [
+            step(
+                done(placed, recipe.places_steps),
+                "training.dialogue",
+                *(out, placed.stem, "--start", perceived, *lessons),
+                *("--scenes", 0, "--texts", recipe.texts, "--lists", recipe.lists),
+                *("--steps", recipe.places_steps, "--rate", recipe.places_rate),
+            )
+        ],
         "dialogues": [
             step(
                 work / "dialogues" / name / DIALOGUES,
@@ -149,23 +169,29 @@ def stages(work: Path, recipe: Recipe, seeds: Sequence[int]) -> dict[str, list[T
             )
             for name in trained[: recipe.visited]
         ],
-        "features": [
-            step(folder / FEATURES, "training.sight", perceived, folder)
-            for folder in (*heard, *(seen / name for name in trained))
-        ],
+        "dialogue features": [seen_by_tower(folder) for folder in heard],
         "dialogue": [
             step(
                 done(spoken, recipe.dialogue_steps),
                 "training.dialogue",
-                *(out, "--start", perceived, *lessons),
-                *("--steps", recipe.dialogue_steps, "--rate", recipe.dialogue_rate),
+                *(out, spoken.stem, "--start", placed, "--dialogues", *heard, *lessons),
+                *(
+                    "--each",
+                    6,
+                    "--texts",
+                    6,
+                    "--steps",
+                    recipe.dialogue_steps,
+                    "--rate",
+                    recipe.dialogue_rate,
+                ),
             )
         ],
         "joint": [
             step(
                 done(joint, recipe.joint_steps),
                 "training.dialogue",
-                *(out, "--start", spoken, *lessons, "--joint"),
+                *(out, joint.stem, "--start", spoken, "--dialogues", *heard, *lessons, "--joint"),
                 *("--steps", recipe.joint_steps, "--rate", recipe.joint_rate),
             )
         ],

@@ -21,6 +21,10 @@ STORY = "training.json"
 
 CURVES = {
     "perception": {"loss": ("loss of perception", "nats a cell, and places")},
+    "places": {
+        "text loss": ("loss of arithmetic, before dialogues", "nats a token"),
+        "places loss": ("loss of inventories, before dialogues", "nats a token"),
+    },
     "dialogue": {
         "dialogues loss": ("loss of dialogues", "nats a token"),
         "places loss": ("loss of inventories", "nats a token"),

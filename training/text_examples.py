@@ -1,10 +1,11 @@
-"""Arithmetic on text alone: from places that are given to the answer, in the words of the last reply.
+"""Arithmetic on text alone: from places that are told to the answer, in the words of the last reply.
 
     python -m training.text_examples OUT ROOMS...
 
 ROOMS are folders that `render-agent make-rooms` wrote. OUT gets `dialogues.npz` without pictures. Every
-question is asked of its room as it is and VARIANTS - 1 times of the room turned by some angle; drills
-(`drills.py`) about every room are added.
+question is asked of its room as it is and VARIANTS - 1 times of the room turned by some angle; before it
+stands what is where, so that places are looked up and not only computed with. Drills (`drills.py`) about
+every room are added.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import numpy as np
 
 from render_agent.camera import Camera
 from render_agent.chat import Message, assistant
-from render_agent.expert.derive import Knowledge, known_reply
+from render_agent.expert.derive import Knowledge, known_reply, places_of, things
 from render_agent.expert.known import known_scenes
 from render_agent.prompt import Prompt
 from render_agent.questions.rooms import load_rooms
@@ -36,6 +37,9 @@ VIEWS = "text"
 """Stands in `Dialogues.views` for what no run has shown."""
 
 
+OTHERS = 6
+"""Categories at the most that are told beside those that a question is about."""
+
 VARIANTS = 4
 """How often a question is asked, each time of its room turned otherwise."""
 
@@ -45,7 +49,7 @@ DRILLS = 40
 
 
 class TextExample(NamedTuple):
-    """A question, and its reply in two parts: what is given, and what is learned."""
+    """A question as it is asked, and its reply in two parts: what is given, and what is learned."""
 
     question: Question
     given: str
@@ -87,13 +91,29 @@ def rooms_examples(folder: Path, variants: int = VARIANTS) -> list[TextExample]:
         for question in questions:
             if question.scene in known and question.truth is not None:
                 seen = known[question.scene]
+                chance = random.Random(f"{folder.name} {question.scene} {question.id} {variant}")
                 if variant:
-                    chance = random.Random(
-                        f"{folder.name} {question.scene} {question.id} {variant}"
-                    )
                     seen = turned(seen, chance.uniform(0, 2 * math.pi))
-                examples.append(TextExample(question, *known_reply(question, seen)))
+                examples.append(_told(question, seen, chance))
     return examples
+
+
+def _told(question: Question, known: Knowledge, chance: random.Random) -> TextExample:
+    """Return an example in which the question comes behind the places, the reply learned whole.
+
+    How large rooms are follows from no places: for questions after that it is given.
+    """
+    given, learned = known_reply(question, known)
+    names = things(question)
+    if not names:
+        return TextExample(question, given, learned)
+    others = sorted(known.boxes.keys() - set(names))
+    told = [*dict.fromkeys(names), *chance.sample(others, min(OTHERS, len(others)))]
+    chance.shuffle(told)
+    spots = known.spots()
+    where = "; ".join(f"{name} {places_of(spots.get(name, ()))}" for name in told)
+    asked = replace(question, text=f"What is where: {where}.\n\n{question.text}")
+    return TextExample(asked, "", given + learned)
 
 
 def drill_examples(folder: Path, rounds: int = DRILLS) -> Iterator[TextExample]:
@@ -102,10 +122,12 @@ def drill_examples(folder: Path, rounds: int = DRILLS) -> Iterator[TextExample]:
         for number in range(rounds):
             chance = random.Random(f"{folder.name} {scene} drill {number}")
             way = turned(seen, chance.uniform(0, 2 * math.pi))
-            for kind, (asked, given, learned) in enumerate(drills.drills(way, chance)):
+            for kind, drill in enumerate(drills.drills(way, chance)):
                 name = f"{scene} {number} {kind}"
-                question = Question(name, "rooms", "rooms", scene, drills.TYPE, asked, "text")
-                yield TextExample(question, given, learned)
+                wanted = "letter" if drill.options else "text"
+                about = name, "rooms", "rooms", scene, drills.TYPE, drill.asked
+                question = Question(*about, wanted, tuple(drill.options))
+                yield TextExample(question, drill.given, drill.learned)
 
 
 def turned(known: Knowledge, angle: float) -> Knowledge:

@@ -2,7 +2,8 @@
 
 Positions are metres in the map's frame with one decimal. What is computed from centres is computed from
 the positions as they are said, so that a reader of the text can follow it, step by step: before a bearing or
-a distance stands how far it is along x and along y. Distances between closest points come from the boxes.
+a distance stand the two places along x and how far it is between them, then the same along y; at the end stands
+the answer in the words of its option. Distances between closest points come from the boxes.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -31,6 +32,10 @@ BACK = 135
 
 LEG = r"\d\. (?:(\[please fill in\])|[Gg]o forward until the (.+?)(?=\.| \d+\.|,|$))"
 """The actions of a route: a turn to fill in, or a leg with its goal."""
+
+
+Turn = Callable[[int, int], str]
+"""Names the turn from one bearing to another, both in degrees."""
 
 
 class Spot(NamedTuple):
@@ -115,7 +120,7 @@ def derivation(question: Question, known: Knowledge) -> str:
         one, other = (spots[name] for name in names)
         return f"apart {way_text(one, other)} {math.dist(one, other):.1f}"
     if kind == "object_rel_direction" and len(names) == 3:
-        return direction(names, spots)
+        return direction(names, spots, WORDS[question.type])
     return _route(question, spots) if kind == "route_planning" else ""
 
 
@@ -153,8 +158,10 @@ def bearing_of(start: Spot, end: Spot) -> int:
 
 
 def way_text(start: Spot, end: Spot) -> str:
-    """Return how the way from one place to another is said: metres along x, metres along y."""
-    return " ".join(f"{round(b - a, 1) + 0.0:.1f}" for a, b in zip(start, end, strict=True))
+    """Return how the way between two places is said: along x from, to, and metres between; then along y."""
+    return " ".join(
+        f"{a:.1f} {b:.1f} {round(b - a, 1) + 0.0:.1f}" for a, b in zip(start, end, strict=True)
+    )
 
 
 def turn_between(one: int, other: int) -> int:
@@ -168,31 +175,42 @@ def places_of(spots: Iterable[Spot]) -> str:
 
 
 def nearness(names: Sequence[str], known: Knowledge) -> str:
-    """Say how far each category is from the last named: the way to it, and metres between closest points."""
+    """Say how far each category is from the last named, and which is nearest.
+
+    The way to each, then metres between closest points.
+    """
     *options, target = names
-    return ", ".join(f"{name} {_apart(known, target, name)}" for name in options)
+    said = {name: _apart(known, target, name) for name in options}
+    nearest = min(options, key=lambda name: said[name].metres)
+    parts = (f"{name} {apart.way} {apart.metres:.1f}" for name, apart in said.items())
+    return f"{', '.join(parts)}: {nearest}"
 
 
-def _apart(known: Knowledge, start: str, end: str) -> str:
+class Apart(NamedTuple):
+    """How far apart two categories are where they are nearest: the way, and metres between closest points."""
+
+    way: str
+    metres: float
+
+
+def _apart(known: Knowledge, start: str, end: str) -> Apart:
     pairs = [(one, other) for one in known.boxes[start] for other in known.boxes[end]]
     apart = [distance(*pair) for pair in pairs]
     nearest = min(range(len(pairs)), key=apart.__getitem__)
-    return f"{way_text(*map(spot_of, pairs[nearest]))} {apart[nearest]:.1f}"
+    return Apart(way_text(*map(spot_of, pairs[nearest])), apart[nearest])
 
 
-def direction(names: Sequence[str], spots: Mapping[str, Spot]) -> str:
-    """Say the two ways and bearings from where one stands, and the turn between them."""
+def direction(names: Sequence[str], spots: Mapping[str, Spot], word: Turn) -> str:
+    """Say the two ways and bearings from where one stands, and what the turn between them is called."""
     stand, faced, asked = names
     ahead = bearing_of(spots[stand], spots[faced])
     there = bearing_of(spots[stand], spots[asked])
-    turn = turn_between(ahead, there)
-    side = "left" if turn > 0 else "right"
     ways = [way_text(spots[stand], spots[name]) for name in (faced, asked)]
-    return f"{faced} {ways[0]} {ahead}, {asked} {ways[1]} {there}: {abs(turn)} {side}"
+    return f"{faced} {ways[0]} {ahead}, {asked} {ways[1]} {there}: {word(ahead, there)}"
 
 
 def _route(question: Question, spots: Mapping[str, Spot]) -> str:
-    """Say every turn to fill in: the way one faces, the bearing of the next goal, and the turn's name."""
+    """Say every turn to fill in, with the way one faces and the bearing of the next goal; then all of them."""
     found = re.findall(LEG, question.text)
     names = things(question)
     if len(names) < 2 or any(goal and goal.lower() not in spots for _, goal in found):
@@ -208,7 +226,8 @@ def _route(question: Question, spots: Mapping[str, Spot]) -> str:
         if asked:
             turns.append(turning(here, before, leg))
         asked = False
-    return "; ".join(turns)
+    words = (f"Turn {turn.rsplit(maxsplit=1)[-1].capitalize()}" for turn in turns)
+    return f"{'; '.join(turns)}. {', '.join(words)}" if turns else ""
 
 
 def turning(goal: str, before: tuple[Spot, Spot], leg: tuple[Spot, Spot]) -> str:
@@ -218,9 +237,25 @@ def turning(goal: str, before: tuple[Spot, Spot], leg: tuple[Spot, Spot]) -> str
     return f"facing {way} {ahead}, {goal} {on} {there}: {turn_word(ahead, there)}"
 
 
+def side(ahead: int, there: int) -> str:
+    """Return left or right, for whoever faces one bearing and turns to another."""
+    return "left" if turn_between(ahead, there) > 0 else "right"
+
+
 def turn_word(ahead: int, there: int) -> str:
     """Return left, right or back, for whoever faces one bearing and turns to another."""
-    turn = turn_between(ahead, there)
-    if abs(turn) >= BACK:
-        return "back"
-    return "left" if turn > 0 else "right"
+    return "back" if abs(turn_between(ahead, there)) >= BACK else side(ahead, there)
+
+
+def quadrant(ahead: int, there: int) -> str:
+    """Return front-left, front-right, back-left or back-right, where another bearing lies for who faces one."""
+    half = "front" if abs(turn_between(ahead, there)) < 90 else "back"
+    return f"{half}-{side(ahead, there)}"
+
+
+WORDS: Mapping[str, Turn] = {
+    "object_rel_direction_easy": side,
+    "object_rel_direction_medium": turn_word,
+    "object_rel_direction_hard": quadrant,
+}
+"""By type of question, what it calls the turn from one bearing to another."""

@@ -119,9 +119,12 @@ def test_a_run_through_faults_says_the_same(server, undisturbed, tmp_path, caplo
     assert transcripts(path) == undisturbed
     assert results["counts"]["failed"] == 0
     told = Counter(str(record.args[2]) for record in caplog.records if "attempt" in record.msg)
-    # Nothing listens for a moment after "refuse": whoever comes meanwhile is refused, once or more.
+    scripted = Counter(name for _, name in FAULTS)
+    # Nothing listens for a moment after "refuse": whoever comes meanwhile is refused, once or more;
+    # who was waiting to be let in, at most the other of the two, is cut off.
     assert told.pop("unreachable") >= 1
-    assert told == Counter(name for _, name in FAULTS)
+    assert told.pop("connection closed") - scripted.pop("connection closed") in (0, 1)
+    assert told == scripted
     events = [event for line in RunFolder(path).lines() for event in line["events"]]
     assert set(events) == {"retried"}
     assert len(events) == sum("attempt" in record.msg for record in caplog.records)

@@ -10,6 +10,7 @@ from derived_answers import answer_of
 from render_agent.action import read
 from render_agent.answer import canonical, letters
 from render_agent.expert.derive import (
+    WORDS,
     Knowledge,
     Spot,
     bearing_of,
@@ -47,6 +48,24 @@ SIDES = asked(
     "If I am standing by the lamp and facing the plant, is the sofa to the left or the right of the"
     " plant?",
     ("A. left", "B. right"),
+    "B",
+)
+WAYS = "plant 4.3 0.6 -3.7 0.6 3.4 2.8 145, sofa 4.3 4.3 0.0 0.6 3.5 2.9 90"
+"""From the lamp to the others."""
+BACK_AND_FORTH = "sofa 4.3 4.3 0.0 0.6 3.5 2.9 90, plant 4.3 0.6 -3.7 0.6 3.4 2.8 145"
+BEHIND = asked(
+    "object_rel_direction_medium",
+    "If I am standing by the lamp and facing the sofa, is the plant to my left, right, or back?\n"
+    "An object is to my back if I would have to turn at least 135 degrees in order to face it.",
+    ("A. back", "B. left", "C. right"),
+    "B",
+)
+QUARTER = asked(
+    "object_rel_direction_hard",
+    "If I am standing by the lamp and facing the sofa, is the plant to my front-left, front-right,"
+    " back-left, or back-right?\nThe directions refer to the quadrants of a Cartesian plane (if I am"
+    " standing at the origin and facing along the positive y-axis).",
+    ("A. back-left", "B. front-left", "C. front-right", "D. back-right"),
     "B",
 )
 APART = asked(
@@ -88,20 +107,25 @@ ROUTE = asked(
     [
         (
             SIDES,
-            "lamp 4.3 0.6; plant 0.6 3.4; sofa 4.3 3.5. plant -3.7 2.8 145, sofa 0.0 2.9 90: 55 right",
+            f"lamp 4.3 0.6; plant 0.6 3.4; sofa 4.3 3.5. {WAYS}: right",
         ),
-        (APART, "lamp 4.3 0.6; plant 0.6 3.4. apart -3.7 2.8 4.6"),
+        (BEHIND, f"lamp 4.3 0.6; sofa 4.3 3.5; plant 0.6 3.4. {BACK_AND_FORTH}: left"),
+        (QUARTER, f"lamp 4.3 0.6; sofa 4.3 3.5; plant 0.6 3.4. {BACK_AND_FORTH}: front-left"),
+        (APART, "lamp 4.3 0.6; plant 0.6 3.4. apart 4.3 0.6 -3.7 0.6 3.4 2.8 4.6"),
         (
             NEAREST,
-            "lamp 4.3 0.6; chair 0.2 0.0, 2.2 3.2; plant 0.6 3.4. lamp 3.7 -2.8 3.7, chair 1.6 -0.2 1.1",
+            "lamp 4.3 0.6; chair 0.2 0.0, 2.2 3.2; plant 0.6 3.4. lamp 0.6 4.3 3.7 3.4 0.6 -2.8 3.7,"
+            " chair 0.6 2.2 1.6 3.4 3.2 -0.2 1.1: chair",
         ),
         (COUNT, "chair 0.2 0.0, 2.2 3.2. 2 seen"),
         (SIZE, "plant 0.6 3.4. size"),
         (AREA, "room 4.2 x 4.0, 3.1 x 2.2"),
         (
             ROUTE,
-            "lamp 4.3 0.6; sofa 4.3 3.5; plant 0.6 3.4. facing 0.0 2.9 90, plant -3.7 -0.1 180: left;"
-            " facing -3.7 -0.1 180, sofa 3.7 0.1 0: back; facing 3.7 0.1 0, lamp 0.0 -2.9 270: right",
+            "lamp 4.3 0.6; sofa 4.3 3.5; plant 0.6 3.4. facing 4.3 4.3 0.0 0.6 3.5 2.9 90,"
+            " plant 4.3 0.6 -3.7 3.5 3.4 -0.1 180: left; facing 4.3 0.6 -3.7 3.5 3.4 -0.1 180,"
+            " sofa 0.6 4.3 3.7 3.4 3.5 0.1 0: back; facing 0.6 4.3 3.7 3.4 3.5 0.1 0,"
+            " lamp 4.3 4.3 0.0 3.5 0.6 -2.9 270: right. Turn Left, Turn Back, Turn Right",
         ),
     ],
     ids=lambda value: value.type if isinstance(value, Question) else "",
@@ -121,7 +145,7 @@ def test_every_type_is_said_in_its_fixed_words(question, reasoning):
 def test_the_first_part_ends_with_the_places():
     places, rest = known_reply(SIDES, HOME)
     assert places == '{"reasoning": "lamp 4.3 0.6; plant 0.6 3.4; sofa 4.3 3.5'
-    assert rest == '. plant -3.7 2.8 145, sofa 0.0 2.9 90: 55 right", "answer": "B", "done": true}'
+    assert rest == f'. {WAYS}: right", "answer": "B", "done": true}}'
 
 
 def test_what_is_not_known_is_a_question_mark_and_nothing_is_derived_from_it():
@@ -158,6 +182,21 @@ def test_bearings_are_counter_clockwise_from_x_and_left_is_positive():
     assert turn_between(350, 10) == 20
     assert turn_between(10, 350) == -20
     assert turn_between(0, 180) == -180
+
+
+@pytest.mark.parametrize(
+    ("ahead", "there", "words"),
+    [
+        (350, 10, ("left", "left", "front-left")),
+        (10, 350, ("right", "right", "front-right")),
+        (90, 220, ("left", "left", "back-left")),
+        (90, 225, ("left", "back", "back-left")),
+        (45, 270, ("right", "back", "back-right")),
+        (45, 275, ("right", "right", "back-right")),
+    ],
+)
+def test_a_turn_is_called_by_what_the_question_calls_it(ahead, there, words):
+    assert tuple(word(ahead, there) for word in WORDS.values()) == words
 
 
 @pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here")

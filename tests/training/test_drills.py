@@ -4,8 +4,11 @@ import json
 import math
 import random
 import re
+from collections import Counter
 
 import pytest
+from derived_answers import NUMBER, WAY
+from derived_answers import turned as turned_word
 
 from render_agent.expert.derive import Spot, bearing_of
 from render_agent.expert.known import known_scenes
@@ -14,13 +17,12 @@ from render_agent.rooms.boxes import distance
 from training import drills
 from training.text_examples import drill_examples, turned
 
-NUMBER = r"-?\d+\.\d"
-WAY = f"{NUMBER} {NUMBER}"
-
 
 def way(start, end):
-    """Return metres along x and along y from one spot to another, as they are said."""
-    return " ".join(f"{b - a:.1f}".replace("-0.0", "0.0") for a, b in zip(start, end, strict=True))
+    """Return along x and then along y: from, to, and metres between, as they are said."""
+    return " ".join(
+        f"{a} {b} {b - a:.1f}".replace("-0.0", "0.0") for a, b in zip(start, end, strict=True)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +35,10 @@ def drilled(known, seed=0):
     chance = random.Random(seed)
     room = turned(known["room01"], chance.uniform(0, 2 * math.pi))
     made = {}
-    for asked, given, learned in drills.drills(room, chance):
+    for asked, given, learned, options in drills.drills(room, chance):
+        if asked not in drills.KINDS:
+            continue
+        assert not options
         reply = json.loads(given + learned)
         assert (reply["answer"], reply["done"]) == (None, False)
         places, said = reply["reasoning"].split(". ", 1)
@@ -48,18 +53,17 @@ def test_directions_are_those_from_the_first_named(known):
     stand, *others = spots
     assert len(spots) > 5
     parts = [
-        re.fullmatch(rf"(.+) ({WAY}) (\d+), (.+) ({WAY}) (\d+): (\d+) (left|right)", part)
+        re.fullmatch(rf"(.+) ({WAY}) (\d+), (.+) ({WAY}) (\d+): ([a-z-]+)", part)
         for part in said.split("; ")
     ]
     assert [name for part in parts for name in part.group(1, 4)] == others[: len(parts) * 2]
     assert len(parts) == len(others) // 2
     for part in parts:
-        one, first, ahead, other, second, there, turn, side = part.groups()
+        one, first, ahead, other, second, there, word = part.groups()
         assert [first, second] == [way(spots[stand], spots[name]) for name in (one, other)]
         assert int(ahead) == bearing_of(spots[stand], spots[one])
         assert int(there) == bearing_of(spots[stand], spots[other])
-        signed = int(turn) if side == "left" else -int(turn)
-        assert (int(ahead) + signed - int(there)) % 360 == 0
+        assert word == turned_word("hard", (int(there) - int(ahead) + 180) % 360 - 180)
 
 
 def test_turns_are_those_of_a_walk_in_the_order_named(known):
@@ -87,7 +91,12 @@ def test_nearness_is_the_distance_from_the_last_named(known):
     room, made = drilled(known)
     spots, said = made["How near?"]
     *others, target = spots
+    said, nearest = said.rsplit(": ", 1)
     parts = [re.fullmatch(rf"(.+) ({WAY}) ({NUMBER})", part).groups() for part in said.split(", ")]
+    assert nearest in others
+    assert next(float(far) for name, _, far in parts if name == nearest) == min(
+        float(far) for _, _, far in parts
+    )
     assert [name for name, _, _ in parts] == others
     for name, along, metres in parts:
         assert along == way(spots[target], spots[name])
@@ -95,11 +104,57 @@ def test_nearness_is_the_distance_from_the_last_named(known):
         assert float(metres) == pytest.approx(truth, abs=0.051)
 
 
+def asked_for(known, beginning, rounds=20):
+    """Return the drills of some rounds whose questions begin so."""
+    made = [drill for seed in range(rounds) for drill in drills.drills(known, random.Random(seed))]
+    return [drill for drill in made if drill.asked.startswith(beginning)]
+
+
+@pytest.mark.parametrize("kind", ["easy", "medium", "hard"])
+def test_turns_between_given_bearings_are_called_as_the_question_calls_them(known, kind):
+    called = set()
+    for drill in asked_for(known["room01"], f"Which sides, {kind}? "):
+        reply = json.loads(drill.given + drill.learned)
+        told = re.findall(r"[a-z ]+ (\d+)[,:]", drill.asked.partition("? ")[2])
+        parts = [
+            re.fullmatch(r".+ (\d+), .+ (\d+): ([a-z-]+)", part).groups()
+            for part in reply["reasoning"].split("; ")
+        ]
+        assert [way for one, other, _ in parts for way in (one, other)] == told
+        assert len(told) == 2 * drills.PAIRS
+        for ahead, there, word in parts:
+            assert word == turned_word(kind, (int(there) - int(ahead) + 180) % 360 - 180)
+            called.add(word)
+    assert len(called) == {"easy": 2, "medium": 3, "hard": 4}[kind]
+
+
+def test_letters_are_those_of_the_options_and_the_last_is_the_answer(known):
+    kinds, places = set(), set()
+    for drill in asked_for(known["room01"], "Which letters? "):
+        reply = json.loads(drill.given + drill.learned)
+        words = drill.asked.removeprefix("Which letters? ").split("; ")
+        options = {option[3:]: option[0] for option in drill.options}
+        assert list(options.values()) == list("ABCD")[: len(words)]
+        assert set(words) == options.keys()
+        said = [f"{word}: {options[word]}" for word in words[:-1]]
+        assert reply == {
+            "reasoning": "; ".join([*said, words[-1]]),
+            "answer": options[words[-1]],
+            "done": True,
+        }
+        kinds.add((len(words), words[0].startswith("Turn"), words[0] in known["room01"].boxes))
+        places.add((len(words), reply["answer"]))
+    assert len(kinds) >= 5  # labels; two, three and four sides; walks of one turn and of more
+    assert {letter for count, letter in places if count == 4} == set("ABCD")
+
+
 def test_every_room_is_drilled_each_time_otherwise():
     made = list(drill_examples(BUNDLED, rounds=3))
-    assert len(made) == 8 * 3 * len(drills.KINDS)
-    assert len({example.given for example in made}) == len(made)
-    assert {example.question.text for example in made} == drills.KINDS.keys()
+    kinds = Counter(example.question.text.split("? ")[0].rstrip("?") for example in made)
+    assert kinds.keys() >= {kind.rstrip("?") for kind in drills.KINDS}
+    assert set(kinds.values()) == {8 * 3, 8 * 3 * 3}
+    texts = {(example.question.text, example.given, example.learned) for example in made}
+    assert len(texts) > len(made) * 0.95  # options of a few words may come twice
 
 
 def test_too_few_objects_are_not_drilled(known):

@@ -1,4 +1,4 @@
-"""Arithmetic on text: the prompt of a run without views, the places given, the rest learned."""
+"""Arithmetic on text: the prompt of a run without views, places told before the question, the reply learned."""
 
 import json
 import math
@@ -11,7 +11,7 @@ from made_runs import make_config
 
 from render_agent.answer import letters
 from render_agent.dialogues import make_prompt
-from render_agent.expert.derive import rooms_text
+from render_agent.expert.derive import rooms_text, things
 from render_agent.expert.known import known_scenes
 from render_agent.questions.rooms import BUNDLED, load_rooms
 from render_agent.rooms.boxes import distance
@@ -19,6 +19,7 @@ from training import drills
 from training.dialogue_file import DIALOGUES, load_dialogues
 from training.processor import small_processor
 from training.text_examples import (
+    OTHERS,
     VARIANTS,
     VIEWS,
     blind_messages,
@@ -96,10 +97,28 @@ def test_what_is_derived_in_a_turned_room_is_the_answer(examples):
     assert led > 100 * VARIANTS
 
 
+def test_all_that_is_named_is_told_and_said_as_it_was_told(examples):
+    told = 0
+    for example in examples:
+        asked = things(example.question)
+        if example.question.type == "room_size_estimation":
+            assert not example.question.text.startswith("What is where")
+            assert re.search(r"room \d", example.given)
+            continue
+        assert example.given == ""
+        where = re.match(r"What is where: (.+)\.\n\n", example.question.text)[1].split("; ")
+        places = reasoning(example).partition(". ")[0].split("; ")
+        assert set(places) <= set(where)
+        assert len(set(places)) == len(set(asked)) < len(where) <= len(set(asked)) + OTHERS
+        assert len(set(where)) == len(where)
+        told += where[: len(places)] != places
+    assert told > len(examples) / 2  # in another order
+
+
 def test_no_place_of_a_turned_room_is_negative_and_each_is_another(examples):
     count = len(examples) // VARIANTS
     for example in examples[count:]:
-        assert not re.search(r"-\d", example.given)
+        assert not re.search(r"-\d", example.question.text)
     placed = [
         number for number in range(count) if re.search(r"\d\.\d \d", reasoning(examples[number]))
     ]
