@@ -11,10 +11,12 @@ def answer_of(question, derived):
     """Return the answer that a derivation ends in, which its numbers lead to; None where it leads to none."""
     kind = question.type
     if "direction" in kind:
-        ahead, there, word = re.fullmatch(
-            rf".+ {WAY} (\d+), .+ {WAY} (\d+): ([a-z-]+)", derived
+        ahead, there, turn, word = re.fullmatch(
+            rf".+ {WAY} ({NUMBER}), .+ {WAY} ({NUMBER}), turn ({NUMBER} {NUMBER} {NUMBER}): ([a-z-]+)",
+            derived,
         ).groups()
-        assert word == turned(kind, (int(there) - int(ahead) + 180) % 360 - 180)
+        assert turn == turn_said(ahead, there)
+        assert word == called(kind, ahead, there)
         return word
     if kind == "object_rel_distance":
         said, nearest = derived.rsplit(": ", 1)
@@ -32,9 +34,15 @@ def answer_of(question, derived):
     return derived.removesuffix(" seen") if kind == "object_counting" else None
 
 
-def turned(kind, degrees):
-    """Return what a kind of question calls a turn of -180 … 179 degrees, left positive."""
+def turn_said(ahead, there):
+    """Return how it is said what is left of one bearing where another is taken from it."""
+    return f"{ahead} {there} {float(there) - float(ahead):.1f}".replace("-0.0", "0.0")
+
+
+def called(kind, ahead, there):
+    """Return what a kind of question calls a turn between two bearings in tenths of a full turn."""
+    degrees = (round(36 * (float(there) - float(ahead)), 1) + 180) % 360 - 180
     side = "left" if degrees > 0 else "right"
     if kind.endswith("hard"):
         return f"{'front' if abs(degrees) < 90 else 'back'}-{side}"
-    return "back" if kind.endswith("medium") and abs(degrees) >= 135 else side
+    return "back" if not kind.endswith("easy") and abs(degrees) >= 135 else side

@@ -14,7 +14,7 @@ from itertools import pairwise, product
 from typing import NamedTuple
 
 from render_agent.expert.derive import (
-    STEP,
+    FULL,
     WORDS,
     Knowledge,
     Spot,
@@ -22,6 +22,7 @@ from render_agent.expert.derive import (
     nearness,
     places_of,
     quadrant,
+    turn_text,
     turning,
 )
 from render_agent.rooms.routes import TURNS
@@ -34,7 +35,7 @@ MOST = 11
 LEAST = 3
 """Objects that a drill needs."""
 
-PAIRS = 12
+PAIRS = 8
 """Turns that are named in one drill."""
 
 LETTERS = "ABCD"
@@ -77,14 +78,14 @@ def drills(known: Knowledge, chance: random.Random) -> Iterator[Drill]:
 
 def _turns_named(type_: str, labels: Sequence[str], chance: random.Random) -> Drill:
     """Ask what turns from one bearing to another are called by a type of question; bearings stand in the question."""
-    ways = [(chance.choice(labels), chance.randrange(0, 360, STEP)) for _ in range(2 * PAIRS)]
-    told = ", ".join(f"{name} {way}" for name, way in ways)
+    ways = [(chance.choice(labels), chance.randrange(FULL) / 10) for _ in range(2 * PAIRS)]
+    told = "; ".join(f"{name} {way}" for name, way in ways)
     said = "; ".join(
-        f"{one} {ahead}, {other} {there}: {WORDS[type_](ahead, there)}"
+        f"{one} {ahead}, {other} {there}, {turn_text(ahead, there, WORDS[type_])}"
         for (one, ahead), (other, there) in zip(ways[::2], ways[1::2], strict=True)
     )
     kind = type_.rsplit("_", 1)[1]
-    return Drill(f"Which sides, {kind}? {told}:", "", f'{{"reasoning": "{said}{NO_ANSWER}')
+    return Drill(f"Which sides, {kind}? {told}", "", f'{{"reasoning": "{said}{NO_ANSWER}')
 
 
 def _letters(labels: Sequence[str], chance: random.Random) -> Drill:

@@ -56,12 +56,12 @@ class Recipe:
     validation_homes: int = 32
     questions: int = 40
     spacing: float = 0.1
-    visited: int = 3
+    visited: int = 2
     share: float = 0.2
     perception_steps: tuple[int, ...] = (4000,)
-    places_steps: int = 2200
-    dialogue_steps: int = 5000
-    joint_steps: int = 300
+    places_steps: int = 1300
+    dialogue_steps: int = 2600
+    joint_steps: int = 120
     texts: int = 24
     lists: int = 4
     places_rate: float = 1.5e-3

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from render_agent.camera import wrapped
 from render_agent.named import kind_of, named_categories
 from render_agent.rooms.boxes import OrientedBox, distance
 from render_agent.shown import EVERY, SIZE
@@ -24,18 +23,21 @@ from render_agent.state import Question
 UNKNOWN = "?"
 """Stands for the place of what was not yet seen."""
 
-STEP = 5
-"""Degrees to which bearings are rounded."""
+FULL = 100
+"""Steps of a full turn to which bearings are rounded; ten of them are said as 1.0."""
 
-BACK = 135
-"""Degrees from which on a turn of a route is a turn back; the rooms' own lie well off this."""
+BACK = 3.75
+"""Tenths of a full turn, 135 degrees, from which on a turn is a turn back; the rooms' own lie well off this."""
+
+SIDE = 2.5
+"""Tenths of a full turn, 90 degrees, up to which something lies in front."""
 
 LEG = r"\d\. (?:(\[please fill in\])|[Gg]o forward until the (.+?)(?=\.| \d+\.|,|$))"
 """The actions of a route: a turn to fill in, or a leg with its goal."""
 
 
-Turn = Callable[[int, int], str]
-"""Names the turn from one bearing to another, both in degrees."""
+Turn = Callable[[float], str]
+"""Names a turn, in tenths of a full one, left positive."""
 
 
 class Spot(NamedTuple):
@@ -101,7 +103,7 @@ def rooms_text(extents: Sequence[tuple[float, float]]) -> str:
 def derivation(question: Question, known: Knowledge) -> str:
     """Return what of the answer follows from what is known, empty where something is missing.
 
-    Bearings are whole degrees rounded to 5, counter-clockwise, 0 along +x.
+    Bearings are tenths of a full turn, 0.0 … 9.9, counter-clockwise, 0.0 along +x.
     """
     names = things(question)
     if not names or not all(known.boxes.get(name) for name in names):
@@ -151,22 +153,30 @@ def known_reply(question: Question, known: Knowledge) -> tuple[str, str]:
     return final_reply(question, known, question.truth)
 
 
-def bearing_of(start: Spot, end: Spot) -> int:
-    """Return the way from one place to another in degrees, 0 … 355, rounded to STEP; 0 lies along +x."""
-    degrees = math.degrees(math.atan2(end.y - start.y, end.x - start.x))
-    return round(degrees / STEP) * STEP % 360
+def bearing_of(start: Spot, end: Spot) -> float:
+    """Return the way from one place to another in tenths of a full turn, 0.0 … 9.9; 0.0 lies along +x."""
+    turns = math.atan2(end.y - start.y, end.x - start.x) / (2 * math.pi)
+    return round(turns * FULL) % FULL / 10
 
 
 def way_text(start: Spot, end: Spot) -> str:
     """Return how the way between two places is said: along x from, to, and metres between; then along y."""
-    return " ".join(
-        f"{a:.1f} {b:.1f} {round(b - a, 1) + 0.0:.1f}" for a, b in zip(start, end, strict=True)
-    )
+    return " ".join(_step(a, b) for a, b in zip(start, end, strict=True))
 
 
-def turn_between(one: int, other: int) -> int:
-    """Return the turn from one bearing to another, degrees in -180 … 179, left positive."""
-    return int(wrapped(other - one))
+def _step(start: float, end: float) -> str:
+    """Return two numbers and how far it is from the first to the second, each with one decimal."""
+    return f"{start:.1f} {end:.1f} {round(end - start, 1) + 0.0:.1f}"
+
+
+def turn_between(one: float, other: float) -> float:
+    """Return the turn from one bearing to another, tenths of a full turn in -5.0 … 4.9, left positive."""
+    return (round(10 * (other - one)) + FULL // 2) % FULL / 10 - FULL / 20
+
+
+def turn_text(ahead: float, there: float, word: Turn) -> str:
+    """Return how a turn is said: from one bearing to another, one less the other, and what that is called."""
+    return f"turn {_step(ahead, there)}: {word(turn_between(ahead, there))}"
 
 
 def places_of(spots: Iterable[Spot]) -> str:
@@ -206,7 +216,8 @@ def direction(names: Sequence[str], spots: Mapping[str, Spot], word: Turn) -> st
     ahead = bearing_of(spots[stand], spots[faced])
     there = bearing_of(spots[stand], spots[asked])
     ways = [way_text(spots[stand], spots[name]) for name in (faced, asked)]
-    return f"{faced} {ways[0]} {ahead}, {asked} {ways[1]} {there}: {word(ahead, there)}"
+    said = f"{faced} {ways[0]} {ahead:.1f}, {asked} {ways[1]} {there:.1f}"
+    return f"{said}, {turn_text(ahead, there, word)}"
 
 
 def _route(question: Question, spots: Mapping[str, Spot]) -> str:
@@ -234,28 +245,27 @@ def turning(goal: str, before: tuple[Spot, Spot], leg: tuple[Spot, Spot]) -> str
     """Say the turn between two legs of a walk, of which the second leads to a goal, and how it follows."""
     ahead, there = bearing_of(*before), bearing_of(*leg)
     way, on = way_text(*before), way_text(*leg)
-    return f"facing {way} {ahead}, {goal} {on} {there}: {turn_word(ahead, there)}"
+    return f"facing {way} {ahead:.1f}, {goal} {on} {there:.1f}, {turn_text(ahead, there, side_or_back)}"
 
 
-def side(ahead: int, there: int) -> str:
-    """Return left or right, for whoever faces one bearing and turns to another."""
-    return "left" if turn_between(ahead, there) > 0 else "right"
+def side(turn: float) -> str:
+    """Call a turn left or right."""
+    return "left" if turn > 0 else "right"
 
 
-def turn_word(ahead: int, there: int) -> str:
-    """Return left, right or back, for whoever faces one bearing and turns to another."""
-    return "back" if abs(turn_between(ahead, there)) >= BACK else side(ahead, there)
+def side_or_back(turn: float) -> str:
+    """Call a turn left, right or back."""
+    return "back" if abs(turn) >= BACK else side(turn)
 
 
-def quadrant(ahead: int, there: int) -> str:
-    """Return front-left, front-right, back-left or back-right, where another bearing lies for who faces one."""
-    half = "front" if abs(turn_between(ahead, there)) < 90 else "back"
-    return f"{half}-{side(ahead, there)}"
+def quadrant(turn: float) -> str:
+    """Call the way in which one would face front-left, front-right, back-left or back-right."""
+    return f"{'front' if abs(turn) < SIDE else 'back'}-{side(turn)}"
 
 
 WORDS: Mapping[str, Turn] = {
     "object_rel_direction_easy": side,
-    "object_rel_direction_medium": turn_word,
+    "object_rel_direction_medium": side_or_back,
     "object_rel_direction_hard": quadrant,
 }
-"""By type of question, what it calls the turn from one bearing to another."""
+"""By type of question, what it calls a turn."""

@@ -2,10 +2,11 @@
 
 import json
 import re
+from itertools import product
 from pathlib import Path
 
 import pytest
-from derived_answers import answer_of
+from derived_answers import answer_of, called, turn_said
 
 from render_agent.action import read
 from render_agent.answer import canonical, letters
@@ -21,6 +22,7 @@ from render_agent.expert.derive import (
     rooms_text,
     things,
     turn_between,
+    turn_text,
 )
 from render_agent.expert.known import known_scenes
 from render_agent.questions.rooms import BUNDLED, bundled
@@ -50,9 +52,9 @@ SIDES = asked(
     ("A. left", "B. right"),
     "B",
 )
-WAYS = "plant 4.3 0.6 -3.7 0.6 3.4 2.8 145, sofa 4.3 4.3 0.0 0.6 3.5 2.9 90"
-"""From the lamp to the others."""
-BACK_AND_FORTH = "sofa 4.3 4.3 0.0 0.6 3.5 2.9 90, plant 4.3 0.6 -3.7 0.6 3.4 2.8 145"
+WAYS = "plant 4.3 0.6 -3.7 0.6 3.4 2.8 4.0, sofa 4.3 4.3 0.0 0.6 3.5 2.9 2.5, turn 4.0 2.5 -1.5"
+"""From the lamp to the others, and from the one to the other."""
+OTHER_WAY = "sofa 4.3 4.3 0.0 0.6 3.5 2.9 2.5, plant 4.3 0.6 -3.7 0.6 3.4 2.8 4.0, turn 2.5 4.0 1.5"
 BEHIND = asked(
     "object_rel_direction_medium",
     "If I am standing by the lamp and facing the sofa, is the plant to my left, right, or back?\n"
@@ -109,8 +111,8 @@ ROUTE = asked(
             SIDES,
             f"lamp 4.3 0.6; plant 0.6 3.4; sofa 4.3 3.5. {WAYS}: right",
         ),
-        (BEHIND, f"lamp 4.3 0.6; sofa 4.3 3.5; plant 0.6 3.4. {BACK_AND_FORTH}: left"),
-        (QUARTER, f"lamp 4.3 0.6; sofa 4.3 3.5; plant 0.6 3.4. {BACK_AND_FORTH}: front-left"),
+        (BEHIND, f"lamp 4.3 0.6; sofa 4.3 3.5; plant 0.6 3.4. {OTHER_WAY}: left"),
+        (QUARTER, f"lamp 4.3 0.6; sofa 4.3 3.5; plant 0.6 3.4. {OTHER_WAY}: front-left"),
         (APART, "lamp 4.3 0.6; plant 0.6 3.4. apart 4.3 0.6 -3.7 0.6 3.4 2.8 4.6"),
         (
             NEAREST,
@@ -122,10 +124,11 @@ ROUTE = asked(
         (AREA, "room 4.2 x 4.0, 3.1 x 2.2"),
         (
             ROUTE,
-            "lamp 4.3 0.6; sofa 4.3 3.5; plant 0.6 3.4. facing 4.3 4.3 0.0 0.6 3.5 2.9 90,"
-            " plant 4.3 0.6 -3.7 3.5 3.4 -0.1 180: left; facing 4.3 0.6 -3.7 3.5 3.4 -0.1 180,"
-            " sofa 0.6 4.3 3.7 3.4 3.5 0.1 0: back; facing 0.6 4.3 3.7 3.4 3.5 0.1 0,"
-            " lamp 4.3 4.3 0.0 3.5 0.6 -2.9 270: right. Turn Left, Turn Back, Turn Right",
+            "lamp 4.3 0.6; sofa 4.3 3.5; plant 0.6 3.4. facing 4.3 4.3 0.0 0.6 3.5 2.9 2.5,"
+            " plant 4.3 0.6 -3.7 3.5 3.4 -0.1 5.0, turn 2.5 5.0 2.5: left;"
+            " facing 4.3 0.6 -3.7 3.5 3.4 -0.1 5.0, sofa 0.6 4.3 3.7 3.4 3.5 0.1 0.0,"
+            " turn 5.0 0.0 -5.0: back; facing 0.6 4.3 3.7 3.4 3.5 0.1 0.0,"
+            " lamp 4.3 4.3 0.0 3.5 0.6 -2.9 7.5, turn 0.0 7.5 7.5: right. Turn Left, Turn Back, Turn Right",
         ),
     ],
     ids=lambda value: value.type if isinstance(value, Question) else "",
@@ -177,26 +180,19 @@ def test_bearings_are_counter_clockwise_from_x_and_left_is_positive():
     ways = [
         bearing_of(Spot(1, 1), Spot(1 + x, 1 + y)) for x, y in ((1, 0), (0, 1), (-1, 0), (0, -1))
     ]
-    assert ways == [0, 90, 180, 270]
-    assert bearing_of(Spot(0, 0), Spot(10, -0.1)) == 0  # not 360
-    assert turn_between(350, 10) == 20
-    assert turn_between(10, 350) == -20
-    assert turn_between(0, 180) == -180
+    assert ways == [0.0, 2.5, 5.0, 7.5]
+    assert bearing_of(Spot(0, 0), Spot(10, -0.1)) == 0.0  # not 10.0
+    assert turn_between(9.7, 0.3) == pytest.approx(0.6)
+    assert turn_between(0.3, 9.7) == pytest.approx(-0.6)
+    assert turn_between(0.0, 5.0) == -5.0
 
 
-@pytest.mark.parametrize(
-    ("ahead", "there", "words"),
-    [
-        (350, 10, ("left", "left", "front-left")),
-        (10, 350, ("right", "right", "front-right")),
-        (90, 220, ("left", "left", "back-left")),
-        (90, 225, ("left", "back", "back-left")),
-        (45, 270, ("right", "back", "back-right")),
-        (45, 275, ("right", "right", "back-right")),
-    ],
-)
-def test_a_turn_is_called_by_what_the_question_calls_it(ahead, there, words):
-    assert tuple(word(ahead, there) for word in WORDS.values()) == words
+def test_every_turn_is_said_as_a_difference_and_called_as_the_question_calls_it():
+    for ahead, there in product(range(100), repeat=2):
+        for kind, word in WORDS.items():
+            said = turn_text(ahead / 10, there / 10, word)
+            numbers = turn_said(str(ahead / 10), str(there / 10))
+            assert said == f"turn {numbers}: {called(kind, ahead / 10, there / 10)}"
 
 
 @pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here")

@@ -7,8 +7,7 @@ import re
 from collections import Counter
 
 import pytest
-from derived_answers import NUMBER, WAY
-from derived_answers import turned as turned_word
+from derived_answers import NUMBER, WAY, called, turn_said
 
 from render_agent.expert.derive import Spot, bearing_of
 from render_agent.expert.known import known_scenes
@@ -16,6 +15,8 @@ from render_agent.questions.rooms import BUNDLED, load_rooms
 from render_agent.rooms.boxes import distance
 from training import drills
 from training.text_examples import drill_examples, turned
+
+TURN = f"turn ({NUMBER} {NUMBER} {NUMBER})"
 
 
 def way(start, end):
@@ -53,17 +54,18 @@ def test_directions_are_those_from_the_first_named(known):
     stand, *others = spots
     assert len(spots) > 5
     parts = [
-        re.fullmatch(rf"(.+) ({WAY}) (\d+), (.+) ({WAY}) (\d+): ([a-z-]+)", part)
+        re.fullmatch(rf"(.+) ({WAY}) ({NUMBER}), (.+) ({WAY}) ({NUMBER}), {TURN}: ([a-z-]+)", part)
         for part in said.split("; ")
     ]
     assert [name for part in parts for name in part.group(1, 4)] == others[: len(parts) * 2]
     assert len(parts) == len(others) // 2
     for part in parts:
-        one, first, ahead, other, second, there, word = part.groups()
+        one, first, ahead, other, second, there, turn, word = part.groups()
         assert [first, second] == [way(spots[stand], spots[name]) for name in (one, other)]
-        assert int(ahead) == bearing_of(spots[stand], spots[one])
-        assert int(there) == bearing_of(spots[stand], spots[other])
-        assert word == turned_word("hard", (int(there) - int(ahead) + 180) % 360 - 180)
+        assert float(ahead) == bearing_of(spots[stand], spots[one])
+        assert float(there) == bearing_of(spots[stand], spots[other])
+        assert turn == turn_said(ahead, there)
+        assert word == called("hard", ahead, there)
 
 
 def test_turns_are_those_of_a_walk_in_the_order_named(known):
@@ -75,16 +77,15 @@ def test_turns_are_those_of_a_walk_in_the_order_named(known):
     for leg, (here, corner, goal) in zip(
         legs, zip(walk, walk[1:], walk[2:], strict=False), strict=True
     ):
-        first, ahead, name, second, there, word = re.fullmatch(
-            rf"facing ({WAY}) (\d+), (.+) ({WAY}) (\d+): (left|right|back)", leg
+        first, ahead, name, second, there, turn, word = re.fullmatch(
+            rf"facing ({WAY}) ({NUMBER}), (.+) ({WAY}) ({NUMBER}), {TURN}: (left|right|back)", leg
         ).groups()
         assert name == goal
         assert [first, second] == [way(spots[here], spots[corner]), way(spots[corner], spots[goal])]
-        assert int(ahead) == bearing_of(spots[here], spots[corner])
-        assert int(there) == bearing_of(spots[corner], spots[goal])
-        off = (int(there) - int(ahead)) % 360
-        if word != "back":
-            assert (word == "left") == (0 < off < 180)
+        assert float(ahead) == bearing_of(spots[here], spots[corner])
+        assert float(there) == bearing_of(spots[corner], spots[goal])
+        assert turn == turn_said(ahead, there)
+        assert word == called("route", ahead, there)
 
 
 def test_nearness_is_the_distance_from_the_last_named(known):
@@ -112,20 +113,21 @@ def asked_for(known, beginning, rounds=20):
 
 @pytest.mark.parametrize("kind", ["easy", "medium", "hard"])
 def test_turns_between_given_bearings_are_called_as_the_question_calls_them(known, kind):
-    called = set()
+    words = set()
     for drill in asked_for(known["room01"], f"Which sides, {kind}? "):
         reply = json.loads(drill.given + drill.learned)
-        told = re.findall(r"[a-z ]+ (\d+)[,:]", drill.asked.partition("? ")[2])
+        told = drill.asked.partition("? ")[2].split("; ")
         parts = [
-            re.fullmatch(r".+ (\d+), .+ (\d+): ([a-z-]+)", part).groups()
+            re.fullmatch(rf"(.+ ({NUMBER})), (.+ ({NUMBER})), {TURN}: ([a-z-]+)", part).groups()
             for part in reply["reasoning"].split("; ")
         ]
-        assert [way for one, other, _ in parts for way in (one, other)] == told
+        assert [said for part in parts for said in (part[0], part[2])] == told
         assert len(told) == 2 * drills.PAIRS
-        for ahead, there, word in parts:
-            assert word == turned_word(kind, (int(there) - int(ahead) + 180) % 360 - 180)
-            called.add(word)
-    assert len(called) == {"easy": 2, "medium": 3, "hard": 4}[kind]
+        for _, ahead, _, there, turn, word in parts:
+            assert turn == turn_said(ahead, there)
+            assert word == called(kind, ahead, there)
+            words.add(word)
+    assert len(words) == {"easy": 2, "medium": 3, "hard": 4}[kind]
 
 
 def test_letters_are_those_of_the_options_and_the_last_is_the_answer(known):
