@@ -1,9 +1,13 @@
 """What the shell completes, asked as the shells ask it: by click's own protocol."""
 
 import os
+import pty
+import select
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import click
@@ -125,15 +129,18 @@ def test_whatever_is_a_run_a_file_or_a_folder_is_completed():
     assert asked > 25
 
 
-@pytest.mark.parametrize("shell", completion.SHELLS)
-def test_the_script_is_clicks_own_and_ends_in_how_to_install_it(shell, capsys, monkeypatch):
+def printed(shell, capsys, monkeypatch):
+    """Return what `render-agent completion SHELL` prints."""
     monkeypatch.setattr(sys, "argv", ["render-agent", "completion", shell])
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 0
-    printed = capsys.readouterr().out
-    assert printed.startswith(SCRIPTS[shell].source().rstrip())
-    last = printed.rstrip().splitlines()[-1]
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("shell", completion.SHELLS)
+def test_the_script_ends_in_how_to_install_it(shell, capsys, monkeypatch):
+    last = printed(shell, capsys, monkeypatch).rstrip().splitlines()[-1]
     assert last == f"# To install it, type: {completion.INSTALL[shell]}"
     assert f"render-agent completion {shell} > " in last
 
@@ -146,32 +153,75 @@ def test_an_unknown_shell_is_one_sentence(capsys, monkeypatch):
     assert "'tcsh' is not one of 'bash', 'zsh', 'fish'" in capsys.readouterr().err
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not here")
-def test_bash_completes_through_the_script(tmp_path):
+@pytest.fixture
+def newcomer(tmp_path):
+    """Return the environment of somebody whose shell has no settings yet, and in whose folder two runs lie."""
     for name in RUNS:
         make_run(tmp_path / "experiment_logs", name)
     program = tmp_path / "bin" / "render-agent"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m render_agent "$@"\n')
     program.chmod(0o755)
-    (tmp_path / "script").write_text(SCRIPTS["bash"].source())
+    home = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / ".config"), "TERM": "dumb"}
+    path = f"{program.parent}:{os.environ['PATH']}"
+    return {**os.environ, **home, "PATH": path, "PYTHONPATH": str(TREE)}
+
+
+def shell_says(shell, script, environment):
+    """Return what a shell prints, called without a terminal."""
+    given = {"cwd": environment["HOME"], "env": environment, "text": True, "check": False}
+    ran = subprocess.run([shell, "-c", script], capture_output=True, **given)
+    assert not ran.stderr
+    return ran.stdout
+
+
+def here(shell):
+    return pytest.mark.skipif(shutil.which(shell) is None, reason=f"{shell} is not here")
+
+
+@here("bash")
+def test_bash_completes_once_it_is_installed(newcomer):
+    shell_says("bash", completion.INSTALL["bash"], newcomer)
+    # on stderr bash says that compopt is of use only where Tab was pressed
     press = (
-        'source ./script; COMP_WORDS=(render-agent show "2026"); COMP_CWORD=2;'
-        ' _render_agent_completion render-agent; printf "%s\\n" "${COMPREPLY[@]}"'
+        'source ~/.bashrc; COMP_WORDS=(render-agent show "2026"); COMP_CWORD=2;'
+        ' _render_agent_completion render-agent 2>/dev/null; printf "%s\\n" "${COMPREPLY[@]}"'
     )
-    ran = subprocess.run(
-        ["bash", "--norc", "-c", press],
-        cwd=tmp_path,
-        env={
-            **os.environ,
-            "PATH": f"{program.parent}:{os.environ['PATH']}",
-            "PYTHONPATH": str(TREE),
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ran.stdout.split() == RUNS, ran.stderr
+    assert shell_says("bash", press, newcomer).split() == RUNS
+
+
+@here("fish")
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [("show 2026", sorted(RUNS)), ("--kinds top,", ["top,around", "top,ego"])],
+)
+def test_fish_completes_once_it_is_installed(newcomer, words, found):
+    shell_says("fish", completion.INSTALL["fish"], newcomer)
+    press = f"complete -C 'render-agent {words}'"
+    lines = shell_says("fish", press, newcomer).splitlines()
+    assert sorted(line.partition("\t")[0] for line in lines) == found
+
+
+@here("zsh")
+def test_zsh_completes_once_it_is_installed(newcomer):
+    """Tab is pressed at a terminal, as zsh completes nowhere else."""
+    shell_says("zsh", completion.INSTALL["zsh"], newcomer)
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(newcomer["HOME"])
+        os.execvpe("zsh", ["zsh", "-i"], newcomer)
+    try:
+        os.write(terminal, b"render-agent --pictures mirr\t\necho done\n")
+        said, end = b"", time.monotonic() + 30
+        while b"mirrored" not in said and time.monotonic() < end:
+            if select.select([terminal], [], [], 0.2)[0]:
+                said += os.read(terminal, 4096)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(terminal)
+    assert b"--pictures mirrored" in said
+    assert b"not found" not in said
 
 
 def test_a_press_of_tab_loads_nothing_heavy(tmp_path):

@@ -56,10 +56,10 @@ class Drill(NamedTuple):
 
 
 def drills(known: Knowledge, chance: random.Random) -> Iterator[Drill]:
-    """Give one drill of each kind about a room.
+    """Give one drill of each kind about a room: of KINDS, of what a turn is called, of letters.
 
-    The objects are those alone of their kind, at most MOST, drawn anew for each drill. Nothing where there
-    are fewer than LEAST.
+    The objects of the first are those alone of their kind, at most MOST, drawn anew for each drill. Nothing
+    where there are fewer than LEAST.
     """
     spots = _alone(known)
     if len(spots) < LEAST:
@@ -70,10 +70,8 @@ def drills(known: Knowledge, chance: random.Random) -> Iterator[Drill]:
         given = json.dumps({"reasoning": f"{places}. "}).removesuffix('"}')
         yield Drill(asked, given, said(names, known) + NO_ANSWER)
     labels = sorted(known.boxes)
-    for type_ in WORDS:
-        yield _turns_named(type_, labels, chance)
-    for _ in WORDS:
-        yield _letters(labels, chance)
+    yield _turns_named(chance.choice(list(WORDS)), labels, chance)
+    yield _letters(labels, chance)
 
 
 def _turns_named(type_: str, labels: Sequence[str], chance: random.Random) -> Drill:

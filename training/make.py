@@ -59,7 +59,7 @@ class Recipe:
     visited: int = 2
     share: float = 0.2
     perception_steps: tuple[int, ...] = (4000,)
-    places_steps: int = 1300
+    places_steps: int = 1800
     dialogue_steps: int = 2600
     joint_steps: int = 120
     texts: int = 24

@@ -45,7 +45,7 @@ VARIANTS = 4
 """How often a question is asked, each time of its room turned otherwise."""
 
 
-DRILLS = 15
+DRILLS = 30
 """Rounds of drills about every room, each time turned otherwise."""
 
 
