@@ -59,13 +59,13 @@ class Recipe:
     visited: int = 2
     share: float = 0.2
     perception_steps: tuple[int, ...] = (4000,)
-    places_steps: int = 1800
-    dialogue_steps: int = 2600
-    joint_steps: int = 120
+    places_steps: int = 2000
+    dialogue_steps: int = 4000
+    joint_steps: int = 200
     texts: int = 24
     lists: int = 4
     places_rate: float = 1.5e-3
-    dialogue_rate: float = 1.5e-3
+    dialogue_rate: float = 1e-3
     joint_rate: float = 4e-4
     seed: int = 0
 
