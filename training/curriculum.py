@@ -15,7 +15,7 @@ from training.dialogue_file import DIALOGUES, Dialogues, load_dialogues
 ANSWER = 3.0
 """What a token of an answer counts, where any other of a reply counts 1."""
 
-LONGEST = 800
+LONGEST = 1200
 """Tokens: longer dialogues are left out."""
 
 
