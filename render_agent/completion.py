@@ -27,11 +27,17 @@ INSTALL = {
 }
 """What to type once for each shell."""
 
-FIRST = {"zsh": "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit -i }\n"}
-"""By shell, what must stand before click's script: a zsh of no settings completes nothing until told to."""
-
-MENDED = {"fish": ('string split ","', 'string split --max 1 ","')}
-"""By shell, what of click's script is replaced by what: a completion may have commas of its own."""
+MENDED = {
+    "bash": ("", ""),
+    "zsh": (
+        "#compdef render-agent\n",
+        "#compdef render-agent\n"
+        "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit -i }\n",
+    ),
+    "fish": ('string split ","', 'string split --max 1 ","'),
+}
+"""By shell, what of click's script is replaced by what: a zsh of no settings completes nothing until told to,
+and a completion may have commas of its own."""
 
 VARIABLE = "_RENDER_AGENT_COMPLETE"
 """The variable by which the shell's script asks the program; click makes it of the program's name."""
@@ -146,11 +152,9 @@ def completion_command(context: click.Context, /, shell: str) -> None:
     program = context.find_root().command
     writer = get_completion_class(shell)
     assert writer is not None, "each of SHELLS is one of click's"
-    script = writer(program, {}, "render-agent", VARIABLE).source().rstrip()
-    script = script.replace(*MENDED.get(shell, ("", "")))
-    named, line_break, rest = script.partition("\n")
-    whole = f"{named}{line_break}{FIRST.get(shell, '')}{rest}"
-    click.echo(f"{whole}\n\n# To install it, type: {INSTALL[shell]}")
+    script = writer(program, {}, "render-agent", VARIABLE).source()
+    mended = script.rstrip().replace(*MENDED[shell])
+    click.echo(f"{mended}\n\n# To install it, type: {INSTALL[shell]}")
 
 
 def _runs(where: Any, incomplete: str) -> Items:

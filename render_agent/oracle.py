@@ -8,11 +8,8 @@ from render_agent.answer import letters
 from render_agent.facts import Facts
 from render_agent.named import subjects
 from render_agent.rooms.boxes import OrientedBox, distance
-from render_agent.rooms.directions import bearing
+from render_agent.rooms.directions import CALLED, bearing, side
 from render_agent.state import Question
-
-BACK = 135
-"""Degrees from which on the medium direction questions call an object behind; the others end at 90."""
 
 
 def true_answer(question: Question, facts: Facts) -> str | None:
@@ -51,14 +48,9 @@ def _closest(question: Question, facts: Facts, target: Sequence[OrientedBox]) ->
 
 
 def _direction(question: Question, boxes: Sequence[OrientedBox]) -> str | None:
-    angle = bearing(*(box.centre for box in boxes))
-    side = "left" if angle > 0 else "right"
-    if question.type.endswith("_hard"):
-        side = f"{'front' if abs(angle) < 90 else 'back'}-{side}"
-    elif question.type.endswith("_medium") and abs(angle) >= BACK:
-        side = "back"
+    called = CALLED.get(question.type, side)(bearing(*(box.centre for box in boxes)))
     options = letters(question.options)
-    return next((letter for letter, text in options.items() if text == side), None)
+    return next((letter for letter, text in options.items() if text == called), None)
 
 
 def _apart(some: Sequence[OrientedBox], others: Sequence[OrientedBox]) -> float:

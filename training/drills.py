@@ -15,16 +15,15 @@ from typing import NamedTuple
 
 from render_agent.expert.derive import (
     FULL,
-    WORDS,
     Knowledge,
     Spot,
     direction,
     nearness,
     places_of,
-    quadrant,
     turn_text,
     turning,
 )
+from render_agent.rooms.directions import CALLED, QUADRANTS, SIDES, SIDES_AND_BACK, quadrant
 from render_agent.rooms.routes import TURNS
 
 TYPE = "drill"
@@ -39,9 +38,6 @@ PAIRS = 8
 """Turns that are named in one drill."""
 
 LETTERS = "ABCD"
-
-NO_ANSWER = '", "answer": null, "done": false}'
-"""What stands behind the reasoning of a drill that answers nothing."""
 
 Said = Callable[[Sequence[str], Knowledge], str]
 
@@ -68,9 +64,10 @@ def drills(known: Knowledge, chance: random.Random) -> Iterator[Drill]:
         names = chance.sample(sorted(spots), min(len(spots), MOST))
         places = "; ".join(f"{name} {places_of([spots[name]])}" for name in names)
         given = json.dumps({"reasoning": f"{places}. "}).removesuffix('"}')
-        yield Drill(asked, given, said(names, known) + NO_ANSWER)
+        rest = f'{said(names, known)}", "answer": null, "done": false}}'
+        yield Drill(asked, given, rest)
     labels = sorted(known.boxes)
-    yield _turns_named(chance.choice(list(WORDS)), labels, chance)
+    yield _turns_named(chance.choice(list(CALLED)), labels, chance)
     yield _letters(labels, chance)
 
 
@@ -79,17 +76,18 @@ def _turns_named(type_: str, labels: Sequence[str], chance: random.Random) -> Dr
     ways = [(chance.choice(labels), chance.randrange(FULL) / 10) for _ in range(2 * PAIRS)]
     told = "; ".join(f"{name} {way}" for name, way in ways)
     said = "; ".join(
-        f"{one} {ahead}, {other} {there}, {turn_text(ahead, there, WORDS[type_])}"
+        f"{one} {ahead}, {other} {there}, {turn_text(ahead, there, CALLED[type_])}"
         for (one, ahead), (other, there) in zip(ways[::2], ways[1::2], strict=True)
     )
     kind = type_.rsplit("_", 1)[1]
-    return Drill(f"Which sides, {kind}? {told}", "", f'{{"reasoning": "{said}{NO_ANSWER}')
+    reply = {"reasoning": said, "answer": None, "done": False}
+    return Drill(f"Which sides, {kind}? {told}", "", json.dumps(reply))
 
 
 def _letters(labels: Sequence[str], chance: random.Random) -> Drill:
     """Ask for the letters of all options, in the order in which the question names them; the last is the answer."""
     walks = [", ".join(walk) for walk in product(TURNS, repeat=chance.choice((1, 2, 3)))]
-    words = chance.choice((labels, labels, *SIDES, walks))
+    words = chance.choice((labels, labels, SIDES, SIDES_AND_BACK, QUADRANTS, walks))
     options = chance.sample(words, min(len(words), len(LETTERS)))
     lettered = list(zip(options, LETTERS, strict=False))
     chance.shuffle(lettered)
@@ -127,10 +125,3 @@ KINDS: Mapping[str, Said] = {
     "How near?": nearness,
 }
 """What is said of the places, by what is asked."""
-
-SIDES = (
-    ("left", "right"),
-    ("left", "right", "back"),
-    ("front-left", "front-right", "back-left", "back-right"),
-)
-"""The options of questions after a direction."""

@@ -175,16 +175,8 @@ def stages(work: Path, recipe: Recipe, seeds: Sequence[int]) -> dict[str, list[T
                 done(spoken, recipe.dialogue_steps),
                 "training.dialogue",
                 *(out, spoken.stem, "--start", placed, "--dialogues", *heard, *lessons),
-                *(
-                    "--each",
-                    6,
-                    "--texts",
-                    6,
-                    "--steps",
-                    recipe.dialogue_steps,
-                    "--rate",
-                    recipe.dialogue_rate,
-                ),
+                *("--each", 6, "--texts", 6),
+                *("--steps", recipe.dialogue_steps, "--rate", recipe.dialogue_rate),
             )
         ],
         "joint": [

@@ -7,7 +7,7 @@ from itertools import permutations
 
 from render_agent.action import KINDS
 from render_agent.prompt import Prompt
-from render_agent.rooms.directions import EASY, HARD, MEDIUM
+from render_agent.rooms.directions import EASY, HARD, MEDIUM, QUADRANTS
 from render_agent.rooms.furniture.catalogue import CATALOGUE
 from render_agent.rooms.routes import FILL, TEXT, TURNS
 
@@ -132,7 +132,7 @@ def whole_pieces() -> list[str]:
     short += ["View ", "Turn ", "Turned ", "], yaw ", ", pitch ", "\n\nTurn ", " of ", " and the "]
     short += ["How many ", ", is the ", "\nOptions:\n"]
     short += ["moved ", " m forward", " m back", " m to the left", " m to the right", " m up"]
-    sides = ["front-left", "front-right", "back-left", "back-right", *TURNS]
+    sides = [*QUADRANTS, *TURNS]
     return sorted({*skeleton, *short, *sides}, key=lambda text: (-len(text), text))
 
 

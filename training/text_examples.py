@@ -37,13 +37,11 @@ from training.encode import CHUNK, Encoder
 VIEWS = "text"
 """Stands in `Dialogues.views` for what no run has shown."""
 
-
 OTHERS = 6
 """Categories at the most that are told beside those that a question is about."""
 
 VARIANTS = 4
 """How often a question is asked, each time of its room turned otherwise."""
-
 
 DRILLS = 30
 """Rounds of drills about every room, each time turned otherwise."""

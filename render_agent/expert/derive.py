@@ -15,8 +15,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from render_agent.camera import wrapped
 from render_agent.named import kind_of, named_categories
 from render_agent.rooms.boxes import OrientedBox, distance
+from render_agent.rooms.directions import CALLED, side, side_or_back
 from render_agent.shown import EVERY, SIZE
 from render_agent.state import Question
 
@@ -26,18 +28,14 @@ UNKNOWN = "?"
 FULL = 100
 """Steps of a full turn to which bearings are rounded; ten of them are said as 1.0."""
 
-BACK = 3.75
-"""Tenths of a full turn, 135 degrees, from which on a turn is a turn back; the rooms' own lie well off this."""
-
-SIDE = 2.5
-"""Tenths of a full turn, 90 degrees, up to which something lies in front."""
+STEP = 360 / FULL
+"""Degrees of such a step."""
 
 LEG = r"\d\. (?:(\[please fill in\])|[Gg]o forward until the (.+?)(?=\.| \d+\.|,|$))"
 """The actions of a route: a turn to fill in, or a leg with its goal."""
 
-
 Turn = Callable[[float], str]
-"""Names a turn, in tenths of a full one, left positive."""
+"""Names a turn in degrees, left positive."""
 
 
 class Spot(NamedTuple):
@@ -122,7 +120,7 @@ def derivation(question: Question, known: Knowledge) -> str:
         one, other = (spots[name] for name in names)
         return f"apart {way_text(one, other)} {math.dist(one, other):.1f}"
     if kind == "object_rel_direction" and len(names) == 3:
-        return direction(names, spots, WORDS[question.type])
+        return direction(names, spots, CALLED.get(question.type, side))
     return _route(question, spots) if kind == "route_planning" else ""
 
 
@@ -170,8 +168,8 @@ def _step(start: float, end: float) -> str:
 
 
 def turn_between(one: float, other: float) -> float:
-    """Return the turn from one bearing to another, tenths of a full turn in -5.0 … 4.9, left positive."""
-    return (round(10 * (other - one)) + FULL // 2) % FULL / 10 - FULL / 20
+    """Return the turn from one bearing to another in degrees, -180.0 … 176.4, left positive."""
+    return wrapped(round(10 * (other - one)) * STEP)
 
 
 def turn_text(ahead: float, there: float, word: Turn) -> str:
@@ -246,26 +244,3 @@ def turning(goal: str, before: tuple[Spot, Spot], leg: tuple[Spot, Spot]) -> str
     ahead, there = bearing_of(*before), bearing_of(*leg)
     way, on = way_text(*before), way_text(*leg)
     return f"facing {way} {ahead:.1f}, {goal} {on} {there:.1f}, {turn_text(ahead, there, side_or_back)}"
-
-
-def side(turn: float) -> str:
-    """Call a turn left or right."""
-    return "left" if turn > 0 else "right"
-
-
-def side_or_back(turn: float) -> str:
-    """Call a turn left, right or back."""
-    return "back" if abs(turn) >= BACK else side(turn)
-
-
-def quadrant(turn: float) -> str:
-    """Call the way in which one would face front-left, front-right, back-left or back-right."""
-    return f"{'front' if abs(turn) < SIDE else 'back'}-{side(turn)}"
-
-
-WORDS: Mapping[str, Turn] = {
-    "object_rel_direction_easy": side,
-    "object_rel_direction_medium": side_or_back,
-    "object_rel_direction_hard": quadrant,
-}
-"""By type of question, what it calls a turn."""

@@ -7,7 +7,7 @@ degrees counter-clockwise from there, so that positive ones lie to the left.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import permutations
 
 import numpy as np
@@ -24,6 +24,8 @@ STEP = 0.8
 """Metres between the centres of any two of the three on the floor plan, at least."""
 WIDEST = 120.0
 """What lies farther to the side, degrees, is not asked for as left or right."""
+BACK = 135.0
+"""Degrees from which on a turn is a turn back, as the medium question says."""
 
 LEADS = "If I am standing by the {0} and facing the {1}, is the {2} to "
 EASY = LEADS + "the left or the right of the {1}?"
@@ -37,20 +39,20 @@ HARD = (
     " facing along the positive y-axis)."
 )
 
+SIDES = "left", "right"
+SIDES_AND_BACK = *SIDES, "back"
+QUADRANTS = "front-left", "front-right", "back-left", "back-right"
+"""The options of the three questions."""
+
 
 def directions(truth: RoomTruth) -> list[Draft]:
     """Every question after a direction that has one clear answer."""
     drafts = []
     for names, angle in _triples(truth):
         for kind, text, answer, options in (
-            ("easy", EASY, side(angle), ("left", "right")),
-            ("medium", MEDIUM, side_or_back(angle), ("left", "right", "back")),
-            (
-                "hard",
-                HARD,
-                quadrant(angle),
-                ("front-left", "front-right", "back-left", "back-right"),
-            ),
+            ("easy", EASY, _clear_side(angle), SIDES),
+            ("medium", MEDIUM, _clear_side_or_back(angle), SIDES_AND_BACK),
+            ("hard", HARD, _clear_quadrant(angle), QUADRANTS),
         ):
             if answer is not None:
                 drafts.append(
@@ -71,24 +73,43 @@ def bearing(position: Array, facing: Array, target: Array) -> float:
     return math.degrees(math.atan2(float(cross), float(ahead @ there)))
 
 
-def side(angle: float) -> str | None:
-    """Return left or right, None where it is neither clearly."""
-    if not MARGIN <= abs(angle) <= WIDEST:
-        return None
+def side(angle: float) -> str:
+    """Return left or right for an angle in degrees, left positive."""
     return "left" if angle > 0 else "right"
 
 
-def side_or_back(angle: float) -> str | None:
+def side_or_back(angle: float) -> str:
+    """Return left, right or back for an angle in degrees, left positive."""
+    return "back" if abs(angle) >= BACK else side(angle)
+
+
+def quadrant(angle: float) -> str:
+    """Return front-left, front-right, back-left or back-right for an angle in degrees, left positive."""
+    return f"{'front' if abs(angle) < 90 else 'back'}-{side(angle)}"
+
+
+CALLED: Mapping[str, Callable[[float], str]] = {
+    "object_rel_direction_easy": side,
+    "object_rel_direction_medium": side_or_back,
+    "object_rel_direction_hard": quadrant,
+}
+"""By type of question, what it calls an angle."""
+
+
+def _clear_side(angle: float) -> str | None:
+    """Return left or right, None where it is neither clearly."""
+    return side(angle) if MARGIN <= abs(angle) <= WIDEST else None
+
+
+def _clear_side_or_back(angle: float) -> str | None:
     """Return left, right or back, None where it is none of them clearly."""
-    return "back" if abs(angle) >= 135 + MARGIN else side(angle)
+    return "back" if abs(angle) >= BACK + MARGIN else _clear_side(angle)
 
 
-def quadrant(angle: float) -> str | None:
+def _clear_quadrant(angle: float) -> str | None:
     """Return the quadrant, None near the border of two."""
-    if min(abs(abs(angle) - border) for border in (0, 90, 180)) < MARGIN:
-        return None
-    depth, across = "front" if abs(angle) < 90 else "back", "left" if angle > 0 else "right"
-    return f"{depth}-{across}"
+    near = min(abs(abs(angle) - border) for border in (0, 90, 180)) < MARGIN
+    return None if near else quadrant(angle)
 
 
 def _triples(truth: RoomTruth) -> Iterator[tuple[tuple[str, str, str], float]]:

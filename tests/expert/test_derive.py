@@ -11,7 +11,6 @@ from derived_answers import answer_of, called, turn_said
 from render_agent.action import read
 from render_agent.answer import canonical, letters
 from render_agent.expert.derive import (
-    WORDS,
     Knowledge,
     Spot,
     bearing_of,
@@ -27,6 +26,7 @@ from render_agent.expert.derive import (
 from render_agent.expert.known import known_scenes
 from render_agent.questions.rooms import BUNDLED, bundled
 from render_agent.rooms.boxes import upright
+from render_agent.rooms.directions import CALLED
 from render_agent.state import Question
 
 HOME = Knowledge(
@@ -182,14 +182,14 @@ def test_bearings_are_counter_clockwise_from_x_and_left_is_positive():
     ]
     assert ways == [0.0, 2.5, 5.0, 7.5]
     assert bearing_of(Spot(0, 0), Spot(10, -0.1)) == 0.0  # not 10.0
-    assert turn_between(9.7, 0.3) == pytest.approx(0.6)
-    assert turn_between(0.3, 9.7) == pytest.approx(-0.6)
-    assert turn_between(0.0, 5.0) == -5.0
+    assert turn_between(9.7, 0.3) == pytest.approx(21.6)
+    assert turn_between(0.3, 9.7) == pytest.approx(-21.6)
+    assert turn_between(0.0, 5.0) == -180
 
 
 def test_every_turn_is_said_as_a_difference_and_called_as_the_question_calls_it():
     for ahead, there in product(range(100), repeat=2):
-        for kind, word in WORDS.items():
+        for kind, word in CALLED.items():
             said = turn_text(ahead / 10, there / 10, word)
             numbers = turn_said(str(ahead / 10), str(there / 10))
             assert said == f"turn {numbers}: {called(kind, ahead / 10, there / 10)}"
