@@ -73,6 +73,8 @@ BOUNDS = (
     " was never asked them. It cannot hold a conversation.",
     "- Pictures of other shapes than 4:3: its processor makes 320x224 pixels, 70 tokens, of every picture, and"
     " it was trained on views of 320x240 with a field of view of 75 degrees.",
+    "- Letters of options: it answers in an option's words, which the program reads as its letter, but the"
+    " official parser of answers as given does not. Which letter stands before an option it did not learn.",
     "- Its `reasoning` is a fixed short language of places and derivations that it was taught, not a thought"
     " of its own.",
 )

@@ -21,7 +21,7 @@ from training.curriculum import Curriculum, Dialogue, Example, parts, shared, to
 from training.language import Language, batch_of
 from training.masters import Masters, done, give, rate_at, save
 
-PART = 6000
+PART = 1200
 """Tokens that are read at once, with padding."""
 
 SAVE = 500

@@ -1,8 +1,8 @@
 """Drills: much of one kind of arithmetic at once, in the words of the expert's derivations.
 
 A question of the benchmark asks for one direction between three objects; here all objects of a room that are
-alone of their kind take part, so that an example teaches ten times as much arithmetic. Other drills teach single
-steps of a derivation: what a turn between two bearings is called, and which option a word is.
+alone of their kind take part, so that an example teaches ten times as much arithmetic. Another drill teaches a
+single step of a derivation: what a turn between two bearings is called.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import pairwise, product
+from itertools import pairwise
 from typing import NamedTuple
 
 from render_agent.expert.derive import (
@@ -23,8 +23,7 @@ from render_agent.expert.derive import (
     turn_text,
     turning,
 )
-from render_agent.rooms.directions import CALLED, QUADRANTS, SIDES, SIDES_AND_BACK, quadrant
-from render_agent.rooms.routes import TURNS
+from render_agent.rooms.directions import CALLED, quadrant
 
 TYPE = "drill"
 
@@ -37,22 +36,19 @@ LEAST = 3
 PAIRS = 8
 """Turns that are named in one drill."""
 
-LETTERS = "ABCD"
-
 Said = Callable[[Sequence[str], Knowledge], str]
 
 
 class Drill(NamedTuple):
-    """What is asked, what is given of the reply, what is learned of it, and between which options it chooses."""
+    """What is asked, what is given of the reply, and what is learned of it."""
 
     asked: str
     given: str
     learned: str
-    options: Sequence[str] = ()
 
 
 def drills(known: Knowledge, chance: random.Random) -> Iterator[Drill]:
-    """Give one drill of each kind about a room: of KINDS, of what a turn is called, of letters.
+    """Give one drill of each kind about a room: of KINDS, and of what a turn is called.
 
     The objects of the first are those alone of their kind, at most MOST, drawn anew for each drill. Nothing
     where there are fewer than LEAST.
@@ -68,7 +64,6 @@ def drills(known: Knowledge, chance: random.Random) -> Iterator[Drill]:
         yield Drill(asked, given, rest)
     labels = sorted(known.boxes)
     yield _turns_named(chance.choice(list(CALLED)), labels, chance)
-    yield _letters(labels, chance)
 
 
 def _turns_named(type_: str, labels: Sequence[str], chance: random.Random) -> Drill:
@@ -82,21 +77,6 @@ def _turns_named(type_: str, labels: Sequence[str], chance: random.Random) -> Dr
     kind = type_.rsplit("_", 1)[1]
     reply = {"reasoning": said, "answer": None, "done": False}
     return Drill(f"Which sides, {kind}? {told}", "", json.dumps(reply))
-
-
-def _letters(labels: Sequence[str], chance: random.Random) -> Drill:
-    """Ask for the letters of all options, in the order in which the question names them; the last is the answer."""
-    walks = [", ".join(walk) for walk in product(TURNS, repeat=chance.choice((1, 2, 3)))]
-    words = chance.choice((labels, labels, SIDES, SIDES_AND_BACK, QUADRANTS, walks))
-    options = chance.sample(words, min(len(words), len(LETTERS)))
-    lettered = list(zip(options, LETTERS, strict=False))
-    chance.shuffle(lettered)
-    *others, (last, answer) = lettered
-    said = "; ".join([*(f"{word}: {letter}" for word, letter in others), last])
-    reply = {"reasoning": said, "answer": answer, "done": True}
-    asked = f"Which letters? {'; '.join(word for word, _ in lettered)}"
-    told = [f"{letter}. {word}" for word, letter in zip(options, LETTERS, strict=False)]
-    return Drill(asked, "", json.dumps(reply), told)
 
 
 def _alone(known: Knowledge) -> Mapping[str, Spot]:

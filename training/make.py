@@ -60,7 +60,7 @@ class Recipe:
     share: float = 0.2
     perception_steps: tuple[int, ...] = (4000,)
     places_steps: int = 2000
-    dialogue_steps: int = 4000
+    dialogue_steps: int = 3200
     joint_steps: int = 200
     texts: int = 24
     lists: int = 4

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from render_agent.answer import Wanted
 from render_agent.camera import Camera
 from render_agent.chat import Message, assistant
 from render_agent.expert.derive import Knowledge, known_reply, places_of, things
@@ -123,9 +122,7 @@ def drill_examples(folder: Path, rounds: int = DRILLS) -> Iterator[TextExample]:
             way = turned(seen, chance.uniform(0, 2 * math.pi))
             for kind, drill in enumerate(drills.drills(way, chance)):
                 name = f"{scene} {number} {kind}"
-                wanted: Wanted = "letter" if drill.options else "text"
-                about = name, "rooms", "rooms", scene, drills.TYPE, drill.asked
-                question = Question(*about, wanted, tuple(drill.options))
+                question = Question(name, "rooms", "rooms", scene, drills.TYPE, drill.asked, "text")
                 yield TextExample(question, drill.given, drill.learned)
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from render_agent.answer import letters
 from render_agent.camera import wrapped
 from render_agent.named import kind_of, named_categories
 from render_agent.rooms.boxes import OrientedBox, distance
@@ -136,9 +137,15 @@ def said(question: Question, known: Knowledge, *, final: bool) -> Said:
 def final_reply(question: Question, known: Knowledge, answer: str) -> tuple[str, str]:
     """Return a final reply's text in two parts: up to and with the places, and the rest."""
     parts = said(question, known, final=True)
-    whole = json.dumps({"reasoning": "".join(parts), "answer": answer, "done": True})
+    whole = answering("".join(parts), question, answer)
     cut = len(json.dumps({"reasoning": parts.places})) - len('"}')
     return whole[:cut], whole[cut:]
+
+
+def answering(reasoning: str, question: Question, answer: str) -> str:
+    """Return a reply that ends the dialogue; answer: in canonical form, a letter is said as its option's words."""
+    words = letters(question.options).get(answer, answer)
+    return json.dumps({"reasoning": reasoning, "answer": words, "done": True})
 
 
 def known_reply(question: Question, known: Knowledge) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from render_agent.chance import frequent_answers
 from render_agent.config import RunConfig
-from render_agent.expert.derive import Knowledge, final_reply, said, things
+from render_agent.expert.derive import Knowledge, answering, final_reply, said, things
 from render_agent.expert.known import Home, homes_of
 from render_agent.expert.search import Move, is_wrong_turn, stood, wrong_turn
 from render_agent.expert.seeing import Sightings, shown, sightings
@@ -90,7 +90,7 @@ class Expert:
         """
         question = self.questions[asked.question_id]
         if self.blind or not self._told_by_boxes(question):
-            return json.dumps({"reasoning": "", "answer": self._true(question, None), "done": True})
+            return answering("", question, self._true(question, None))
         if self.eyes is None:
             return "".join(final_reply(question, Knowledge(), self._true(question, None)))
         room = self.eyes.room(question)

@@ -137,7 +137,7 @@ def test_every_type_is_said_in_its_fixed_words(question, reasoning):
     places, rest = known_reply(question, HOME)
     assert json.loads(places + rest) == {
         "reasoning": reasoning,
-        "answer": question.truth,
+        "answer": letters(question.options).get(question.truth, question.truth),
         "done": True,
     }
     assert places + rest == json.dumps(json.loads(places + rest))
@@ -148,14 +148,14 @@ def test_every_type_is_said_in_its_fixed_words(question, reasoning):
 def test_the_first_part_ends_with_the_places():
     places, rest = known_reply(SIDES, HOME)
     assert places == '{"reasoning": "lamp 4.3 0.6; plant 0.6 3.4; sofa 4.3 3.5'
-    assert rest == f'. {WAYS}: right", "answer": "B", "done": true}}'
+    assert rest == f'. {WAYS}: right", "answer": "right", "done": true}}'
 
 
 def test_what_is_not_known_is_a_question_mark_and_nothing_is_derived_from_it():
     half = Knowledge({name: HOME.boxes[name] for name in ("lamp", "sofa")})
     places, rest = final_reply(SIDES, half, "A")
     assert places + rest == json.dumps(
-        {"reasoning": "lamp 4.3 0.6; plant ?; sofa 4.3 3.5", "answer": "A", "done": True}
+        {"reasoning": "lamp 4.3 0.6; plant ?; sofa 4.3 3.5", "answer": "left", "done": True}
     )
     for question in (SIDES, APART, NEAREST, COUNT, SIZE, ROUTE):
         assert derivation(question, Knowledge()) == ""
