@@ -304,10 +304,12 @@ class Asked:
         own = taken.replies[0]
         share = sum(reply.seconds / reply.batch_size for reply in taken.replies)
         share += sum(verdict.seconds for verdict in taken.verdicts)
-        waited = time.perf_counter() - self.since - own.seconds
+        waited = max(0.0, time.perf_counter() - self.since - own.seconds)
         parts: list[Reply | Verdict] = [*taken.replies, *taken.verdicts]
         tokens = Tokens.total(part.tokens for part in parts)
-        seconds = Seconds(self.look.seconds, max(0.0, waited), share * own.batch_size)
+        # Rounded here, so that a run that is read back from its log has the same totals.
+        spent = (round(part, 4) for part in (self.look.seconds, waited, share * own.batch_size))
+        seconds = Seconds(*spent)
         return Spent(tokens, seconds, tuple(event for part in parts for event in part.events))
 
 

@@ -31,9 +31,9 @@ def turn_to_json(question_id: str, turn: Turn) -> dict[str, Any]:
         "camera": turn.camera.to_json(),
         "tokens": turn.tokens.to_json(),
         "seconds": {
-            "rendering": round(turn.seconds.rendering, 4),
-            "waiting": round(turn.seconds.waiting, 4),
-            "generating": round(turn.seconds.generating, 4),
+            "rendering": turn.seconds.rendering,
+            "waiting": turn.seconds.waiting,
+            "generating": turn.seconds.generating,
         },
         "batch_size": turn.batch_size,
         "finish": turn.finish,
