@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -15,7 +16,7 @@ from render_agent.run_log.files import writing
 def lock(folder: Path) -> IO[str]:
     """Lock a run folder; closing the returned file (or dying) unlocks it.
 
-    RunLogError where another process holds it, naming that process.
+    RunLogError where another process holds it, naming that process, and where the disk takes no more.
     """
     path = folder / "run.lock"
     with writing(path):
@@ -29,9 +30,15 @@ def lock(folder: Path) -> IO[str]:
         raise RunLogError(
             f"{folder} is being written by {holder}; wait for it or stop it first"
         ) from None
-    file.truncate(0)
-    file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-    file.flush()
+    try:
+        with writing(path):
+            file.truncate(0)
+            file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+            file.flush()
+    except RunLogError:
+        with suppress(OSError):  # closing tries once more to write
+            file.close()
+        raise
     return file
 
 

@@ -6,12 +6,14 @@ import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from made_runs import Silent, make_config, make_questions, outcome, play, transcripts, walking
 
 from render_agent.errors import RunLogError, SetupError, UsageError
 from render_agent.run_log.folder import RunFolder, RunLog, find_run, list_runs
+from render_agent.run_log.lock import lock
 from render_agent.runner import go_on, start
 
 
@@ -105,6 +107,15 @@ def test_a_second_process_is_told_who_writes(finished):
         go_on(RunFolder(finished), {})
     run.close()
     go_on(RunFolder(finished), {}).close()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_a_disk_that_takes_no_line_in_the_lock_is_said_in_a_sentence(tmp_path):
+    (tmp_path / "run.lock").symlink_to("/dev/full")
+    with pytest.raises(RunLogError, match=r"cannot write .*run\.lock.*make room"):
+        lock(tmp_path)
+    (tmp_path / "run.lock").unlink()
+    lock(tmp_path).close()
 
 
 def test_the_lock_of_a_killed_process_holds_nobody_up(finished):
