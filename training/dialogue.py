@@ -22,7 +22,7 @@ from training.language import Language, batch_of
 from training.masters import Masters, done, give, rate_at, save
 
 PART = 1200
-"""Tokens that are read at once, with padding."""
+"""Tokens that are read at once, with padding; so few that dialogues of unlike lengths are padded little."""
 
 SAVE = 500
 
