@@ -51,6 +51,7 @@ POLICIES = (
     "witness",
     "seeker",
     "expert",
+    "stumbler",
 )
 """The models of --engine scripted that have a name."""
 

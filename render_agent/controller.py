@@ -6,7 +6,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,6 +22,7 @@ from render_agent.look import Look, Looking
 from render_agent.prompt import Prompt, reply_schema
 from render_agent.run_log.seam import TurnLog
 from render_agent.state import Phase, QuestionState, Seconds, Tokens, Turn
+from render_agent.threads import begun_pool
 
 logger = logging.getLogger(__name__)
 
@@ -106,7 +107,7 @@ class PhaseController:
         Continuing a run is running it: states read back from the log already have turns.
         """
         states = sorted(states, key=lambda state: state.question.scene)  # a scan is read once
-        self._drawing = ThreadPoolExecutor(1, thread_name_prefix="drawing")
+        self._drawing = begun_pool(1, "drawing")
         try:
             self._drawing.submit(self._restore, [s for s in states if not s.active])
             while early := [

@@ -19,7 +19,7 @@ from render_agent.scene.alignment import alignment_file
 from render_agent.shown import boxes_hold
 from render_agent.state import Question
 
-KNOWING = ("oracle", "witness", "seeker", "expert")
+KNOWING = ("oracle", "witness", "seeker", "expert", "stumbler")
 """The scripted models that answer from what is known of the scenes."""
 
 MODEL_FILES = ("weights", "processor")

@@ -12,6 +12,9 @@ from render_agent.look import Look
 from render_agent.moves import carry_out
 from render_agent.state import QuestionState
 
+NOT_READ = "Your reply could not be read"
+"""Begins the sentence about a reply that could not be read."""
+
 
 @dataclass(frozen=True, slots=True)
 class Response:
@@ -35,7 +38,7 @@ def respond(
     """
     told = ["Your reply was cut off at the token limit: write less."] if cut_off else []
     if isinstance(action, Malformed):
-        told.append(f"Your reply could not be read: {action.reason}. The camera did not move.")
+        told.append(f"{NOT_READ}: {action.reason}. The camera did not move.")
         return Response(look.camera, " ".join(told))
     told += [f"{_sentence(note)}" for note in action.notes]
     if action.done and (action.answer is not None or state.answer is not None):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,11 +66,12 @@ class Curriculum:
         told: Sequence[Dialogue],
         listed: Sequence[Dialogue],
         seed: int,
+        chosen: Sequence[Dialogue] = (),
     ) -> None:
-        """Take dialogues of the expert, arithmetic on text, and inventories of pictures."""
-        self.shown, self.told, self.listed, self.seed = list(shown), list(told), list(listed), seed
+        """Take dialogues of the expert, arithmetic on text, inventories of pictures, and choices on text."""
+        self.shown, self.seed = list(shown), seed
         self.scenes = [(part, scene) for part in self.shown for scene in part.scenes]
-        self.texts, self.lists = _all(self.told), _all(self.listed)
+        self.texts, self.lists, self.answers = _all(told), _all(listed), _all(chosen)
 
     def dialogues(self, step: int, scenes: int, each: int) -> list[Example]:
         """Return `each` dialogues of each of some scenes, fewer where there are not so many."""
@@ -91,6 +92,10 @@ class Curriculum:
         """Return examples of what is where in a picture."""
         return self._some(self.lists, step, 2, count)
 
+    def choices(self, step: int, count: int) -> list[Example]:
+        """Return examples of what to answer when nothing that was derived is an option."""
+        return self._some(self.answers, step, 3, count)
+
     def _some(
         self, examples: Sequence[tuple[Dialogue, int]], step: int, stream: int, count: int
     ) -> list[Example]:
@@ -101,7 +106,7 @@ class Curriculum:
         return [part.example(number) for part, number in drawn]
 
 
-def _all(parts_: Sequence[Dialogue]) -> list[tuple[Dialogue, int]]:
+def _all(parts_: Iterable[Dialogue]) -> list[tuple[Dialogue, int]]:
     return [(part, number) for part in parts_ for some in part.scenes.values() for number in some]
 
 

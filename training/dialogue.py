@@ -1,7 +1,7 @@
 """Teaches the language model to explore and to answer, from dialogues of the expert and arithmetic on text.
 
 python -m training.dialogue OUT STAGE --start CHECKPOINT --dialogues DIR... --text DIR... --inventories DIR...
-    --steps N [--scenes N --each N --texts N --lists N] [--joint]
+    [--choices DIR...] --steps N [--scenes N --each N --texts N --lists N --chosen N] [--joint]
 
 First with the tower as perception left it, its features computed once; with --joint the tower learns on.
 A checkpoint, OUT/STAGE.pt, is written every SAVE steps; the same command goes on from it.
@@ -123,9 +123,11 @@ def main() -> None:
     folders = [*asked.dialogues, *asked.inventories]
     seen = computed(model, folders) if asked.joint else kept(folders)
     shown = [Dialogue(*each) for each in zip(folders, repeat(answer), seen.offsets)]
-    told = [Dialogue(folder, answer) for folder in asked.text]
+    told, choices = (
+        [Dialogue(one, answer) for one in some] for some in (asked.text, asked.choices)
+    )
     split = len(asked.dialogues)
-    curriculum = Curriculum(shown[:split], told, shown[split:], asked.seed)
+    curriculum = Curriculum(shown[:split], told, shown[split:], asked.seed, choices)
     lesson = Lesson(model, tokenizer, seen, joint=asked.joint)
     began = time.monotonic()
     for step in range(first, asked.steps):
@@ -134,6 +136,7 @@ def main() -> None:
         )
         arithmetic = lesson.gather(curriculum.arithmetic(step, asked.texts))
         places = lesson.gather(curriculum.inventories(step, asked.lists))
+        chosen = lesson.gather(curriculum.choices(step, asked.chosen))
         norm = masters.step(rate_at(step, asked.steps, asked.rate))
         done_steps = step + 1
         spent = hours + (time.monotonic() - began) / 3600
@@ -143,7 +146,7 @@ def main() -> None:
                 "norm": round(norm, 2),
                 "hours": round(spent, 4),
             }
-            parts_ = {"dialogues": figures, "text": arithmetic, "places": places}
+            parts_ = {"dialogues": figures, "text": arithmetic, "places": places, "choices": chosen}
             for part, values in parts_.items():
                 line |= {f"{part} {key}": round(value, 4) for key, value in values.items()}
             print(json.dumps(line), flush=True)
@@ -174,11 +177,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--dialogues", type=Path, nargs="*", default=[])
     parser.add_argument("--text", type=Path, nargs="*", default=[])
     parser.add_argument("--inventories", type=Path, nargs="*", default=[])
+    parser.add_argument("--choices", type=Path, nargs="*", default=[])
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--scenes", type=int, default=1)
     parser.add_argument("--each", type=int, default=4)
     parser.add_argument("--texts", type=int, default=10)
     parser.add_argument("--lists", type=int, default=5)
+    parser.add_argument("--chosen", type=int, default=6)
     parser.add_argument("--rate", type=float, default=1e-3)
     parser.add_argument("--slower", type=float, default=0.3)
     parser.add_argument("--joint", action="store_true")

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.chat import Message, assistant, pictures
+from render_agent.respond import NOT_READ
 from training.dialogue_file import DIALOGUES, PICTURES, Dialogues, Encoded, gathered, load_dialogues
 from training.picture_file import PictureFile, as_seen
 from training.processor import PICTURE_TOKENS
@@ -47,8 +48,8 @@ class Encoder:
     ) -> list[tuple[NDArray[np.int16], NDArray[np.bool_]]]:
         """Return each dialogue's ids and which of them are learned, both (tokens,).
 
-        Replies stand in them as they are fed back: without thinking; what stands for an empty reply is
-        not learned. given: of each dialogue the beginning of its last reply that is not learned; a token
+        Replies stand in them as they are fed back: without thinking; not learned are what stands for an
+        empty reply, and what could not be read. given: of each dialogue the beginning of its last reply that is not learned; a token
         that reaches beyond it is. ValueError where text and replies do not go together.
         """
         fed = [[_fed_back(entry) for entry in messages] for messages in dialogues]
@@ -72,13 +73,15 @@ class Encoder:
         begins, ends = np.flatnonzero(ids == self.begin), np.flatnonzero(ids == self.end)
         if not len(begins) == len(ends) == len(messages):
             raise ValueError("a text of the dialogue holds what begins or ends a message")
-        for entry, begin, end in zip(messages, begins, ends, strict=True):
+        followed = [*messages[1:], None]
+        for entry, told, begin, end in zip(messages, followed, begins, ends, strict=True):
             if entry["role"] != "assistant":
                 continue
             start = begin + len(self.header)
             if ids[begin:start].tolist() != self.header:
                 raise ValueError("a reply begins with what merges with the line break before it")
-            learned[start : end + 1] = entry["content"][0]["text"] != "(no reply)"
+            empty = entry["content"][0]["text"] == "(no reply)"
+            learned[start : end + 1] = not (empty or _says_unread(told))
         return learned
 
     def _expanded(
@@ -164,6 +167,13 @@ def _options(picture: Path) -> Mapping[str, Any]:
             found: Mapping[str, Any] = json.loads((folder / "config.json").read_text("utf-8"))
             return dict(found["config"])
     raise FileNotFoundError(f"{picture} lies in no run folder")
+
+
+def _says_unread(told: Message | None) -> bool:
+    """Whether a message tells that the reply before it could not be read."""
+    return told is not None and NOT_READ in "".join(
+        piece.get("text", "") for piece in told["content"]
+    )
 
 
 def _fed_back(entry: Message) -> Message:

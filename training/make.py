@@ -32,7 +32,15 @@ MODEL = Path("render_agent/models/small")
 COMMAND = "make train"
 """What makes the shipped model."""
 
-ALONE = ("rooms", "pictures", "inventories", "arithmetic", "dialogues")
+ALONE = (
+    "rooms",
+    "pictures",
+    "inventories",
+    "arithmetic",
+    "choices",
+    "dialogues",
+    "mended dialogues",
+)
 """Stages whose tasks each keep one processor busy."""
 
 SIDE_BY_SIDE = os.cpu_count() or 1
@@ -42,13 +50,16 @@ SEEDS = range(1000, 1003)
 
 VALIDATION = 2000
 
+MENDED = ("object_rel_distance", "route_planning")
+"""Types of question in which an answer can be said that is none of the options."""
+
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """How much of everything; the defaults made the shipped model.
 
-    homes: of each seed. visited: of so many seeds' homes the expert's dialogues are recorded. share: see
-    `training.record`. Steps and rates by stage; perception's rate falls towards each of its numbers of steps.
+    homes: of each seed. visited: of so many seeds' homes the expert's dialogues are recorded, in those of the
+    other seeds dialogues with answers told and mended. share, mended_share: see `training.record`. Steps and rates by stage; perception's rate falls towards each of its numbers of steps.
     texts, lists: examples of arithmetic and inventories of pictures in a step of the stage of places.
     """
 
@@ -58,14 +69,17 @@ class Recipe:
     spacing: float = 0.1
     visited: int = 2
     share: float = 0.2
+    mended_share: float = 0.4
     perception_steps: tuple[int, ...] = (4000,)
     places_steps: int = 2000
     dialogue_steps: int = 3200
+    mending_steps: int = 1600
     joint_steps: int = 200
     texts: int = 24
     lists: int = 4
     places_rate: float = 1.5e-3
     dialogue_rate: float = 1e-3
+    mending_rate: float = 8e-4
     joint_rate: float = 4e-4
     seed: int = 0
 
@@ -78,6 +92,7 @@ QUICK = Recipe(
     perception_steps=(1, 2),
     places_steps=2,
     dialogue_steps=2,
+    mending_steps=2,
     joint_steps=2,
 )
 """To try that every stage works."""
@@ -97,21 +112,30 @@ def stages(work: Path, recipe: Recipe, seeds: Sequence[int]) -> dict[str, list[T
     rooms, seen = work / "rooms", work / "perception"
     trained = names[:-1]
     out = work / "model"
-    perceived, placed, spoken, joint = (
-        out / f"{name}.pt" for name in ("perception", "places", "dialogue", "joint")
+    perceived, placed, spoken, mended, joint = (
+        out / f"{name}.pt" for name in ("perception", "places", "dialogue", "mending", "joint")
     )
-    heard = [work / "dialogues" / name for name in trained[: recipe.visited]]
+    heard = [work / "dialogues" / name for name in trained]
     lessons = (
         *("--inventories", *(seen / name for name in trained)),
         *("--text", *(work / "text" / name for name in trained)),
         *("--seed", recipe.seed),
     )
+    mended_types = [word for type_ in MENDED for word in ("--type", type_)]
+    choices = ("--choices", *(work / "choices" / name for name in trained))
 
     def step(made: Path, module: str, *arguments: object) -> Task:
         return Task([sys.executable, "-m", module, *map(str, arguments)], made)
 
     def seen_by_tower(folder: Path) -> Task:
         return step(folder / FEATURES, "training.sight", perceived, folder)
+
+    def recorded(name: str, share: float, *arguments: object) -> Task:
+        return step(
+            work / "dialogues" / name / DIALOGUES,
+            "training.record",
+            *(work / "dialogues", rooms / name, "--share", share, *arguments),
+        )
 
     def homes(name: str) -> Task:
         held_out = name == names[-1]
@@ -161,29 +185,47 @@ def stages(work: Path, recipe: Recipe, seeds: Sequence[int]) -> dict[str, list[T
                 *("--steps", recipe.places_steps, "--rate", recipe.places_rate),
             )
         ],
-        "dialogues": [
+        "dialogues": [recorded(name, recipe.share) for name in trained[: recipe.visited]],
+        "mended dialogues": [
+            recorded(name, recipe.mended_share, "--model", "stumbler", *mended_types)
+            for name in trained[recipe.visited :]
+        ],
+        "choices": [
             step(
-                work / "dialogues" / name / DIALOGUES,
-                "training.record",
-                *(work / "dialogues", rooms / name, "--share", recipe.share),
+                work / "choices" / name / DIALOGUES,
+                "training.choices",
+                *(work / "choices" / name, rooms / name),
             )
-            for name in trained[: recipe.visited]
+            for name in trained
         ],
         "dialogue features": [seen_by_tower(folder) for folder in heard],
         "dialogue": [
             step(
                 done(spoken, recipe.dialogue_steps),
                 "training.dialogue",
-                *(out, spoken.stem, "--start", placed, "--dialogues", *heard, *lessons),
+                *(out, spoken.stem, "--start", placed, *lessons),
+                *("--dialogues", *heard[: recipe.visited]),
                 *("--each", 6, "--texts", 6),
                 *("--steps", recipe.dialogue_steps, "--rate", recipe.dialogue_rate),
+            )
+        ],
+        "mending": [
+            step(
+                done(mended, recipe.mending_steps),
+                "training.dialogue",
+                *(out, mended.stem, "--start", spoken, *lessons, *choices),
+                *("--dialogues", *heard),
+                *("--each", 6, "--texts", 6),
+                *("--steps", recipe.mending_steps, "--rate", recipe.mending_rate),
+                *("--seed", recipe.seed + 1),  # draws other examples than the stage before
             )
         ],
         "joint": [
             step(
                 done(joint, recipe.joint_steps),
                 "training.dialogue",
-                *(out, joint.stem, "--start", spoken, "--dialogues", *heard, *lessons, "--joint"),
+                *(out, joint.stem, "--start", mended, *lessons, *choices, "--joint"),
+                *("--dialogues", *heard),
                 *("--steps", recipe.joint_steps, "--rate", recipe.joint_rate),
             )
         ],

@@ -11,7 +11,10 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+
+from render_agent.questions.rooms import load_rooms
 
 SHARES: dict[str, tuple[float, tuple[str, ...]]] = {
     "free": (0.6, ()),
@@ -25,24 +28,33 @@ SHARES: dict[str, tuple[float, tuple[str, ...]]] = {
 }
 """By arm, of a folder's questions the share that is asked, and the options of the run."""
 
-EXPERT = (
-    "--engine scripted --model expert --image-size 320x240 --max-batched-turns 0 --quiet"
-).split()
+HOW = "--engine scripted --image-size 320x240 --max-batched-turns 0 --quiet".split()
 
 
-def record(out: Path, rooms: Path, share: float, seed: int) -> Path:
+def record(
+    out: Path,
+    rooms: Path,
+    share: float,
+    seed: int,
+    model: str = "expert",
+    types: Sequence[str] = (),
+) -> Path:
     """Record all arms in one folder of rooms and return the folder of what is trained on.
 
-    share: of each arm's questions. subprocess.CalledProcessError where a run fails.
+    share: of each arm's questions. model: the policy that replies. types: of the questions that are asked, all
+    if none is named. subprocess.CalledProcessError where a run fails.
     """
-    count = sum(1 for _ in (rooms / "questions.jsonl").open())
+    questions = [question.type for question in load_rooms(rooms)]
+    count = sum(not types or type_ in types for type_ in questions)
+    asked = [word for type_ in types for word in ("--type", type_)]
     files = []
     for number, (arm, (part, options)) in enumerate(SHARES.items()):
         folder = out / "runs" / rooms.name / arm
         messages = folder / "messages.jsonl"
         if not messages.is_file():
             limit = max(1, round(count * part * share))
-            _run(folder, rooms, (*options, "--limit", str(limit), "--seed", str(seed + number)))
+            drawn = "--limit", str(limit), "--seed", str(seed + number)
+            _run(folder, rooms, ("--model", model, *asked, *options, *drawn))
             _call(
                 "export",
                 "recent",
@@ -68,7 +80,7 @@ def _run(folder: Path, rooms: Path, options: tuple[str, ...]) -> None:
         _call("--continue", "recent", "--quiet", *where)
         return
     benchmark = "--batch", "--benchmark", str(rooms / "questions.jsonl"), "--shuffle"
-    _call(*benchmark, *EXPERT, *options, *where)
+    _call(*benchmark, *HOW, *options, *where)
 
 
 def _call(*arguments: str) -> None:
@@ -82,9 +94,15 @@ def main() -> None:
     parser.add_argument("rooms", type=Path, nargs="+")
     parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--model", default="expert", help="the policy of --engine scripted")
+    parser.add_argument(
+        "--type", action="append", default=[], help="ask only questions of this type"
+    )
     asked = parser.parse_args()
     for rooms in asked.rooms:
-        print(record(asked.out, rooms, asked.share, asked.seed), flush=True)
+        print(
+            record(asked.out, rooms, asked.share, asked.seed, asked.model, asked.type), flush=True
+        )
 
 
 if __name__ == "__main__":

@@ -30,6 +30,10 @@ CURVES = {
         "places loss": ("loss of inventories", "nats a token"),
         "text loss": ("loss of arithmetic", "nats a token"),
     },
+    "mending": {
+        "dialogues loss": ("loss of dialogues, with answers mended", "nats a token"),
+        "choices loss": ("loss of choices", "nats a token"),
+    },
     "joint": {
         "dialogues loss": ("loss of dialogues, tower and all", "nats a token"),
         "places loss": ("loss of inventories, tower and all", "nats a token"),
@@ -83,6 +87,7 @@ def _data(work: Path) -> dict[str, str]:
         "dialogues of the expert": _counted(work, "dialogues"),
         "inventories of pictures": _counted(work, "perception"),
         "arithmetic on text": _counted(work, "text"),
+        "choices on text": _counted(work, "choices"),
     }
 
 

@@ -24,6 +24,7 @@ NOTES = {
     " chance: a test of views, no model",
     "seeker": "wanders, and answers as witness does: from the truth once its views have shown it",
     "expert": "answers from the truth always, shown or not: a policy to learn from, no result",
+    "stumbler": "answers as expert does, but now and then what is no option: to learn from, no result",
 }
 """What must be said beside the figures of a policy that has a name."""
 

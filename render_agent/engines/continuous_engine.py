@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, wait
 from typing import Any
 
 from render_agent.engines.device_memory import memory_of
@@ -20,6 +20,7 @@ from render_agent.engines.rows import Written, distinct_samples, reply_of
 from render_agent.engines.samples import Asked, Sample, make_prompt
 from render_agent.engines.seam import Capabilities, Reply, Request, Scores
 from render_agent.engines.sizing import Sizing
+from render_agent.threads import begun_pool
 
 LOG = logging.getLogger(__name__)
 
@@ -66,7 +67,7 @@ class ContinuousEngine:
         )
         self._line: list[Sample] = []
         self._answered: list[tuple[Request, Reply]] = []
-        self._preparing = ThreadPoolExecutor(PREPARING_THREADS, thread_name_prefix="preparing")
+        self._preparing = begun_pool(PREPARING_THREADS, "preparing")
 
     @property
     def batch_size(self) -> int:

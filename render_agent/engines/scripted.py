@@ -21,6 +21,7 @@ from render_agent.engines.witness import Witness, witness
 from render_agent.errors import SetupError
 from render_agent.estimate import picture_tokens
 from render_agent.expert.policy import Expert, expert
+from render_agent.expert.stumble import Stumbler, stumbler
 from render_agent.state import Question, Tokens
 
 logger = logging.getLogger(__name__)
@@ -64,7 +65,7 @@ class ScriptedEngine(BatchingEngine):
 
     def close(self) -> None:
         """Let the policy give back what it draws with."""
-        if isinstance(self.policy, Witness | Expert):
+        if isinstance(self.policy, Witness | Expert | Stumbler):
             self.policy.close()
 
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
@@ -133,6 +134,7 @@ POLICIES: dict[str, MakePolicy] = {
     "wanderer": Wanderer,
     "seeker": seeker,
     "expert": expert,
+    "stumbler": stumbler,
 }
 """The policies that have a name."""
 
@@ -155,6 +157,8 @@ def make_scripted(
         make = partial(witness, config=config, wanders=make is seeker)
     elif make is expert:
         make = partial(expert, config=config)
+    elif make is stumbler:
+        make = partial(stumbler, config=config)
     picture = 0 if config is None else picture_tokens(model, *config.image_size)
     return ScriptedEngine(make(questions, seed), batch_size, picture)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -25,6 +24,7 @@ from render_agent.render.blocks import (
 from render_agent.render.projection import Projection, focal_scale, projection
 from render_agent.render.seam import BACKGROUND, Frame
 from render_agent.scene.model import Scene
+from render_agent.threads import begun_pool
 
 ROWS = 64
 """Rows of a band: what one thread draws at a time; small enough to stay in the processor's cache."""
@@ -44,7 +44,7 @@ class Rasteriser:
 
     def __init__(self, threads: int | None = None) -> None:
         self.threads = threads or os.cpu_count() or 1
-        self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="render")
+        self._pool = begun_pool(self.threads, "render")
         self._blocks: WeakKeyDictionary[Scene, MeshBlocks | CloudBlocks] = WeakKeyDictionary()
 
     def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:

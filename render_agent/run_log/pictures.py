@@ -7,7 +7,7 @@ import io
 import re
 from collections import OrderedDict
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from pathlib import Path, PurePosixPath
 from threading import Lock
 from typing import Any
@@ -20,6 +20,7 @@ from render_agent.errors import RunLogError
 from render_agent.render.png import encode
 from render_agent.run_log.files import write_whole
 from render_agent.run_log.inside import picture_path
+from render_agent.threads import begun_pool
 
 KEPT = 256
 """Pictures kept decoded in memory."""
@@ -77,7 +78,7 @@ class Pictures:
         self._lock = Lock()
         self._kept: OrderedDict[str, Image.Image] = OrderedDict()
         self._writing: dict[str, Future[None]] = {}
-        self._writers = ThreadPoolExecutor(2, thread_name_prefix="picture")
+        self._writers = begun_pool(2, "picture")
 
     def keep(self, file: str, picture: NDArray[np.uint8]) -> Future[None]:
         """Write a picture (H, W, 3) beside other work; the future is done when it is on disk.

@@ -34,6 +34,11 @@ REPLIES = {
 }
 
 
+def read(reply):
+    """Whether a reply could be read: what could not is told, and not learned."""
+    return "{" in reply
+
+
 @pytest.fixture(scope="module")
 def processor():
     return small_processor(small_tokenizer())
@@ -95,7 +100,7 @@ def test_every_turn_is_fed_as_the_engine_feeds_it(run, encoded, states, processo
             said = processor.tokenizer(reply["content"][0]["text"])["input_ids"]
             assert ids[: len(prompt) + len(said) + 1] == [*prompt, *said, end]
             expected += [False] * (len(prompt) - len(expected))
-            expected += [bool(turn.reply)] * (len(said) + 1)
+            expected += [read(turn.reply)] * (len(said) + 1)
         assert learned == expected + [False] * (len(ids) - len(expected))
         assert processor.tokenizer.decode(ids[len(expected) :]) == "\n"
 
@@ -125,7 +130,7 @@ def test_what_is_learned_reads_as_the_replies(encoded, processor):
     for number, replies in enumerate(REPLIES.values()):
         ids, learned = dialogue(dialogues, number)
         said = [token for token, mask in zip(ids, learned, strict=True) if mask]
-        fed = [assistant(reply)["content"][0]["text"] for reply in replies if reply]
+        fed = [assistant(reply)["content"][0]["text"] for reply in replies if read(reply)]
         assert processor.tokenizer.decode(said) == "".join(f"{reply}<|im_end|>" for reply in fed)
 
 

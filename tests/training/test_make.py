@@ -61,7 +61,8 @@ def test_pieces_of_a_task_follow_each_other_and_add_up(tmp_path, monkeypatch):
 def test_stages_need_only_what_earlier_ones_made():
     work = Path("/nowhere/work")
     made = set()
-    for name, tasks in stages(work, Recipe(), SEEDS).items():
+    recipe = Recipe(visited=1)
+    for name, tasks in stages(work, recipe, SEEDS).items():
         assert tasks
         for task in tasks:
             module = task.command[task.command.index("-m") + 1].split(".")
@@ -72,7 +73,7 @@ def test_stages_need_only_what_earlier_ones_made():
             finished = {str(path).rsplit(".", 2)[0] for path in made if path.suffix == ".done"}
             assert {word.removesuffix(".pt") for word in needed} <= finished, name
         made |= {task.made for task in tasks}
-    assert len(made) == sum(map(len, stages(work, Recipe(), SEEDS).values()))
+    assert len(made) == sum(map(len, stages(work, recipe, SEEDS).values()))
 
 
 def noted(folder, name, *, text="pass"):
@@ -171,15 +172,16 @@ def await_(ready, seconds=120.0):
 
 def test_the_story_tells_what_the_card_asks_for(tmp_path):
     work, model = tmp_path / "work", tmp_path / "model"
-    for folder in ("model", "dialogues/train-1000", "text/train-1000", "perception/train-1000"):
-        (work / folder).mkdir(parents=True)
+    for folder in ("dialogues", "text", "choices", "perception"):
+        (work / folder / "train-1000").mkdir(parents=True)
+    (work / "model").mkdir()
     for name in ("train-1000", "train-1001", "validation-2000"):
         (work / "rooms" / name).mkdir(parents=True)
         (work / "rooms" / name / "room00.ply").write_text("")
     (work / "perception/train-1000/done").write_text("20")
     ids, learned = np.arange(9, dtype=np.int16), np.arange(9) > 5
     one = Encoded(ids, learned, (), "1", "room00", "object_counting", "free")
-    for name, count in ("dialogues", 3), ("perception", 4), ("text", 5):
+    for name, count in ("dialogues", 3), ("perception", 4), ("text", 5), ("choices", 6):
         gathered(None, [one] * count).save(work / name / "train-1000" / DIALOGUES)
     pieces = [
         piece("18:00:00.000", 1800.0), piece("18:00:00.000", 900.0), piece("18:30:00.000", 3600.0, "joint"),
@@ -206,6 +208,7 @@ def test_the_story_tells_what_the_card_asks_for(tmp_path):
         "dialogues of the expert": "3 dialogues, 9 tokens learned",
         "inventories of pictures": "4 dialogues, 12 tokens learned",
         "arithmetic on text": "5 dialogues, 15 tokens learned",
+        "choices on text": "6 dialogues, 18 tokens learned",
     }
     (curve,) = told["curves"]
     again = [line for line in lines[12:] if line["step"] % EVERY == 0]

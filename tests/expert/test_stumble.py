@@ -1,0 +1,84 @@
+"""The expert that stumbles: its unreadable answers are told, and the next reply is the expert's own."""
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from made_runs import play, transcripts
+
+from render_agent.answer import canonical, letters
+from render_agent.config import RunConfig
+from render_agent.engines.scripted import make_scripted
+from render_agent.expert.stumble import OFTEN, stumbles
+from render_agent.questions.rooms import BUNDLED, bundled
+from render_agent.respond import NOT_READ
+
+pytestmark = pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here")
+
+SCENES = ("room01", "room05")
+OPTIONS = {"views": "top", "image_size": (64, 48), "scene": SCENES}
+
+
+def run_of(folder, model, **options):
+    asked = [question for question in bundled() if question.scene in SCENES]
+    options = {**OPTIONS, **options}
+    config = RunConfig(batch=True, benchmark="rooms", engine="scripted", **options)
+    path, _ = play(folder, "rooms", make_scripted(model, asked, 0, 64, config), **options)
+    return {question.id: question for question in asked}, transcripts(path)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Return the questions, and the turns by question of one who stumbles and of one who does not."""
+    folder = tmp_path_factory.mktemp("runs")
+    asked, stumbled = run_of(folder / "stumbled", "stumbler")
+    return asked, stumbled, run_of(folder / "straight", "expert")[1]
+
+
+def test_what_it_says_wrong_is_told_and_mended_in_the_next_turn(runs):
+    asked, stumbled, straight = runs
+    wrong = 0
+    for name, turns in stumbled.items():
+        *before, last = turns
+        assert json.loads(last["reply"]) == json.loads(straight[name][-1]["reply"])
+        for turn in before:
+            wrong += 1
+            said = json.loads(turn["reply"])
+            question = asked[name]
+            assert canonical(said["answer"], question.wanted, question.options) is None
+            assert NOT_READ in turn["happened"]
+            assert said["answer"] in turn["happened"]
+            like = [q for q in asked.values() if q.type == question.type]
+            assert any(said["answer"] in letters(q.options).values() for q in like)
+    assert wrong >= 5
+
+
+def test_what_it_derives_is_what_it_answers_wrong(runs):
+    _, stumbled, straight = runs
+    for name, turns in stumbled.items():
+        for turn in turns[:-1]:
+            said, right = json.loads(turn["reply"]), json.loads(straight[name][-1]["reply"])
+            if right["reasoning"].endswith(right["answer"]):
+                assert said["reasoning"].endswith(said["answer"])
+                assert said["answer"].count(",") == right["answer"].count(",")
+
+
+def test_questions_without_options_and_last_turns_are_answered_as_the_expert_does(runs, tmp_path):
+    asked, stumbled, straight = runs
+    numbers = [name for name, question in asked.items() if question.wanted == "number"]
+    assert numbers
+    for name in numbers:
+        assert stumbled[name] == straight[name]
+    _, short = run_of(tmp_path, "stumbler", max_turns=1)
+    for name, turns in short.items():
+        assert (
+            json.loads(turns[0]["reply"])["answer"]
+            == json.loads(straight[name][-1]["reply"])["answer"]
+        )
+
+
+def test_it_never_stumbles_twice_in_a_row():
+    drawn = [[stumbles(str(n), 0, turn) for turn in range(4)] for n in range(1000)]
+    assert abs(np.mean([first for first, *_ in drawn]) - OFTEN) < 0.05
+    assert not any(one and other for some in drawn for one, other in pairwise(some))

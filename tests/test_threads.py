@@ -1,0 +1,61 @@
+"""Pools whose threads have begun before there is work."""
+
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from render_agent.threads import begun_pool
+
+
+def named(name):
+    return [thread for thread in threading.enumerate() if thread.name.startswith(name)]
+
+
+def test_all_threads_have_begun_and_work_starts_no_other():
+    with begun_pool(3, "begun") as pool:
+        before = named("begun")
+        assert len(before) == 3
+        assert all(thread.is_alive() for thread in before)
+        assert sorted(pool.map(abs, range(-20, 0))) == list(range(1, 21))
+        assert named("begun") == before
+    assert named("begun") == []
+
+
+@pytest.mark.parametrize("started", [0, 1, 2])
+def test_where_the_system_starts_no_more_threads_none_is_left_waiting(monkeypatch, started):
+    start, left = threading.Thread.start, [started]
+
+    def refused(thread):
+        if not left[0]:
+            raise RuntimeError("can't start new thread")
+        left[0] -= 1
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    before = set(threading.enumerate())
+    with pytest.raises(MemoryError, match=r"3 threads .* can't start new thread"):
+        begun_pool(3, "refused")
+    for thread in set(threading.enumerate()) - before:
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+WITHOUT_MEMORY = """
+import resource, sys
+from pathlib import Path
+from render_agent.threads import begun_pool
+pool = begun_pool(2, "begun")
+pages = int(Path("/proc/self/statm").read_text().split()[0])
+resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize(),) * 2)
+print(sum(pool.map(abs, range(-100, 0))), flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_work_goes_on_where_no_thread_could_begin_any_more():
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_MEMORY], capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout == "5050\n", done.stderr

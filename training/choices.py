@@ -1,0 +1,120 @@
+"""Choices on text alone: what to answer when what was derived is no option, and when nothing was.
+
+    python -m training.choices OUT ROOMS...
+
+ROOMS are folders that `render-agent make-rooms` wrote. OUT gets `dialogues.npz` without pictures. In every example
+the reasoning is given and the answer is learned: the truth, in its option's words. Routes come with
+wrong places, so that the turns derived from them are not among the options; all questions that have options come
+with the places of some things unknown, and with no reasoning at all.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from render_agent.answer import canonical
+from render_agent.expert.derive import Knowledge, answering, final_reply, said, things
+from render_agent.expert.known import known_scenes
+from render_agent.named import kind_of
+from render_agent.questions.rooms import load_rooms
+from render_agent.rooms.boxes import OrientedBox
+from render_agent.state import Question
+from training.dialogue_file import DIALOGUES, Dialogues, gathered
+from training.text_examples import TextExample, text_examples, turned
+
+MISTAKES = 6
+"""Times that a route is told with other wrong places, its room turned otherwise."""
+
+ANSWER = '", "answer": "'
+"""Stands between reasoning and answer."""
+
+ASIDE = 1.5
+"""Metres, standard deviation along x and along y."""
+
+TRIES = 8
+"""Displacements that are tried until one leads to no option."""
+
+
+def choices(folder: Path) -> Iterator[TextExample]:
+    """Give the examples about rooms whose boxes and truth are known."""
+    questions = load_rooms(folder)
+    known = known_scenes(questions)
+    for question in questions:
+        if question.wanted != "letter" or question.truth is None or question.scene not in known:
+            continue
+        seen = known[question.scene]
+        chance = random.Random(f"{folder.name} {question.scene} {question.id} choices")
+        yield _cut(question, answering("", question, question.truth))
+        yield _cut(
+            question,
+            "".join(final_reply(question, _parts_of(seen, question, chance), question.truth)),
+        )
+        if kind_of(question) == "route_planning":
+            for _ in range(MISTAKES):
+                mistaken = _mistaken(question, turned(seen, chance.uniform(0, 2 * math.pi)), chance)
+                if mistaken is not None:
+                    yield mistaken
+
+
+def _parts_of(seen: Knowledge, question: Question, chance: random.Random) -> Knowledge:
+    """Return what is known where at least one thing that is asked about was never found."""
+    names = things(question)
+    lost = set(chance.sample(names, chance.randint(1, len(names)))) if names else set()
+    boxes = {name: some for name, some in seen.boxes.items() if name not in lost}
+    return replace(seen, boxes=boxes)
+
+
+def _mistaken(question: Question, known: Knowledge, chance: random.Random) -> TextExample | None:
+    """Return a route whose turns follow from wrong places and are no option, None where none was found."""
+    for _ in range(TRIES):
+        wrong = _misplaced(known, things(question), chance)
+        derived = said(question, wrong, final=True).rest.rpartition(". ")[2]
+        if derived and canonical(derived, question.wanted, question.options) is None:
+            return _cut(question, "".join(final_reply(question, wrong, question.truth or "")))
+    return None
+
+
+def _misplaced(known: Knowledge, names: Sequence[str], chance: random.Random) -> Knowledge:
+    """Return what is known with one or two of some things moved aside by some ASIDE metres."""
+    boxes = dict(known.boxes)
+    for name in chance.sample(names, chance.randint(1, 2)):
+        offset = np.array([chance.gauss(0, ASIDE), chance.gauss(0, ASIDE), 0.0])
+        boxes[name] = [OrientedBox(box.centre + offset, box.size, box.axes) for box in boxes[name]]
+    return replace(known, boxes=boxes)
+
+
+def _cut(question: Question, reply: str) -> TextExample:
+    """Return an example of which the answer is learned."""
+    given, answer, rest = reply.partition(ANSWER)
+    return TextExample(question, given, answer + rest)
+
+
+def encode_choices(folder: Path, rooms: Sequence[Path], processor: object) -> Dialogues:
+    """Write the examples of folders of rooms into a folder of training data, and return them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    dialogues = gathered(
+        None, text_examples((one for some in rooms for one in choices(some)), processor)
+    )
+    dialogues.save(folder / DIALOGUES)
+    return dialogues
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Encode the rooms named on the command line, and say how much there is."""
+    from training.processor import small_processor
+    from training.tokenizer import small_tokenizer
+
+    folder, *rooms = map(Path, arguments)
+    made = encode_choices(folder, rooms, small_processor(small_tokenizer()))
+    print(f"{len(made)} examples, {len(made.ids)} tokens ({int(made.learned.sum())} learned)")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
