@@ -38,7 +38,7 @@ def respond(
     """
     told = ["Your reply was cut off at the token limit: write less."] if cut_off else []
     if isinstance(action, Malformed):
-        told.append(f"{NOT_READ}: {action.reason}. The camera did not move.")
+        told.append(unread(action))
         return Response(look.camera, " ".join(told))
     told += [f"{_sentence(note)}" for note in action.notes]
     if action.done and (action.answer is not None or state.answer is not None):
@@ -55,6 +55,11 @@ def respond(
     shown = {view.number for view in (*state.views, *look.views)}
     told += _about_view(action.view, len(shown), kinds)
     return Response(moved.camera, " ".join(told))
+
+
+def unread(reply: Malformed) -> str:
+    """Return what the model is told about a reply that could not be read."""
+    return f"{NOT_READ}: {reply.reason}. The camera did not move."
 
 
 def _standing_still(*, shown: bool) -> str:

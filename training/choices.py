@@ -1,15 +1,16 @@
-"""Choices on text alone: what to answer when what was derived is no option, and when nothing was.
+"""Choices on text alone: which option to answer when the turns of a route that were derived are no option.
 
     python -m training.choices OUT ROOMS...
 
 ROOMS are folders that `render-agent make-rooms` wrote. OUT gets `dialogues.npz` without pictures. In every example
-the reasoning is given and the answer is learned: the truth, in its option's words. Routes come with
-wrong places, so that the turns derived from them are not among the options; all questions that have options come
-with the places of some things unknown, and with no reasoning at all.
+the reasoning is given and the answer is learned: the truth, in its option's words. Routes come with wrong places, so
+that the turns derived from them are not among the options, at first or after such an answer was given and told; with
+the places of some things unknown; and with no reasoning at all.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import sys
@@ -19,17 +20,26 @@ from pathlib import Path
 
 import numpy as np
 
+from render_agent.action import Malformed, read
 from render_agent.answer import canonical
+from render_agent.chat import assistant
 from render_agent.expert.derive import Knowledge, answering, final_reply, said, things
 from render_agent.expert.known import known_scenes
 from render_agent.named import kind_of
 from render_agent.questions.rooms import load_rooms
+from render_agent.respond import unread
 from render_agent.rooms.boxes import OrientedBox
 from render_agent.state import Question
 from training.dialogue_file import DIALOGUES, Dialogues, gathered
-from training.text_examples import TextExample, text_examples, turned
+from training.text_examples import (
+    NOWHERE,
+    TextExample,
+    blind_prompt,
+    text_examples,
+    turned,
+)
 
-MISTAKES = 6
+MISTAKES = 16
 """Times that a route is told with other wrong places, its room turned otherwise."""
 
 ANSWER = '", "answer": "'
@@ -43,24 +53,22 @@ TRIES = 8
 
 
 def choices(folder: Path) -> Iterator[TextExample]:
-    """Give the examples about rooms whose boxes and truth are known."""
+    """Give the examples about routes in rooms whose boxes and truth are known."""
     questions = load_rooms(folder)
     known = known_scenes(questions)
     for question in questions:
-        if question.wanted != "letter" or question.truth is None or question.scene not in known:
+        if kind_of(question) != "route_planning" or question.truth is None:
             continue
-        seen = known[question.scene]
+        if (seen := known.get(question.scene)) is None:
+            continue
         chance = random.Random(f"{folder.name} {question.scene} {question.id} choices")
         yield _cut(question, answering("", question, question.truth))
-        yield _cut(
-            question,
-            "".join(final_reply(question, _parts_of(seen, question, chance), question.truth)),
-        )
-        if kind_of(question) == "route_planning":
-            for _ in range(MISTAKES):
-                mistaken = _mistaken(question, turned(seen, chance.uniform(0, 2 * math.pi)), chance)
-                if mistaken is not None:
-                    yield mistaken
+        partly = _parts_of(seen, question, chance)
+        yield _cut(question, "".join(final_reply(question, partly, question.truth)))
+        for number in range(MISTAKES):
+            wrong = _mistaken(question, turned(seen, chance.uniform(0, 2 * math.pi)), chance)
+            if wrong is not None:
+                yield _told(wrong) if number % 2 else wrong
 
 
 def _parts_of(seen: Knowledge, question: Question, chance: random.Random) -> Knowledge:
@@ -79,6 +87,19 @@ def _mistaken(question: Question, known: Knowledge, chance: random.Random) -> Te
         if derived and canonical(derived, question.wanted, question.options) is None:
             return _cut(question, "".join(final_reply(question, wrong, question.truth or "")))
     return None
+
+
+def _told(example: TextExample) -> TextExample:
+    """Return an example in which what was derived was answered before, and told to be no option."""
+    question = example.question
+    reasoning = json.loads(example.given + '"}')["reasoning"]
+    reply = json.dumps(
+        {"reasoning": reasoning, "answer": reasoning.rpartition(". ")[2], "done": True}
+    )
+    fault = read(reply, question.wanted, question.options)
+    assert isinstance(fault, Malformed), "it is no option"
+    told = blind_prompt().following(1, unread(fault), (), NOWHERE)
+    return example._replace(before=(assistant(reply), *told))
 
 
 def _misplaced(known: Knowledge, names: Sequence[str], chance: random.Random) -> Knowledge:

@@ -50,16 +50,13 @@ SEEDS = range(1000, 1003)
 
 VALIDATION = 2000
 
-MENDED = ("object_rel_distance", "route_planning")
-"""Types of question in which an answer can be said that is none of the options."""
-
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """How much of everything; the defaults made the shipped model.
 
     homes: of each seed. visited: of so many seeds' homes the expert's dialogues are recorded, in those of the
-    other seeds dialogues with answers told and mended. share, mended_share: see `training.record`. Steps and rates by stage; perception's rate falls towards each of its numbers of steps.
+    other seeds dialogues with answers told and mended. share: see `training.record`. Steps and rates by stage; perception's rate falls towards each of its numbers of steps.
     texts, lists: examples of arithmetic and inventories of pictures in a step of the stage of places.
     """
 
@@ -69,11 +66,10 @@ class Recipe:
     spacing: float = 0.1
     visited: int = 2
     share: float = 0.2
-    mended_share: float = 0.4
     perception_steps: tuple[int, ...] = (4000,)
     places_steps: int = 2000
     dialogue_steps: int = 3200
-    mending_steps: int = 1600
+    mending_steps: int = 1400
     joint_steps: int = 200
     texts: int = 24
     lists: int = 4
@@ -121,7 +117,6 @@ def stages(work: Path, recipe: Recipe, seeds: Sequence[int]) -> dict[str, list[T
         *("--text", *(work / "text" / name for name in trained)),
         *("--seed", recipe.seed),
     )
-    mended_types = [word for type_ in MENDED for word in ("--type", type_)]
     choices = ("--choices", *(work / "choices" / name for name in trained))
 
     def step(made: Path, module: str, *arguments: object) -> Task:
@@ -130,11 +125,11 @@ def stages(work: Path, recipe: Recipe, seeds: Sequence[int]) -> dict[str, list[T
     def seen_by_tower(folder: Path) -> Task:
         return step(folder / FEATURES, "training.sight", perceived, folder)
 
-    def recorded(name: str, share: float, *arguments: object) -> Task:
+    def recorded(name: str, *arguments: object) -> Task:
         return step(
             work / "dialogues" / name / DIALOGUES,
             "training.record",
-            *(work / "dialogues", rooms / name, "--share", share, *arguments),
+            *(work / "dialogues", rooms / name, "--share", recipe.share, *arguments),
         )
 
     def homes(name: str) -> Task:
@@ -185,10 +180,9 @@ def stages(work: Path, recipe: Recipe, seeds: Sequence[int]) -> dict[str, list[T
                 *("--steps", recipe.places_steps, "--rate", recipe.places_rate),
             )
         ],
-        "dialogues": [recorded(name, recipe.share) for name in trained[: recipe.visited]],
+        "dialogues": [recorded(name) for name in trained[: recipe.visited]],
         "mended dialogues": [
-            recorded(name, recipe.mended_share, "--model", "stumbler", *mended_types)
-            for name in trained[recipe.visited :]
+            recorded(name, "--model", "stumbler") for name in trained[recipe.visited :]
         ],
         "choices": [
             step(
@@ -215,7 +209,7 @@ def stages(work: Path, recipe: Recipe, seeds: Sequence[int]) -> dict[str, list[T
                 "training.dialogue",
                 *(out, mended.stem, "--start", spoken, *lessons, *choices),
                 *("--dialogues", *heard),
-                *("--each", 6, "--texts", 6),
+                *("--each", 6, "--texts", 6, "--chosen", 12),
                 *("--steps", recipe.mending_steps, "--rate", recipe.mending_rate),
                 *("--seed", recipe.seed + 1),  # draws other examples than the stage before
             )

@@ -11,10 +11,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-
-from render_agent.questions.rooms import load_rooms
 
 SHARES: dict[str, tuple[float, tuple[str, ...]]] = {
     "free": (0.6, ()),
@@ -37,16 +34,13 @@ def record(
     share: float,
     seed: int,
     model: str = "expert",
-    types: Sequence[str] = (),
 ) -> Path:
     """Record all arms in one folder of rooms and return the folder of what is trained on.
 
-    share: of each arm's questions. model: the policy that replies. types: of the questions that are asked, all
-    if none is named. subprocess.CalledProcessError where a run fails.
+    share: of each arm's questions. model: the policy that replies.
+    subprocess.CalledProcessError where a run fails.
     """
-    questions = [question.type for question in load_rooms(rooms)]
-    count = sum(not types or type_ in types for type_ in questions)
-    asked = [word for type_ in types for word in ("--type", type_)]
+    count = sum(1 for _ in (rooms / "questions.jsonl").open())
     files = []
     for number, (arm, (part, options)) in enumerate(SHARES.items()):
         folder = out / "runs" / rooms.name / arm
@@ -54,7 +48,7 @@ def record(
         if not messages.is_file():
             limit = max(1, round(count * part * share))
             drawn = "--limit", str(limit), "--seed", str(seed + number)
-            _run(folder, rooms, ("--model", model, *asked, *options, *drawn))
+            _run(folder, rooms, ("--model", model, *options, *drawn))
             _call(
                 "export",
                 "recent",
@@ -95,14 +89,9 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--model", default="expert", help="the policy of --engine scripted")
-    parser.add_argument(
-        "--type", action="append", default=[], help="ask only questions of this type"
-    )
     asked = parser.parse_args()
     for rooms in asked.rooms:
-        print(
-            record(asked.out, rooms, asked.share, asked.seed, asked.model, asked.type), flush=True
-        )
+        print(record(asked.out, rooms, asked.share, asked.seed, asked.model), flush=True)
 
 
 if __name__ == "__main__":

@@ -47,17 +47,29 @@ DRILLS = 30
 
 
 class TextExample(NamedTuple):
-    """A question as it is asked, and its reply in two parts: what is given, and what is learned."""
+    """A question as it is asked, and its reply in two parts: what is given, and what is learned.
+
+    before: messages between question and reply.
+    """
 
     question: Question
     given: str
     learned: str
+    before: tuple[Message, ...] = ()
+
+
+NOWHERE = Camera((0.0, 0.0, 0.0), 0.0, 0.0, 60.0)
+"""Where who is shown nothing stands."""
+
+
+def blind_prompt(turns: int = 9) -> Prompt:
+    """Return the words of a run without views of so many turns."""
+    return Prompt(turns, 75.0, ())
 
 
 def blind_messages(question: Question, turns: int = 9) -> list[Message]:
     """Return the first messages about a question in a run without views of so many turns."""
-    nowhere = Camera((0.0, 0.0, 0.0), 0.0, 0.0, 60.0)
-    return Prompt(turns, 75.0, ()).opening(question, (), nowhere)
+    return blind_prompt(turns).opening(question, (), NOWHERE)
 
 
 def text_examples(examples: Iterable[TextExample], processor: Any) -> list[Encoded]:
@@ -70,13 +82,13 @@ def text_examples(examples: Iterable[TextExample], processor: Any) -> list[Encod
     encoded = []
     while chunk := list(islice(rest, CHUNK)):
         dialogues = [
-            [*blind_messages(one.question), assistant(one.given + one.learned)] for one in chunk
+            [*blind_messages(one.question), *one.before, assistant(one.given + one.learned)]
+            for one in chunk
         ]
         arrays = encoder.encode(dialogues, [one.given for one in chunk])
-        for (question, _, _), (ids, learned) in zip(chunk, arrays, strict=True):
-            encoded.append(
-                Encoded(ids, learned, (), question.id, question.scene, question.type, VIEWS)
-            )
+        for one, (ids, learned) in zip(chunk, arrays, strict=True):
+            asked = one.question
+            encoded.append(Encoded(ids, learned, (), asked.id, asked.scene, asked.type, VIEWS))
     return encoded
 
 

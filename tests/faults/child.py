@@ -24,7 +24,7 @@ from injected import Fault
 
 TREE = Path(__file__).parents[2]
 
-PATIENCE = 180.0
+PATIENCE = 60.0
 """Seconds after which a process counts as one that hangs."""
 
 

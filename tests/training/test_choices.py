@@ -1,10 +1,13 @@
 """Choices on text: the reasoning is given, the answer is learned, and what was derived is no option."""
 
 import json
+from collections import Counter
 
 import pytest
+from made_runs import play, transcripts
 
 from render_agent.answer import canonical, letters
+from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.expert.derive import things
 from render_agent.named import kind_of
 from render_agent.questions.rooms import BUNDLED, load_rooms
@@ -34,8 +37,8 @@ def test_each_ends_in_the_truth_in_its_options_words(examples):
         assert ANSWER not in example.given
 
 
-def test_every_question_with_options_comes_without_reasoning_and_with_things_never_found(examples):
-    asked = {question.id for question in load_rooms(BUNDLED) if question.wanted == "letter"}
+def test_every_route_comes_without_reasoning_and_with_things_never_found(examples):
+    asked = {q.id for q in load_rooms(BUNDLED) if kind_of(q) == "route_planning"}
     empty = [e.question.id for e in examples if reply_of(e)["reasoning"] == ""]
     partly = [e for e in examples if "?" in reply_of(e)["reasoning"]]
     assert len(empty) == len(set(empty))
@@ -45,20 +48,37 @@ def test_every_question_with_options_comes_without_reasoning_and_with_things_nev
         assert len(said) == len(things(example.question))  # and nothing follows from them
 
 
+def derived(example):
+    return reply_of(example)["reasoning"].rpartition(". ")[2]
+
+
 def test_routes_from_wrong_places_lead_to_no_option(examples):
     wrong = [e for e in examples if ". facing" in reply_of(e)["reasoning"]]
-    routes = [e.question for e in examples if kind_of(e.question) == "route_planning"]
-    assert len(wrong) > len({question.id for question in routes})
+    assert len(wrong) > len({example.question.id for example in wrong}) >= 5
     for example in wrong:
-        question, reply = example.question, reply_of(example)
-        assert kind_of(question) == "route_planning"
-        derived = reply["reasoning"].rpartition(". ")[2]
-        assert derived.startswith("Turn ")
-        assert canonical(derived, "letter", question.options) is None
-        told = [part.split(": ")[1] for part in reply["reasoning"].split(". ", 1)[1].split(";")]
-        turns = [part.partition(".")[0] for part in told]
-        assert derived == ", ".join(f"Turn {turn.capitalize()}" for turn in turns)
-    assert max(sum(e.question.id == q.id for e in wrong) for q in routes) <= MISTAKES
+        assert canonical(derived(example), "letter", example.question.options) is None
+        told = reply_of(example)["reasoning"].split(". ", 1)[1].split(";")
+        turns = [part.split(": ")[1].partition(".")[0] for part in told]
+        assert derived(example) == ", ".join(f"Turn {turn.capitalize()}" for turn in turns)
+    assert max(Counter(example.question.id for example in wrong).values()) <= MISTAKES
+
+
+def test_what_was_answered_before_is_told_as_the_program_tells_it(examples, tmp_path):
+    """The same reply in a run without views leads to the same words."""
+    told = [example for example in examples if example.before]
+    assert len(told) >= 5
+    one = told[0]
+    said, after = (message["content"][0]["text"] for message in one.before)
+    assert json.loads(said)["answer"] == derived(one)
+    engine = ScriptedEngine(Replies({one.question.id: [said, one.given + one.learned]}), 64)
+    path, results = play(
+        tmp_path, "rooms", engine, views="none", id=(one.question.id,), max_turns=9
+    )
+    (turns,) = transcripts(path).values()
+    assert [turn["happened"] for turn in turns[1:]] == ["Done."]
+    (message,) = turns[1]["messages"]
+    assert message["content"][0]["text"] == after
+    assert results["questions"][0]["answer"] == one.question.truth
 
 
 def test_the_same_rooms_give_the_same(examples):
