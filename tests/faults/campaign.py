@@ -14,6 +14,7 @@ import json
 import os
 import platform
 import random
+import shlex
 import shutil
 import sys
 import tempfile
@@ -84,6 +85,9 @@ def options() -> argparse.Namespace:
 def campaign(place: Path, kinds: dict, given: argparse.Namespace) -> dict:
     """Try every kind so many times; return the counts."""
     began = time.time()
+    typed = shlex.join(["python", *sys.argv])  # a run in this process has an argv of its own
+    if given.output:
+        typed = typed.replace(given.output, Path(given.output).name)
     whole = undisturbed(place / "undisturbed", fresh=given.fresh)
     rows = {}
     for name, kind in kinds.items():
@@ -107,6 +111,7 @@ def campaign(place: Path, kinds: dict, given: argparse.Namespace) -> dict:
                 told = f"{type(error).__name__}: {error}"
                 if not isinstance(error, AssertionError):
                     told = traceback.format_exc()
+                told = told.replace(str(place), "PLACE")
                 wrong.append({"number": number, "seed": given.seed, "what": told[-1500:]})
                 sys.stderr.write(f"{name}, {number}: {told}\n")
         rows[name] = {
@@ -117,7 +122,7 @@ def campaign(place: Path, kinds: dict, given: argparse.Namespace) -> dict:
         }
         sys.stderr.write(f"{name}: {row['survived']} of {row['injected']}\n")
     return {
-        "command": " ".join(["python", *sys.argv]),
+        "command": typed,
         "machine": f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}",
         "date": time.strftime("%Y-%m-%d", time.gmtime(began)),
         "seconds": round(time.time() - began, 1),
