@@ -16,6 +16,7 @@ import random
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -30,12 +31,11 @@ from render_agent.questions.rooms import load_rooms
 from render_agent.respond import unread
 from render_agent.rooms.boxes import OrientedBox
 from render_agent.state import Question
-from training.dialogue_file import DIALOGUES, Dialogues, gathered
 from training.text_examples import (
     NOWHERE,
     TextExample,
     blind_prompt,
-    text_examples,
+    save_examples,
     turned,
 )
 
@@ -117,23 +117,14 @@ def _cut(question: Question, reply: str) -> TextExample:
     return TextExample(question, given, answer + rest)
 
 
-def encode_choices(folder: Path, rooms: Sequence[Path], processor: object) -> Dialogues:
-    """Write the examples of folders of rooms into a folder of training data, and return them."""
-    folder.mkdir(parents=True, exist_ok=True)
-    dialogues = gathered(
-        None, text_examples((one for some in rooms for one in choices(some)), processor)
-    )
-    dialogues.save(folder / DIALOGUES)
-    return dialogues
-
-
 def main(arguments: Sequence[str]) -> None:
     """Encode the rooms named on the command line, and say how much there is."""
     from training.processor import small_processor
     from training.tokenizer import small_tokenizer
 
     folder, *rooms = map(Path, arguments)
-    made = encode_choices(folder, rooms, small_processor(small_tokenizer()))
+    examples = chain.from_iterable(map(choices, rooms))
+    made = save_examples(folder, examples, small_processor(small_tokenizer()))
     print(f"{len(made)} examples, {len(made.ids)} tokens ({int(made.learned.sum())} learned)")
 
 

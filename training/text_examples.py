@@ -156,10 +156,13 @@ def turned(known: Knowledge, angle: float) -> Knowledge:
 
 def encode_rooms(folder: Path, rooms: Sequence[Path], processor: Any) -> Dialogues:
     """Write the examples of folders of rooms into a folder of training data, and return them."""
+    both = (chain(rooms_examples(one), drill_examples(one)) for one in rooms)
+    return save_examples(folder, chain.from_iterable(both), processor)
+
+
+def save_examples(folder: Path, examples: Iterable[TextExample], processor: Any) -> Dialogues:
+    """Write examples into a folder of training data, and return them."""
     folder.mkdir(parents=True, exist_ok=True)
-    examples = (
-        example for one in rooms for example in chain(rooms_examples(one), drill_examples(one))
-    )
     dialogues = gathered(None, text_examples(examples, processor))
     dialogues.save(folder / DIALOGUES)
     return dialogues

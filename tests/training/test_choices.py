@@ -11,9 +11,10 @@ from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.expert.derive import things
 from render_agent.named import kind_of
 from render_agent.questions.rooms import BUNDLED, load_rooms
-from training.choices import ANSWER, MISTAKES, choices, encode_choices
-from training.dialogue_file import load_dialogues
+from training.choices import ANSWER, MISTAKES, choices
+from training.dialogue_file import DIALOGUES, load_dialogues
 from training.processor import small_processor
+from training.text_examples import save_examples
 from training.tokenizer import small_tokenizer
 
 pytestmark = pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here")
@@ -87,8 +88,8 @@ def test_the_same_rooms_give_the_same(examples):
 
 def test_only_the_answer_is_learned_of_a_reply(examples, tmp_path):
     tokenizer = small_tokenizer()
-    encode_choices(tmp_path, [BUNDLED], small_processor(tokenizer))
-    made = load_dialogues(tmp_path / "dialogues.npz")
+    save_examples(tmp_path, examples, small_processor(tokenizer))
+    made = load_dialogues(tmp_path / DIALOGUES)
     assert len(made) == len(examples)
     for number in range(0, len(examples), 40):
         part = slice(*made.offsets[number : number + 2])
