@@ -1,11 +1,12 @@
-"""Choices on text alone: which option to answer when the turns of a route that were derived are no option.
+"""Choices on text alone: which option to answer when what was derived is no option.
 
-    python -m training.choices OUT ROOMS...
+    python -m training.choices OUT KIND ROOMS...
 
 ROOMS are folders that `render-agent make-rooms` wrote. OUT gets `dialogues.npz` without pictures. In every example
-the reasoning is given and the answer is learned: the truth, in its option's words. Routes come with wrong places, so
-that the turns derived from them are not among the options, at first or after such an answer was given and told; with
-the places of some things unknown; and with no reasoning at all.
+the reasoning is given and the answer is learned: the truth, in its option's words; in some a reply before it was
+told to be no option. KIND routes: routes come with wrong places, so that the turns derived from them are no option, with
+the places of some things unknown, and with no reasoning at all. KIND names: sides and nearest things come with a name
+that is no option.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from render_agent.named import kind_of
 from render_agent.questions.rooms import load_rooms
 from render_agent.respond import unread
 from render_agent.rooms.boxes import OrientedBox
+from render_agent.rooms.directions import CALLED
 from render_agent.state import Question
 from training.text_examples import (
     NOWHERE,
@@ -48,11 +50,21 @@ ANSWER = '", "answer": "'
 ASIDE = 1.5
 """Metres, standard deviation along x and along y."""
 
+SIDES = (
+    "left",
+    "right",
+    "back",
+    *(f"{ahead}-{side}" for ahead in ("front", "back") for side in ("left", "right")),
+)
+"""What the sides are called in one kind of question or another."""
+
+NEAREST = "object_rel_distance"
+
 TRIES = 8
 """Displacements that are tried until one leads to no option."""
 
 
-def choices(folder: Path) -> Iterator[TextExample]:
+def routes(folder: Path) -> Iterator[TextExample]:
     """Give the examples about routes in rooms whose boxes and truth are known."""
     questions = load_rooms(folder)
     known = known_scenes(questions)
@@ -69,6 +81,34 @@ def choices(folder: Path) -> Iterator[TextExample]:
             wrong = _mistaken(question, turned(seen, chance.uniform(0, 2 * math.pi)), chance)
             if wrong is not None:
                 yield _told(wrong) if number % 2 else wrong
+
+
+def names(folder: Path) -> Iterator[TextExample]:
+    """Give the examples about sides and nearest things in rooms whose boxes and truth are known.
+
+    What the derivation ends in is another name of a side, or another thing of the room.
+    """
+    questions = load_rooms(folder)
+    known = known_scenes(questions)
+    for question in questions:
+        seen = known.get(question.scene)
+        if question.wanted != "letter" or question.truth is None or seen is None:
+            continue
+        others = [
+            name
+            for name in (*SIDES, *sorted(seen.boxes))
+            if (name in SIDES) == (question.type in CALLED)
+            and canonical(name, question.wanted, question.options) is None
+        ]
+        for number in range(2):
+            chance = random.Random(f"{folder.name} {question.scene} {question.id} name {number}")
+            way = turned(seen, chance.uniform(0, 2 * math.pi))
+            right = _cut(question, "".join(final_reply(question, way, question.truth)))
+            derived, colon, _ = right.given.rpartition(": ")
+            if question.type not in (*CALLED, NEAREST) or not others or "?" in right.given:
+                continue
+            wrong = right._replace(given=f"{derived}{colon}{chance.choice(others)}")
+            yield _told(wrong, ": ") if number else wrong
 
 
 def _parts_of(seen: Knowledge, question: Question, chance: random.Random) -> Knowledge:
@@ -89,12 +129,15 @@ def _mistaken(question: Question, known: Knowledge, chance: random.Random) -> Te
     return None
 
 
-def _told(example: TextExample) -> TextExample:
-    """Return an example in which what was derived was answered before, and told to be no option."""
+def _told(example: TextExample, before: str = ". ") -> TextExample:
+    """Return an example in which what was derived was answered before, and told to be no option.
+
+    before: what its last words stand behind.
+    """
     question = example.question
     reasoning = json.loads(example.given + '"}')["reasoning"]
     reply = json.dumps(
-        {"reasoning": reasoning, "answer": reasoning.rpartition(". ")[2], "done": True}
+        {"reasoning": reasoning, "answer": reasoning.rpartition(before)[2], "done": True}
     )
     fault = read(reply, question.wanted, question.options)
     assert isinstance(fault, Malformed), "it is no option"
@@ -117,14 +160,17 @@ def _cut(question: Question, reply: str) -> TextExample:
     return TextExample(question, given, answer + rest)
 
 
+KINDS = {"routes": routes, "names": names}
+
+
 def main(arguments: Sequence[str]) -> None:
     """Encode the rooms named on the command line, and say how much there is."""
     from training.processor import small_processor
     from training.tokenizer import small_tokenizer
 
-    folder, *rooms = map(Path, arguments)
-    examples = chain.from_iterable(map(choices, rooms))
-    made = save_examples(folder, examples, small_processor(small_tokenizer()))
+    folder, kind, *rooms = arguments
+    examples = chain.from_iterable(KINDS[kind](Path(some)) for some in rooms)
+    made = save_examples(Path(folder), examples, small_processor(small_tokenizer()))
     print(f"{len(made)} examples, {len(made.ids)} tokens ({int(made.learned.sum())} learned)")
 
 

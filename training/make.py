@@ -117,7 +117,7 @@ def stages(work: Path, recipe: Recipe, seeds: Sequence[int]) -> dict[str, list[T
         *("--text", *(work / "text" / name for name in trained)),
         *("--seed", recipe.seed),
     )
-    choices = ("--choices", *(work / "choices" / name for name in trained))
+    choices = {"routes": work / "choices", "names": work / "names"}
 
     def step(made: Path, module: str, *arguments: object) -> Task:
         return Task([sys.executable, "-m", module, *map(str, arguments)], made)
@@ -185,11 +185,8 @@ def stages(work: Path, recipe: Recipe, seeds: Sequence[int]) -> dict[str, list[T
             recorded(name, "--model", "stumbler") for name in trained[recipe.visited :]
         ],
         "choices": [
-            step(
-                work / "choices" / name / DIALOGUES,
-                "training.choices",
-                *(work / "choices" / name, rooms / name),
-            )
+            step(folder / name / DIALOGUES, "training.choices", folder / name, kind, rooms / name)
+            for kind, folder in choices.items()
             for name in trained
         ],
         "dialogue features": [seen_by_tower(folder) for folder in heard],
@@ -207,8 +204,9 @@ def stages(work: Path, recipe: Recipe, seeds: Sequence[int]) -> dict[str, list[T
             step(
                 done(mended, recipe.mending_steps),
                 "training.dialogue",
-                *(out, mended.stem, "--start", spoken, *lessons, *choices),
+                *(out, mended.stem, "--start", spoken, *lessons),
                 *("--dialogues", *heard),
+                *("--choices", *(choices["routes"] / name for name in trained)),
                 *("--each", 6, "--texts", 6, "--chosen", 12),
                 *("--steps", recipe.mending_steps, "--rate", recipe.mending_rate),
                 *("--seed", recipe.seed + 1),  # draws other examples than the stage before
@@ -218,8 +216,10 @@ def stages(work: Path, recipe: Recipe, seeds: Sequence[int]) -> dict[str, list[T
             step(
                 done(joint, recipe.joint_steps),
                 "training.dialogue",
-                *(out, joint.stem, "--start", mended, *lessons, *choices, "--joint"),
+                *(out, joint.stem, "--start", mended, *lessons, "--joint"),
                 *("--dialogues", *heard),
+                *("--choices", *(one / name for one in choices.values() for name in trained)),
+                *("--chosen", 12),
                 *("--steps", recipe.joint_steps, "--rate", recipe.joint_rate),
             )
         ],

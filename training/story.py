@@ -88,6 +88,7 @@ def _data(work: Path) -> dict[str, str]:
         "inventories of pictures": _counted(work, "perception"),
         "arithmetic on text": _counted(work, "text"),
         "choices on text": _counted(work, "choices"),
+        "names on text": _counted(work, "names"),
     }
 
 

@@ -11,7 +11,9 @@ from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.expert.derive import things
 from render_agent.named import kind_of
 from render_agent.questions.rooms import BUNDLED, load_rooms
-from training.choices import ANSWER, MISTAKES, choices
+from render_agent.respond import NOT_READ
+from render_agent.rooms.directions import CALLED
+from training.choices import ANSWER, MISTAKES, NEAREST, SIDES, names, routes
 from training.dialogue_file import DIALOGUES, load_dialogues
 from training.processor import small_processor
 from training.text_examples import save_examples
@@ -22,7 +24,7 @@ pytestmark = pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms 
 
 @pytest.fixture(scope="module")
 def examples():
-    return list(choices(BUNDLED))
+    return list(routes(BUNDLED))
 
 
 def reply_of(example):
@@ -83,7 +85,7 @@ def test_what_was_answered_before_is_told_as_the_program_tells_it(examples, tmp_
 
 
 def test_the_same_rooms_give_the_same(examples):
-    assert list(choices(BUNDLED)) == examples
+    assert list(routes(BUNDLED)) == examples
 
 
 def test_only_the_answer_is_learned_of_a_reply(examples, tmp_path):
@@ -95,3 +97,25 @@ def test_only_the_answer_is_learned_of_a_reply(examples, tmp_path):
         part = slice(*made.offsets[number : number + 2])
         learned = tokenizer.decode(made.ids[part][made.learned[part]].tolist())
         assert learned == f"{examples[number].learned}<|im_end|>"
+
+
+def test_names_that_are_no_option_are_given_and_the_truth_is_learned():
+    made = list(names(BUNDLED))
+    asked = {
+        question.id: question
+        for question in load_rooms(BUNDLED)
+        if question.type == NEAREST or question.type in CALLED
+    }
+    assert {one.question.type for one in made} == {question.type for question in asked.values()}
+    assert len({one.question.id for one in made}) >= len(asked) / 2
+    for one in made:
+        question = one.question
+        said = one.given.rpartition(": ")[2]
+        assert canonical(said, "letter", question.options) is None
+        assert (said in SIDES) == (question.type in CALLED)
+        assert reply_of(one)["answer"] == letters(question.options)[question.truth]
+        if one.before:
+            reply, told = (message["content"][0]["text"] for message in one.before)
+            assert json.loads(reply)["answer"] == said
+            assert NOT_READ in told
+    assert sum(bool(one.before) for one in made) * 2 == len(made)

@@ -172,7 +172,7 @@ def await_(ready, seconds=120.0):
 
 def test_the_story_tells_what_the_card_asks_for(tmp_path):
     work, model = tmp_path / "work", tmp_path / "model"
-    for folder in ("dialogues", "text", "choices", "perception"):
+    for folder in ("dialogues", "text", "choices", "names", "perception"):
         (work / folder / "train-1000").mkdir(parents=True)
     (work / "model").mkdir()
     for name in ("train-1000", "train-1001", "validation-2000"):
@@ -181,7 +181,7 @@ def test_the_story_tells_what_the_card_asks_for(tmp_path):
     (work / "perception/train-1000/done").write_text("20")
     ids, learned = np.arange(9, dtype=np.int16), np.arange(9) > 5
     one = Encoded(ids, learned, (), "1", "room00", "object_counting", "free")
-    for name, count in ("dialogues", 3), ("perception", 4), ("text", 5), ("choices", 6):
+    for name, count in ("dialogues", 3), ("perception", 4), ("text", 5), ("choices", 6), ("names", 7):
         gathered(None, [one] * count).save(work / name / "train-1000" / DIALOGUES)
     pieces = [
         piece("18:00:00.000", 1800.0), piece("18:00:00.000", 900.0), piece("18:30:00.000", 3600.0, "joint"),
@@ -209,6 +209,7 @@ def test_the_story_tells_what_the_card_asks_for(tmp_path):
         "inventories of pictures": "4 dialogues, 12 tokens learned",
         "arithmetic on text": "5 dialogues, 15 tokens learned",
         "choices on text": "6 dialogues, 18 tokens learned",
+        "names on text": "7 dialogues, 21 tokens learned",
     }
     (curve,) = told["curves"]
     again = [line for line in lines[12:] if line["step"] % EVERY == 0]
