@@ -149,6 +149,7 @@ def words(messages):
     ]
 
 
+@pytest.mark.slow
 def test_a_judge_says_the_same_in_batches(tmp_path):
     judge = f"judge:{bundled_model()}"
     options = {
@@ -188,7 +189,12 @@ def test_a_run_cut_off_goes_on_with_the_same_dialogue(tmp_path, alone):
 
 @pytest.mark.parametrize(
     "scan",
-    ["made", "aws_small_house.ply", "icl_redwood_livingroom1.ply", "pcl_room_scan_nocolour.ply"],
+    [
+        "made",
+        "aws_small_house.ply",
+        pytest.param("icl_redwood_livingroom1.ply", marks=pytest.mark.slow),
+        pytest.param("pcl_room_scan_nocolour.ply", marks=pytest.mark.slow),
+    ],
 )
 def test_one_question_of_a_scan(tmp_path, scan):
     ply = write_ply(tmp_path / "room.ply", *room()) if scan == "made" else test_data("scenes", scan)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from render_agent.answer import canonical, letters
 from render_agent.config import RunConfig
+from render_agent.documents import parse_json
 from render_agent.expert.policy import Asked, Expert, expert
 from render_agent.state import Question
 
@@ -31,7 +32,7 @@ class Stumbler:
         """Return the expert's reply, its answer perhaps replaced. Errors as the expert has them."""
         text = self.expert.reply(asked)
         question = self.expert.questions[asked.question_id]
-        said = json.loads(text)
+        said = parse_json(text)
         if not said["done"] or asked.last or not stumbles(question.id, self.seed, asked.turn):
             return text
         right, reasoning = said["answer"], said["reasoning"]

@@ -51,11 +51,14 @@ TRIES = 5
 def main() -> int:
     """Run the campaign; exit code 1 where a fault was not survived."""
     given = options()
+    typed = shlex.join(["python", *sys.argv])  # a run in this process has an argv of its own
+    if given.output:
+        typed = typed.replace(given.output, Path(given.output).name)
     kinds = {name: kind for name, kind in KINDS.items() if not given.only or name in given.only}
     # no TemporaryDirectory: it would be removed by every process that is forked off this one and ends
     place = Path(tempfile.mkdtemp(prefix="faults-")).resolve()
     try:
-        found = campaign(place, kinds, given)
+        found = {"command": typed, **campaign(place, kinds, given)}
     finally:
         shutil.rmtree(place, ignore_errors=True)
     text = json.dumps(found, indent=1) + "\n"
@@ -85,9 +88,6 @@ def options() -> argparse.Namespace:
 def campaign(place: Path, kinds: dict, given: argparse.Namespace) -> dict:
     """Try every kind so many times; return the counts."""
     began = time.time()
-    typed = shlex.join(["python", *sys.argv])  # a run in this process has an argv of its own
-    if given.output:
-        typed = typed.replace(given.output, Path(given.output).name)
     whole = undisturbed(place / "undisturbed", fresh=given.fresh)
     rows = {}
     for name, kind in kinds.items():
@@ -122,7 +122,6 @@ def campaign(place: Path, kinds: dict, given: argparse.Namespace) -> dict:
         }
         sys.stderr.write(f"{name}: {row['survived']} of {row['injected']}\n")
     return {
-        "command": typed,
         "machine": f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}",
         "date": time.strftime("%Y-%m-%d", time.gmtime(began)),
         "seconds": round(time.time() - began, 1),

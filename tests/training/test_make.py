@@ -181,7 +181,13 @@ def test_the_story_tells_what_the_card_asks_for(tmp_path):
     (work / "perception/train-1000/done").write_text("20")
     ids, learned = np.arange(9, dtype=np.int16), np.arange(9) > 5
     one = Encoded(ids, learned, (), "1", "room00", "object_counting", "free")
-    for name, count in ("dialogues", 3), ("perception", 4), ("text", 5), ("choices", 6), ("names", 7):
+    for name, count in (
+        ("dialogues", 3),
+        ("perception", 4),
+        ("text", 5),
+        ("choices", 6),
+        ("names", 7),
+    ):
         gathered(None, [one] * count).save(work / name / "train-1000" / DIALOGUES)
     pieces = [
         piece("18:00:00.000", 1800.0), piece("18:00:00.000", 900.0), piece("18:30:00.000", 3600.0, "joint"),
