@@ -92,7 +92,7 @@ def names(folder: Path) -> Iterator[TextExample]:
     known = known_scenes(questions)
     for question in questions:
         seen = known.get(question.scene)
-        if question.wanted != "letter" or question.truth is None or seen is None:
+        if question.type not in (*CALLED, NEAREST) or question.truth is None or seen is None:
             continue
         others = [
             name
@@ -100,12 +100,12 @@ def names(folder: Path) -> Iterator[TextExample]:
             if (name in SIDES) == (question.type in CALLED)
             and canonical(name, question.wanted, question.options) is None
         ]
-        for number in range(2):
+        for number in range(2 if others else 0):
             chance = random.Random(f"{folder.name} {question.scene} {question.id} name {number}")
             way = turned(seen, chance.uniform(0, 2 * math.pi))
             right = _cut(question, "".join(final_reply(question, way, question.truth)))
             derived, colon, _ = right.given.rpartition(": ")
-            if question.type not in (*CALLED, NEAREST) or not others or "?" in right.given:
+            if "?" in right.given:
                 continue
             wrong = right._replace(given=f"{derived}{colon}{chance.choice(others)}")
             yield _told(wrong, ": ") if number else wrong

@@ -49,8 +49,9 @@ class Encoder:
         """Return each dialogue's ids and which of them are learned, both (tokens,).
 
         Replies stand in them as they are fed back: without thinking; not learned are what stands for an
-        empty reply, and what could not be read. given: of each dialogue the beginning of its last reply that is not learned; a token
-        that reaches beyond it is. ValueError where text and replies do not go together.
+        empty reply, and what could not be read. given: of each dialogue the beginning of its last reply
+        that is not learned; a token that reaches beyond it is. ValueError where text and replies do not
+        go together.
         """
         fed = [[_fed_back(entry) for entry in messages] for messages in dialogues]
         texts = self.processor.apply_chat_template(fed, tokenize=False)

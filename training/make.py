@@ -56,7 +56,8 @@ class Recipe:
     """How much of everything; the defaults made the shipped model.
 
     homes: of each seed. visited: of so many seeds' homes the expert's dialogues are recorded, in those of the
-    other seeds dialogues with answers told and mended. share: see `training.record`. Steps and rates by stage; perception's rate falls towards each of its numbers of steps.
+    other seeds dialogues with answers told and mended. share: see `training.record`. Steps and rates by stage;
+    perception's rate falls towards each of its numbers of steps.
     texts, lists: examples of arithmetic and inventories of pictures in a step of the stage of places.
     """
 
@@ -84,6 +85,7 @@ QUICK = Recipe(
     homes=2,
     validation_homes=2,
     questions=8,
+    visited=1,
     spacing=0.3,
     perception_steps=(1, 2),
     places_steps=2,
@@ -287,7 +289,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a few steps of everything, to try it")
     asked = parser.parse_args()
     if asked.quick:
-        make(asked.work, QUICK, asked.model, SEEDS[:1], "python -m training.make WORK --quick")
+        make(asked.work, QUICK, asked.model, SEEDS[:2], "python -m training.make WORK --quick")
     else:
         make(asked.work, Recipe(), asked.model)
 

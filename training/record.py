@@ -28,13 +28,7 @@ SHARES: dict[str, tuple[float, tuple[str, ...]]] = {
 HOW = "--engine scripted --image-size 320x240 --max-batched-turns 0 --quiet".split()
 
 
-def record(
-    out: Path,
-    rooms: Path,
-    share: float,
-    seed: int,
-    model: str = "expert",
-) -> Path:
+def record(out: Path, rooms: Path, share: float, seed: int, model: str = "expert") -> Path:
     """Record all arms in one folder of rooms and return the folder of what is trained on.
 
     share: of each arm's questions. model: the policy that replies.
