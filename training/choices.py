@@ -1,12 +1,12 @@
-"""Choices on text alone: which option to answer when what was derived is no option.
+"""Choices on text alone: the end of a reply, whose reasoning is given.
 
     python -m training.choices OUT KIND ROOMS...
 
 ROOMS are folders that `render-agent make-rooms` wrote. OUT gets `dialogues.npz` without pictures. In every example
-the reasoning is given and the answer is learned: the truth, in its option's words; in some a reply before it was
-told to be no option. KIND routes: routes come with wrong places, so that the turns derived from them are no option, with
-the places of some things unknown, and with no reasoning at all. KIND names: sides and nearest things come with a name
-that is no option.
+the reasoning is given and the answer is learned, in its option's words. KIND routes and names: which option to answer
+when what was derived is none; in some a reply before it was told to be no option. Routes come with wrong places, so that
+the turns derived from them are no option, with the places of some things unknown, and with no reasoning at all; sides and
+nearest things come with a name that is no option. KIND nearest: distances are given, and which is the smallest is learned.
 """
 
 from __future__ import annotations
@@ -60,6 +60,9 @@ SIDES = (
 
 NEAREST = "object_rel_distance"
 
+COMPARED = 16
+"""Times that a question for the nearest thing is asked, each time of other places."""
+
 TRIES = 8
 """Displacements that are tried until one leads to no option."""
 
@@ -111,6 +114,24 @@ def names(folder: Path) -> Iterator[TextExample]:
             yield _told(wrong, ": ") if number else wrong
 
 
+def nearest(folder: Path) -> Iterator[TextExample]:
+    """Give the examples about the smallest distance in rooms whose boxes are known, of things moved aside."""
+    questions = load_rooms(folder)
+    known = known_scenes(questions)
+    for question in questions:
+        seen, names_ = known.get(question.scene), things(question)
+        if question.type != NEAREST or seen is None or not seen.boxes.keys() >= {*names_}:
+            continue
+        for number in range(COMPARED):
+            chance = random.Random(f"{folder.name} {question.scene} {question.id} near {number}")
+            way = turned(seen, chance.uniform(0, 2 * math.pi))
+            reasoning = "".join(said(question, _misplaced(way, names_, chance), final=True))
+            given, _, smallest = reasoning.rpartition(": ")
+            reply = answering(reasoning, question, smallest)
+            cut = len(json.dumps({"reasoning": given})) - len('"}')
+            yield TextExample(question, reply[:cut], reply[cut:])
+
+
 def _parts_of(seen: Knowledge, question: Question, chance: random.Random) -> Knowledge:
     """Return what is known where at least one thing that is asked about was never found."""
     names = things(question)
@@ -160,7 +181,7 @@ def _cut(question: Question, reply: str) -> TextExample:
     return TextExample(question, given, answer + rest)
 
 
-KINDS = {"routes": routes, "names": names}
+KINDS = {"routes": routes, "names": names, "nearest": nearest}
 
 
 def main(arguments: Sequence[str]) -> None:

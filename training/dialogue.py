@@ -1,10 +1,10 @@
 """Teaches the language model to explore and to answer, from dialogues of the expert and arithmetic on text.
 
-python -m training.dialogue OUT STAGE --start CHECKPOINT --dialogues DIR... --text DIR... --inventories DIR...
+python -m training.dialogue OUT STAGE --start CHECKPOINT|MODEL --dialogues DIR... --text DIR... --inventories DIR...
     [--choices DIR...] --steps N [--scenes N --each N --texts N --lists N --chosen N] [--joint]
 
 First with the tower as perception left it, its features computed once; with --joint the tower learns on.
-A checkpoint, OUT/STAGE.pt, is written every SAVE steps; the same command goes on from it.
+It begins from a checkpoint, or from a model that was shipped. A checkpoint, OUT/STAGE.pt, is written every SAVE steps; the same command goes on from it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 from training.curriculum import Curriculum, Dialogue, Example, parts, shared, tokens_of
 from training.language import Language, batch_of
-from training.masters import Masters, done, give, rate_at, save
+from training.masters import Masters, done, give, rate_at, save, weights_of
 
 PART = 1200
 """Tokens that are read at once, with padding; so few that dialogues of unlike lengths are padded little."""
@@ -110,9 +110,9 @@ def main() -> None:
     text = model.model.language_model
     model.to(torch.bfloat16)
     learning = {"visual": visual, "text": text} if asked.joint else {"text": text}
-    begun = torch.load(asked.start, weights_only=True)
+    begun = weights_of(asked.start)
     masters = Masters(learning, decay=0.02, slow=SLOW, factor=asked.slower)
-    _take(model, masters, begun["masters"]["weights"])
+    _take(model, masters, begun)
     asked.out.mkdir(parents=True, exist_ok=True)
     checkpoint, first, hours = asked.out / f"{asked.stage}.pt", 0, 0.0
     if checkpoint.is_file():
@@ -153,7 +153,7 @@ def main() -> None:
             with checkpoint.with_suffix(".jsonl").open("a") as file:
                 file.write(json.dumps(line) + "\n")
         if done_steps % SAVE == 0 or done_steps == asked.steps:
-            weights = {**begun["masters"]["weights"], **masters.copies}
+            weights = {**begun, **masters.copies}
             save(checkpoint, done_steps, spent, {**masters.state(), "weights": weights})
     done(checkpoint, asked.steps).touch()
 

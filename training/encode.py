@@ -1,4 +1,4 @@
-"""Dialogues of `render-agent export RUN --format messages` as training arrays.
+"""Dialogues of `render-agent export RUN --format messages`, or of `training.practice`, as training arrays.
 
     python -m training.encode OUT MESSAGES.jsonl...
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
@@ -45,13 +45,14 @@ class Encoder:
         self,
         dialogues: Sequence[Sequence[Message]],
         given: Sequence[str] | None = None,
+        only: Sequence[Collection[int] | None] | None = None,
     ) -> list[tuple[NDArray[np.int16], NDArray[np.bool_]]]:
         """Return each dialogue's ids and which of them are learned, both (tokens,).
 
         Replies stand in them as they are fed back: without thinking; not learned are what stands for an
         empty reply, and what could not be read. given: of each dialogue the beginning of its last reply
-        that is not learned; a token that reaches beyond it is. ValueError where text and replies do not
-        go together.
+        that is not learned; a token that reaches beyond it is. only: of each dialogue the numbers of the
+        messages that are learned, None for all replies. ValueError where text and replies do not go together.
         """
         fed = [[_fed_back(entry) for entry in messages] for messages in dialogues]
         texts = self.processor.apply_chat_template(fed, tokenize=False)
@@ -59,7 +60,7 @@ class Encoder:
         encoded = []
         for number, messages in enumerate(fed):
             ids = np.array(made["input_ids"][number], np.int16)
-            learned = self._learned(ids, messages)
+            learned = self._learned(ids, messages, only[number] if only else None)
             if given is not None:
                 reply = messages[-1]["content"][0]["text"]
                 begun = texts[number].rindex(reply) + len(given[number])
@@ -68,21 +69,25 @@ class Encoder:
             encoded.append(self._expanded(ids, learned, len(pictures(list(messages)))))
         return encoded
 
-    def _learned(self, ids: NDArray[np.int16], messages: Sequence[Message]) -> NDArray[np.bool_]:
+    def _learned(
+        self, ids: NDArray[np.int16], messages: Sequence[Message], only: Collection[int] | None
+    ) -> NDArray[np.bool_]:
         """Return which tokens are of replies or end them, before pictures are expanded."""
         learned = np.zeros(len(ids), np.bool_)
         begins, ends = np.flatnonzero(ids == self.begin), np.flatnonzero(ids == self.end)
         if not len(begins) == len(ends) == len(messages):
             raise ValueError("a text of the dialogue holds what begins or ends a message")
         followed = [*messages[1:], None]
-        for entry, told, begin, end in zip(messages, followed, begins, ends, strict=True):
+        spans = zip(messages, followed, begins, ends, strict=True)
+        for number, (entry, told, begin, end) in enumerate(spans):
             if entry["role"] != "assistant":
                 continue
             start = begin + len(self.header)
             if ids[begin:start].tolist() != self.header:
                 raise ValueError("a reply begins with what merges with the line break before it")
             empty = entry["content"][0]["text"] == "(no reply)"
-            learned[start : end + 1] = not (empty or _says_unread(told))
+            wanted = only is None or number in only
+            learned[start : end + 1] = wanted and not (empty or _says_unread(told))
         return learned
 
     def _expanded(
@@ -142,7 +147,9 @@ def _encoded(file: Path, encoder: Encoder, library: Library) -> Iterator[Encoded
     with file.open(encoding="utf-8") as stream:
         lines = (json.loads(line) for line in stream)
         while chunk := list(islice(lines, CHUNK)):
-            arrays = encoder.encode([line["messages"] for line in chunk])
+            arrays = encoder.encode(
+                [line["messages"] for line in chunk], only=[line.get("learned") for line in chunk]
+            )
             for line, (ids, learned) in zip(chunk, arrays, strict=True):
                 paths = [file.parent / name for name in pictures(line["messages"])]
                 if paths and line["run"] not in options:

@@ -22,8 +22,7 @@ from pathlib import Path
 
 from training.clock import Clock
 from training.dialogue_file import DIALOGUES
-from training.masters import done
-from training.ship import WEIGHTS
+from training.masters import WEIGHTS, done
 from training.sight import FEATURES
 from training.story import write_story
 
@@ -45,8 +44,8 @@ ALONE = (
 
 SIDE_BY_SIDE = os.cpu_count() or 1
 
-SEEDS = range(1000, 1003)
-"""Seeds of the rooms for training; 2000 is for validation, 3000 for tests, 3 made the bundled rooms."""
+SEEDS = range(1000, 1004)
+"""Seeds of the rooms for training, the last one for practice; 2000 is for validation, 3000 for tests, 3 made the bundled rooms."""
 
 VALIDATION = 2000
 
@@ -55,9 +54,10 @@ VALIDATION = 2000
 class Recipe:
     """How much of everything; the defaults made the shipped model.
 
-    homes: of each seed. visited: of so many seeds' homes the expert's dialogues are recorded, in those of the
-    other seeds dialogues with answers told and mended. share: see `training.record`. Steps and rates by stage;
-    perception's rate falls towards each of its numbers of steps.
+    homes: of each seed. visited: of so many seeds' homes the expert's dialogues are recorded; in those of the
+    last seed the model's own are corrected, in those of the others answers are told and mended. share,
+    practised: of questions that are recorded, of the expert's and of the model's own; see `training.record`.
+    Steps and rates by stage; perception's rate falls towards each of its numbers of steps.
     texts, lists: examples of arithmetic and inventories of pictures in a step of the stage of places.
     """
 
@@ -67,17 +67,20 @@ class Recipe:
     spacing: float = 0.1
     visited: int = 2
     share: float = 0.2
+    practised: float = 0.25
     perception_steps: tuple[int, ...] = (4000,)
     places_steps: int = 2000
     dialogue_steps: int = 3200
     mending_steps: int = 1400
     joint_steps: int = 200
+    correction_steps: int = 1000
     texts: int = 24
     lists: int = 4
     places_rate: float = 1.5e-3
     dialogue_rate: float = 1e-3
     mending_rate: float = 8e-4
     joint_rate: float = 4e-4
+    correction_rate: float = 6e-4
     seed: int = 0
 
 
@@ -92,6 +95,7 @@ QUICK = Recipe(
     dialogue_steps=2,
     mending_steps=2,
     joint_steps=2,
+    correction_steps=2,
 )
 """To try that every stage works."""
 
@@ -108,18 +112,28 @@ def stages(work: Path, recipe: Recipe, seeds: Sequence[int]) -> dict[str, list[T
     """Return the tasks of every stage, in the order of the stages; those of one may run side by side."""
     names = [*(f"train-{seed}" for seed in seeds), f"validation-{VALIDATION}"]
     rooms, seen = work / "rooms", work / "perception"
-    trained = names[:-1]
+    *trained, practised, held_out = names
     out = work / "model"
-    perceived, placed, spoken, mended, joint = (
-        out / f"{name}.pt" for name in ("perception", "places", "dialogue", "mending", "joint")
+    perceived, placed, spoken, mended, joint, corrected = (
+        out / f"{name}.pt"
+        for name in ("perception", "places", "dialogue", "mending", "joint", "correction")
     )
     heard = [work / "dialogues" / name for name in trained]
-    lessons = (
-        *("--inventories", *(seen / name for name in trained)),
-        *("--text", *(work / "text" / name for name in trained)),
-        *("--seed", recipe.seed),
-    )
-    choices = {"routes": work / "choices", "names": work / "names"}
+    own = work / "practice" / practised
+    learner = work / "learner"
+    routes, sides, nearest = (work / name for name in ("choices", "names", "nearest"))
+
+    def lessons(*names: str) -> tuple[object, ...]:
+        return (
+            *("--inventories", *(seen / name for name in names)),
+            *("--text", *(work / "text" / name for name in names)),
+        )
+
+    def ends(folder: Path, kind: str, *names: str) -> list[Task]:
+        return [
+            step(folder / name / DIALOGUES, "training.choices", folder / name, kind, rooms / name)
+            for name in names
+        ]
 
     def step(made: Path, module: str, *arguments: object) -> Task:
         return Task([sys.executable, "-m", module, *map(str, arguments)], made)
@@ -135,12 +149,11 @@ def stages(work: Path, recipe: Recipe, seeds: Sequence[int]) -> dict[str, list[T
         )
 
     def homes(name: str) -> Task:
-        held_out = name == names[-1]
         return step(
             rooms / name / "questions.jsonl",
             "render_agent",
             *("make-rooms", "--output", rooms / name, "--seed", name.split("-")[1]),
-            *("--count", recipe.validation_homes if held_out else recipe.homes),
+            *("--count", recipe.validation_homes if name == held_out else recipe.homes),
             *("--questions", recipe.questions, "--spacing", recipe.spacing),
         )
 
@@ -155,13 +168,14 @@ def stages(work: Path, recipe: Recipe, seeds: Sequence[int]) -> dict[str, list[T
                 done(perceived, steps),
                 "training.perception",
                 *(out, "--pictures", *(seen / name for name in trained)),
-                *("--validation", seen / names[-1], "--steps", steps),
+                *("--validation", seen / held_out, "--steps", steps),
                 *("--seed", recipe.seed),
             )
             for steps in recipe.perception_steps
         ],
         "inventories": [
-            step(seen / name / DIALOGUES, "training.inventory", seen / name) for name in trained
+            step(seen / name / DIALOGUES, "training.inventory", seen / name)
+            for name in (*trained, practised)
         ],
         "arithmetic": [
             step(
@@ -170,16 +184,17 @@ def stages(work: Path, recipe: Recipe, seeds: Sequence[int]) -> dict[str, list[T
                 work / "text" / name,
                 rooms / name,
             )
-            for name in trained
+            for name in (*trained, practised)
         ],
         "features": [seen_by_tower(seen / name) for name in trained],
         "places": [
             step(
                 done(placed, recipe.places_steps),
                 "training.dialogue",
-                *(out, placed.stem, "--start", perceived, *lessons),
+                *(out, placed.stem, "--start", perceived, *lessons(*trained)),
                 *("--scenes", 0, "--texts", recipe.texts, "--lists", recipe.lists),
                 *("--steps", recipe.places_steps, "--rate", recipe.places_rate),
+                *("--seed", recipe.seed),
             )
         ],
         "dialogues": [recorded(name) for name in trained[: recipe.visited]],
@@ -187,28 +202,29 @@ def stages(work: Path, recipe: Recipe, seeds: Sequence[int]) -> dict[str, list[T
             recorded(name, "--model", "stumbler") for name in trained[recipe.visited :]
         ],
         "choices": [
-            step(folder / name / DIALOGUES, "training.choices", folder / name, kind, rooms / name)
-            for kind, folder in choices.items()
-            for name in trained
+            *ends(routes, "routes", *trained, practised),
+            *ends(sides, "names", *trained, practised),
+            *ends(nearest, "nearest", practised),
         ],
         "dialogue features": [seen_by_tower(folder) for folder in heard],
         "dialogue": [
             step(
                 done(spoken, recipe.dialogue_steps),
                 "training.dialogue",
-                *(out, spoken.stem, "--start", placed, *lessons),
+                *(out, spoken.stem, "--start", placed, *lessons(*trained)),
                 *("--dialogues", *heard[: recipe.visited]),
                 *("--each", 6, "--texts", 6),
                 *("--steps", recipe.dialogue_steps, "--rate", recipe.dialogue_rate),
+                *("--seed", recipe.seed),
             )
         ],
         "mending": [
             step(
                 done(mended, recipe.mending_steps),
                 "training.dialogue",
-                *(out, mended.stem, "--start", spoken, *lessons),
+                *(out, mended.stem, "--start", spoken, *lessons(*trained)),
                 *("--dialogues", *heard),
-                *("--choices", *(choices["routes"] / name for name in trained)),
+                *("--choices", *(routes / name for name in trained)),
                 *("--each", 6, "--texts", 6, "--chosen", 12),
                 *("--steps", recipe.mending_steps, "--rate", recipe.mending_rate),
                 *("--seed", recipe.seed + 1),  # draws other examples than the stage before
@@ -218,14 +234,36 @@ def stages(work: Path, recipe: Recipe, seeds: Sequence[int]) -> dict[str, list[T
             step(
                 done(joint, recipe.joint_steps),
                 "training.dialogue",
-                *(out, joint.stem, "--start", mended, *lessons, "--joint"),
+                *(out, joint.stem, "--start", mended, *lessons(*trained), "--joint"),
                 *("--dialogues", *heard),
-                *("--choices", *(one / name for one in choices.values() for name in trained)),
+                *("--choices", *(one / name for one in (routes, sides) for name in trained)),
                 *("--chosen", 12),
                 *("--steps", recipe.joint_steps, "--rate", recipe.joint_rate),
+                *("--seed", recipe.seed),
             )
         ],
-        "ship": [step(shipped(work) / WEIGHTS, "training.ship", joint, shipped(work))],
+        "learner": [step(learner / WEIGHTS, "training.ship", joint, learner)],
+        "practice": [
+            step(
+                own / DIALOGUES,
+                "training.record",
+                *(own.parent, rooms / practised, "--share", recipe.practised),
+                *("--learner", learner),
+            )
+        ],
+        "correction": [
+            step(
+                done(corrected, recipe.correction_steps),
+                "training.dialogue",
+                *(out, corrected.stem, "--start", learner, *lessons(practised), "--joint"),
+                *("--dialogues", own),
+                *("--choices", *(one / practised for one in (routes, sides, nearest))),
+                *("--each", 6, "--texts", 6, "--chosen", 16),
+                *("--steps", recipe.correction_steps, "--rate", recipe.correction_rate),
+                *("--seed", recipe.seed + 2),
+            )
+        ],
+        "ship": [step(shipped(work) / WEIGHTS, "training.ship", corrected, shipped(work))],
     }
 
 
@@ -289,7 +327,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a few steps of everything, to try it")
     asked = parser.parse_args()
     if asked.quick:
-        make(asked.work, QUICK, asked.model, SEEDS[:2], "python -m training.make WORK --quick")
+        make(asked.work, QUICK, asked.model, SEEDS[:3], "python -m training.make WORK --quick")
     else:
         make(asked.work, Recipe(), asked.model)
 

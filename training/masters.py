@@ -8,6 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+WEIGHTS = "model.safetensors"
+"""The file of a shipped model's weights."""
+
 CLIP = 1.0
 """The largest norm of a step's gradients; longer ones are shortened to it."""
 
@@ -127,6 +130,26 @@ def give(model: Any, weights: Mapping[str, Any]) -> list[str]:
         for name in named.keys() & weights.keys():
             named[name].copy_(weights[name])
     return sorted(named.keys() - weights.keys())
+
+
+def weights_of(start: Path) -> Any:
+    """Return the float32 weights by name of a checkpoint, or of the directory of a shipped model.
+
+    OSError where it cannot be read.
+    """
+    import torch
+
+    if start.is_file():
+        return torch.load(start, weights_only=True)["masters"]["weights"]
+    from safetensors.torch import load_file
+
+    parts = {"model.visual.": "visual.", "model.language_model.": "text."}
+    found = {}
+    for name, weight in load_file(start / WEIGHTS).items():
+        for long, short in parts.items():
+            if name.startswith(long):
+                found[short + name.removeprefix(long)] = weight.float()
+    return found
 
 
 def done(checkpoint: Path, steps: int) -> Path:

@@ -1,9 +1,10 @@
-"""Records the expert's dialogues in training rooms, under every way of being shown them, as training arrays.
+"""Records dialogues in training rooms, under every way of being shown them, as training arrays.
 
-python -m training.record OUT ROOMS...
+python -m training.record OUT ROOMS... [--model POLICY | --learner DIRECTORY]
 
-ROOMS are folders that `render-agent make-rooms` wrote. Runs lie in OUT/runs/ROOMS/ARM, what is trained on
-in OUT/ROOMS. Typed again it goes on: finished runs stay, others are continued.
+ROOMS are folders that `render-agent make-rooms` wrote. The expert's dialogues are learned as they are, a learner's
+with what the expert would have replied in its place. Runs lie in OUT/runs/ROOMS/ARM, what is trained on in OUT/ROOMS.
+Typed again it goes on: finished runs stay, others are continued.
 """
 
 from __future__ import annotations
@@ -25,15 +26,27 @@ SHARES: dict[str, tuple[float, tuple[str, ...]]] = {
 }
 """By arm, of a folder's questions the share that is asked, and the options of the run."""
 
-HOW = "--engine scripted --image-size 320x240 --max-batched-turns 0 --quiet".split()
+HOW = "--image-size 320x240 --quiet".split()
+
+SCRIPTED = "--engine scripted --max-batched-turns 0 --model".split()
+
+LEARNING = "--no-guide --model".split()
 
 
-def record(out: Path, rooms: Path, share: float, seed: int, model: str = "expert") -> Path:
+def record(
+    out: Path,
+    rooms: Path,
+    share: float,
+    seed: int,
+    model: str = "expert",
+    learner: Path | None = None,
+) -> Path:
     """Record all arms in one folder of rooms and return the folder of what is trained on.
 
-    share: of each arm's questions. model: the policy that replies.
-    subprocess.CalledProcessError where a run fails.
+    share: of each arm's questions. model: the policy that replies. learner: the model that replies instead, and
+    is corrected by the expert. subprocess.CalledProcessError where a run fails.
     """
+    who = (*SCRIPTED, model) if learner is None else (*LEARNING, str(learner))
     count = sum(1 for _ in (rooms / "questions.jsonl").open())
     files = []
     for number, (arm, (part, options)) in enumerate(SHARES.items()):
@@ -42,27 +55,20 @@ def record(out: Path, rooms: Path, share: float, seed: int, model: str = "expert
         if not messages.is_file():
             limit = max(1, round(count * part * share))
             drawn = "--limit", str(limit), "--seed", str(seed + number)
-            _run(folder, rooms, ("--model", model, *options, *drawn))
-            _call(
-                "export",
-                "recent",
-                "--output",
-                str(folder),
-                "--format",
-                "messages",
-                "--to",
-                str(messages),
-            )
+            _run(folder, rooms, (*who, *options, *drawn))
+            if learner is None:
+                kind = "--format", "messages", "--to", str(messages)
+                _call("export", "recent", "--output", str(folder), *kind)
+            else:
+                _python("training.practice", folder, messages)
         files.append(messages)
     made = out / rooms.name
-    subprocess.run(
-        [sys.executable, "-m", "training.encode", str(made), *map(str, files)], check=True
-    )
+    _python("training.encode", made, *files)
     return made
 
 
 def _run(folder: Path, rooms: Path, options: tuple[str, ...]) -> None:
-    """Make a run of the expert, or continue the one that was cut off."""
+    """Make a run, or continue the one that was cut off."""
     where = "--output", str(folder)
     if folder.is_dir() and any(folder.iterdir()):
         _call("--continue", "recent", "--quiet", *where)
@@ -72,7 +78,11 @@ def _run(folder: Path, rooms: Path, options: tuple[str, ...]) -> None:
 
 
 def _call(*arguments: str) -> None:
-    subprocess.run([sys.executable, "-m", "render_agent", *arguments], check=True)
+    _python("render_agent", *arguments)
+
+
+def _python(module: str, *arguments: str | Path) -> None:
+    subprocess.run([sys.executable, "-m", module, *map(str, arguments)], check=True)
 
 
 def main() -> None:
@@ -83,9 +93,11 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--model", default="expert", help="the policy of --engine scripted")
+    parser.add_argument("--learner", type=Path, help="a model that replies, and is corrected")
     asked = parser.parse_args()
     for rooms in asked.rooms:
-        print(record(asked.out, rooms, asked.share, asked.seed, asked.model), flush=True)
+        made = record(asked.out, rooms, asked.share, asked.seed, asked.model, asked.learner)
+        print(made, flush=True)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-WEIGHTS = "model.safetensors"
+from training.masters import WEIGHTS, give, weights_of
 
 MOST_WEIGHTS, MOST_BYTES = 12_000_000, 25_000_000
 
@@ -46,14 +46,12 @@ def ship(checkpoint: Path, directory: Path) -> Path:
 
 def trained(checkpoint: Path) -> Any:
     """Return the float32 model of a checkpoint."""
-    import torch
 
-    from training.masters import give
     from training.shape import new_model
     from training.tokenizer import small_tokenizer
 
     model = new_model(small_tokenizer(), 0)
-    weights = torch.load(checkpoint, weights_only=True)["masters"]["weights"]
+    weights = weights_of(checkpoint)
     lacking = give(model, weights)
     if lacking:
         raise KeyError(lacking[0])

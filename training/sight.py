@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from training.dialogue_file import PICTURES
-from training.masters import give
+from training.masters import give, weights_of
 from training.shape import TOKENS, WIDTH
 
 FEATURES = "features.npy"
@@ -106,7 +106,7 @@ def main() -> None:
 
     checkpoint, *folders = map(Path, sys.argv[1:])
     model = new_model(small_tokenizer(), 0)
-    weights = torch.load(checkpoint, weights_only=True)["masters"]["weights"]
+    weights = weights_of(checkpoint)
     lacking = [name for name in give(model, weights) if name.startswith("visual.")]
     if lacking:
         raise KeyError(lacking[0])

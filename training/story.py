@@ -38,6 +38,10 @@ CURVES = {
         "dialogues loss": ("loss of dialogues, tower and all", "nats a token"),
         "places loss": ("loss of inventories, tower and all", "nats a token"),
     },
+    "correction": {
+        "dialogues loss": ("loss of own dialogues, corrected", "nats a token"),
+        "choices loss": ("loss of choices, the nearest among them", "nats a token"),
+    },
 }
 """By stage, what of the lines that it wrote is drawn, with name and unit."""
 
@@ -89,6 +93,8 @@ def _data(work: Path) -> dict[str, str]:
         "arithmetic on text": _counted(work, "text"),
         "choices on text": _counted(work, "choices"),
         "names on text": _counted(work, "names"),
+        "nearest on text": _counted(work, "nearest"),
+        "own dialogues, corrected": _counted(work, "practice"),
     }
 
 

@@ -61,8 +61,8 @@ class Expert:
     """Gives the replies of one who knows the room and acts on what was shown.
 
     eyes: None where nothing of the question's scene is shown. walks: whether it chooses its views.
-    blind: whether it is shown no picture at all, so that it reasons about none. What it replies depends
-    on question, turn, views and seed alone.
+    blind: whether it is shown no picture at all, so that it reasons about none. strays: whether it goes
+    wrong now and then, to come back from there. What it replies depends on question, turn, views and seed alone.
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class Expert:
         *,
         walks: bool,
         blind: bool = False,
+        strays: bool = True,
     ) -> None:
         self.questions = {question.id: question for question in questions}
         self.seed = seed
@@ -81,6 +82,7 @@ class Expert:
         self.homes = homes
         self.walks = walks
         self.blind = blind
+        self.strays = strays
         self._frequent = frequent_answers(questions)
 
     def reply(self, asked: Asked) -> str:
@@ -136,7 +138,7 @@ class Expert:
         cameras = stood(asked.views)
         if not self.walks or asked.last or asked.turn >= TURNS - 1 or not cameras:
             return None
-        if is_wrong_turn(question.id, self.seed, asked.turn):
+        if self.strays and is_wrong_turn(question.id, self.seed, asked.turn):
             return wrong_turn(question.id, self.seed, asked.turn)
         if question.type == SIZE:
             return None
@@ -146,10 +148,16 @@ class Expert:
         return situation.counting() if question.type == EVERY else situation.looking()
 
 
-def expert(questions: Sequence[Question], seed: int = 0, config: RunConfig | None = None) -> Expert:
+def expert(
+    questions: Sequence[Question],
+    seed: int = 0,
+    config: RunConfig | None = None,
+    *,
+    strays: bool = True,
+) -> Expert:
     """Return the policy to learn from.
 
-    config: the options of the run; without them it sees nothing. Errors: QuestionsError where a file of
+    config: the options of the run; without them it sees nothing. strays: as `Expert` has it. Errors: QuestionsError where a file of
     truths is in no known format.
     """
     annotations = None if config is None else config.annotations
@@ -158,4 +166,4 @@ def expert(questions: Sequence[Question], seed: int = 0, config: RunConfig | Non
         return Expert(questions, seed, None, homes, walks=False)
     eyes = Eyes.of(config, questions) if faithful(config) else None
     walks = config.views == "free"
-    return Expert(questions, seed, eyes, homes, walks=walks, blind=config.blind)
+    return Expert(questions, seed, eyes, homes, walks=walks, blind=config.blind, strays=strays)

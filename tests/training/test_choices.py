@@ -13,7 +13,7 @@ from render_agent.named import kind_of
 from render_agent.questions.rooms import BUNDLED, load_rooms
 from render_agent.respond import NOT_READ
 from render_agent.rooms.directions import CALLED
-from training.choices import ANSWER, MISTAKES, NEAREST, SIDES, names, routes
+from training.choices import ANSWER, COMPARED, MISTAKES, NEAREST, SIDES, names, nearest, routes
 from training.dialogue_file import DIALOGUES, load_dialogues
 from training.processor import small_processor
 from training.text_examples import save_examples
@@ -119,3 +119,27 @@ def test_names_that_are_no_option_are_given_and_the_truth_is_learned():
             assert json.loads(reply)["answer"] == said
             assert NOT_READ in told
     assert sum(bool(one.before) for one in made) * 2 == len(made)
+
+
+def test_the_nearest_is_the_one_with_the_smallest_distance_said():
+    made = list(nearest(BUNDLED))
+    asked = {q.id for q in load_rooms(BUNDLED) if q.type == NEAREST}
+    assert Counter(e.question.id for e in made) == dict.fromkeys(asked, COMPARED)
+    ranks = Counter()
+    for example in made:
+        reply = reply_of(example)
+        derived, _, smallest = reply["reasoning"].rpartition(": ")
+        said = derived.rpartition(". ")[2] if ". " in derived else derived
+        parts = said.split(", ")
+        options = things(example.question)[:-1]
+        for part, name in zip(parts, options, strict=True):
+            assert part.startswith(f"{name} ")
+        metres = [float(part.rpartition(" ")[2]) for part in parts]
+        assert metres[options.index(smallest)] == min(metres)
+        assert canonical(reply["answer"], "letter", example.question.options) is not None
+        assert (reply["answer"], reply["done"]) == (smallest, True)
+        assert example.given + example.learned == json.dumps(reply)
+        assert example.learned == f': {smallest}", "answer": "{smallest}", "done": true}}'
+        ranks[options.index(smallest)] += 1
+    assert len(ranks) == 4
+    assert min(ranks.values()) > len(made) / 10  # things were really moved

@@ -209,6 +209,19 @@ def test_a_picture_file_grows(tmp_path):
     assert np.array_equal(load_pictures(tmp_path / "p.npy"), pictures)
 
 
+def test_only_the_messages_that_are_named_are_learned(processor):
+    asked = {"role": "user", "content": [{"type": "text", "text": "How far?"}]}
+    replies = [assistant(json.dumps({"answer": answer, "done": True})) for answer in "1234"]
+    dialogue = [entry for reply in replies for entry in (asked, reply)]
+    both = Encoder(processor).encode([dialogue, dialogue], only=[[3, 7], None])
+    decode = processor.tokenizer.decode
+    texts = [entry["content"][0]["text"] + "<|im_end|>" for entry in replies]
+    assert [decode(ids[learned]) for ids, learned in both] == [
+        texts[1] + texts[3],
+        "".join(texts),
+    ]
+
+
 def test_only_the_rest_of_a_reply_is_learned(processor):
     given = '{"reasoning": "sofa 1.2 3.4; clock 3.0 0.1'
     rest = '. apart 3.8", "answer": "3.5", "done": true}'

@@ -20,11 +20,11 @@ from training.clock import Clock, hours
 from training.curves import draw_curves
 from training.dialogue_file import DIALOGUES, Encoded, gathered
 from training.make import QUICK, Recipe, Task, make, shipped, stages
-from training.ship import WEIGHTS
+from training.masters import WEIGHTS
 from training.story import EVERY, STORY, write_story
 
 ROOT = Path(__file__).parents[2]
-SEEDS = (1000, 1001)
+SEEDS = (1000, 1001, 1002)
 
 
 def piece(began, seconds, stage="rooms"):
@@ -172,7 +172,7 @@ def await_(ready, seconds=120.0):
 
 def test_the_story_tells_what_the_card_asks_for(tmp_path):
     work, model = tmp_path / "work", tmp_path / "model"
-    for folder in ("dialogues", "text", "choices", "names", "perception"):
+    for folder in ("dialogues", "text", "choices", "names", "nearest", "practice", "perception"):
         (work / folder / "train-1000").mkdir(parents=True)
     (work / "model").mkdir()
     for name in ("train-1000", "train-1001", "validation-2000"):
@@ -187,6 +187,8 @@ def test_the_story_tells_what_the_card_asks_for(tmp_path):
         ("text", 5),
         ("choices", 6),
         ("names", 7),
+        ("nearest", 8),
+        ("practice", 9),
     ):
         gathered(None, [one] * count).save(work / name / "train-1000" / DIALOGUES)
     pieces = [
@@ -216,6 +218,8 @@ def test_the_story_tells_what_the_card_asks_for(tmp_path):
         "arithmetic on text": "5 dialogues, 15 tokens learned",
         "choices on text": "6 dialogues, 18 tokens learned",
         "names on text": "7 dialogues, 21 tokens learned",
+        "nearest on text": "8 dialogues, 24 tokens learned",
+        "own dialogues, corrected": "9 dialogues, 27 tokens learned",
     }
     (curve,) = told["curves"]
     again = [line for line in lines[12:] if line["step"] % EVERY == 0]

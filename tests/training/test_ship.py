@@ -7,9 +7,9 @@ import pytest
 from PIL import Image
 
 import training.ship as shipping
-from training.masters import Masters, save
+from training.masters import WEIGHTS, Masters, save, weights_of
 from training.shape import TOKENS, new_model
-from training.ship import WEIGHTS, ship, trained
+from training.ship import ship, trained
 from training.tokenizer import small_tokenizer
 
 torch = pytest.importorskip("torch")
@@ -56,6 +56,14 @@ def test_loaded_as_anyone_loads_it_it_scores_as_the_trained_weights(checkpoint, 
     ):
         assert name == same
         assert torch.equal(weight.half().float(), kept), name
+
+
+def test_training_goes_on_from_what_was_shipped(checkpoint, shipped):
+    before, after = weights_of(checkpoint), weights_of(shipped)
+    assert before.keys() == after.keys()
+    for name, weight in before.items():
+        assert after[name].dtype == torch.float32
+        assert torch.equal(weight.half().float(), after[name]), name
 
 
 def test_what_is_shipped_is_half_precision_and_says_how_replies_end(shipped):
