@@ -26,6 +26,7 @@ from render_agent.dialogues import MakeLooker, make_looker, make_prompt
 from render_agent.engines.choose import describe_engine, make_engine
 from render_agent.engines.seam import Engine
 from render_agent.errors import UsageError
+from render_agent.freed_memory import give_back_large_blocks
 from render_agent.input_files import (
     check_facts,
     check_model,
@@ -132,6 +133,7 @@ def play(
 
     EngineError or RunLogError where that is impossible.
     """
+    give_back_large_blocks()
     together = config.finish_together
     batched = 0 if engine.capabilities.one_dialogue else config.max_batched_turns
     questions = [state.question for state in states]

@@ -15,7 +15,7 @@ TREE = Path(__file__).parents[1]
 PACKAGE = TREE / "render_agent"
 
 LAYERS = [
-    "documents errors forms keys models numerals chat plain_table setting system_libraries threads visible",
+    "documents errors forms freed_memory keys models numerals chat plain_table setting system_libraries threads visible",
     "console option_forms paths web view_budget agent_plan plugins",
     "choosing_options",
     "answer score config camera scene.model annotations",
