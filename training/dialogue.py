@@ -1,10 +1,11 @@
 """Teaches the language model to explore and to answer, from dialogues of the expert and arithmetic on text.
 
 python -m training.dialogue OUT STAGE --start CHECKPOINT|MODEL --dialogues DIR... --text DIR... --inventories DIR...
-    [--choices DIR...] --steps N [--scenes N --each N --texts N --lists N --chosen N] [--joint]
+    [--choices DIR...] --steps N [--scenes N --each N --texts N --lists N --chosen N] [--joint] [--adamw]
 
 First with the tower as perception left it, its features computed once; with --joint the tower learns on.
-It begins from a checkpoint, or from a model that was shipped. A checkpoint, OUT/STAGE.pt, is written every SAVE steps; the same command goes on from it.
+It begins from a checkpoint, or from a model that was shipped. A checkpoint, OUT/STAGE.pt, is written every
+SAVE steps; the same command goes on from it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 
 from training.curriculum import Curriculum, Dialogue, Example, parts, shared, tokens_of
 from training.language import Language, batch_of
-from training.masters import Masters, done, give, rate_at, save, weights_of
+from training.masters import Masters, computing, done, give, rate_at, save, weights_of
 
 PART = 1200
 """Tokens that are read at once, with padding; so few that dialogues of unlike lengths are padded little."""
@@ -108,10 +109,10 @@ def main() -> None:
     model = new_model(tokenizer, asked.seed)
     visual = model.model.visual
     text = model.model.language_model
-    model.to(torch.bfloat16)
+    model.to(computing())
     learning = {"visual": visual, "text": text} if asked.joint else {"text": text}
     begun = weights_of(asked.start)
-    masters = Masters(learning, decay=0.02, slow=SLOW, factor=asked.slower)
+    masters = Masters(learning, decay=0.02, slow=SLOW, factor=asked.slower, muon=not asked.adamw)
     _take(model, masters, begun)
     asked.out.mkdir(parents=True, exist_ok=True)
     checkpoint, first, hours = asked.out / f"{asked.stage}.pt", 0, 0.0
@@ -187,6 +188,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rate", type=float, default=1e-3)
     parser.add_argument("--slower", type=float, default=0.3)
     parser.add_argument("--joint", action="store_true")
+    parser.add_argument("--adamw", action="store_true", help="without Muon")
     parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args()
 

@@ -73,14 +73,14 @@ class Recipe:
     dialogue_steps: int = 3200
     mending_steps: int = 1400
     joint_steps: int = 200
-    correction_steps: int = 1000
+    correction_steps: int = 450
     texts: int = 24
     lists: int = 4
     places_rate: float = 1.5e-3
     dialogue_rate: float = 1e-3
     mending_rate: float = 8e-4
     joint_rate: float = 4e-4
-    correction_rate: float = 6e-4
+    correction_rate: float = 4e-4
     seed: int = 0
 
 
@@ -255,10 +255,18 @@ def stages(work: Path, recipe: Recipe, seeds: Sequence[int]) -> dict[str, list[T
             step(
                 done(corrected, recipe.correction_steps),
                 "training.dialogue",
-                *(out, corrected.stem, "--start", learner, *lessons(practised), "--joint"),
+                *(
+                    out,
+                    corrected.stem,
+                    "--start",
+                    learner,
+                    *lessons(practised),
+                    "--joint",
+                    "--adamw",
+                ),
                 *("--dialogues", own),
                 *("--choices", *(one / practised for one in (routes, sides, nearest))),
-                *("--each", 6, "--texts", 6, "--chosen", 16),
+                *("--each", 6, "--texts", 4, "--lists", 4, "--chosen", 6),
                 *("--steps", recipe.correction_steps, "--rate", recipe.correction_rate),
                 *("--seed", recipe.seed + 2),
             )

@@ -1,4 +1,4 @@
-"""Steps of Muon and AdamW on float32 masters of weights that compute in bfloat16."""
+"""Steps of Muon and AdamW on float32 masters of weights that compute in what the processor is fastest at."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ INNER = ("blocks.", "layers.", "merger")
 
 
 class Masters:
-    """The float32 weights behind a bfloat16 model, and the optimizers that move them.
+    """The float32 weights behind a model, and the optimizers that move them.
 
-    A processor multiplies bfloat16 several times as fast as float32, but small steps get lost in it; so
+    Many a processor multiplies bfloat16 several times as fast as float32, but small steps get lost in it; so
     steps are made on float32 masters, of which the model holds the rounded copies. Inner matrices take
-    steps of Muon (Liu et al. 2025, "Muon is scalable for LLM training"), all else of AdamW. Names starting with one of `slow` take steps that are `factor` times as long.
+    steps of Muon (Liu et al. 2025, "Muon is scalable for LLM training"), all else of AdamW; without
+    `muon` all do, which is quicker where bfloat16 is slow: Muon always computes in it. Names starting with one of
+    `slow` take steps that are `factor` times as long.
     """
 
     def __init__(
@@ -36,6 +38,8 @@ class Masters:
         decay: float,
         slow: tuple[str, ...] = (),
         factor: float = 1.0,
+        *,
+        muon: bool = True,
     ) -> None:
         import torch
 
@@ -48,7 +52,7 @@ class Masters:
         self.copies = {name: weight.detach().float().clone() for name, weight in self.named.items()}
         groups: dict[tuple[bool, bool, bool], list[Any]] = {}
         for name, copy in self.copies.items():
-            inner = copy.ndim == 2 and any(part in name for part in INNER)
+            inner = muon and copy.ndim == 2 and any(part in name for part in INNER)
             decays = copy.ndim > 1 and "embed" not in name
             slower = name.startswith(slow) if slow else False
             groups.setdefault((inner, decays, slower), []).append(copy)
@@ -64,10 +68,10 @@ class Masters:
                 if inside == inner
             ]
 
-        muon = partial(torch.optim.Muon, momentum=0.95, adjust_lr_fn="match_rms_adamw")
+        orthogonal = partial(torch.optim.Muon, momentum=0.95, adjust_lr_fn="match_rms_adamw")
         adamw = partial(torch.optim.AdamW, betas=(0.9, 0.98), foreach=True)
         inside, outside = those(True, BOLDER), those(False, 1.0)
-        kinds = {"muon": (muon, inside), "adamw": (adamw, outside)}
+        kinds = {"muon": (orthogonal, inside), "adamw": (adamw, outside)}
         self.optimizers = {name: kind(some) for name, (kind, some) in kinds.items() if some}
 
     def step(self, rate: float) -> float:
@@ -102,6 +106,17 @@ class Masters:
                 self.named[name].copy_(copy)
         for name, optimizer in self.optimizers.items():
             optimizer.load_state_dict(state["optimizers"][name])
+
+
+def computing() -> Any:
+    """Return the type of number to train in: bfloat16 where the processor multiplies it itself, else float32.
+
+    Without such instructions bfloat16 is put together from float32: sixty times as slow on one of AVX2.
+    """
+    import torch
+
+    supported = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    return torch.bfloat16 if supported else torch.float32
 
 
 def save(checkpoint: Path, step: int, hours: float, state: Mapping[str, Any]) -> None:

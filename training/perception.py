@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from training.finder import Finder, places_of
 from training.labels import CELLS, TARGETS
-from training.masters import Masters, done, rate_at, save
+from training.masters import Masters, computing, done, rate_at, save
 from training.perception_pictures import KINDS, TOLD
 from training.phrases import LABELS
 from training.shape import GRID, MERGED, TOKENS, WIDTH
@@ -159,7 +159,7 @@ def main() -> None:
 
     torch.manual_seed(asked.seed)
     tokenizer = small_tokenizer()
-    model = new_model(tokenizer, asked.seed).to(torch.bfloat16)
+    model = new_model(tokenizer, asked.seed).to(computing())
     learner = Learner(Tower(model), Reader(), Finder(model, tokenizer))
     masters = Masters(learner.modules, decay=0.02)
     data, held_out = Pictures(asked.pictures), Pictures([asked.validation])
@@ -192,11 +192,10 @@ class Learner:
     """All that learns: the tower, what reads parts of pictures off it, what finds names in them."""
 
     def __init__(self, tower: Tower, reader: Reader, finder: Finder) -> None:
-        import torch
 
         self.tower, self.reader, self.finder = tower, reader, finder
         for layer in (reader.layer, finder.layer):
-            layer.to(torch.bfloat16)
+            layer.to(computing())
 
     @property
     def modules(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from training.dialogue_file import PICTURES
-from training.masters import give, weights_of
+from training.masters import computing, give, weights_of
 from training.shape import TOKENS, WIDTH
 
 FEATURES = "features.npy"
@@ -99,7 +99,6 @@ def keep(model: Any, folder: Path) -> int:
 
 def main() -> None:
     """Write the features for every folder named on the command line."""
-    import torch
 
     from training.shape import new_model
     from training.tokenizer import small_tokenizer
@@ -110,7 +109,7 @@ def main() -> None:
     lacking = [name for name in give(model, weights) if name.startswith("visual.")]
     if lacking:
         raise KeyError(lacking[0])
-    model.to(torch.bfloat16)
+    model.to(computing())
     for folder in folders:
         print(folder, keep(model, folder))
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from training.masters import BOLDER, CLIP, Masters, rate_at, save
+from training.masters import BOLDER, CLIP, Masters, computing, rate_at, save
 
 torch = pytest.importorskip("torch")
 
@@ -23,7 +23,7 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
-def made():
+def made(**options):
     """Return two small bfloat16 networks, always the same, and their masters; one of the two is slow."""
     torch.manual_seed(1)
     parts = {
@@ -36,7 +36,7 @@ def made():
         "visual": first.to(torch.bfloat16),
         "text": torch.nn.Linear(24, 5).to(torch.bfloat16),
     }
-    return modules, Masters(modules, decay=0.02, slow=("visual",), factor=0.3)
+    return modules, Masters(modules, decay=0.02, slow=("visual",), factor=0.3, **options)
 
 
 def trained(modules, masters, steps):
@@ -138,3 +138,28 @@ def test_the_rate_rises_in_a_line_and_falls_along_half_a_cosine():
     assert all(a > b for a, b in pairwise(rates[100:]))
     assert rate_at(1000, 1000, 2.0) == rate_at(5000, 1000, 2.0) == pytest.approx(0.1)
     assert rate_at(3, 4, 2.0) == pytest.approx(0.08)  # a training shorter than its rise
+
+
+def test_without_muon_inner_matrices_step_as_all_others():
+    _, masters = made(muon=False)
+    assert list(masters.optimizers) == ["adamw"]
+    before = {name: copy.clone() for name, copy in masters.copies.items()}
+    for weight in masters.named.values():
+        weight.grad = torch.full_like(weight, 1e-3)
+    masters.step(1e-3)
+    moved = before[INNER] * (1 - 0.3e-3 * 0.02) - masters.copies[INNER]
+    assert torch.allclose(
+        moved, torch.full_like(moved, 0.3e-3), rtol=1e-3
+    )  # AdamW's first step is the rate
+
+
+@pytest.mark.parametrize(
+    ("vectors", "tiles", "wanted"),
+    [(True, False, "bfloat16"), (False, True, "bfloat16"), (False, False, "float32")],
+)
+def test_it_computes_in_what_the_processor_has_instructions_for(
+    monkeypatch, vectors, tiles, wanted
+):
+    monkeypatch.setattr("torch.cpu._is_avx512_bf16_supported", lambda: vectors)
+    monkeypatch.setattr("torch.cpu._is_amx_tile_supported", lambda: tiles)
+    assert computing() is getattr(torch, wanted)
