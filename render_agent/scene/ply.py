@@ -140,7 +140,7 @@ def _check_promises(path: Path, header: Header, left: int) -> None:
         if needed > room:
             raise unreadable(
                 path,
-                f"its header promises {element.count:,} rows of {element.name},"
+                f"its header promises {element.count:,} rows of {element.name:.40},"
                 f" but the {left:,} bytes that follow cannot hold them",
             )
         room -= needed
@@ -148,7 +148,7 @@ def _check_promises(path: Path, header: Header, left: int) -> None:
 
 def cut_short(path: Path, element: Element) -> SceneError:
     """Return the error of a file that ends before an element's last row."""
-    return unreadable(path, f"it ends before its {element.count:,} rows of {element.name} do")
+    return unreadable(path, f"it ends before its {element.count:,} rows of {element.name:.40} do")
 
 
 def corner_list(path: Path, element: Element) -> int:

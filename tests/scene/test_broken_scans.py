@@ -185,6 +185,19 @@ for name in sys.argv[1:]:
 """
 
 
+@pytest.mark.parametrize("held", [0, 16], ids=["promised", "cut short"])
+def test_a_sentence_stays_one_whatever_an_element_is_called(tmp_path, held):
+    """With lists the file ends in the middle of what its header promised."""
+    named = f"element {'x' * 60_000} 16"
+    kinds = (LIST_LINE,) if held else ("property float x",)
+    vertex = ("element vertex 1", *XYZ_LINES)
+    rest = bytes(12) + b"\x03" * held
+    lines = (named, *kinds, *vertex) if held else (*vertex, named, *kinds, *vertex)
+    text = refused(tmp_path, header(*lines) + rest)
+    assert f" {'x' * 40}" in text
+    assert len(text) < 400
+
+
 def test_nothing_is_allocated_for_a_promise(tmp_path):
     names = []
     for order in FORMATS:
