@@ -271,7 +271,7 @@ def stages(work: Path, recipe: Recipe, seeds: Sequence[int]) -> dict[str, list[T
                 *("--seed", recipe.seed + 2),
             )
         ],
-        "ship": [step(shipped(work) / WEIGHTS, "training.ship", corrected, shipped(work))],
+        "ship": [step(shipped(work) / WEIGHTS, "training.ship", corrected, learner, shipped(work))],
     }
 
 

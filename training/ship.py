@@ -1,6 +1,9 @@
 """Writes the model that training made as the package ships it: half precision, tokenizer, processor.
 
-python -m training.ship CHECKPOINT DIRECTORY
+python -m training.ship CHECKPOINT|MODEL... DIRECTORY
+
+Of several the mean of their weights is shipped: of a model and what it became when it learned on, it is better than
+either (Wortsman et al. 2022, "Robust fine-tuning of zero-shot models").
 """
 
 from __future__ import annotations
@@ -15,8 +18,8 @@ from training.masters import WEIGHTS, give, weights_of
 MOST_WEIGHTS, MOST_BYTES = 12_000_000, 25_000_000
 
 
-def ship(checkpoint: Path, directory: Path) -> Path:
-    """Write a checkpoint of `training.dialogue` as a model directory and return it.
+def ship(directory: Path, *checkpoints: Path) -> Path:
+    """Write the mean of checkpoints of `training.dialogue` as a model directory and return it.
 
     The weights come last: where they are, all is there. ValueError where it is larger than may be
     shipped; then nothing is written.
@@ -25,7 +28,7 @@ def ship(checkpoint: Path, directory: Path) -> Path:
 
     from training.processor import save_processor
 
-    model = trained(checkpoint)
+    model = trained(*checkpoints)
     count = sum(weight.numel() for weight in model.parameters())
     if count > MOST_WEIGHTS:
         raise ValueError(f"{count:,} weights are more than {MOST_WEIGHTS:,}")
@@ -44,14 +47,15 @@ def ship(checkpoint: Path, directory: Path) -> Path:
     return directory
 
 
-def trained(checkpoint: Path) -> Any:
-    """Return the float32 model of a checkpoint."""
+def trained(*checkpoints: Path) -> Any:
+    """Return the float32 model of a checkpoint, or of the mean of several."""
 
     from training.shape import new_model
     from training.tokenizer import small_tokenizer
 
     model = new_model(small_tokenizer(), 0)
-    weights = weights_of(checkpoint)
+    every = [weights_of(checkpoint) for checkpoint in checkpoints]
+    weights = {name: sum(some[name] for some in every) / len(every) for name in every[0]}
     lacking = give(model, weights)
     if lacking:
         raise KeyError(lacking[0])
@@ -60,8 +64,8 @@ def trained(checkpoint: Path) -> Any:
 
 def main() -> None:
     """Write the model, and say where."""
-    checkpoint, directory = map(Path, sys.argv[1:])
-    print(ship(checkpoint, directory))
+    *checkpoints, directory = map(Path, sys.argv[1:])
+    print(ship(directory, *checkpoints))
 
 
 if __name__ == "__main__":

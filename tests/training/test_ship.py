@@ -32,7 +32,7 @@ def checkpoint(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def shipped(checkpoint, tmp_path_factory):
-    return ship(checkpoint, tmp_path_factory.mktemp("models") / "some" / "small")
+    return ship(tmp_path_factory.mktemp("models") / "some" / "small", checkpoint)
 
 
 def test_loaded_as_anyone_loads_it_it_scores_as_the_trained_weights(checkpoint, shipped):
@@ -91,7 +91,7 @@ def test_what_is_too_large_is_refused_and_what_was_there_stays(
     (tmp_path / "small" / WEIGHTS).write_text("of an earlier making")
     unit = limit.removeprefix("MOST_").lower()
     with pytest.raises(ValueError, match=rf"\d {unit} are more than {most:,}"):
-        ship(checkpoint, tmp_path / "small")
+        ship(tmp_path / "small", checkpoint)
     assert [file.name for file in (tmp_path / "small").iterdir()] == [WEIGHTS]
     assert (tmp_path / "small" / WEIGHTS).read_text() == "of an earlier making"
     assert [file.name for file in tmp_path.iterdir()] == ["small"]
