@@ -66,6 +66,20 @@ def test_training_goes_on_from_what_was_shipped(checkpoint, shipped):
         assert torch.equal(weight.half().float(), after[name]), name
 
 
+def test_of_two_the_mean_is_shipped(checkpoint, shipped, tmp_path):
+    """Of what was trained and what it became, here the same in half precision with a weight moved."""
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(shipped / WEIGHTS)
+    moved = "model.language_model.norm.weight"
+    weights[moved] = weights[moved] + 1
+    save_file(weights, tmp_path / WEIGHTS)
+    mean = dict(trained(checkpoint, tmp_path).named_parameters())
+    for name, weight in trained(checkpoint).named_parameters():
+        step = 0.5 if name == moved else 0.0
+        assert torch.allclose(mean[name], weight + step, atol=2e-3), name
+
+
 def test_what_is_shipped_is_half_precision_and_says_how_replies_end(shipped):
     from safetensors.torch import load_file
 
