@@ -192,7 +192,6 @@ class Learner:
     """All that learns: the tower, what reads parts of pictures off it, what finds names in them."""
 
     def __init__(self, tower: Tower, reader: Reader, finder: Finder) -> None:
-
         self.tower, self.reader, self.finder = tower, reader, finder
         for layer in (reader.layer, finder.layer):
             layer.to(computing())

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -78,24 +79,21 @@ def practise(folder: RunFolder, beside: Path) -> Iterator[dict[str, Any]]:
 
     RunLogError where the run cannot be read; errors of `expert_replies`.
     """
-    questions = folder.questions()
     config = folder.config
-    knowing = expert(questions, config.seed, config, strays=False)
     base = folder.path.resolve().relative_to(beside.resolve())
-    for state in read_states(folder):
-        if not state.turns:
-            continue
-        for corrected in corrections(state, expert_replies(state, knowing)):
-            yield {
-                "id": state.id,
-                "run": folder.name,
-                "messages": [placed(entry, base) for entry in corrected.messages],
-                "type": state.question.type,
-                "scene": state.question.scene,
-                "score": None,
-                "learned": corrected.learned,
-            }
-    knowing.close()
+    begun = [state for state in read_states(folder) if state.turns]
+    with closing(expert(folder.questions(), config.seed, config, strays=False)) as knowing:
+        for state in begun:
+            for corrected in corrections(state, expert_replies(state, knowing)):
+                yield {
+                    "id": state.id,
+                    "run": folder.name,
+                    "messages": [placed(entry, base) for entry in corrected.messages],
+                    "type": state.question.type,
+                    "scene": state.question.scene,
+                    "score": None,
+                    "learned": corrected.learned,
+                }
 
 
 def main() -> None:

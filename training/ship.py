@@ -2,7 +2,7 @@
 
 python -m training.ship CHECKPOINT|MODEL... DIRECTORY
 
-Of several the mean of their weights is shipped: of a model and what it became when it learned on, it is better than
+Of several the mean of their weights is shipped: of a model and what it became when it learned on, it may be better than
 either (Wortsman et al. 2022, "Robust fine-tuning of zero-shot models").
 """
 

@@ -157,8 +157,8 @@ def expert(
 ) -> Expert:
     """Return the policy to learn from.
 
-    config: the options of the run; without them it sees nothing. strays: as `Expert` has it. Errors: QuestionsError where a file of
-    truths is in no known format.
+    config: the options of the run; without them it sees nothing. strays: as `Expert` has it.
+    Errors: QuestionsError where a file of truths is in no known format.
     """
     annotations = None if config is None else config.annotations
     homes = homes_of(questions, annotations)
