@@ -26,15 +26,24 @@ import click
 
 TREE = Path(__file__).parents[1]
 
-TESTS = (
+FAULTS = (
     "tests/faults/test_killed_runs.py",
     "tests/test_workers.py",
     "tests/engines/test_openai_server.py",
     "tests/engines/test_transformers_faults.py",
-    "tests/upgrades",
 )
-"""Tests that inject what the campaign does not: Ray workers and servers that die, a device out of memory,
-folders of older versions."""
+"""Tests that inject what the campaign does not: Ray workers and servers that die, a device out of memory."""
+
+NEWCOMER = (
+    "tests/test_readme.py",
+    "tests/test_help.py",
+    "tests/test_completion.py",
+    "tests/test_docs.py",
+    "tests/test_doctor.py",
+    "tests/extending",
+)
+"""Tests of what is printed for whoever begins: commands, pages of help, completion, pages of the documentation with what
+they say of a benchmark, an engine, a renderer, a kind of view."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +143,11 @@ def tell_inputs(found: Mapping[str, Any]) -> tuple[list[tuple[str, str, str]], l
     return rows, lost
 
 
-PYTEST = "{python} -m pytest -p no:cacheprovider --junitxml {output} " + " ".join(TESTS)
+def of_tests(title: str, *files: str) -> Part:
+    """Return the part that runs tests and counts them by file."""
+    command = "{python} -m pytest -p no:cacheprovider --junitxml {output} " + " ".join(files)
+    return Part(title, command, read_tests, tell_tests)
+
 
 PARTS = {
     "faults": Part(
@@ -143,7 +156,7 @@ PARTS = {
         read_json,
         tell_faults,
     ),
-    "tests": Part("Faults injected by tests", PYTEST, read_tests, tell_tests),
+    "tests": of_tests("Faults injected by tests", *FAULTS),
     "inputs": Part(
         "Inputs that nobody wrote",
         "{python} tests/fuzz/fuzz_campaign.py --seconds {seconds} --seed {seed} --output {output}",
@@ -156,6 +169,9 @@ PARTS = {
         read_json,
         tell_soak,
     ),
+    "security": of_tests("Security", "tests/security"),
+    "upgrades": of_tests("Run folders of older formats", "tests/upgrades"),
+    "newcomer": of_tests("What a newcomer types and reads", *NEWCOMER),
 }
 """The parts by name."""
 

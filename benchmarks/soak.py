@@ -11,7 +11,6 @@ least squares, the first passes left out, in which whatever is loaded once is lo
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import json
 import os
@@ -23,11 +22,12 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import click
+
+from render_agent.freed_memory import give_back_freed
 
 WARMING = 0.2
 """The share of the passes that is left out of the slopes."""
@@ -87,8 +87,7 @@ def one_pass(place: Path, number: int, size: tuple[int, int], limit: int | None)
 def held() -> dict[str, float]:
     """Return what this process holds now."""
     gc.collect()
-    with suppress(OSError, AttributeError):  # where the C library is another
-        ctypes.CDLL("libc.so.6").malloc_trim(0)
+    give_back_freed()
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     tasks = [*Path("/proc/self/task").iterdir()]
     children = [child for task in tasks for child in (task / "children").read_text().split()]

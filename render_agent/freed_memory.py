@@ -18,8 +18,17 @@ def give_back_large_blocks() -> bool:
     below it they lie among small ones in the arena of a thread, whose end stays resident. Other C libraries are
     left as they are.
     """
+    return bool(_called("mallopt", _MMAP_THRESHOLD, LARGE))
+
+
+def give_back_freed() -> None:
+    """Give back now whatever the C library keeps of what was freed, where it is glibc."""
+    _called("malloc_trim", 0)
+
+
+def _called(name: str, *given: int) -> int:
+    """Return what a function of glibc returns; 0 where the C library is another."""
     try:
-        library = ctypes.CDLL("libc.so.6")
-        return bool(library.mallopt(_MMAP_THRESHOLD, LARGE))
+        return int(getattr(ctypes.CDLL("libc.so.6"), name)(*given))
     except (OSError, AttributeError):
-        return False
+        return 0

@@ -1,23 +1,28 @@
-"""Pools of threads that have begun before there is work, so that none begins when memory is short."""
+"""Threads that begin only while memory is at hand, and pools of threads that have begun before there is work."""
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
+
+STACK = 8 << 20
+"""Bytes of a new thread's stack where the system does not say."""
+
+SPARE = 4 << 20
+"""Bytes beside its stack that a thread may need to begin."""
 
 
 def begun_pool(threads: int, name: str) -> ThreadPoolExecutor:
     """Return a pool of so many threads, named after `name`, all of which have begun.
 
-    Whoever starts a thread waits until it says that it has begun; one that finds no memory to say so is waited
-    for without end (`threading.Thread.start`), and a pool starts its threads when work comes. Here they begin
-    while memory is at hand: later a shortage raises MemoryError where the work is done. MemoryError where the
-    system starts no more threads.
+    A pool starts its threads when work comes. Here they begin while memory is at hand: later a shortage raises
+    MemoryError where the work is done. MemoryError where the system starts no more threads.
     """
     pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
-    met = Barrier(threads + 1)
+    met = threading.Barrier(threads + 1)
     try:
         for _ in range(threads):
+            find_room()
             pool.submit(met.wait)
         met.wait()
     except BaseException as error:
@@ -29,3 +34,25 @@ def begun_pool(threads: int, name: str) -> ThreadPoolExecutor:
             ) from error
         raise
     return pool
+
+
+def find_room() -> None:
+    """Return where a thread can begin now; MemoryError where there is not the memory for it.
+
+    Whoever starts a thread waits until it says that it has begun; one that finds no memory to say so is waited
+    for without end (https://github.com/python/cpython/issues/140746). Memory that is taken by others between this
+    and the thread's first step still ends so.
+    """
+    bytearray(_stack() + SPARE)  # mapped, not written, and given back at once
+
+
+def _stack() -> int:
+    """Return the bytes of a new thread's stack: as Python was told, else the limit of the process."""
+    if threading.stack_size():
+        return threading.stack_size()
+    try:
+        import resource
+    except ImportError:  # another system than Unix
+        return STACK
+    limit = resource.getrlimit(resource.RLIMIT_STACK)[0]
+    return STACK if limit == resource.RLIM_INFINITY else limit

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from render_agent.threads import begun_pool
+from render_agent.threads import begun_pool, find_room
 
 
 def named(name):
@@ -59,3 +59,46 @@ def test_work_goes_on_where_no_thread_could_begin_any_more():
         [sys.executable, "-c", WITHOUT_MEMORY], capture_output=True, text=True, timeout=60
     )
     assert done.stdout == "5050\n", done.stderr
+
+
+SHORT = """
+import resource, sys, threading
+from pathlib import Path
+from render_agent.threads import begun_pool
+for _ in range(2):
+    begun = threading.Thread(target=int)
+    begun.start()
+    begun.join()  # the C library keeps its stack for the next
+held, size = [], 1 << 20
+pages = int(Path("/proc/self/statm").read_text().split()[0])
+resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize(),) * 2)
+while size > int(sys.argv[1]):
+    try:
+        held.append(bytearray(size))
+    except MemoryError:
+        size //= 2
+try:
+    begun_pool(2, "begun")
+except MemoryError:
+    del held
+    print("MemoryError", flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("free", [256, 512, 1024, 2048, 4096])
+def test_a_thread_is_not_waited_for_that_finds_a_stack_and_no_more_memory(free):
+    done = subprocess.run(
+        [sys.executable, "-c", SHORT, str(free)], capture_output=True, text=True, timeout=20
+    )
+    assert done.stdout == "MemoryError\n", done.stderr
+
+
+def test_there_is_room_for_a_thread_where_there_is_memory(monkeypatch):
+    find_room()
+    monkeypatch.setattr("render_agent.threads.SPARE", 1 << 62)
+    with pytest.raises(MemoryError):
+        find_room()
+    with pytest.raises(MemoryError):
+        begun_pool(2, "none")
+    assert named("none") == []

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
-import ctypes.util
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
+
+from render_agent.freed_memory import give_back_freed
+from render_agent.threads import find_room
 
 SAMPLED_EVERY = 0.005
 """Seconds between two looks at the memory in use, where the system keeps no peak."""
@@ -104,7 +105,6 @@ class MainMemory:
         self.proc = root / "proc"
         self.group = control_group(root)
         self._clear = self.proc / "self/clear_refs"
-        self._trim = _malloc_trim()
         self._sampled: SampledPeak | None = None
 
     def total(self) -> int:
@@ -133,8 +133,7 @@ class MainMemory:
         What was freed before is given back first: the C library keeps it, and a call that fills it
         again would seem to need nothing.
         """
-        if self._trim is not None:
-            self._trim(0)
+        give_back_freed()
         try:
             self._clear.write_text("5")
         except OSError:
@@ -227,6 +226,7 @@ class SampledPeak:
         self.most = figure()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="memory peak", daemon=True)
+        find_room()
         self._thread.start()
 
     def stop(self) -> int:
@@ -305,10 +305,3 @@ def _limits(group: ControlGroup) -> bool:
         return group.limit() < 1 << 60 and group.free() >= 0
     except (OSError, ValueError):
         return False
-
-
-def _malloc_trim() -> Callable[[int], int] | None:
-    """Return what makes glibc give freed memory back, where the C library is glibc."""
-    name = ctypes.util.find_library("c")
-    trim: Callable[[int], int] | None = getattr(ctypes.CDLL(name), "malloc_trim", None)
-    return trim

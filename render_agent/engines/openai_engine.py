@@ -6,7 +6,6 @@ import asyncio
 import logging
 import queue
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from threading import Thread
 from typing import Any
 
@@ -24,6 +23,7 @@ from render_agent.engines.rows import distinct_samples
 from render_agent.engines.seam import Capabilities, Reply, Request
 from render_agent.errors import UsageError
 from render_agent.state import Tokens
+from render_agent.threads import begun_pool, find_room
 
 LOG = logging.getLogger(__name__)
 
@@ -60,12 +60,13 @@ class OpenAIEngine:
         self.batch_size = batch_size or UNDER_WAY * len(endpoints)
         self.calls = 0
         self._pictures = PictureUrls()
-        self._encoders = ThreadPoolExecutor(4, thread_name_prefix="data-url")
+        self._encoders = begun_pool(4, "data-url")
         self._answers: queue.SimpleQueue[tuple[Request, Reply] | Exception] = queue.SimpleQueue()
         self._waited_for = 0
         self._gone: Exception | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, name="openai", daemon=True)
+        find_room()
         self._thread.start()
         self._tasks: set[asyncio.Task[None]] = set()
         servers = make_servers(endpoints, self.options)

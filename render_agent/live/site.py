@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
 from render_agent.live.run import LiveRun
 from render_agent.run_log.folder import RunFolder
+from render_agent.threads import begun_pool
 from render_agent.web.folder import KINDS, find_file
 from render_agent.web.server import Page
 from render_agent.web.templates import ASSETS
@@ -35,7 +35,7 @@ class LiveSite:
     def __init__(self, folder: RunFolder, scratch: Path) -> None:
         self.folder = folder
         self.scratch = scratch
-        self._work = ThreadPoolExecutor(1, thread_name_prefix="live")
+        self._work = begun_pool(1, "live")
         try:
             self.run = self._do(lambda: LiveRun(folder, scratch))
         except BaseException:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from concurrent.futures import ThreadPoolExecutor
 
 from render_agent.camera import Camera, MapCamera
 from render_agent.errors import RenderError
 from render_agent.render.seam import Frame
 from render_agent.scene.model import Scene
+from render_agent.threads import begun_pool
 
 
 class ThreadedRenderer(ABC):
@@ -24,7 +24,7 @@ class ThreadedRenderer(ABC):
     _error: type[Exception]
 
     def __init__(self) -> None:
-        self._owner = ThreadPoolExecutor(1, thread_name_prefix=self.name)
+        self._owner = begun_pool(1, self.name)
         try:
             self._owner.submit(self._start).result()
         except BaseException:

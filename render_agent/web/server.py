@@ -13,6 +13,7 @@ from threading import Lock, Thread
 from typing import Any, Protocol
 
 from render_agent.errors import RenderAgentError, SetupError
+from render_agent.threads import find_room
 from render_agent.web.checks import (
     Refused,
     body_length,
@@ -103,6 +104,7 @@ class LocalServer:
         self._thread = Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, name="page"
         )
+        find_room()
         self._thread.start()
 
     def close(self) -> None:

@@ -7,7 +7,6 @@ import os
 import platform
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from logging.handlers import QueueHandler
 from pathlib import Path
@@ -27,6 +26,7 @@ from render_agent.run_log.seam import TurnLog
 from render_agent.scene.cache import LIMIT, SceneCache
 from render_agent.state import Phase, Question, QuestionState, Turn
 from render_agent.stress.scenes import scenes_of
+from render_agent.threads import begun_pool
 from render_agent.workers.messages import Drawn, Failed, Hand, Message, Noted, Ready, Stopped, Took
 
 Send = Callable[[Message], None]
@@ -80,7 +80,7 @@ class Worker:
         self.folder = setup.scratch / str(number)
         self.scenes = scenes_of(config, setup.questions, LIMIT // setup.neighbours)
         self._told: SimpleQueue[Message | None] = SimpleQueue()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="worker")  # it owns the engine
+        self._thread = begun_pool(1, "worker")  # it owns the engine
         program = logging.getLogger("render_agent")
         program.setLevel(logging.DEBUG if config.verbose else logging.INFO)
         program.addHandler(_Forward(self._told.put))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import faulthandler
 import json
 import os
 import signal
@@ -71,6 +72,7 @@ class Child:
             for number in (1, 2):
                 os.dup2(out, number)
             os.chdir(folder)
+            faulthandler.enable(2)
             code = run(words, fault)
         except BaseException:  # noqa: BLE001 - the process ends here
             traceback.print_exc()
@@ -86,14 +88,16 @@ class Child:
         return self._status is not None
 
     def wait(self, seconds: float = PATIENCE) -> Ended:
-        """Wait for its end; kill it where it does not come."""
+        """Wait for its end; kill it where it does not come, once it was asked where it hangs."""
         end, pause = time.monotonic() + seconds, 0.002
         while not self.ended() and time.monotonic() < end:
             time.sleep(pause)
             pause = min(0.05, pause * 1.5)
         hung = not self.ended()
         if hung:
-            os.kill(self.process, 9)
+            os.kill(self.process, signal.SIGABRT)  # faulthandler writes where every thread is
+            time.sleep(1.0)
+            os.kill(self.process, signal.SIGKILL)
             _, self._status = os.waitpid(self.process, 0)
         told = self.log.read_text("utf-8", "replace")
         return Ended(os.waitstatus_to_exitcode(self._status or 0), told, hung)
@@ -160,4 +164,5 @@ def wait_no_longer(hangs: Path) -> None:
 
 
 if __name__ == "__main__":
+    faulthandler.enable(2)
     sys.exit(run(sys.argv[2:], json.loads(sys.argv[1])))

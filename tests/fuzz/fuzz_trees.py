@@ -24,7 +24,7 @@ VALUES: tuple[Any, ...] = (
 
 
 def tree_mutated(random: Random, form: str, data: bytes, pool: Sequence[bytes]) -> bytes | None:
-    """Return an input of a form with its tree changed at one place, None where it holds no tree."""
+    """Return an input of a form with its tree changed at one place, None where it holds no tree or cannot be changed."""
     taken = FORMS[form](random, data)
     if taken is None:
         return None
@@ -37,8 +37,15 @@ def tree_mutated(random: Random, form: str, data: bytes, pool: Sequence[bytes]) 
     holder, key = random.choice(places)
     other = FORMS[form](random, random.choice(pool))
     elsewhere = places if other is None else list(_places([_read(other[0], form)]))
-    _change(random, holder, key, elsewhere)
-    return put(_written(random, root[0] if root else None, form))
+    try:
+        _change(random, holder, key, elsewhere)
+        return put(_written(random, root[0] if root else None, form))
+    except (
+        ValueError,
+        OverflowError,
+        RecursionError,
+    ):  # earlier changes left what is too deep or too long a number
+        return None
 
 
 def _read(text: bytes, form: str) -> Any:
