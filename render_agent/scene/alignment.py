@@ -48,6 +48,7 @@ def read_alignment(scan: Path) -> NDArray[np.float64] | None:
     turn = matrix[:3, :3]
     if not (
         np.isfinite(matrix).all()
+        and np.abs(turn).max() <= 1 + TOLERANCE  # larger numbers overflow in the product
         and np.abs(turn @ turn.T - np.eye(3)).max() < TOLERANCE
         and np.linalg.det(turn) > 0
         and np.array_equal(matrix[3], (0, 0, 0, 1))

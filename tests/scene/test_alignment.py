@@ -82,6 +82,7 @@ def test_only_scannets_meshes_have_an_alignment(tmp_path, furnished):
         told(2 * np.eye(4)),
         told(np.diag([1, 1, -1, 1])),
         told(np.diag([np.nan, 1, 1, 1])),
+        told(np.diag([1e308, 1e308, 1, 1])),
         told(MATRIX + np.diag([0, 0, 0, 1])),
     ],
 )
