@@ -8,7 +8,7 @@ It is written from files alone, so that no figure in it is typed by hand: `confi
     {"began": "2026-11-21T18:00+00:00", "hours": 9.5, "machine": "… 2 cores …", "versions": "torch …",
      "seeds": {"rooms for training": "1000 … 1007"}, "data": {"rooms for training": "2,048 homes …"},
      "recipe": {"optimiser": "AdamW …"}, "commands": ["make train"],
-     "curves": [{"name": "loss", "unit": "nats a token", "hours": [0.1], "values": [2.5]}]}
+     "curves": [{"stage": "joint", "name": "loss", "unit": "nats a token", "hours": [0.1], "values": [2.5]}]}
 
 where the names in `seeds`, `data` and `recipe` are free, and each becomes a line.
 """

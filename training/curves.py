@@ -19,11 +19,11 @@ FEW = 60
 """Curves of at most so many points show each as a dot."""
 
 Curve = Mapping[str, Any]
-"""`name`, `unit`, and as many `hours` as `values`."""
+"""`name`, `unit`, as many `hours` as `values`, and the `stage` that it is of, where there are several."""
 
 
 def draw_curves(curves: Sequence[Curve], file: Path) -> None:
-    """Write curves as SVG, the same bytes for the same figures: a panel a unit, hours along the bottom.
+    """Write curves as SVG, the same bytes for the same figures: a panel a stage and unit, its hours along the bottom.
 
     ValueError where a curve has not as many values as hours.
     """
@@ -31,14 +31,17 @@ def draw_curves(curves: Sequence[Curve], file: Path) -> None:
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
-    units = list(dict.fromkeys(str(curve["unit"]) for curve in curves))
+    panels: dict[tuple[str, str], list[Curve]] = {}
+    for curve in curves:
+        panels.setdefault((curve.get("stage", ""), curve["unit"]), []).append(curve)
     with matplotlib.rc_context({**STYLE, "figure.facecolor": PAPER}):
-        figure = Figure(figsize=(7, 0.4 + 2.2 * len(units)), layout="constrained")
+        figure = Figure(figsize=(7, 0.4 + 1.8 * len(panels)), layout="constrained")
         FigureCanvasSVG(figure)
-        panels = figure.subplots(len(units), 1, squeeze=False, sharex=True)[:, 0]
-        for axes, unit in zip(panels, units, strict=True):
-            _panel(axes, [curve for curve in curves if curve["unit"] == unit], unit)
-        panels[-1].set_xlabel("hours of training")
+        drawn_on = figure.subplots(len(panels), 1, squeeze=False, sharex=True)[:, 0]
+        for axes, ((stage, unit), shown) in zip(drawn_on, panels.items(), strict=True):
+            axes.set_title(stage, loc="left")
+            _panel(axes, shown, unit)
+        drawn_on[-1].set_xlabel("hours of its stage" if len(panels) > 1 else "hours of training")
         drawn = io.BytesIO()
         figure.savefig(drawn, format="svg", metadata={"Date": None, "Title": "Curves of training"})
     file.write_text(settled(drawn.getvalue().decode()), "utf-8")

@@ -22,8 +22,8 @@ STORY = "training.json"
 CURVES = {
     "perception": {"loss": ("loss of perception", "nats a cell, and places")},
     "places": {
-        "text loss": ("loss of arithmetic, before dialogues", "nats a token"),
-        "places loss": ("loss of inventories, before dialogues", "nats a token"),
+        "text loss": ("loss of arithmetic", "nats a token"),
+        "places loss": ("loss of inventories", "nats a token"),
     },
     "dialogue": {
         "dialogues loss": ("loss of dialogues", "nats a token"),
@@ -31,22 +31,24 @@ CURVES = {
         "text loss": ("loss of arithmetic", "nats a token"),
     },
     "mending": {
-        "dialogues loss": ("loss of dialogues, with answers mended", "nats a token"),
+        "dialogues loss": ("loss of dialogues", "nats a token"),
         "choices loss": ("loss of choices", "nats a token"),
     },
     "joint": {
-        "dialogues loss": ("loss of dialogues, tower and all", "nats a token"),
-        "places loss": ("loss of inventories, tower and all", "nats a token"),
+        "dialogues loss": ("loss of dialogues", "nats a token"),
+        "places loss": ("loss of inventories", "nats a token"),
     },
     "correction": {
-        "dialogues loss": ("loss of own dialogues, corrected", "nats a token"),
-        "choices loss": ("loss of choices, the nearest among them", "nats a token"),
+        "dialogues loss": ("loss of own dialogues", "nats a token"),
+        "choices loss": ("loss of choices", "nats a token"),
     },
 }
 """By stage, what of the lines that it wrote is drawn, with name and unit."""
 
 EVERY = 100
-"""Steps between two points of a curve."""
+"""Steps between two points of a curve; of a stage with fewer than FEW such, every line is a point."""
+
+FEW = 5
 
 
 def write_story(
@@ -110,14 +112,13 @@ def _curves(work: Path, stage: str) -> list[Mapping[str, Any]]:
     if not file.is_file():
         return []
     lines = [json.loads(line) for line in file.read_text().splitlines()]
+    if lines[-1]["step"] >= FEW * EVERY:
+        lines = [line for line in lines if line["step"] % EVERY == 0]
     found: list[Mapping[str, Any]] = []
     for key, (name, unit) in CURVES[stage].items():
-        points = {
-            line["step"]: (line["hours"], line[key])
-            for line in lines
-            if key in line and line["step"] % EVERY == 0
-        }
+        points = {line["step"]: (line["hours"], line[key]) for line in lines if key in line}
         if points:
             times, values = zip(*points.values(), strict=True)
-            found.append({"name": name, "unit": unit, "hours": times, "values": values})
+            curve = {"stage": stage, "name": name, "unit": unit}
+            found.append({**curve, "hours": times, "values": values})
     return found
