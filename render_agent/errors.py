@@ -10,8 +10,17 @@ RenderAgentError
 └── EngineError          the engine is gone; the run stops and can be continued
 
 A reply that cannot be read is none of these: it is data (`render_agent.action.Malformed`).
-Each message is one sentence that says what is wrong, where, and what to do about it.
+Each message is one sentence that says what is wrong, where, and what to do about it; what was given is quoted in it,
+and may be of any length, of which as much is shown as can be read.
 """
+
+from __future__ import annotations
+
+import re
+
+LONGEST_WORD = 600
+LONGEST_MESSAGE = 2_000
+"""Characters; of what is longer the beginning and the end are told."""
 
 
 class RenderAgentError(Exception):
@@ -24,6 +33,23 @@ class RenderAgentError(Exception):
     ...     str(error)
     "there is no run 'no-such-run', neither in experiment_logs nor as a path"
     """
+
+    def __str__(self) -> str:
+        """Return the sentence, with what is too long in it shortened."""
+        words = re.sub(
+            rf"\S{{{LONGEST_WORD + 1},}}",
+            lambda word: _shortened(word[0], LONGEST_WORD),
+            super().__str__(),
+        )
+        return _shortened(words, LONGEST_MESSAGE)
+
+
+def _shortened(text: str, most: int) -> str:
+    """Return a text of at most so many characters, three quarters of them from its beginning."""
+    if len(text) <= most:
+        return text
+    first = most * 3 // 4
+    return f"{text[:first]}…{text[first + 1 - most :]}"
 
 
 class SetupError(RenderAgentError):
