@@ -64,6 +64,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """Return what a command wrote as JSON."""
     found: dict[str, Any] = json.loads(path.read_text("utf-8"))
     found.pop("samples", None)  # they stand in the soak's own file
+    found.pop("command", None)  # it names the file that it wrote; how to type it stands beside
     return found
 
 
