@@ -8,6 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 STACK = 8 << 20
 """Bytes of a new thread's stack where the system does not say."""
 
+LARGEST_STACK = 64 << 20
+"""Bytes of one to make sure of: a larger one that the system has no room for it refuses itself."""
+
 SPARE = 4 << 20
 """Bytes beside its stack that a thread may need to begin."""
 
@@ -55,4 +58,4 @@ def _stack() -> int:
     except ImportError:  # another system than Unix
         return STACK
     limit = resource.getrlimit(resource.RLIMIT_STACK)[0]
-    return STACK if limit == resource.RLIM_INFINITY else limit
+    return STACK if limit == resource.RLIM_INFINITY else min(limit, LARGEST_STACK)
