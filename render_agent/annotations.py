@@ -24,8 +24,8 @@ LEAST_SIZE = 1e-3
 LARGEST = 1e6
 """Metres: no coordinate and no length is larger."""
 
-LARGEST_ROOM = 10_000
-"""Square metres: a room is not larger."""
+SMALLEST_ROOM, LARGEST_ROOM = 0.1, 10_000
+"""Square metres: a room is neither smaller nor larger; the smallest of the official ones has 2.4."""
 
 WRONG = (KeyError, TypeError, ValueError, SyntaxError, OverflowError, MemoryError, RecursionError)
 """What an entry raises that is not in the official format, its texts read as literals included."""
@@ -122,8 +122,8 @@ def _annotation(scene: str, entry: Mapping[str, Any], dataset: str) -> SceneAnno
     boxes, counts = _table(entry["object_bbox"]), _table(entry["object_counts"])
     centre = entry.get("room_center")
     room_size = float(entry["room_size"])
-    if not 0 < room_size <= LARGEST_ROOM:
-        raise ValueError(f"the room size {room_size} is no area in square metres")
+    if not SMALLEST_ROOM <= room_size <= LARGEST_ROOM:
+        raise ValueError(f"the room size {room_size} is no area of a room in square metres")
     return SceneAnnotation(
         dataset=str(entry.get("dataset", dataset)),
         scene=scene,

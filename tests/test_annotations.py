@@ -105,6 +105,8 @@ def test_boxes_may_be_written_as_the_text_of_a_dictionary(tmp_path):
         ({"object_bbox": {"table": BOX}}, "scene 's1': "),
         ({"object_bbox": {"table": None}}, "not iterable"),
         ({"room_size": 1e9}, "no area"),
+        ({"room_size": 1e-7}, "no area"),
+        ({"room_size": 5e-324}, "no area"),
         ({"object_counts": None}, "None is no table of categories"),
     ],
 )  # fmt: skip
