@@ -277,7 +277,7 @@ def _run_row(path: Path) -> dict[str, Any]:
         folder = RunFolder(path)
         found = folder.results()
         saved = folder.record["config"]
-        model = folder.record["engine"]["model"]
+        engine, model = saved["engine"], folder.record["engine"]["model"]
         questions = len(folder.questions()) if folder.has_questions else None
     except (RunLogError, KeyError):
         return {"run": path.name, "status": "unreadable"} | dict.fromkeys(
@@ -289,7 +289,7 @@ def _run_row(path: Path) -> dict[str, Any]:
         "questions": questions,
         "answered": found["counts"]["answered"] if found else None,
         "official": figure(found["official_over_scored"]["score"]) if found else None,
-        "engine": saved["engine"],
+        "engine": engine,
         "model": model,
         "agent": saved.get("agent", "single"),
     }
