@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from render_agent.forms import COUNT, FINITE, Accepted, Each, Either, Form, Number, OneOf
-from render_agent.run_log.inside import is_picture
+from render_agent.run_log.inside import is_path, is_picture
 
 SCORE = Either((None, Number()))
 TEXT = Either((None, str))
+SCAN = Either((None, Accepted(is_path, "path of a file")))
 PICTURE = Accepted(is_picture, "picture of a run")
 BOUNDS = Either((None, (SCORE, SCORE)))
 
@@ -37,7 +38,7 @@ QUESTION: Form = {
     "wanted": OneOf(("letter", "number", "text")),
     "options": [str],
     "truth": TEXT,
-    "scan": TEXT,
+    "scan": SCAN,
     "pruned?": Either((None, bool)),
 }
 """A line of `questions.jsonl`."""

@@ -19,7 +19,7 @@ from render_agent.merging import merge
 from render_agent.report.build import build
 from render_agent.run_log.files import write_whole
 from render_agent.run_log.folder import RunFolder
-from render_agent.run_log.inside import OWN, is_picture, picture_path
+from render_agent.run_log.inside import OWN, is_path, is_picture, picture_path
 from render_agent.run_log.pictures import Pictures
 from render_agent.run_log.reading import read_states
 from render_agent.runner import go_on, start
@@ -165,6 +165,25 @@ def test_a_log_cannot_name_pictures_outside(run, file, where):
     (run / "turns.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     with pytest.raises(RunLogError, match=r"line 1 does not fit.*is no picture of a run"):
         read_states(RunFolder(run))
+
+
+@pytest.mark.parametrize(
+    "file", ["", ".", "/", "a\0b", "x" * 256, "/a/" * 2000 + "b", "é" * 128, 7]
+)
+def test_a_scan_that_no_system_looks_for_is_refused(run, file):
+    assert not is_path(file)
+    rows = [json.loads(line) for line in (run / "questions.jsonl").read_text().splitlines()]
+    rows[0]["scan"] = file
+    (run / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(RunLogError, match=r"is no path of a file"):
+        RunFolder(run).questions()
+
+
+@pytest.mark.parametrize(
+    "file", ["room.ply", "/scans/a b/room.ply", "../x", "/" + "x" * 255, "é" * 127]
+)
+def test_any_other_path_of_a_scan_is_one(file):
+    assert is_path(file)
 
 
 def test_pictures_of_a_run_have_such_names(made):
