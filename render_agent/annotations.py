@@ -135,6 +135,8 @@ def _annotation(scene: str, entry: Mapping[str, Any], dataset: str) -> SceneAnno
 
 
 def _object(label: str, box: Mapping[str, Any]) -> BoxedObject:
+    if not is_plain(label):
+        raise ValueError("the name of a category has a character that cannot be seen")
     axes = vector(box["normalizedAxes"], 9).reshape(3, 3)
     size = vector(box["axesLengths"], 3)
     if np.abs(axes @ axes.T - np.eye(3)).max() > 1e-3:

@@ -107,6 +107,7 @@ def test_boxes_may_be_written_as_the_text_of_a_dictionary(tmp_path):
         ({"room_size": 1e9}, "no area"),
         ({"room_size": 1e-7}, "no area"),
         ({"room_size": 5e-324}, "no area"),
+        ({"object_bbox": {"\ud800": [BOX]}}, "a category has a character that cannot be seen"),
         ({"object_counts": None}, "None is no table of categories"),
     ],
 )  # fmt: skip

@@ -160,6 +160,10 @@ PART: Form = {
     "intervals": Each(BOUNDS),
 }
 OVERALL: Form = {**PART, "official": SCORE}
+WORK: Form = {
+    **dict.fromkeys(("turns", "renders", "tokens_in", "tokens_out"), Number(0)),
+    "calls?": Number(0),
+}
 TURNED: Form = {"share": SCORE, "interval": BOUNDS}
 
 RESULTS: Form = {
@@ -190,7 +194,7 @@ RESULTS: Form = {
         "renders": COUNT,
         "tokens": TOKENS,
         "seconds": Each(Number(0)),
-        "per_question?": Either((None, Each(Number(0)))),
+        "per_question?": Either((None, WORK)),
     },
     "questions": [
         {
