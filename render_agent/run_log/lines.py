@@ -150,6 +150,8 @@ def question_from_json(line: Mapping[str, Any]) -> Question:
     for name in ("id", "dataset", "scene"):
         if not is_plain(line[name]):
             raise ValueError(f"the {name} {line[name]!r:.80} is none that a question can have")
+    if line["wanted"] == "letter" and not line["options"]:
+        raise ValueError("it wants a letter and has no options")
     return Question(
         id=line["id"],
         benchmark=line["benchmark"],
