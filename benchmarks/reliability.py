@@ -125,7 +125,11 @@ def tell_soak(found: Mapping[str, Any]) -> tuple[list[tuple[str, str, str]], lis
 
 
 def tell_inputs(found: Mapping[str, Any]) -> tuple[list[tuple[str, str, str]], list[str]]:
-    """Return a row for every target of the fuzzers, and one for the bounds that were held to."""
+    """Return a row for every target of the fuzzers, and one for the bounds that were held to.
+
+    `mended`, where a target has it: how many failures it found that were mended since; it was tried again, in a row
+    of its own.
+    """
     rows, lost = [], []
     for name, row in found["targets"].items():
         tried = f"{row['tried']:,} inputs in {row['seconds'] / 3600:.2f} hours"
@@ -133,6 +137,8 @@ def tell_inputs(found: Mapping[str, Any]) -> tuple[list[tuple[str, str, str]], l
             f"{row['taken']:,} taken, {row['refused']:,} refused in a sentence; at most"
             f" {row['slowest_seconds']} s and {row['most_memory'] / 1e6:.0f} MB"
         )
+        if row.get("mended"):
+            held += f"; {row['mended']} failures, mended since and tried again"
         rows.append((name, tried, held))
         lost += [f"{name}: {failure['told'][:300]}" for failure in row["failures"]]
     bounds = ", ".join(

@@ -141,6 +141,10 @@ def test_results_of_fuzzers_have_their_rows(tmp_path):
     assert lost == []
     found["targets"]["reply"]["failures"] = [{"told": "a reply raised"}]
     assert reliability.tell_inputs(found)[1] == ["reply: a reply raised"]
+    found["targets"]["reply"] |= {"failures": [], "mended": 3}
+    (row, _), lost = reliability.tell_inputs(found)
+    assert row[2].endswith("; 3 failures, mended since and tried again")
+    assert lost == []
 
 
 def test_a_part_is_measured_and_counted(tmp_path, monkeypatch):
