@@ -39,6 +39,12 @@ def begun_pool(threads: int, name: str) -> ThreadPoolExecutor:
     return pool
 
 
+def start(thread: threading.Thread) -> None:
+    """Start a thread; MemoryError where there is not the memory for it."""
+    find_room()
+    thread.start()
+
+
 def find_room() -> None:
     """Return where a thread can begin now; MemoryError where there is not the memory for it.
 

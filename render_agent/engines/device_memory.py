@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from render_agent.freed_memory import give_back_freed
-from render_agent.threads import find_room
+from render_agent.threads import start
 
 SAMPLED_EVERY = 0.005
 """Seconds between two looks at the memory in use, where the system keeps no peak."""
@@ -226,8 +226,7 @@ class SampledPeak:
         self.most = figure()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="memory peak", daemon=True)
-        find_room()
-        self._thread.start()
+        start(self._thread)
 
     def stop(self) -> int:
         """Return the peak and watch no longer."""

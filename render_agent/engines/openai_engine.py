@@ -23,7 +23,7 @@ from render_agent.engines.rows import distinct_samples
 from render_agent.engines.seam import Capabilities, Reply, Request
 from render_agent.errors import UsageError
 from render_agent.state import Tokens
-from render_agent.threads import begun_pool, find_room
+from render_agent.threads import begun_pool, start
 
 LOG = logging.getLogger(__name__)
 
@@ -66,8 +66,7 @@ class OpenAIEngine:
         self._gone: Exception | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, name="openai", daemon=True)
-        find_room()
-        self._thread.start()
+        start(self._thread)
         self._tasks: set[asyncio.Task[None]] = set()
         servers = make_servers(endpoints, self.options)
         self._asker = Asker(model, servers, self.options, self.batch_size)

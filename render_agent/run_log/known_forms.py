@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from render_agent.forms import COUNT, FINITE, Accepted, Each, Either, Form, Number, OneOf
 from render_agent.run_log.inside import is_path, is_picture
+from render_agent.run_log.work import COUNTED
 
 SCORE = Either((None, Number()))
 TEXT = Either((None, str))
@@ -160,10 +161,7 @@ PART: Form = {
     "intervals": Each(BOUNDS),
 }
 OVERALL: Form = {**PART, "official": SCORE}
-WORK: Form = {
-    **dict.fromkeys(("turns", "renders", "tokens_in", "tokens_out"), Number(0)),
-    "calls?": Number(0),
-}
+WORK: Form = {**dict.fromkeys(COUNTED, Number(0)), "calls?": Number(0)}
 TURNED: Form = {"share": SCORE, "interval": BOUNDS}
 
 RESULTS: Form = {

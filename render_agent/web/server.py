@@ -13,7 +13,7 @@ from threading import Lock, Thread
 from typing import Any, Protocol
 
 from render_agent.errors import RenderAgentError, SetupError
-from render_agent.threads import find_room
+from render_agent.threads import start
 from render_agent.web.checks import (
     Refused,
     body_length,
@@ -104,8 +104,7 @@ class LocalServer:
         self._thread = Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, name="page"
         )
-        find_room()
-        self._thread.start()
+        start(self._thread)
 
     def close(self) -> None:
         """Stop, and wait for the threads."""

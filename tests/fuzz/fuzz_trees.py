@@ -40,11 +40,8 @@ def tree_mutated(random: Random, form: str, data: bytes, pool: Sequence[bytes]) 
     try:
         _change(random, holder, key, elsewhere)
         return put(_written(random, root[0] if root else None, form))
-    except (
-        ValueError,
-        OverflowError,
-        RecursionError,
-    ):  # earlier changes left what is too deep or too long a number
+    # Earlier changes may have left what is too deep, or a number that is too long.
+    except (ValueError, OverflowError, RecursionError):
         return None
 
 
