@@ -25,15 +25,15 @@ from typing import Any
 import click
 import numpy as np
 
-from render_agent.bench.verifiers.decisions import moves_until_found
-from render_agent.bench.verifiers.resampling import estimate
-from render_agent.bench.verifiers.walks import made_rooms, walk
-from render_agent.choose.training.card_text import spanned
-from render_agent.cli import cli
-from render_agent.eyes import Eyes
-from render_agent.run_log.folder import RunFolder
-from render_agent.run_log.reading import read_states
-from render_agent.run_log.work import question_work
+from render_agent.cli.main import cli
+from render_agent.observation.question_visibility import Eyes
+from render_agent.run.log.folder import RunFolder
+from render_agent.run.log.reading import read_states
+from render_agent.run.log.work import question_work
+from render_agent_lab.bench.verifiers.decisions import moves_until_found
+from render_agent_lab.bench.verifiers.resampling import estimate
+from render_agent_lab.bench.verifiers.walks import made_rooms, walk
+from render_agent_lab.verifier_training.card_text import spanned
 
 RANDOM = "random"
 PLAIN = (RANDOM, "geometry:unnamed", "geometry")

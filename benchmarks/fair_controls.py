@@ -24,18 +24,18 @@ from typing import Any
 import click
 import numpy as np
 
-from render_agent.comparison import Side, compare
 from render_agent.config import RunConfig
-from render_agent.controller import Silent
+from render_agent.dialogue.state import Question
+from render_agent.observation.stress.left_right import mirrored_truth, names_sides
 from render_agent.questions.rooms import BUNDLED
-from render_agent.rooms.ask import ask
-from render_agent.rooms.truth import read_truth
-from render_agent.rooms.write import write_questions
-from render_agent.run_log.folder import RunFolder
-from render_agent.runner import MakeEngine, make_engine, start
+from render_agent.run.log.folder import RunFolder
+from render_agent.run.phase_controller import Silent
+from render_agent.run.runner import MakeEngine, make_engine, start
+from render_agent.scene.room_truth import read_truth
+from render_agent.score.comparison import Side, compare
 from render_agent.score.summary import OFFICIAL
-from render_agent.state import Question
-from render_agent.stress.left_right import mirrored_truth, names_sides
+from render_agent_lab.room_generator.ask import ask
+from render_agent_lab.room_generator.write import write_questions
 
 VIEWS = ("none", "top", "start", "four", "random-walk", "free", "tour", "oracle")
 

@@ -23,16 +23,16 @@ from typing import Any
 
 import click
 
-from render_agent.bench.command import about
-from render_agent.bench.engines import Engines, tokenizing
-from render_agent.bench.figures import summary
-from render_agent.bench.measure import Bench
-from render_agent.bench.random_model import random_model
-from render_agent.bench.report import circumstances
-from render_agent.bench.script import Lengths, ScriptedWalk
-from render_agent.bench.variants import Variant
 from render_agent.config import RunConfig
-from render_agent.questions.choose import choose_questions
+from render_agent.engines.transformers.random_model import random_model
+from render_agent.questions.selection import choose_questions
+from render_agent_lab.bench.command import about
+from render_agent_lab.bench.engines import Engines, tokenizing
+from render_agent_lab.bench.figures import summary
+from render_agent_lab.bench.measure import Bench
+from render_agent_lab.bench.report import circumstances
+from render_agent_lab.bench.script import Lengths, ScriptedWalk
+from render_agent_lab.bench.variants import Variant
 
 BIG, LESS = "Qwen/Qwen3-VL-8B-Instruct", "Qwen/Qwen3-VL-2B-Instruct"
 FIGURES = (

@@ -30,8 +30,8 @@ import click
 import torch
 from transformers import AutoTokenizer
 
-from render_agent.engines.guide import GuidedRows, Guides
-from render_agent.prompt import reply_schema
+from render_agent.dialogue.prompt import reply_schema
+from render_agent.engines.transformers.constrained_decoding import GuidedRows, Guides
 
 WAYS = ("plain", "allowed", "refused", "masked")
 SCHEMA = reply_schema(("ego", "top", "around"))

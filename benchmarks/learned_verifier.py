@@ -49,10 +49,14 @@ MOST_APART = 1e-6
 
 def measure(candidates: int, members: int, rounds: int, device: str) -> dict[str, Any]:
     """Return the seconds of every way by round, and how far its scores are from those one by one."""
-    from render_agent.choose.learned.ensemble import Ensemble, score_one_by_one, score_repeated
-    from render_agent.choose.learned.features import Features
-    from render_agent.choose.learned.history import Histories
-    from render_agent.choose.learned.shape import Shape
+    from render_agent.agents.verifiers.learned.ensemble import (
+        Ensemble,
+        score_one_by_one,
+        score_repeated,
+    )
+    from render_agent.agents.verifiers.learned.features import Features
+    from render_agent.agents.verifiers.learned.history import Histories
+    from render_agent.agents.verifiers.learned.shape import Shape
 
     shape, rng = Shape(), np.random.default_rng(0)
     ensemble = Ensemble.fresh(shape, members, 0).to(device)
@@ -97,8 +101,8 @@ def score_plainly(ensemble: Any, features: Any, histories: Any) -> np.ndarray:
     """Return the scores with image and text computed once, but a key and a value for every token."""
     import torch
 
-    from render_agent.choose.learned.context import embed_context, extract
-    from render_agent.choose.learned.tower import embed_histories
+    from render_agent.agents.verifiers.learned.context import embed_context, extract
+    from render_agent.agents.verifiers.learned.tower import embed_histories
 
     arrays = (features.patches, features.text, histories.values, histories.known)
     patches, text, values, known = (

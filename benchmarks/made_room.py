@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from render_agent.camera import Camera
+from render_agent.geometry.camera import Camera
 from render_agent.scene.model import Scene
 
 LOW, HIGH = np.array([0.0, 0.0, 0.0]), np.array([7.0, 5.0, 2.7])

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from render_agent.camera import Camera
-from render_agent.render.choose import make_renderer
-from render_agent.render.seam import BACKGROUND, NEAR, Frame, Renderer
+from render_agent.geometry.camera import Camera
+from render_agent.render.base import BACKGROUND, NEAR, Frame, Renderer
+from render_agent.render.registry import make_renderer
 from render_agent.scene.model import Scene
 
 FAR = 30.0

@@ -30,11 +30,11 @@ SCANS = "1000000f,5000000f,10000000p"
 def reader_of(name: str) -> Callable[[Path], int]:
     """Return what reads a PLY file and says how many points it found."""
     if name == "render_agent":
-        from render_agent.scene.load import load_scene
+        from render_agent.scene.formats.load import load_scene
 
         return lambda path: len(load_scene(path).points)
     if name == "rows only":
-        from render_agent.scene.load import read_scan
+        from render_agent.scene.formats.load import read_scan
 
         return lambda path: len(read_scan(path, "auto").points)
     if name == "trimesh":

@@ -34,10 +34,10 @@ def measure(seed: int) -> list[dict[str, Any]]:
     sys.path.insert(0, str(TESTS))
     from small_models import small_model, speckled_file
 
-    from render_agent import chat
-    from render_agent.engines.seam import Request
-    from render_agent.engines.sizing import Sizing
-    from render_agent.engines.transformers_engine import TransformersEngine
+    from render_agent.dialogue import chat
+    from render_agent.engines.base import Request
+    from render_agent.engines.transformers.batch_sizing import Sizing
+    from render_agent.engines.transformers.engine import TransformersEngine
 
     def request(words: int, number: int) -> Request:
         said = chat.text(f"{number} " + "word " * words)

@@ -27,7 +27,7 @@ from typing import Any
 
 import click
 
-from render_agent.freed_memory import give_back_freed
+from render_agent.system.malloc import give_back_freed
 
 WARMING = 0.2
 """The share of the passes that is left out of the slopes."""
@@ -53,11 +53,11 @@ WORDS = {
 def one_pass(place: Path, number: int, size: tuple[int, int], limit: int | None) -> dict[str, int]:
     """Take all questions to their end in a run of its own; return its turns and the bytes of its log."""
     from render_agent.config import RunConfig
-    from render_agent.controller import Silent
-    from render_agent.run_log.folder import RunFolder
-    from render_agent.run_log.program_log import program_log
-    from render_agent.run_log.reading import results_of
-    from render_agent.runner import start
+    from render_agent.run.log.folder import RunFolder
+    from render_agent.run.log.program_log import program_log
+    from render_agent.run.log.reading import results_of
+    from render_agent.run.phase_controller import Silent
+    from render_agent.run.runner import start
 
     config = RunConfig(
         batch=True,

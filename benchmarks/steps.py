@@ -29,11 +29,11 @@ def measure(shape: str, read_before: int, repeats: int) -> dict[str, Any]:
     """Return milliseconds a step by rows, and seconds a prompt by tokens."""
     import torch
 
-    from render_agent.bench.random_model import random_model
-    from render_agent.engines.dialogue_tensors import PreparedPrompt
-    from render_agent.engines.forward import Unread, read, write
-    from render_agent.engines.opening import open_model
-    from render_agent.engines.row_slots import RowSlots
+    from render_agent.engines.transformers.forward import Unread, read, write
+    from render_agent.engines.transformers.kv_cache import RowSlots
+    from render_agent.engines.transformers.opening import open_model
+    from render_agent.engines.transformers.random_model import random_model
+    from render_agent.engines.transformers.tokenization import PreparedPrompt
 
     loaded = open_model(shape, pretrained=random_model(shape))
     model, pad, axes = loaded.model, loaded.pad, loaded.inputs.family.axes

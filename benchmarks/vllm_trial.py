@@ -121,8 +121,8 @@ def processor_seconds(others: list[psutil.Process]) -> float:
 def measure(way: str, model: str, folder: str, limit: int, turns: int, url: str) -> dict[str, Any]:
     """Run one way to its end; return its figures."""
     from render_agent.config import RunConfig
-    from render_agent.engines.choose import make_engine
-    from render_agent.runner import start
+    from render_agent.engines.registry import make_engine
+    from render_agent.run.runner import start
 
     given: dict[str, Any] = {
         "dtype": "float32",
@@ -199,8 +199,8 @@ def schema_held(engine: Any) -> bool:
     """Whether a server holds a reply to a schema that the model would not keep by itself."""
     from jsonschema import validate
 
-    from render_agent.chat import message, text
-    from render_agent.engines.seam import Request
+    from render_agent.dialogue.chat import message, text
+    from render_agent.engines.base import Request
 
     def no_picture(file: str) -> Any:
         raise FileNotFoundError(file)
@@ -217,7 +217,7 @@ def schema_held(engine: Any) -> bool:
 
 def dialogues(path: str) -> dict[str, list[dict[str, Any]]]:
     """Return what was said, seen and done in every question of a run."""
-    from render_agent.run_log.folder import RunFolder
+    from render_agent.run.log.folder import RunFolder
 
     found: dict[str, list[dict[str, Any]]] = {}
     for line in RunFolder(Path(path)).lines():

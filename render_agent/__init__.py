@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from render_agent.api.scenes import OpenScene as OpenScene
     from render_agent.api.scenes import bundled_rooms as bundled_rooms
     from render_agent.api.scenes import open_scene as open_scene
-    from render_agent.camera import Camera as Camera
     from render_agent.errors import RenderAgentError as RenderAgentError
+    from render_agent.geometry.camera import Camera as Camera
 
 _PLACES = {
     "ask": "api.ask",

@@ -9,7 +9,7 @@ RenderAgentError
 ├── RenderError          one view cannot be drawn; its question fails, the others go on
 └── EngineError          the engine is gone; the run stops and can be continued
 
-A reply that cannot be read is none of these: it is data (`render_agent.action.Malformed`).
+A reply that cannot be read is none of these: it is data (`render_agent.dialogue.reply.Malformed`).
 Each message is one sentence that says what is wrong, where, and what to do about it; what was given is quoted in it,
 and may be of any length, of which as much is shown as can be read.
 """

@@ -8,10 +8,10 @@ from urllib.parse import unquote, urlsplit
 from made_runs import Silent, make_config
 from made_scenes import room, write_ply
 
+from render_agent.analysis.report.build import build
 from render_agent.config import RunConfig
-from render_agent.report.build import build
-from render_agent.run_log.folder import RunFolder
-from render_agent.runner import start
+from render_agent.run.log.folder import RunFolder
+from render_agent.run.runner import start
 
 HOSTILE = "<script>document.title = 'taken'</script><img src=x onerror=\"document.title='taken'\">"
 

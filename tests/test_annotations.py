@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from conftest import test_data
 
-from render_agent.annotations import read_annotations
 from render_agent.errors import QuestionsError
+from render_agent.scene.stand_in.annotations import read_annotations
 
 BOX = {
     "centroid": [1.0, 2.0, 0.5],

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from render_agent.answer import LONGEST, asked_for, canonical, letters
+from render_agent.dialogue.answer import LONGEST, asked_for, canonical, letters
 
 OPTIONS = ["A. left", "B. right", "C. back", "D. a table lamp"]
 PLANS = ["A. plan a", "B. plan b", "C. turn left, walk to the b"]

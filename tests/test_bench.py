@@ -7,20 +7,20 @@ from statistics import median
 import pytest
 from click.testing import CliRunner
 
-from render_agent.bench import figures
-from render_agent.bench.engines import Engines
-from render_agent.bench.measure import Bench
-from render_agent.bench.meter import MeteredEngine, overlap
-from render_agent.bench.report import COLUMNS, markdown
-from render_agent.bench.script import Lengths, ScriptedWalk
-from render_agent.bench.shapes import SHAPES, find_shape
-from render_agent.bench.variants import Variant, variants
-from render_agent.cli import cli
+from render_agent.cli.main import cli
 from render_agent.config import RunConfig
-from render_agent.engines.scripted import ScriptedEngine
-from render_agent.engines.seam import Request
+from render_agent.engines.base import Request
+from render_agent.engines.scripted.engine import ScriptedEngine
+from render_agent.engines.transformers.published_shapes import SHAPES, find_shape
 from render_agent.errors import SetupError, UsageError
 from render_agent.questions.rooms import bundled
+from render_agent_lab.bench import figures
+from render_agent_lab.bench.engines import Engines
+from render_agent_lab.bench.measure import Bench
+from render_agent_lab.bench.meter import MeteredEngine, overlap
+from render_agent_lab.bench.report import COLUMNS, markdown
+from render_agent_lab.bench.script import Lengths, ScriptedWalk
+from render_agent_lab.bench.variants import Variant, variants
 
 
 def request(question_id, turn=0, last=False):
@@ -140,7 +140,7 @@ def test_running_requests_are_weighted_by_time():
 
 def compared(ways, config, pretrained=None, own_replies=False, lengths=Lengths((2, 3), 6)):  # noqa: B008
     """Return the figures of some variants over few questions."""
-    from render_agent.bench.engines import tokenizing
+    from render_agent_lab.bench.engines import tokenizing
 
     script = ScriptedWalk(bundled(), lengths, tokenizing(pretrained))
     engines = Engines(config, pretrained, None if own_replies else script)
@@ -156,7 +156,7 @@ def make_config(**options):
 def small():
     import torch
 
-    from render_agent.bench.random_model import random_model
+    from render_agent.engines.transformers.random_model import random_model
 
     torch.set_num_threads(1)
     return random_model("small", "cpu")
@@ -191,8 +191,8 @@ def test_every_schedule_says_the_same_in_the_models_own_words(small):
 def test_shapes_have_as_many_weights_as_the_published_models():
     import torch
 
-    from render_agent.bench.random_model import config_of, made_tokenizer
-    from render_agent.engines.torchvision_cure import cure_torchvision
+    from render_agent.engines.torchvision_compat import cure_torchvision
+    from render_agent.engines.transformers.random_model import config_of, made_tokenizer
 
     cure_torchvision()
     from transformers import AutoModelForImageTextToText

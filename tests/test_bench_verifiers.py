@@ -12,33 +12,33 @@ from made_runs import make_questions, play, walking
 from scipy.stats import spearmanr
 from small_models import small_model
 
-from render_agent.agent_plan import verifier_plans
-from render_agent.bench.verifiers.agreement import agreement
-from render_agent.bench.verifiers.calibration import by_probability, by_rank
-from render_agent.bench.verifiers.decisions import Decision, moves_until_found
-from render_agent.bench.verifiers.latency import apart, latency
-from render_agent.bench.verifiers.measure import notes_on, opened
-from render_agent.bench.verifiers.resampling import estimate
-from render_agent.bench.verifiers.scoring import Scored, as_logged, oracle, score_anew
-from render_agent.bench.verifiers.success import by_chance, difference, expected, success
-from render_agent.bench.verifiers.tables import markdown
-from render_agent.bench.verifiers.walks import made_rooms, walk
-from render_agent.choose.chance import RandomVerifier
-from render_agent.choose.geometry import make_geometry
-from render_agent.choose.seam import Situation, Verdict
-from render_agent.cli import cli
-from render_agent.engines.witness import told_by
+from render_agent.agents.verifiers.base import Situation, Verdict
+from render_agent.agents.verifiers.geometry import make_geometry
+from render_agent.agents.verifiers.random import RandomVerifier
+from render_agent.cli.main import cli
+from render_agent.config.agent_plan import verifier_plans
+from render_agent.dialogue.state import Question, QuestionState
+from render_agent.engines.scripted.sighted_oracle import told_by
 from render_agent.errors import SetupError
-from render_agent.eyes import Eyes
-from render_agent.input_files import sha256
-from render_agent.look import Look
-from render_agent.named import kind_of
-from render_agent.run_log.folder import RunFolder
-from render_agent.run_log.reading import read_states
+from render_agent.observation import Look
+from render_agent.observation.question_visibility import Eyes
+from render_agent.questions.mentions import kind_of
+from render_agent.questions.sufficiency import SIZE
+from render_agent.run.input_files import sha256
+from render_agent.run.log.folder import RunFolder
+from render_agent.run.log.reading import read_states
 from render_agent.score.means import MICRO, intervals, tally
 from render_agent.score.means import Scored as ScoredAnswer
-from render_agent.shown import SIZE
-from render_agent.state import Question, QuestionState
+from render_agent_lab.bench.verifiers.agreement import agreement
+from render_agent_lab.bench.verifiers.calibration import by_probability, by_rank
+from render_agent_lab.bench.verifiers.decisions import Decision, moves_until_found
+from render_agent_lab.bench.verifiers.latency import apart, latency
+from render_agent_lab.bench.verifiers.measure import notes_on, opened
+from render_agent_lab.bench.verifiers.resampling import estimate
+from render_agent_lab.bench.verifiers.scoring import Scored, as_logged, oracle, score_anew
+from render_agent_lab.bench.verifiers.success import by_chance, difference, expected, success
+from render_agent_lab.bench.verifiers.tables import markdown
+from render_agent_lab.bench.verifiers.walks import made_rooms, walk
 
 TREE = Path(__file__).parents[1]
 
@@ -233,7 +233,7 @@ def test_the_choice_of_geometry_shows_what_is_named_more_often_than_chance(run, 
 
 
 def test_every_way_of_geometry_gives_the_same_scores(run, source, monkeypatch):
-    monkeypatch.setattr("render_agent.bench.verifiers.latency.ROUNDS", 1)
+    monkeypatch.setattr("render_agent_lab.bench.verifiers.latency.ROUNDS", 1)
     verifier = make_geometry(run.config, source.questions)
     found = latency(verifier, source.decisions[::60])
     assert len(found) == 3
@@ -271,7 +271,7 @@ def test_the_command_measures_a_run_and_writes_a_page(short_run, tmp_path):
 
 def test_the_judge_is_asked_alone_and_together_and_says_the_same(short_run, monkeypatch):
     """Through a small real Qwen3-VL in float32."""
-    monkeypatch.setattr("render_agent.bench.verifiers.latency.ROUNDS", 1)
+    monkeypatch.setattr("render_agent_lab.bench.verifiers.latency.ROUNDS", 1)
     options = f"--model {small_model()} --dtype float32 --device cpu --batch-size 8"
     words = [
         *options.split(),

@@ -8,15 +8,15 @@ from made_runs import Silent, make_config, make_questions, transcripts
 from made_scenes import room, write_ply
 from small_models import bundled_model
 
-from render_agent.action import Action, Malformed
-from render_agent.camera import Camera
-from render_agent.chat import pictures
-from render_agent.look import Blindfold
-from render_agent.prompt import Prompt, reply_schema
-from render_agent.respond import respond
-from render_agent.run_log.folder import RunFolder
-from render_agent.runner import go_on, start
-from render_agent.state import Question, QuestionState, Status
+from render_agent.agents.feedback import respond
+from render_agent.dialogue.chat import pictures
+from render_agent.dialogue.prompt import Prompt, reply_schema
+from render_agent.dialogue.reply import Action, Malformed
+from render_agent.dialogue.state import Question, QuestionState, Status
+from render_agent.geometry.camera import Camera
+from render_agent.observation import Blindfold
+from render_agent.run.log.folder import RunFolder
+from render_agent.run.runner import go_on, start
 
 
 def question(scan=None):

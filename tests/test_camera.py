@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from render_agent.camera import (
+from render_agent.geometry.camera import (
     MAX_PITCH,
     Camera,
     MapCamera,

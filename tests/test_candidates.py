@@ -9,15 +9,15 @@ from click.testing import CliRunner
 from made_reports import run_rooms
 from rich.console import Console
 
-from render_agent.action import Action, Malformed
-from render_agent.camera import Camera
-from render_agent.candidates import group_means, how_chosen, in_short, members, standings
-from render_agent.cli import cli
-from render_agent.progress import Plain
-from render_agent.report.map_marks import where
-from render_agent.run_log.reading import read_states
-from render_agent.state import Ballot, Candidate, Evidence, Judgement
-from render_agent.turn_lines import PLACE
+from render_agent.analysis.report.maps.path_marks import where
+from render_agent.cli.main import cli
+from render_agent.cli.turn_text import PLACE
+from render_agent.dialogue.candidates import group_means, how_chosen, in_short, members, standings
+from render_agent.dialogue.reply import Action, Malformed
+from render_agent.dialogue.state import Ballot, Candidate, Evidence, Judgement
+from render_agent.geometry.camera import Camera
+from render_agent.run.log.reading import read_states
+from render_agent.run.progress import Plain
 
 HERE = Camera((0.0, 0.0, 1.6))
 

@@ -4,10 +4,10 @@ from collections import namedtuple
 import pytest
 from made_runs import make_config, make_questions, play, walking
 
-from render_agent.capacity import disk_needed, refuse_a_full_disk, size
 from render_agent.errors import SetupError
-from render_agent.questions.choose import choose_questions
-from render_agent.runner import start
+from render_agent.questions.selection import choose_questions
+from render_agent.run.disk_space import disk_needed, refuse_a_full_disk, size
+from render_agent.run.runner import start
 
 Usage = namedtuple("Usage", "total used free")
 

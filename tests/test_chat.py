@@ -5,7 +5,7 @@ from conftest import test_data
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from render_agent.chat import (
+from render_agent.dialogue.chat import (
     assistant,
     encodable,
     harmless,

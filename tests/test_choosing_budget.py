@@ -8,15 +8,20 @@ from made_dialogues import load
 from made_runs import make_config, make_questions, play
 from small_models import small_model
 
-from render_agent.capacity import disk_needed, pictures_needed
-from render_agent.chat import pictures
-from render_agent.commands import dry_run
-from render_agent.engines.reuse import FEEDBACK, INSTRUCTIONS, USUAL_REPLY, dialogue_tokens
-from render_agent.engines.scripted import ScriptedEngine
-from render_agent.engines.unseeing import Wanderer
-from render_agent.engines.vllm_arguments import options_of
-from render_agent.estimate import estimate, picture_tokens
-from render_agent.questions.choose import choose_questions
+from render_agent.cli.commands.runs import dry_run
+from render_agent.dialogue.chat import pictures
+from render_agent.engines.cost_estimate import estimate, picture_tokens
+from render_agent.engines.scripted.blind_policies import Wanderer
+from render_agent.engines.scripted.engine import ScriptedEngine
+from render_agent.engines.transformers.reuse import (
+    FEEDBACK,
+    INSTRUCTIONS,
+    USUAL_REPLY,
+    dialogue_tokens,
+)
+from render_agent.engines.vllm.arguments import options_of
+from render_agent.questions.selection import choose_questions
+from render_agent.run.disk_space import disk_needed, pictures_needed
 
 TURNS, QUESTIONS = 4, 3
 

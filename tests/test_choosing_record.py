@@ -9,21 +9,21 @@ import yaml
 from click.testing import CliRunner
 from made_runs import make_config, make_questions, play, walking
 
-from render_agent.cli import cli
-from render_agent.engines.scripted import ScriptedEngine
-from render_agent.engines.unseeing import Wanderer
+from render_agent.analysis.report.build import build
+from render_agent.analysis.report.data import read_run
+from render_agent.analysis.report.plots.cost_plots import costs
+from render_agent.analysis.report.plots.counts import cost_by_turn
+from render_agent.cli.main import cli
+from render_agent.engines.scripted.blind_policies import Wanderer
+from render_agent.engines.scripted.engine import ScriptedEngine
 from render_agent.errors import SetupError, UsageError
-from render_agent.input_files import verifier_hashes
-from render_agent.merging import merge
-from render_agent.questions.choose import choose_questions
-from render_agent.report.build import build
-from render_agent.report.cost_figures import costs
-from render_agent.report.counts import cost_by_turn
-from render_agent.report.data import read_run
-from render_agent.run_log.folder import RunFolder
-from render_agent.run_log.reading import results_of
-from render_agent.runner import go_on, start
-from render_agent.tables import took
+from render_agent.questions.selection import choose_questions
+from render_agent.run.input_files import verifier_hashes
+from render_agent.run.log.folder import RunFolder
+from render_agent.run.log.reading import results_of
+from render_agent.run.merge_shards import merge
+from render_agent.run.runner import go_on, start
+from render_agent.score.tables import took
 
 ALONE = {"agent": "single", "max_turns": 2}
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from render_agent import commands
-from render_agent.cli import cli, main
+from render_agent.cli.commands import runs as commands
+from render_agent.cli.main import cli, main
 from render_agent.config import OPTIONS, RunConfig
 
 TREE = Path(__file__).parents[1]
@@ -186,7 +186,7 @@ def test_the_version_is_that_of_the_package(call):
 def test_help_loads_no_heavy_library():
     program = (
         "import sys\n"
-        "import render_agent.cli as c\n"
+        "import render_agent.cli.main as c\n"
         "sys.argv = ['render-agent', '--help']\n"
         "try:\n    c.main()\n"
         "finally:\n    print(*sorted({name.partition('.')[0] for name in sys.modules}), file=sys.stderr)\n"

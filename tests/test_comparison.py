@@ -4,7 +4,7 @@ import random
 import numpy as np
 import pytest
 
-from render_agent.comparison import Side, compare, incomparable, mcnemar
+from render_agent.score.comparison import Side, compare, incomparable, mcnemar
 
 
 def side(name, scores, kind="route_planning", subset="full", **more):

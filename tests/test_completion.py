@@ -13,9 +13,10 @@ from pathlib import Path
 import click
 import pytest
 
-from render_agent import completion, plugins
-from render_agent.cli import cli, main
-from render_agent.engines.scripted import POLICIES
+from render_agent import registry as plugins
+from render_agent.cli import completion
+from render_agent.cli.main import cli, main
+from render_agent.engines.scripted.engine import POLICIES
 from render_agent.score import TYPES
 
 TREE = Path(__file__).parents[1]
@@ -231,7 +232,7 @@ def test_a_press_of_tab_loads_nothing_heavy(tmp_path):
         "COMP_CWORD": "2",
     }
     program = (
-        "import sys, render_agent.cli as c\n"
+        "import sys, render_agent.cli.main as c\n"
         "sys.argv = ['render-agent']\n"
         "try:\n    c.main()\n"
         "finally:\n    print(*sorted({name.partition('.')[0] for name in sys.modules}), file=sys.stderr)\n"

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from render_agent.agent_plan import AgentPlan
 from render_agent.config import CHANGEABLE, OPTIONS, RunConfig, fingerprint_of
-from render_agent.config_file import options_of_file
+from render_agent.config.agent_plan import AgentPlan
+from render_agent.config.config_file import options_of_file
 from render_agent.errors import UsageError
 
 CONTRACT = {

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 from made_runs import STEP, Silent, make_config, make_questions, outcome, play, transcripts, walking
 
-from render_agent.engines.scripted import Replies, ScriptedEngine
-from render_agent.engines.seam import Capabilities, Reply
+from render_agent.engines.base import Capabilities, Reply
+from render_agent.engines.scripted.engine import Replies, ScriptedEngine
 from render_agent.errors import EngineError
-from render_agent.run_log.folder import RunFolder
-from render_agent.runner import go_on, start
+from render_agent.run.log.folder import RunFolder
+from render_agent.run.runner import go_on, start
 
 
 def order(path):

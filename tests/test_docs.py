@@ -17,7 +17,7 @@ from test_house import (
     TREES,
 )
 
-from render_agent.cli import cli
+from render_agent.cli.main import cli
 
 PAGES = [TREE / "CONTRIBUTING.md", *sorted((TREE / "docs").rglob("*.md"))]
 ARCHITECTURE = (TREE / "docs" / "architecture.md").read_text("utf-8")

@@ -3,11 +3,10 @@ import json
 import pytest
 from made_runs import make_config, make_questions
 
-from render_agent import chat
-from render_agent.commands import dry_run
+from render_agent.cli.commands.runs import dry_run
 from render_agent.config import RunConfig
-from render_agent.errors import UsageError
-from render_agent.estimate import (
+from render_agent.dialogue import chat
+from render_agent.engines.cost_estimate import (
     FOLLOWING_TOKENS,
     Estimate,
     Prices,
@@ -18,6 +17,7 @@ from render_agent.estimate import (
     sentence,
     text_tokens,
 )
+from render_agent.errors import UsageError
 
 OPENING = [
     chat.message("system", chat.text("s" * 400)),

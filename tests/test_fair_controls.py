@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from render_agent.answer import letters
-from render_agent.engines.scripted import ScriptedEngine
-from render_agent.engines.witness import Witness
-from render_agent.eyes import Eyes
-from render_agent.facts import known_facts
+from render_agent.analysis.related_runs import siblings
+from render_agent.dialogue.answer import letters
+from render_agent.engines.scripted.engine import ScriptedEngine
+from render_agent.engines.scripted.sighted_oracle import Witness
+from render_agent.observation.question_visibility import Eyes
+from render_agent.observation.stress.scenes import scenes_of
+from render_agent.questions.ground_truth import known_facts
 from render_agent.questions.rooms import BUNDLED
 from render_agent.score.official import DIRECTION_TYPES
-from render_agent.siblings import siblings
-from render_agent.stress.scenes import scenes_of
 
 pytestmark = [
     pytest.mark.slow,
@@ -70,7 +70,7 @@ def play(questions, tmp_path_factory):
         return Shared(Witness(asked, config.seed, eyes, walks=config.views == "free"))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("render_agent.runner.scenes_of", shared)
+        patch.setattr("render_agent.run.runner.scenes_of", shared)
         yield partial(controls.play, questions, output, engine, **SMALL)
     for eyes in opened.values():
         eyes.close()

@@ -11,10 +11,10 @@ import click
 import pytest
 
 import render_agent
-from render_agent.cli import INTERRUPTED, TERMINATED, cli
+from render_agent.cli.help_page import COMMANDS, ENVIRONMENT, EXIT_CODES, HEADINGS, OTHERS
+from render_agent.cli.main import INTERRUPTED, TERMINATED, cli
 from render_agent.config import OPTIONS
-from render_agent.engines.openai_options import KEYS
-from render_agent.help_page import COMMANDS, ENVIRONMENT, EXIT_CODES, HEADINGS, OTHERS
+from render_agent.engines.openai.options import KEYS
 
 TREE = Path(__file__).parents[1]
 README = (TREE / "README.md").read_text("utf-8")
@@ -119,7 +119,7 @@ def test_the_environment_that_is_told_is_read():
 
 
 def test_a_sentence_ends_at_its_end():
-    from render_agent.help_page import first_sentence
+    from render_agent.cli.help_page import first_sentence
 
     told = "Do it (as e.g.\nthis), and well. Then more.\n\nAnd more."
     assert first_sentence(click.Command("it", help="Do this.\n\nMore. Of it.")) == "Do this."

@@ -173,7 +173,7 @@ def test_the_command_line_loads_nothing_heavy(module):
 
 
 def test_the_seams_load_no_heavy_library():
-    asked = "import sys, render_agent.runner, render_agent.commands; sys.stdout.write(' '.join(sys.modules))"
+    asked = "import sys, render_agent.run.runner, render_agent.cli.commands.runs; sys.stdout.write(' '.join(sys.modules))"
     loaded = subprocess.run(
         [sys.executable, "-c", asked], cwd=TREE, capture_output=True, text=True, check=True
     ).stdout.split()

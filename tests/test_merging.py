@@ -7,10 +7,10 @@ from made_runs import Silent, make_config, make_questions, outcome, play, transc
 
 from render_agent.config import RunConfig
 from render_agent.errors import QuestionsError, UsageError
-from render_agent.merging import merge
-from render_agent.questions.choose import choose_questions, part_of
-from render_agent.run_log.folder import RunFolder
-from render_agent.runner import go_on
+from render_agent.questions.selection import choose_questions, part_of
+from render_agent.run.log.folder import RunFolder
+from render_agent.run.merge_shards import merge
+from render_agent.run.runner import go_on
 
 
 @pytest.fixture

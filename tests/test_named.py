@@ -1,11 +1,11 @@
 import pytest
 from conftest import test_data
 
-from render_agent.facts import known_facts
-from render_agent.named import named_categories, subjects
+from render_agent.dialogue.state import Question
+from render_agent.questions.ground_truth import known_facts
+from render_agent.questions.mentions import named_categories, subjects
 from render_agent.questions.rooms import BUNDLED, bundled
 from render_agent.questions.rows import load_rows
-from render_agent.state import Question
 
 ALWAYS = ("object_rel_direction", "object_abs_distance", "object_counting", "obj_appearance_order")
 

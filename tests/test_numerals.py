@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from render_agent.numerals import ANGLES, UNITS, number_from_words, only_number, quantity
+from render_agent.text.numbers import ANGLES, UNITS, number_from_words, only_number, quantity
 
 ONES = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split()
 TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()

@@ -4,8 +4,8 @@ from dataclasses import replace
 import pytest
 from conftest import test_data
 
-from render_agent.facts import known_facts
-from render_agent.oracle import true_answer
+from render_agent.questions.exact_solver import true_answer
+from render_agent.questions.ground_truth import known_facts
 from render_agent.questions.rooms import BUNDLED, bundled
 from render_agent.questions.rows import load_rows
 from render_agent.score.official import score_answer

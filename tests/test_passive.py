@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from made_runs import Silent, make_config, make_questions, outcome, play, transcripts
 
-from render_agent.capacity import disk_needed, pictures_needed
-from render_agent.chat import pictures
-from render_agent.commands import dry_run
-from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.cli.commands.runs import dry_run
+from render_agent.config.view_budget import views_at_most
+from render_agent.dialogue.chat import pictures
+from render_agent.engines.cost_estimate import FOLLOWING_TOKENS, picture_tokens, text_tokens
+from render_agent.engines.scripted.engine import Replies, ScriptedEngine
 from render_agent.errors import SetupError, UsageError
-from render_agent.estimate import FOLLOWING_TOKENS, picture_tokens, text_tokens
-from render_agent.questions.choose import choose_questions
-from render_agent.run_log.folder import RunFolder
-from render_agent.runner import go_on, start
-from render_agent.view_budget import views_at_most
+from render_agent.questions.selection import choose_questions
+from render_agent.run.disk_space import disk_needed, pictures_needed
+from render_agent.run.log.folder import RunFolder
+from render_agent.run.runner import go_on, start
 
 SCENES = Path(__file__).parents[1] / "scenes"
 

@@ -13,15 +13,15 @@ from made_pages import ANY, IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
 from made_sittings import TRUTH, ask_about_a_room, program, sat_through, sitting
 from playwright.sync_api import expect
 
-from render_agent.camera import camera_from_json
-from render_agent.cli import cli
+from render_agent.cli.commands.play import A_FEW, LOOK_AROUND, chosen_options
+from render_agent.cli.main import cli
+from render_agent.engines.base import Request
 from render_agent.engines.human.engine import HumanEngine
-from render_agent.engines.seam import Request
 from render_agent.errors import SetupError, UsageError
-from render_agent.play.command import A_FEW, LOOK_AROUND, chosen_options
-from render_agent.run_log.folder import RunFolder, find_run
-from render_agent.run_log.reading import read_states
-from render_agent.runner import go_on
+from render_agent.geometry.camera import camera_from_json
+from render_agent.run.log.folder import RunFolder, find_run
+from render_agent.run.log.reading import read_states
+from render_agent.run.runner import go_on
 from render_agent.web import browser
 
 expect.set_options(timeout=30_000)  # other tests may have the processors

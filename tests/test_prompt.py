@@ -8,13 +8,13 @@ from conftest import test_data
 from hypothesis import given
 from hypothesis import strategies as some
 
-from render_agent.action import KINDS, Action, Malformed, read
-from render_agent.camera import MAX_PITCH, Camera
-from render_agent.chat import pictures
-from render_agent.moves import Limits
-from render_agent.prompt import Prompt, reply_schema
+from render_agent.dialogue.chat import pictures
+from render_agent.dialogue.moves import Limits
+from render_agent.dialogue.prompt import Prompt, reply_schema
+from render_agent.dialogue.reply import KINDS, Action, Malformed, read
+from render_agent.dialogue.state import Question, QuestionState, Turn, View
+from render_agent.geometry.camera import MAX_PITCH, Camera
 from render_agent.questions.rows import load_rows
-from render_agent.state import Question, QuestionState, Turn, View
 
 HERE = Camera((1.0, -2.345, 1.6), yaw=-90.0, pitch=15.0)
 FIRST = (View(0, "top", "views/top.png", HERE), View(1, "ego", "views/ego.png", HERE))

@@ -10,10 +10,10 @@ import pytest
 from made_runs import Silent, make_config, make_questions
 from PIL import Image
 
-from render_agent.cli import INTERRUPTED, TERMINATED, cli
+from render_agent.cli.main import INTERRUPTED, TERMINATED, cli
 from render_agent.config import OPTIONS
-from render_agent.runner import start
-from render_agent.system_libraries import LIBRARIES, SOFTWARE_DRIVER
+from render_agent.run.runner import start
+from render_agent.system.system_libraries import LIBRARIES, SOFTWARE_DRIVER
 
 TREE = Path(__file__).parents[1]
 README = (TREE / "README.md").read_text("utf-8")

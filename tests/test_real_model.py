@@ -10,13 +10,13 @@ from made_runs import Silent, choices, make_config, outcome, transcripts
 from made_scenes import room, write_ply
 from small_models import TRAINED, bundled_model
 
-from render_agent.action import KINDS
 from render_agent.config import RunConfig
-from render_agent.prompt import reply_schema
+from render_agent.dialogue.prompt import reply_schema
+from render_agent.dialogue.reply import KINDS
+from render_agent.dialogue.state import Status
 from render_agent.questions.rooms import BUNDLED
-from render_agent.run_log.folder import RunFolder
-from render_agent.runner import go_on, start
-from render_agent.state import Status
+from render_agent.run.log.folder import RunFolder
+from render_agent.run.runner import go_on, start
 
 SENTENCE = 100 if TRAINED else 12
 """Tokens that a reply needs; those of random weights never end."""

@@ -4,13 +4,13 @@ import pytest
 from made_scenes import room
 from test_state import question, state
 
-from render_agent.action import read
-from render_agent.camera import Camera
-from render_agent.look import Look
-from render_agent.respond import respond
-from render_agent.scene.free_space import FreeSpace
+from render_agent.agents.feedback import respond
+from render_agent.dialogue.reply import read
+from render_agent.dialogue.state import View
+from render_agent.geometry.camera import Camera
+from render_agent.observation import Look
+from render_agent.scene.free_space.free_space import FreeSpace
 from render_agent.scene.model import Scene
-from render_agent.state import View
 
 KINDS = ("ego", "top", "around")
 HERE = Camera((2.5, 2.0, 1.6))

@@ -10,10 +10,10 @@ import torch
 from made_runs import make_questions, play, transcripts
 from small_models import small_model
 
-from render_agent import prompt
-from render_agent.engines.opening import open_model
-from render_agent.engines.transformers_engine import TransformersEngine
-from render_agent.run_log.folder import RunFolder
+from render_agent.dialogue import prompt
+from render_agent.engines.transformers.engine import TransformersEngine
+from render_agent.engines.transformers.opening import open_model
+from render_agent.run.log.folder import RunFolder
 
 OPTIONS = {
     "max_turns": 2,

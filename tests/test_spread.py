@@ -2,7 +2,7 @@ import statistics
 
 import pytest
 
-from render_agent.spread import spread
+from render_agent.score.seed_variance import spread
 
 
 def test_the_spread_is_the_deviation_between_runs():

@@ -1,9 +1,9 @@
 import pytest
 
-from render_agent.action import Action, Malformed
-from render_agent.camera import Camera
-from render_agent.chat import message, text
-from render_agent.state import Question, QuestionState, Status, Turn, View
+from render_agent.dialogue.chat import message, text
+from render_agent.dialogue.reply import Action, Malformed
+from render_agent.dialogue.state import Question, QuestionState, Status, Turn, View
+from render_agent.geometry.camera import Camera
 
 HERE = Camera((1.0, 2.0, 1.6))
 

@@ -15,23 +15,23 @@ from made_runs import Silent, make_config, make_questions, play, transcripts, wa
 from made_scenes import room, write_ply
 from PIL import Image
 
-from render_agent.answer import letters
-from render_agent.camera import Camera, wrapped
+from render_agent.analysis.related_runs import siblings
+from render_agent.dialogue.answer import letters
+from render_agent.dialogue.state import Question
 from render_agent.errors import UsageError
+from render_agent.geometry.camera import Camera, wrapped
+from render_agent.observation.stress.left_right import TOLD, exchanged, mirrored_truth, names_sides
+from render_agent.observation.stress.pictures import NOTES, noise
+from render_agent.observation.stress.scenes import exchanged_scenes
 from render_agent.questions.rows import load_rows
-from render_agent.render.choose import make_renderer
-from render_agent.render.start import start_camera
-from render_agent.run_log.folder import RunFolder
-from render_agent.runner import go_on, start
-from render_agent.scene.free_space import FreeSpace
-from render_agent.scene.load import load_scene
+from render_agent.render.registry import make_renderer
+from render_agent.render.start_pose import start_camera
+from render_agent.run.log.folder import RunFolder
+from render_agent.run.runner import go_on, start
+from render_agent.scene.formats.load import load_scene
+from render_agent.scene.free_space.free_space import FreeSpace
 from render_agent.scene.mirrored import mirrored
 from render_agent.score.official import DIRECTION_TYPES
-from render_agent.siblings import siblings
-from render_agent.state import Question
-from render_agent.stress.left_right import TOLD, exchanged, mirrored_truth, names_sides
-from render_agent.stress.pictures import NOTES, noise
-from render_agent.stress.scenes import exchanged_scenes
 
 ROOMS = Path(__file__).parents[1] / "scenes"
 

@@ -15,12 +15,12 @@ import yaml
 from click.testing import CliRunner
 from made_runs import make_questions
 
-from render_agent.cli import cli
-from render_agent.comparison import Side, compare
+from render_agent.analysis.sweep import runner as go
+from render_agent.analysis.sweep.plan import read_sweep
+from render_agent.cli.main import cli
 from render_agent.errors import EngineError, SetupError, UsageError
-from render_agent.run_log.folder import RunFolder, list_runs
-from render_agent.sweep import go
-from render_agent.sweep.plan import read_sweep
+from render_agent.run.log.folder import RunFolder, list_runs
+from render_agent.score.comparison import Side, compare
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "views.yaml"
 
@@ -168,7 +168,7 @@ def known(place):
 
 HANGS = """
 import os, time
-from render_agent.engines.scripted import Explorer
+from render_agent.engines.scripted.engine import Explorer
 
 
 class Hanging(Explorer):

@@ -9,11 +9,11 @@ import yaml
 from click.testing import CliRunner
 from made_runs import make_questions
 
-from render_agent.cli import cli
-from render_agent.comparison import Side, compare
+from render_agent.analysis.sweep.plan import read_sweep
+from render_agent.cli.main import cli
 from render_agent.errors import UsageError
-from render_agent.run_log.folder import RunFolder, list_runs
-from render_agent.sweep.plan import read_sweep
+from render_agent.run.log.folder import RunFolder, list_runs
+from render_agent.score.comparison import Side, compare
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "choose.yaml"
 
@@ -129,8 +129,8 @@ def test_a_row_of_which_a_seed_is_not_begun_is_unfinished(done, tmp_path):
     given = yaml.safe_load(file.read_text())
     more = tmp_path / "sweep.yaml"
     more.write_text(yaml.safe_dump({**given, "seeds": [3, 5, 8]}, sort_keys=False))
-    from render_agent.sweep.cells import find_cells
-    from render_agent.sweep.figures import sweep_rows
+    from render_agent.analysis.sweep.grid import find_cells
+    from render_agent.analysis.sweep.table import sweep_rows
 
     asked = read_sweep(more, {}, place.parent)
     rows, _ = sweep_rows(asked, find_cells(asked))

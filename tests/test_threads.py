@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from render_agent.threads import begun_pool, find_room
+from render_agent.system.threads import begun_pool, find_room
 
 
 def named(name):
@@ -45,7 +45,7 @@ def test_where_the_system_starts_no_more_threads_none_is_left_waiting(monkeypatc
 WITHOUT_MEMORY = """
 import resource, sys
 from pathlib import Path
-from render_agent.threads import begun_pool
+from render_agent.system.threads import begun_pool
 pool = begun_pool(2, "begun")
 pages = int(Path("/proc/self/statm").read_text().split()[0])
 resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize(),) * 2)
@@ -64,7 +64,7 @@ def test_work_goes_on_where_no_thread_could_begin_any_more():
 SHORT = """
 import resource, sys, threading
 from pathlib import Path
-from render_agent.threads import begun_pool
+from render_agent.system.threads import begun_pool
 for _ in range(2):
     begun = threading.Thread(target=int)
     begun.start()
@@ -96,7 +96,7 @@ def test_a_thread_is_not_waited_for_that_finds_a_stack_and_no_more_memory(free):
 
 def test_there_is_room_for_a_thread_where_there_is_memory(monkeypatch):
     find_room()
-    monkeypatch.setattr("render_agent.threads.SPARE", 1 << 62)
+    monkeypatch.setattr("render_agent.system.threads.SPARE", 1 << 62)
     with pytest.raises(MemoryError):
         find_room()
     with pytest.raises(MemoryError):

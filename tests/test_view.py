@@ -15,13 +15,13 @@ from made_pages import assert_nothing_serious
 from made_runs import Silent, make_config, make_questions, play, walking
 from playwright.sync_api import expect
 
-from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.analysis.live.log_tail import Tail
+from render_agent.analysis.live.run import LiveRun
+from render_agent.analysis.live.server import LiveSite
+from render_agent.engines.scripted.engine import Replies, ScriptedEngine
 from render_agent.errors import RunLogError
-from render_agent.live.run import LiveRun
-from render_agent.live.site import LiveSite
-from render_agent.live.tail import Tail
-from render_agent.run_log.folder import RunFolder
-from render_agent.runner import start
+from render_agent.run.log.folder import RunFolder
+from render_agent.run.runner import start
 from render_agent.web.server import LocalServer
 
 expect.set_options(timeout=30_000)  # other tests may have the processors
@@ -125,7 +125,7 @@ def test_turns_come_to_an_open_page_by_themselves(tmp_path, scratch, page):
 
 
 def test_the_index_follows_the_run_to_its_end(tmp_path, scratch, page, monkeypatch):
-    monkeypatch.setattr("render_agent.live.run.SHARE", 1)
+    monkeypatch.setattr("render_agent.analysis.live.run.SHARE", 1)
     with going_on(tmp_path) as (run, gate), viewed(run.path, scratch, page) as server:
         page.goto(server.address)
         assert page.url == f"{server.address}report/index.html"
@@ -227,7 +227,9 @@ def test_asking_again_where_a_run_stands_reads_nothing_again(tmp_path, scratch, 
     live = LiveRun(RunFolder(path), scratch)
     turns = len(RunFolder(path).lines())
     built = live.index()
-    monkeypatch.setattr("render_agent.live.tail.parse_json", lambda text: pytest.fail("read again"))
+    monkeypatch.setattr(
+        "render_agent.analysis.live.log_tail.parse_json", lambda text: pytest.fail("read again")
+    )
     standing = live.standing()
     assert standing == {
         "turns": turns,
@@ -238,7 +240,7 @@ def test_asking_again_where_a_run_stands_reads_nothing_again(tmp_path, scratch, 
         "shown": turns,
     }
     monkeypatch.setattr(
-        "render_agent.live.run.index_page.write", lambda *given: pytest.fail("made again")
+        "render_agent.analysis.live.run.index_page.write", lambda *given: pytest.fail("made again")
     )
     assert live.index() == built
 

@@ -12,14 +12,14 @@ from made_runs import SMALL, Silent, transcripts
 from made_scenes import room, write_ply
 from rich.console import Console
 
-from render_agent.commands import dry_run
+from render_agent.cli.commands.runs import dry_run
 from render_agent.config import RunConfig
-from render_agent.engines.choose import make_engine
+from render_agent.engines.registry import make_engine
 from render_agent.errors import SetupError
-from render_agent.run_log.folder import RunFolder
-from render_agent.runner import go_on, start
-from render_agent.scene.load import load_scene
-from render_agent.tables import score_table
+from render_agent.run.log.folder import RunFolder
+from render_agent.run.runner import go_on, start
+from render_agent.scene.formats.load import load_scene
+from render_agent.score.tables import score_table
 
 TREE = {
     "scannet": "scans/{id}/{id}_vh_clean_2.ply",

@@ -18,11 +18,11 @@ from small_models import bundled_model
 
 from render_agent.config import RunConfig
 from render_agent.errors import EngineError, SetupError, UsageError
-from render_agent.run_log.folder import RunFolder, list_runs
-from render_agent.runner import go_on, start
-from render_agent.workers import cluster as cluster_module
-from render_agent.workers.cluster import cluster, resources
-from render_agent.workers.deck import MOST_DEATHS
+from render_agent.run.log.folder import RunFolder, list_runs
+from render_agent.run.runner import go_on, start
+from render_agent.run.workers import cluster as cluster_module
+from render_agent.run.workers.cluster import cluster, resources
+from render_agent.run.workers.scene_queue import MOST_DEATHS
 
 ROOMS = {
     "benchmark": "rooms",
@@ -35,7 +35,7 @@ ROOMS = {
 POLICY = """
 import os, signal, time
 from pathlib import Path
-from render_agent.engines.scripted import Explorer
+from render_agent.engines.scripted.engine import Explorer
 
 FILE = Path(__file__).with_suffix(".file")
 
@@ -354,7 +354,7 @@ def test_on_a_cluster_with_nothing_but_json_on_standard_output(tmp_path, ray, al
 
 @pytest.mark.slow
 def test_workers_that_all_die_stop_the_run(tmp_path, ray, monkeypatch):
-    monkeypatch.setattr("render_agent.workers.driver.MOST_IN_A_ROW", 2)
+    monkeypatch.setattr("render_agent.run.workers.driver.MOST_IN_A_ROW", 2)
     broken = tmp_path / "broken.py"
     broken.write_text("import os\ndef policy(questions, seed):\n    os._exit(1)\n")
     with pytest.raises(EngineError, match="every worker died"):
@@ -368,7 +368,7 @@ def test_an_engine_that_is_gone_closes_its_worker_only(tmp_path, ray, alone):
     marks = [tmp_path / "first", tmp_path / "second"]
 
     def make_breaking(config, questions):
-        from render_agent.engines.choose import make_engine
+        from render_agent.engines.registry import make_engine
 
         engine = make_engine(config, questions)
         answer = engine.answer

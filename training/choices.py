@@ -22,17 +22,17 @@ from pathlib import Path
 
 import numpy as np
 
-from render_agent.action import Malformed, read
-from render_agent.answer import canonical
-from render_agent.chat import assistant
-from render_agent.expert.derive import Knowledge, answering, final_reply, said, things
-from render_agent.expert.known import known_scenes
-from render_agent.named import kind_of
+from render_agent.agents.feedback import unread
+from render_agent.dialogue.answer import canonical
+from render_agent.dialogue.chat import assistant
+from render_agent.dialogue.reply import Malformed, read
+from render_agent.dialogue.state import Question
+from render_agent.geometry.boxes import OrientedBox
+from render_agent.questions.mentions import kind_of
 from render_agent.questions.rooms import load_rooms
-from render_agent.respond import unread
-from render_agent.rooms.boxes import OrientedBox
-from render_agent.rooms.directions import CALLED
-from render_agent.state import Question
+from render_agent_lab.expert.derive import Knowledge, answering, final_reply, said, things
+from render_agent_lab.expert.known import known_scenes
+from render_agent_lab.room_generator.directions import CALLED
 from training.text_examples import (
     NOWHERE,
     TextExample,

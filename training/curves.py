@@ -8,9 +8,17 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from render_agent.report.palette import BLUE, GREEN, ORANGE, PAPER, PURPLE, SKY, VERMILLION
-from render_agent.report.plots import LEGEND, STYLE
-from render_agent.report.svg import settled
+from render_agent.analysis.report.plots.palette import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    PAPER,
+    PURPLE,
+    SKY,
+    VERMILLION,
+)
+from render_agent.analysis.report.plots.svg import settled
+from render_agent.analysis.report.plots.vector_plot import LEGEND, STYLE
 
 COLOURS = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY)
 """Of the curves of a panel, in their order."""

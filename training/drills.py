@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from render_agent.expert.derive import (
+from render_agent_lab.expert.derive import (
     FULL,
     Knowledge,
     Spot,
@@ -23,7 +23,7 @@ from render_agent.expert.derive import (
     turn_text,
     turning,
 )
-from render_agent.rooms.directions import CALLED, quadrant
+from render_agent_lab.room_generator.directions import CALLED, quadrant
 
 TYPE = "drill"
 

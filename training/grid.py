@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from render_agent.commands import watch
+from render_agent.analysis.sweep.grid import check_cells, find_cells, is_complete, run_cell
+from render_agent.analysis.sweep.plan import Cell, Sweep
+from render_agent.cli.commands.runs import watch
 from render_agent.config import RunConfig
 from render_agent.engines.loading import find_model
 from render_agent.errors import SetupError
-from render_agent.input_files import sha256
-from render_agent.run_log.folder import RunFolder
-from render_agent.sweep.cells import check_cells, find_cells, is_complete, run_cell
-from render_agent.sweep.plan import Cell, Sweep
+from render_agent.run.input_files import sha256
+from render_agent.run.log.folder import RunFolder
 
 FREE, BLIND, ONE_VIEW, FOUR_VIEWS, MAP = "free", "blind", "one view", "four views", "map"
 RANDOM_WALK, BLACK, MIRRORED, NO_GUIDE = "random walk", "black", "mirrored", "no guide"

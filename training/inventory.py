@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from render_agent.camera import Camera
-from render_agent.chat import Message, assistant
-from render_agent.expert.derive import places_of, spot_at
-from render_agent.prompt import Prompt
-from render_agent.state import Question, View
+from render_agent.dialogue.chat import Message, assistant
+from render_agent.dialogue.prompt import Prompt
+from render_agent.dialogue.state import Question, View
+from render_agent.geometry.camera import Camera
+from render_agent_lab.expert.derive import places_of, spot_at
 from training.dialogue_file import DIALOGUES, Dialogues, Encoded, gathered
 from training.encode import CHUNK, Encoder
 from training.perception_pictures import FIELD, TOLD

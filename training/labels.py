@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.camera import Camera, MapCamera
-from render_agent.render.belonging import Belonging
-from render_agent.render.seam import Frame
-from render_agent.rooms.boxes import OrientedBox
+from render_agent.geometry.boxes import OrientedBox
+from render_agent.geometry.camera import Camera, MapCamera
+from render_agent.render.base import Frame
+from render_agent.render.visibility.box_surfaces import Belonging
 from render_agent.scene.model import Scene
 from training.phrases import LABELS
 

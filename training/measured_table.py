@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from render_agent.report.words import type_words
+from render_agent.analysis.report.words import type_words
 from render_agent.score.means import MEAN_OF_TYPES, MICRO
 from render_agent.score.summary import OFFICIAL
-from render_agent.tables import figure, probability
+from render_agent.score.tables import figure, probability
 from training.grid import FREE, NO_GUIDE
 from training.outcomes import no_better, percent, points
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from render_agent.answer import letters
-from render_agent.comparison import compare
+from render_agent.dialogue.answer import letters
+from render_agent.dialogue.state import Question
+from render_agent.observation.stress.left_right import SIDE, exchanged, mirrored_truth, names_sides
+from render_agent.score.comparison import compare
 from render_agent.score.means import MACRO, MICRO, Scored
 from render_agent.score.official import CHOICE_TYPES
 from render_agent.score.summary import OFFICIAL, summary
-from render_agent.state import Question
-from render_agent.stress.left_right import SIDE, exchanged, mirrored_truth, names_sides
 from training.grid import (
     BLACK,
     BLIND,

@@ -8,17 +8,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from render_agent.action import KINDS, Action, Malformed
-from render_agent.comparison import Side
-from render_agent.export.chosen import whole_run
-from render_agent.prompt import reply_schema
-from render_agent.run_log.folder import RunFolder
-from render_agent.run_log.reading import UNREAD, notes, read_states
-from render_agent.run_log.results import results
-from render_agent.run_log.work import totals
+from render_agent.analysis.export.selection import whole_run
+from render_agent.dialogue.prompt import reply_schema
+from render_agent.dialogue.reply import KINDS, Action, Malformed
+from render_agent.dialogue.state import Question, QuestionState, Turn
+from render_agent.run.log.folder import RunFolder
+from render_agent.run.log.reading import UNREAD, notes, read_states
+from render_agent.run.log.results import results
+from render_agent.run.log.work import totals
+from render_agent.score.comparison import Side
 from render_agent.score.means import MACRO, MICRO, Scored
 from render_agent.score.summary import summary
-from render_agent.state import Question, QuestionState, Turn
 
 FIELDS = frozenset(reply_schema(KINDS)["properties"])
 """The fields that the protocol has."""

@@ -16,13 +16,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from render_agent.chat import Message, assistant
-from render_agent.expert.policy import Expert, expert
-from render_agent.export.messages import placed
-from render_agent.run_log.files import json_lines
-from render_agent.run_log.folder import RunFolder, find_run
-from render_agent.run_log.reading import read_states
-from render_agent.state import QuestionState, View
+from render_agent.analysis.export.messages import placed
+from render_agent.dialogue.chat import Message, assistant
+from render_agent.dialogue.state import QuestionState, View
+from render_agent.run.log.folder import RunFolder, find_run
+from render_agent.run.log.reading import read_states
+from render_agent.system.whole_files import json_lines
+from render_agent_lab.expert.policy import Expert, expert
 
 
 class Place(NamedTuple):

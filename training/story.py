@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from render_agent.bench.report import installed, processor
+from render_agent_lab.bench.report import installed, processor
 from training.clock import Clock, hours
 from training.dialogue_file import DIALOGUES, load_dialogues
 

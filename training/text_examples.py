@@ -21,14 +21,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from render_agent.camera import Camera
-from render_agent.chat import Message, assistant
-from render_agent.expert.derive import Knowledge, known_reply, places_of, things
-from render_agent.expert.known import known_scenes
-from render_agent.prompt import Prompt
+from render_agent.dialogue.chat import Message, assistant
+from render_agent.dialogue.prompt import Prompt
+from render_agent.dialogue.state import Question
+from render_agent.geometry.boxes import OrientedBox
+from render_agent.geometry.camera import Camera
 from render_agent.questions.rooms import load_rooms
-from render_agent.rooms.boxes import OrientedBox
-from render_agent.state import Question
+from render_agent_lab.expert.derive import Knowledge, known_reply, places_of, things
+from render_agent_lab.expert.known import known_scenes
 from training import drills
 from training.dialogue_file import DIALOGUES, Dialogues, Encoded, gathered
 from training.encode import CHUNK, Encoder

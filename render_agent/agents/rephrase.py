@@ -13,16 +13,16 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
 
-from render_agent.agent_plan import AgentPlan
-from render_agent.agents.proposals import as_alone, proposals
-from render_agent.agents.seam import Ask, Steps
+from render_agent.agents.base import Ask, Steps
+from render_agent.agents.candidates import as_alone, proposals
+from render_agent.agents.rerank import Weighing, taken
 from render_agent.agents.seeds import rewording_id, turn_seed, wording_id
-from render_agent.agents.weighing import Weighing, taken
-from render_agent.choose import rewording
-from render_agent.choose.seam import FloatArray, Situation
-from render_agent.engines.seam import Reply, Request
-from render_agent.prompt import Prompt
-from render_agent.state import Candidate, Evidence
+from render_agent.agents.verifiers import rewording
+from render_agent.agents.verifiers.base import FloatArray, Situation
+from render_agent.config.agent_plan import AgentPlan
+from render_agent.dialogue.prompt import Prompt
+from render_agent.dialogue.state import Candidate, Evidence
+from render_agent.engines.base import Reply, Request
 
 logger = logging.getLogger(__name__)
 

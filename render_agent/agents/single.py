@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from render_agent.agents.proposals import reading
-from render_agent.agents.seam import Ask, Steps, Taken
-from render_agent.choose.seam import Situation
-from render_agent.engines.seam import Request
+from render_agent.agents.base import Ask, Steps, Taken
+from render_agent.agents.candidates import reading
+from render_agent.agents.verifiers.base import Situation
+from render_agent.engines.base import Request
 
 
 class Single:

@@ -20,14 +20,14 @@ from render_agent.api.engines import (
 from render_agent.api.given import GivenScan, scan_file
 from render_agent.api.results import RunResults
 from render_agent.config import RunConfig
-from render_agent.controller import Observer, Silent
-from render_agent.engines.seam import Engine
+from render_agent.config.run_options import checked
+from render_agent.dialogue.state import Question
+from render_agent.engines.base import Engine
 from render_agent.errors import UsageError
-from render_agent.run_log.folder import RunFolder, find_run
-from render_agent.run_log.program_log import program_log
-from render_agent.run_options import checked
-from render_agent.runner import MakeEngine, Run, go_on, start
-from render_agent.state import Question
+from render_agent.run.log.folder import RunFolder, find_run
+from render_agent.run.log.program_log import program_log
+from render_agent.run.phase_controller import Observer, Silent
+from render_agent.run.runner import MakeEngine, Run, go_on, start
 
 COMMAND_LINE = {
     "json": "see RunResults.results",
@@ -176,7 +176,7 @@ def _telling(make: MakeEngine) -> MakeEngine:
     """Return what makes the engine of a person and says where its page is, which nothing else would."""
 
     def made(config: RunConfig, questions: Sequence[Question]) -> Engine:
-        from render_agent.console import plain_console
+        from render_agent.text.console import plain_console
         from render_agent.web.browser import open_page
 
         engine = make(config, questions)
@@ -194,8 +194,8 @@ def _observer(run: Run, progress: bool) -> Iterator[Observer]:
     if not progress:
         yield Silent()
         return
-    from render_agent.console import plain_console
-    from render_agent.progress import Plain, Progress, Terminal
+    from render_agent.run.progress import Plain, Progress, Terminal
+    from render_agent.text.console import plain_console
 
     turns = {"max_batched_turns": run.max_batched_turns, "max_turns": run.config.max_turns}
     console = plain_console(stderr=True)

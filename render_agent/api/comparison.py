@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from render_agent.api.display import page
 from render_agent.api.frames import changed_frame, differences_frame
-from render_agent.comparison import Side, compare, incomparable
 from render_agent.errors import UsageError
+from render_agent.score.comparison import Side, compare, incomparable
 
 if TYPE_CHECKING:
     import pandas

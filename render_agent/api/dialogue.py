@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from render_agent.action import Action, Malformed
 from render_agent.api.display import page
 from render_agent.api.drawing import Maps
 from render_agent.api.pictures import Picture, View
-from render_agent.candidates import Standing, standings
-from render_agent.chat import Message
+from render_agent.dialogue.candidates import Standing, standings
+from render_agent.dialogue.chat import Message
+from render_agent.dialogue.reply import Action, Malformed
+from render_agent.dialogue.state import Evidence, Question, QuestionState, Status, Turn
 from render_agent.errors import RenderAgentError
-from render_agent.run_log.folder import RunFolder
-from render_agent.run_log.results import row
-from render_agent.state import Evidence, Question, QuestionState, Status, Turn
+from render_agent.run.log.folder import RunFolder
+from render_agent.run.log.results import row
 
 
 @dataclass(frozen=True, eq=False, repr=False)

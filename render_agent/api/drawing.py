@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from render_agent.api.pictures import Picture
-from render_agent.camera import Camera
 from render_agent.config import RunConfig
+from render_agent.dialogue.state import Question, QuestionState, SceneSource
 from render_agent.errors import RenderError
-from render_agent.render.apart import make_guarded
+from render_agent.geometry.camera import Camera
+from render_agent.observation.stress.scenes import scenes_of
+from render_agent.render.subprocess.subprocess_renderer import make_guarded
 from render_agent.render.views import Viewer
-from render_agent.state import Question, QuestionState, SceneSource
-from render_agent.stress.scenes import scenes_of
 
 
 class Maps:

@@ -8,14 +8,14 @@ from functools import partial
 from typing import Any
 
 from render_agent.config import OPTIONS, RunConfig
-from render_agent.engines.choose import describe_engine, make_engine
-from render_agent.engines.scripted import Policy, ScriptedEngine
-from render_agent.engines.seam import Capabilities, Engine, Reply, Request
+from render_agent.config.run_options import checked
+from render_agent.dialogue.state import Question
+from render_agent.engines.base import Capabilities, Engine, Reply, Request
+from render_agent.engines.cost_estimate import picture_tokens
+from render_agent.engines.registry import describe_engine, make_engine
+from render_agent.engines.scripted.engine import Policy, ScriptedEngine
 from render_agent.errors import UsageError
-from render_agent.estimate import picture_tokens
-from render_agent.run_options import checked
-from render_agent.runner import DescribeEngine, MakeEngine
-from render_agent.state import Question
+from render_agent.run.runner import DescribeEngine, MakeEngine
 
 Answering = str | Engine | Policy | Callable[[Request], str] | None
 """What may be given as an engine: a name, an engine, or what replies to a request with a text."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from render_agent.diagnosis.model import Cause, Diagnosis
-from render_agent.export.candidate_rows import COLUMNS_OF_CANDIDATES, candidate_rows
-from render_agent.export.chosen import ChosenRun
-from render_agent.export.columns import Columns
-from render_agent.export.rows import (
+from render_agent.analysis.diagnosis.model import Cause, Diagnosis
+from render_agent.analysis.export.candidate_rows import COLUMNS_OF_CANDIDATES, candidate_rows
+from render_agent.analysis.export.columns import Columns
+from render_agent.analysis.export.rows import (
     COLUMNS_OF_QUESTIONS,
     COLUMNS_OF_TURNS,
     OF_RUNS,
     question_rows,
     turn_rows,
 )
-from render_agent.state import Status
+from render_agent.analysis.export.selection import ChosenRun
+from render_agent.dialogue.state import Status
 
 if TYPE_CHECKING:
     import pandas

@@ -11,12 +11,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.annotations import is_annotations
 from render_agent.errors import SceneError
-from render_agent.run_log.files import write_whole
-from render_agent.scene.formats import scan_of_geometry
+from render_agent.scene.formats.cleaning import Scan
+from render_agent.scene.formats.meshes import scan_of_geometry
 from render_agent.scene.model import Scene
-from render_agent.scene.scan import Scan
+from render_agent.scene.stand_in.annotations import is_annotations
+from render_agent.system.whole_files import write_whole
 
 GivenScan: TypeAlias = Any
 """A file; a scene; a trimesh or Open3D geometry; or (points, colours) or (points, colours, faces)."""

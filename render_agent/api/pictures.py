@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from render_agent.camera import Camera, MapCamera
 from render_agent.errors import RunLogError
+from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.render.png import decode, encode
 
 THUMBNAIL = (320, 320)

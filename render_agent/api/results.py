@@ -7,6 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from render_agent.analysis.diagnosis.model import Diagnosis
+from render_agent.analysis.export.selection import ChosenRun, whole_run
 from render_agent.api.comparison import Comparison, compared
 from render_agent.api.defaults import OUTPUT
 from render_agent.api.dialogue import Dialogue
@@ -20,12 +22,10 @@ from render_agent.api.frames import (
     types_frame,
 )
 from render_agent.config import RunConfig
-from render_agent.diagnosis.model import Diagnosis
+from render_agent.dialogue.state import QuestionState
 from render_agent.errors import UsageError
-from render_agent.export.chosen import ChosenRun, whole_run
-from render_agent.run_log.folder import RunFolder, find_run
-from render_agent.run_log.reading import read_states, results_of
-from render_agent.state import QuestionState
+from render_agent.run.log.folder import RunFolder, find_run
+from render_agent.run.log.reading import read_states, results_of
 
 if TYPE_CHECKING:
     import pandas
@@ -146,14 +146,14 @@ class RunResults:
         processes: how many work at once, one a core unless given. It is kept in the run folder, so
         that it is computed once.
         """
-        from render_agent.diagnosis.diagnose import diagnose_run
+        from render_agent.analysis.diagnosis.diagnose import diagnose_run
 
         self._diagnoses = diagnose_run(self.folder, processes, self._states)
         return self._diagnoses
 
     def report(self, processes: int | None = None) -> Path:
         """Write the report of the run and return its first page; it opens in any browser."""
-        from render_agent.report.build import build
+        from render_agent.analysis.report.build import build
 
         return build(self.folder, processes=processes)[0]
 

@@ -13,14 +13,14 @@ from typing import Literal
 from render_agent.api.defaults import FIELD_OF_VIEW, SIZE
 from render_agent.api.given import GivenScan, scan_file
 from render_agent.api.pictures import Picture
-from render_agent.camera import Camera
+from render_agent.geometry.camera import Camera
 from render_agent.questions.rooms import BUNDLED
-from render_agent.render.choose import make_renderer
-from render_agent.render.start import start_camera
+from render_agent.render.registry import make_renderer
+from render_agent.render.start_pose import start_camera
 from render_agent.render.views import Picture as Drawn
 from render_agent.render.views import Viewer
-from render_agent.scene.free_space import FreeSpace
-from render_agent.scene.load import load_scene
+from render_agent.scene.formats.load import load_scene
+from render_agent.scene.free_space.free_space import FreeSpace
 from render_agent.scene.model import Scene
 
 

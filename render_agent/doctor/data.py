@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from render_agent.dialogue.state import Question
 from render_agent.doctor.finding import Finding
 from render_agent.errors import RenderAgentError
-from render_agent.state import Question
 
 PART = "data"
 DATASETS = ("scannet", "scannetpp", "arkitscenes")
@@ -55,7 +55,7 @@ def _vsibench(options: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _annotations(folder: str, questions: list[Question]) -> Finding:
-    from render_agent.annotations import read_annotations
+    from render_agent.scene.stand_in.annotations import read_annotations
 
     try:
         annotated = read_annotations(Path(folder))

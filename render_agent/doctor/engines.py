@@ -129,7 +129,7 @@ def load_libraries() -> dict[str, Any]:
     """Import what the transformers engine imports and return its versions and devices."""
     import torch
 
-    from render_agent.engines.torchvision_cure import cure_torchvision
+    from render_agent.engines.torchvision_compat import cure_torchvision
 
     cure_torchvision()
     import transformers

@@ -10,14 +10,14 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from render_agent.console import plain_console
 from render_agent.doctor.data import examine_data
 from render_agent.doctor.engines import BUNDLED_MODEL, TRANSFORMERS, examine_engines
 from render_agent.doctor.finding import Finding
 from render_agent.doctor.machine import examine_machine
 from render_agent.doctor.packages import examine_packages
 from render_agent.doctor.renderers import examine_renderers
-from render_agent.visible import json_text
+from render_agent.text.console import plain_console
+from render_agent.text.sanitize import json_text
 
 READY = "This machine is ready: render-agent --batch --benchmark rooms"
 BY_THE_MODEL, BY_RULE = "--model small --image-size 320x240", "--engine scripted"

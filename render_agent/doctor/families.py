@@ -39,7 +39,7 @@ def probe_families(device: str = "auto") -> dict[str, Any]:
 
 def probe_model(name: str, device: str, dtype: str) -> dict[str, Any]:
     """Return the same of a model by name, its own weights loaded. SetupError where they cannot be."""
-    from render_agent.engines.opening import open_model
+    from render_agent.engines.transformers.opening import open_model
 
     began = time.perf_counter()
     loaded = open_model(name, device=device, dtype=dtype)
@@ -48,7 +48,7 @@ def probe_model(name: str, device: str, dtype: str) -> dict[str, Any]:
 
 def _tried(make: Callable[[str], Any], device: str) -> Mapping[str, str | None]:
     """Return what was found of one family; whatever its classes raise is what is to be found."""
-    from render_agent.engines.opening import open_model
+    from render_agent.engines.transformers.opening import open_model
 
     try:
         return _probed(open_model("a small one", pretrained=make(device)))
@@ -59,7 +59,7 @@ def _tried(make: Callable[[str], Any], device: str) -> Mapping[str, str | None]:
 
 
 def _probed(loaded: Any) -> dict[str, str | None]:
-    from render_agent.engines.reuse_probe import why_not_kept
+    from render_agent.engines.transformers.cache_check import why_not_kept
 
     return {"batch": _why_batch_differs(loaded), "reuse": why_not_kept(loaded)}
 
@@ -68,9 +68,9 @@ def _why_batch_differs(loaded: Any) -> str | None:
     """Return in one sentence how replies of a batch differ from those of its requests alone."""
     from PIL import Image
 
-    from render_agent import chat
-    from render_agent.engines.seam import Request
-    from render_agent.engines.transformers_engine import TransformersEngine
+    from render_agent.dialogue import chat
+    from render_agent.engines.base import Request
+    from render_agent.engines.transformers.engine import TransformersEngine
 
     def picture(file: str) -> Image.Image:
         slope = Image.linear_gradient("L").resize((96, 64))
@@ -95,7 +95,7 @@ def _placed(kind: Any, config: Any, processor: Any, device: str) -> Any:
     """Return a model of random weights on a device, with its processor."""
     import torch
 
-    from render_agent.engines.pretrained import Pretrained, choose_device
+    from render_agent.engines.transformers.pretrained import Pretrained, choose_device
 
     torch.manual_seed(0)
     model = kind(config).eval().to(choose_device(device))
@@ -107,14 +107,14 @@ def _placed(kind: Any, config: Any, processor: Any, device: str) -> Any:
 
 
 def _qwen3_vl(device: str) -> Any:
-    from render_agent.bench.random_model import random_model
+    from render_agent.engines.transformers.random_model import random_model
 
     return random_model("small", device, "float32")
 
 
 def _qwen2_5_vl(device: str) -> Any:
-    from render_agent.bench.random_model import CHAT_TEMPLATE, made_tokenizer
-    from render_agent.engines.torchvision_cure import cure_torchvision
+    from render_agent.engines.torchvision_compat import cure_torchvision
+    from render_agent.engines.transformers.random_model import CHAT_TEMPLATE, made_tokenizer
 
     cure_torchvision()
     import transformers
@@ -161,8 +161,8 @@ def _qwen2_5_vl(device: str) -> Any:
 
 
 def _internvl(device: str) -> Any:
-    from render_agent.bench.random_model import CHAT_TEMPLATE, made_tokenizer
-    from render_agent.engines.torchvision_cure import cure_torchvision
+    from render_agent.engines.torchvision_compat import cure_torchvision
+    from render_agent.engines.transformers.random_model import CHAT_TEMPLATE, made_tokenizer
 
     cure_torchvision()
     import transformers

@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from render_agent.doctor.finding import Finding
-from render_agent.system_libraries import install_command, missing
+from render_agent.system.system_libraries import install_command, missing
 
 PART = "machine"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from render_agent import plugins
+from render_agent import registry as plugins
 from render_agent.doctor.finding import Finding
 from render_agent.doctor.probe import ask
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from render_agent.documents import parse_json
 from render_agent.errors import RenderAgentError
+from render_agent.text.safe_parse import parse_json
 
 
 @dataclass(frozen=True, slots=True)

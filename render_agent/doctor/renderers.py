@@ -53,8 +53,8 @@ def draw_once(name: str) -> dict[str, Any]:
     """
     import numpy as np
 
-    from render_agent.camera import Camera
-    from render_agent.render.choose import make_renderer
+    from render_agent.geometry.camera import Camera
+    from render_agent.render.registry import make_renderer
     from render_agent.scene.model import Scene
 
     corners = np.array([[2, -2, -2], [2, 2, -2], [2, 0, 2]], np.float32)
@@ -75,7 +75,7 @@ def draw_once(name: str) -> dict[str, Any]:
 
 def _kernels() -> dict[str, Any]:
     """Return where compiled kernels are kept, and whether they are there already."""
-    from render_agent.render.kernels import cache_folder
+    from render_agent.render.rasteriser.kernels import cache_folder
 
     folder = cache_folder()
     compiled = folder is not None and any(folder.rglob("*.nbc"))

@@ -9,7 +9,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from render_agent.documents import parse_json
 from render_agent.engines.weight_files import (
     fingerprint,
     processor_fingerprint,
@@ -17,6 +16,7 @@ from render_agent.engines.weight_files import (
 )
 from render_agent.errors import SetupError, UsageError
 from render_agent.models import NOTES, bundled_model, instead
+from render_agent.text.safe_parse import parse_json
 
 LOG = logging.getLogger(__name__)
 WAY_OUT = f"name a directory that holds the model, or use {instead()}"

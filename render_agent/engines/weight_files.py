@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from render_agent.documents import parse_json
 from render_agent.errors import SetupError
 from render_agent.models import instead
+from render_agent.text.safe_parse import parse_json
 
 INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")

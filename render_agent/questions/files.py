@@ -8,8 +8,8 @@ import io
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from render_agent.documents import parse_json, read_bounded, reason_of
 from render_agent.errors import QuestionsError, SetupError
+from render_agent.text.safe_parse import parse_json, read_bounded, reason_of
 
 SUFFIXES = (".jsonl", ".json", ".parquet", ".tsv")
 """The formats that are read; any other file is read as jsonl."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from render_agent.annotations import is_annotations
 from render_agent.config import RunConfig
-from render_agent.state import Question
+from render_agent.dialogue.state import Question
+from render_agent.scene.stand_in.annotations import is_annotations
 
 STAND_INS = "stand-ins, no scans: rooms of labelled boxes built from the official annotations"
 MISSING = "scans missing (--allow-missing), their questions not asked"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from render_agent.dialogue.state import Question
 from render_agent.errors import QuestionsError
 from render_agent.questions.rows import load_rows
 from render_agent.questions.scans import is_name
-from render_agent.state import Question
 
 BUNDLED = Path(__file__).parents[1] / "bundled"
 """The rooms that come with the program; in a checkout a link to `scenes/`."""

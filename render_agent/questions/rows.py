@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from render_agent.answer import Wanted
+from render_agent.dialogue.answer import Wanted
+from render_agent.dialogue.state import Question
 from render_agent.errors import QuestionsError
 from render_agent.questions.files import read_rows
 from render_agent.score import CHOICE_TYPES, NUMBER_TYPES, is_number
-from render_agent.state import Question
-from render_agent.visible import is_plain
+from render_agent.text.sanitize import is_plain
 
 COLUMNS = ("id", "dataset", "scene_name", "question_type", "question", "ground_truth")
 """What every row must have; `options` may be missing where a number is asked for."""

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from render_agent.annotations import annotation_files, read_annotations
+from render_agent.dialogue.state import Question
 from render_agent.errors import SetupError
-from render_agent.state import Question
+from render_agent.scene.stand_in.annotations import annotation_files, read_annotations
 
 LAYOUTS = {
     "scannet": ("scans/{id}/{id}_vh_clean_2.ply", "{id}/{id}_vh_clean_2.ply"),

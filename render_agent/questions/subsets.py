@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from render_agent.documents import read_bounded
+from render_agent.dialogue.state import Question
 from render_agent.errors import QuestionsError, SetupError
-from render_agent.state import Question
+from render_agent.text.safe_parse import read_bounded
 
 REMOVED_IDS = "debiased_removed_ids.txt"
 TINY_IDS = "tiny_ids.txt"

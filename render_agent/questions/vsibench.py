@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from render_agent.dialogue.state import Question
 from render_agent.errors import SetupError
 from render_agent.questions.files import SUFFIXES
 from render_agent.questions.hub import VSIBENCH, fetch_questions, is_hub_name
@@ -15,7 +16,6 @@ from render_agent.questions.subsets import (
     tiny_ids_path,
     with_pruned,
 )
-from render_agent.state import Question
 
 FOLDERS = ("VSI-Bench", "vsibench", "data/vsibench", ".")
 """Where the questions are looked for when --questions is not given."""

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from render_agent.camera import Camera, vertical_from_horizontal
-from render_agent.render.overlay import INK, PAPER, unit, write
-from render_agent.render.seam import Renderer
+from render_agent.geometry.camera import Camera, vertical_from_horizontal
+from render_agent.render.base import Renderer
+from render_agent.render.map_view.overlay import INK, PAPER, unit, write
 from render_agent.scene.model import Scene
 
 QUARTER = 90.0

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.camera import Camera, FloatArray, MapCamera
-from render_agent.render.seam import NEAR
+from render_agent.geometry.camera import Camera, FloatArray, MapCamera
+from render_agent.render.base import NEAR
 
 
 @dataclass(frozen=True, eq=False)

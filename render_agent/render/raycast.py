@@ -8,10 +8,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.camera import Camera, FloatArray, MapCamera
 from render_agent.errors import RenderError
-from render_agent.render.faces import sound_faces
-from render_agent.render.seam import BACKGROUND, NEAR, Frame
+from render_agent.geometry.camera import Camera, FloatArray, MapCamera
+from render_agent.render.base import BACKGROUND, NEAR, Frame
+from render_agent.render.rasteriser.faces import sound_faces
 from render_agent.scene.model import Scene
 
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.camera import Camera, MapCamera, vertical_from_horizontal
+from render_agent.dialogue.view_kinds import view_kind
 from render_agent.errors import RenderError, SetupError
-from render_agent.render.apart import Apart
+from render_agent.geometry.camera import Camera, MapCamera, vertical_from_horizontal
 from render_agent.render.around import draw_around
-from render_agent.render.seam import Renderer
-from render_agent.render.top import TopView
+from render_agent.render.base import Renderer
+from render_agent.render.map_view.map_view import TopView
+from render_agent.render.subprocess.subprocess_renderer import Apart
 from render_agent.scene.model import Scene
-from render_agent.view_kinds import view_kind
 
 
 @dataclass(frozen=True, eq=False)

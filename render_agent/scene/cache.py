@@ -10,13 +10,17 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from render_agent.annotations import SceneAnnotation, is_annotations, read_annotations
 from render_agent.errors import QuestionsError, SceneError
 from render_agent.scene.model import Scene
+from render_agent.scene.stand_in.annotations import (
+    SceneAnnotation,
+    is_annotations,
+    read_annotations,
+)
 
 if TYPE_CHECKING:
-    from render_agent.scene.free_space import FreeSpace
-    from render_agent.state import Question
+    from render_agent.dialogue.state import Question
+    from render_agent.scene.free_space.free_space import FreeSpace
 
 LIMIT = 4 << 30
 """Bytes that scenes may take together."""
@@ -35,10 +39,10 @@ class SceneFiles:
     def read(self, path: Path, name: str) -> Scene:
         """Return the scene `name` of the file `path`. SceneError where it holds none."""
         if is_annotations(path):
-            from render_agent.scene.annotated import annotated_scene
+            from render_agent.scene.stand_in.annotated_room import annotated_scene
 
             return annotated_scene(self._annotation(path, name), path)
-        from render_agent.scene.load import load_scene
+        from render_agent.scene.formats.load import load_scene
 
         return load_scene(path, name)
 
@@ -97,7 +101,7 @@ class SceneCache:
 
     def space(self, question: Question) -> FreeSpace:
         """Return the free space of the question's scene, built when first asked for."""
-        from render_agent.scene.free_space import FreeSpace
+        from render_agent.scene.free_space.free_space import FreeSpace
 
         entry = self._entry(question)
         with entry.building:

@@ -8,8 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.scene.scan import Scan
-from render_agent.scene.surface import areas_and_normals, corners_of, cut, longest_edges, one_each
+from render_agent.scene.formats.cleaning import Scan
+from render_agent.scene.free_space.surface import (
+    areas_and_normals,
+    corners_of,
+    cut,
+    longest_edges,
+    one_each,
+)
 
 PIECE = 0.25
 """Metres: no longer than this are the pieces of a mesh whose areas are counted."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from render_agent.numerals import number_from_words
 from render_agent.score.official import first_word
+from render_agent.text.numbers import number_from_words
 
 _WORDS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"

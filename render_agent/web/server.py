@@ -13,7 +13,7 @@ from threading import Lock, Thread
 from typing import Any, Protocol
 
 from render_agent.errors import RenderAgentError, SetupError
-from render_agent.threads import start
+from render_agent.system.threads import start
 from render_agent.web.checks import (
     Refused,
     body_length,

@@ -9,12 +9,12 @@ from made_runs import STEP, Silent, choices, make_questions, outcome, pictures, 
 from made_samples import AGENTS, FreeRunning, Motley, choose, motley, options_of
 
 from render_agent.agents.seeds import dialogue_id
-from render_agent.engines.scripted import Replies, ScriptedEngine
-from render_agent.engines.seam import Reply
+from render_agent.engines.base import Reply
+from render_agent.engines.scripted.engine import Replies, ScriptedEngine
 from render_agent.errors import EngineError, RenderError, RunLogError
-from render_agent.look import Looker
-from render_agent.run_log.folder import RunFolder
-from render_agent.runner import go_on
+from render_agent.observation import Looker
+from render_agent.run.log.folder import RunFolder
+from render_agent.run.runner import go_on
 
 COUNT = 3
 
@@ -177,7 +177,7 @@ def test_a_candidate_that_cannot_be_drawn_fails_its_question_alone(
 def test_a_picture_that_cannot_be_written_stops_the_run_and_loses_nothing(
     folder, questions, whole, monkeypatch
 ):
-    from render_agent.run_log.pictures import Pictures
+    from render_agent.observation.picture_store import Pictures
 
     write = Pictures._write
 

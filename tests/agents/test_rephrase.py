@@ -7,14 +7,14 @@ import pytest
 from made_runs import Silent, choices, make_questions, play, transcripts
 from made_samples import FreeRunning, motley
 
-from render_agent.action import Action
 from render_agent.agents.rephrase import FEWER, best_of_best_group
-from render_agent.camera import Camera
-from render_agent.choose.rewording import by_rule
-from render_agent.engines.scripted import ScriptedEngine
-from render_agent.run_log.folder import RunFolder
-from render_agent.runner import go_on
-from render_agent.state import Candidate
+from render_agent.agents.verifiers.rewording import by_rule
+from render_agent.dialogue.reply import Action
+from render_agent.dialogue.state import Candidate
+from render_agent.engines.scripted.engine import ScriptedEngine
+from render_agent.geometry.camera import Camera
+from render_agent.run.log.folder import RunFolder
+from render_agent.run.runner import go_on
 
 QUICK = {"image_size": (48, 36), "max_turns": 4, "kinds": ("ego", "top"), "temperature": 1.0}
 REPHRASE = QUICK | {"agent": "rephrase:3x2", "verifier": ("random",)}

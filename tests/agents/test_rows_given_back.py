@@ -6,9 +6,9 @@ from made_runs import make_questions
 from made_samples import Motley, choose
 from small_models import small_model
 
-from render_agent import prompt
-from render_agent.engines.continuous_engine import ContinuousEngine
-from render_agent.engines.opening import open_model
+from render_agent.dialogue import prompt
+from render_agent.engines.transformers.continuous_engine import ContinuousEngine
+from render_agent.engines.transformers.opening import open_model
 
 
 class Disguised(ContinuousEngine):

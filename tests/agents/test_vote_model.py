@@ -4,8 +4,8 @@ import pytest
 from made_runs import Silent, choices, make_config, make_questions, transcripts
 from small_models import small_model
 
-from render_agent.engines.choose import make_engine
-from render_agent.runner import start
+from render_agent.engines.registry import make_engine
+from render_agent.run.runner import start
 
 SHORT = {
     "type": "object",
@@ -34,8 +34,8 @@ OPTIONS = {
 
 @pytest.fixture(autouse=True)
 def short_dialogues(monkeypatch):
-    monkeypatch.setattr("render_agent.controller.reply_schema", lambda kinds: SHORT)
-    monkeypatch.setattr("render_agent.prompt.INSTRUCTIONS", "Explore. You have {turns}.")
+    monkeypatch.setattr("render_agent.run.phase_controller.reply_schema", lambda kinds: SHORT)
+    monkeypatch.setattr("render_agent.dialogue.prompt.INSTRUCTIONS", "Explore. You have {turns}.")
 
 
 WHOLE = {"engine_option": ("reuse=none",), "batch_size": 5, "max_batched_turns": 0}

@@ -13,8 +13,8 @@ import render_agent
 from render_agent import Camera
 from render_agent.api.given import arrays, ply, scan_file
 from render_agent.errors import RenderAgentError, SceneError
-from render_agent.runner import start
-from render_agent.scene.load import load_scene
+from render_agent.run.runner import start
+from render_agent.scene.formats.load import load_scene
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from made_runs import SMALL, STEP, make_questions, play, walking
 from PIL import Image
 
 import render_agent
-from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.cli.commands.export import export_command
+from render_agent.engines.scripted.engine import Replies, ScriptedEngine
 from render_agent.errors import RenderError, RunLogError, UsageError
-from render_agent.export.command import export_command
-from render_agent.run_log.results import COLUMNS
+from render_agent.run.log.results import COLUMNS
 
 
 @pytest.fixture(scope="module")

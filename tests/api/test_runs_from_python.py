@@ -12,11 +12,11 @@ from made_scenes import room, write_ply
 from small_models import small_model
 
 import render_agent
-from render_agent.cli import cli
-from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.cli.main import cli
+from render_agent.engines.cost_estimate import picture_tokens
+from render_agent.engines.scripted.engine import Replies, ScriptedEngine
 from render_agent.errors import SetupError, UsageError
-from render_agent.estimate import picture_tokens
-from render_agent.run_log.folder import RunFolder, list_runs
+from render_agent.run.log.folder import RunFolder, list_runs
 
 QUESTION = "Is the red box left or right of the blue one?"
 DONE = json.dumps({"answer": "B", "done": True})

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from render_agent.action import Action
-from render_agent.agents.choosing import _best
-from render_agent.camera import Camera
-from render_agent.choose.chance import RandomVerifier
-from render_agent.state import Candidate
+from render_agent.agents.lookahead import _best
+from render_agent.agents.verifiers.random import RandomVerifier
+from render_agent.dialogue.reply import Action
+from render_agent.dialogue.state import Candidate
+from render_agent.geometry.camera import Camera
 
 
 def candidates(firsts, seconds):

@@ -7,17 +7,17 @@ import pytest
 import torch
 from made_siglip import made_pictures, small_siglip
 
-from render_agent.action import Action
-from render_agent.camera import Camera
-from render_agent.choose.embedding import EmbeddingVerifier, asked_for
-from render_agent.choose.learned.encoder import Glimpse, Reader
-from render_agent.choose.learned.siglip_encoder import SiglipEncoder
-from render_agent.choose.seam import Situation
-from render_agent.choose.siglip import Siglip, find_siglip, load_siglip
-from render_agent.engines.memory_faults import MEMORY_PHRASES
+from render_agent.agents.verifiers.base import Situation
+from render_agent.agents.verifiers.embedding import EmbeddingVerifier, asked_for
+from render_agent.agents.verifiers.learned.encoder import Glimpse, Reader
+from render_agent.agents.verifiers.learned.siglip_encoder import SiglipEncoder
+from render_agent.agents.verifiers.siglip import Siglip, find_siglip, load_siglip
+from render_agent.dialogue.reply import Action
+from render_agent.dialogue.state import Candidate, Question, QuestionState, View
+from render_agent.engines.transformers.memory_faults import MEMORY_PHRASES
 from render_agent.errors import EngineError, SetupError
-from render_agent.look import Look
-from render_agent.state import Candidate, Question, QuestionState, View
+from render_agent.geometry.camera import Camera
+from render_agent.observation import Look
 
 HERE = Camera((0.0, 0.0, 1.6))
 PICTURES = made_pictures(5)

@@ -10,24 +10,24 @@ import pytest
 from made_runs import choices, make_questions, play, transcripts
 from made_scenes import box, joined, room, write_ply
 
-from render_agent.action import Action
-from render_agent.camera import Camera, MapCamera, vertical_from_horizontal
-from render_agent.choose.geometry import AGAIN, LATER, GeometryVerifier, make_geometry
-from render_agent.choose.seam import Situation
+from render_agent.agents.verifiers.base import Situation
+from render_agent.agents.verifiers.geometry import AGAIN, LATER, GeometryVerifier, make_geometry
 from render_agent.config import RunConfig
-from render_agent.engines.scripted import ScriptedEngine
-from render_agent.engines.unseeing import random_move
-from render_agent.facts import Facts
-from render_agent.look import Look
+from render_agent.dialogue.reply import Action
+from render_agent.dialogue.state import Candidate, Question, QuestionState, View
+from render_agent.engines.scripted.blind_policies import random_move
+from render_agent.engines.scripted.engine import ScriptedEngine
+from render_agent.geometry.boxes import upright
+from render_agent.geometry.camera import Camera, MapCamera, vertical_from_horizontal
+from render_agent.observation import Look
+from render_agent.questions.ground_truth import Facts
 from render_agent.questions.rooms import bundled
 from render_agent.render.around import camera_ahead
-from render_agent.render.coverage import Surface
-from render_agent.render.rasteriser import Rasteriser
-from render_agent.rooms.boxes import upright
+from render_agent.render.rasteriser.renderer import Rasteriser
+from render_agent.render.visibility.coverage import Surface
 from render_agent.scene.cache import SceneCache
-from render_agent.scene.load import load_scene
+from render_agent.scene.formats.load import load_scene
 from render_agent.scene.mirrored import mirrored
-from render_agent.state import Candidate, Question, QuestionState, View
 
 SIZE = (96, 72)
 FIELD = vertical_from_horizontal(75, *SIZE)

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 from small_models import small_model, speckled
 
-from render_agent.cli import cli
+from render_agent.cli.main import cli
 from render_agent.errors import SetupError, UsageError
 
 ASKED = ("--question", "How many chairs are there?")

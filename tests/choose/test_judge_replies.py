@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_models import speckled
 
-from render_agent import chat
-from render_agent.choose.judge.batch_score import batch_score
-from render_agent.choose.judge.likelihood import log_odds
-from render_agent.choose.judge.pairwise import Outcome, orders, probability, standings
-from render_agent.choose.judge.reading import Unreadable, read_criteria
-from render_agent.choose.judge.rubric import Criterion, Rubric
-from render_agent.choose.judge.score import Fault, Finding, counts
-from render_agent.engines.scripted import Replies, ScriptedEngine
-from render_agent.engines.seam import Reply
+from render_agent.agents.verifiers.judge.batch_score import batch_score
+from render_agent.agents.verifiers.judge.likelihood import log_odds
+from render_agent.agents.verifiers.judge.pairwise import Outcome, orders, probability, standings
+from render_agent.agents.verifiers.judge.reading import Unreadable, read_criteria
+from render_agent.agents.verifiers.judge.rubric import Criterion, Rubric
+from render_agent.agents.verifiers.judge.score import Fault, Finding, counts
+from render_agent.dialogue import chat
+from render_agent.engines.base import Reply
+from render_agent.engines.scripted.engine import Replies, ScriptedEngine
 from render_agent.errors import UsageError
 
 RUBRIC = Rubric(

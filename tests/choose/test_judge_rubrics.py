@@ -11,10 +11,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from render_agent.choose.judge.prompts import criteria_form, criteria_schema
-from render_agent.choose.judge.reading import Unreadable, read_criteria
-from render_agent.choose.judge.rubric import faults_of, load_rubric, read_rubric, shipped
-from render_agent.engines.seam import Reply
+from render_agent.agents.verifiers.judge.prompts import criteria_form, criteria_schema
+from render_agent.agents.verifiers.judge.reading import Unreadable, read_criteria
+from render_agent.agents.verifiers.judge.rubric import faults_of, load_rubric, read_rubric, shipped
+from render_agent.engines.base import Reply
 from render_agent.errors import SetupError
 
 WHOLE = {
@@ -188,6 +188,6 @@ def test_files_and_names_that_are_no_rubric(tmp_path):
         load_rubric(str(tmp_path))
     mine = tmp_path / "mine.yaml"
     mine.write_bytes(
-        files("render_agent.choose.judge").joinpath("rubrics", "view.yaml").read_bytes()
+        files("render_agent.agents.verifiers.judge").joinpath("rubrics", "view.yaml").read_bytes()
     )
     assert load_rubric(str(mine)) == load_rubric("view")

@@ -7,21 +7,21 @@ import pytest
 from made_runs import choices, make_config, make_questions, transcripts
 from small_models import small_model
 
-from render_agent.agent_plan import VerifierPlan
-from render_agent.choose import judging as module
-from render_agent.choose.judge.batch_score import batch_score
-from render_agent.choose.judge.score import Fault, Score
-from render_agent.choose.judging import JudgeVerifier, make_judge, named_words
-from render_agent.choose.seam import Case, Situation
-from render_agent.commands import dry_run
-from render_agent.controller import Silent
-from render_agent.engines.choose import make_engine
-from render_agent.engines.scripted import Replies, ScriptedEngine
-from render_agent.engines.unseeing import random_move
+from render_agent.agents.verifiers.base import Case, Situation
+from render_agent.agents.verifiers.judge import verifier as module
+from render_agent.agents.verifiers.judge.batch_score import batch_score
+from render_agent.agents.verifiers.judge.score import Fault, Score
+from render_agent.agents.verifiers.judge.verifier import JudgeVerifier, make_judge, named_words
+from render_agent.cli.commands.runs import dry_run
+from render_agent.config.agent_plan import VerifierPlan
+from render_agent.dialogue.state import Candidate, QuestionState, View
+from render_agent.engines.registry import make_engine
+from render_agent.engines.scripted.blind_policies import random_move
+from render_agent.engines.scripted.engine import Replies, ScriptedEngine
 from render_agent.errors import SetupError, UsageError
-from render_agent.look import Look
-from render_agent.runner import check, start
-from render_agent.state import Candidate, QuestionState, View
+from render_agent.observation import Look
+from render_agent.run.phase_controller import Silent
+from render_agent.run.runner import check, start
 
 RUBRIC = """\
 name: short

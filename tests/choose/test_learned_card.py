@@ -8,8 +8,8 @@ import torch
 from made_examples import SMALL, random_features, random_histories
 from safetensors.torch import load_file, save_file
 
-from render_agent.choose.learned.card import CARD, WEIGHTS, load, save
-from render_agent.choose.learned.ensemble import Ensemble
+from render_agent.agents.verifiers.learned.card import CARD, WEIGHTS, load, save
+from render_agent.agents.verifiers.learned.ensemble import Ensemble
 from render_agent.errors import SetupError
 
 LEARNED = {"encoder": "noise", "scenes": ["room00", "room01"], "held_out": {"chosen": 0.5}}

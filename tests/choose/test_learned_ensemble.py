@@ -8,14 +8,18 @@ from hypothesis import strategies as st
 from made_examples import SMALL, random_features, random_histories
 from torch import nn
 
-from render_agent.choose.learned.context import embed_context, extract, positions
-from render_agent.choose.learned.ensemble import Ensemble, score_one_by_one, score_repeated
-from render_agent.choose.learned.features import Features
-from render_agent.choose.learned.history import Histories
-from render_agent.choose.learned.layers import MANY_ROWS, feed_forward, linear, norm
-from render_agent.choose.learned.parameters import initial, member, sizes
-from render_agent.choose.learned.shape import Shape
-from render_agent.choose.learned.tower import embed_histories, shared_moves
+from render_agent.agents.verifiers.learned.context import embed_context, extract, positions
+from render_agent.agents.verifiers.learned.ensemble import (
+    Ensemble,
+    score_one_by_one,
+    score_repeated,
+)
+from render_agent.agents.verifiers.learned.features import Features
+from render_agent.agents.verifiers.learned.history import Histories
+from render_agent.agents.verifiers.learned.layers import MANY_ROWS, feed_forward, linear, norm
+from render_agent.agents.verifiers.learned.parameters import initial, member, sizes
+from render_agent.agents.verifiers.learned.shape import Shape
+from render_agent.agents.verifiers.learned.tower import embed_histories, shared_moves
 
 MEDIUM = Shape(
     rows=3,

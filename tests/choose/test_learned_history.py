@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from render_agent.action import Action
-from render_agent.camera import Camera, wrapped
-from render_agent.choose.learned.history import (
+from render_agent.agents.verifiers.learned.history import (
     NUMBERS,
     POSE,
     Histories,
@@ -17,6 +15,8 @@ from render_agent.choose.learned.history import (
     encode_history,
     stack,
 )
+from render_agent.dialogue.reply import Action
+from render_agent.geometry.camera import Camera, wrapped
 
 
 def numbers(action, camera=None):

@@ -9,14 +9,14 @@ import torch
 from made_examples import SMALL, made_examples
 from scipy.stats import binomtest
 
-from render_agent.choose.learned.batches import Prepared
-from render_agent.choose.learned.choices import choose
-from render_agent.choose.learned.ensemble import Ensemble
-from render_agent.choose.learned.example import Example
-from render_agent.choose.learned.features import Features
-from render_agent.choose.learned.loss import contrast, losses
-from render_agent.choose.learned.parameters import initial, member
-from render_agent.choose.learned.training import Settings, fit
+from render_agent.agents.verifiers.learned.batches import Prepared
+from render_agent.agents.verifiers.learned.choices import choose
+from render_agent.agents.verifiers.learned.ensemble import Ensemble
+from render_agent.agents.verifiers.learned.example import Example
+from render_agent.agents.verifiers.learned.features import Features
+from render_agent.agents.verifiers.learned.loss import contrast, losses
+from render_agent.agents.verifiers.learned.parameters import initial, member
+from render_agent.agents.verifiers.learned.training import Settings, fit
 from render_agent.errors import SetupError
 
 BRIEF = Settings(members=2, epochs=3, batch=8, rate=1e-2, seed=3)

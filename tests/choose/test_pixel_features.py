@@ -5,11 +5,10 @@ import pytest
 import torch
 from PIL import Image
 
-from render_agent.camera import Camera, MapCamera
-from render_agent.choose.learned.context import extract
-from render_agent.choose.learned.encoder import Glimpse, Reader
-from render_agent.choose.learned.encoders import check_encoder, make_encoder
-from render_agent.choose.learned.pixels import (
+from render_agent.agents.verifiers.learned.context import extract
+from render_agent.agents.verifiers.learned.encoder import Glimpse, Reader
+from render_agent.agents.verifiers.learned.encoders import check_encoder, make_encoder
+from render_agent.agents.verifiers.learned.pixels import (
     CODE,
     COLUMNS,
     CONTENT,
@@ -19,9 +18,10 @@ from render_agent.choose.learned.pixels import (
     VIEW_ROWS,
     PixelEncoder,
 )
-from render_agent.choose.learned.shape import Shape
+from render_agent.agents.verifiers.learned.shape import Shape
+from render_agent.dialogue.state import Question, View
 from render_agent.errors import SetupError
-from render_agent.state import Question, View
+from render_agent.geometry.camera import Camera, MapCamera
 
 SIZE = 240
 MAP = MapCamera((1.0, 2.0), 2.0, 2 * SIDE / SIZE)

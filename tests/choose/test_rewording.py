@@ -7,9 +7,9 @@ from collections import Counter
 import pytest
 from conftest import test_data
 
-from render_agent.agent_plan import MOST_WORDINGS
-from render_agent.choose.rewording import asking, by_rule, read_wordings, schema
-from render_agent.named import named_categories
+from render_agent.agents.verifiers.rewording import asking, by_rule, read_wordings, schema
+from render_agent.config.agent_plan import MOST_WORDINGS
+from render_agent.questions.mentions import named_categories
 from render_agent.questions.rooms import bundled
 from render_agent.questions.vsibench import load_vsibench
 

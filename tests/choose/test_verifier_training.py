@@ -12,31 +12,37 @@ import pytest
 import torch
 from made_runs import make_config, transcripts
 
-from render_agent.choose.describing import describe_choosing
-from render_agent.choose.fusion import mean_ranks
-from render_agent.choose.geometry import GeometryVerifier
-from render_agent.choose.learned.card import load
-from render_agent.choose.learned.card_file import CARD, WEIGHTS
-from render_agent.choose.learned.encoder import Glimpse
-from render_agent.choose.learned.ensemble import score_one_by_one
-from render_agent.choose.learned.reading import read_histories
-from render_agent.choose.learned.training import Settings
-from render_agent.choose.learned.verifier import load_verifier
-from render_agent.choose.training.card_text import standing
-from render_agent.choose.training.decision import good_moves, scene_names
-from render_agent.choose.training.decisions import read_decisions
-from render_agent.choose.training.held_out import figures, successes
-from render_agent.choose.training.labels import Label, Labels
-from render_agent.choose.training.train import CHECKPOINT, LABELS, Wishes, choose_held_out, train
+from render_agent.agents.verifiers.fusion import mean_ranks
+from render_agent.agents.verifiers.geometry import GeometryVerifier
+from render_agent.agents.verifiers.learned.card import load
+from render_agent.agents.verifiers.learned.card_file import CARD, WEIGHTS
+from render_agent.agents.verifiers.learned.encoder import Glimpse
+from render_agent.agents.verifiers.learned.ensemble import score_one_by_one
+from render_agent.agents.verifiers.learned.reading import read_histories
+from render_agent.agents.verifiers.learned.training import Settings
+from render_agent.agents.verifiers.learned.verifier import load_verifier
+from render_agent.agents.verifiers.provenance import describe_choosing
+from render_agent.analysis.diagnosis.diagnose import diagnose_run
 from render_agent.config import RunConfig
-from render_agent.controller import Silent
-from render_agent.diagnosis.diagnose import diagnose_run
+from render_agent.dialogue.state import Question
 from render_agent.errors import RunLogError, SetupError, UsageError
-from render_agent.named import kind_of
-from render_agent.run_log.folder import RunFolder
-from render_agent.runner import go_on, start
-from render_agent.shown import EVERY
-from render_agent.state import Question
+from render_agent.questions.mentions import kind_of
+from render_agent.questions.sufficiency import EVERY
+from render_agent.run.log.folder import RunFolder
+from render_agent.run.phase_controller import Silent
+from render_agent.run.runner import go_on, start
+from render_agent_lab.verifier_training.card_text import standing
+from render_agent_lab.verifier_training.decision import good_moves, scene_names
+from render_agent_lab.verifier_training.decisions import read_decisions
+from render_agent_lab.verifier_training.held_out import figures, successes
+from render_agent_lab.verifier_training.labels import Label, Labels
+from render_agent_lab.verifier_training.train import (
+    CHECKPOINT,
+    LABELS,
+    Wishes,
+    choose_held_out,
+    train,
+)
 
 SCENES = Path(__file__).parents[2] / "scenes"
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from render_agent.answer import canonical
-from render_agent.choose.voting import ballot, least_loss, optima
+from render_agent.agents.verifiers.voting import ballot, least_loss, optima
+from render_agent.dialogue.answer import canonical
+from render_agent.dialogue.state import Question
 from render_agent.score.official import THRESHOLDS, mean_relative_accuracy, score_answer
-from render_agent.state import Question
 
 
 def question(wanted="number", kind="object_abs_distance"):

@@ -13,23 +13,23 @@ from click.testing import CliRunner
 from conftest import test_data
 from made_runs import SMALL, Silent, play
 
-from render_agent.cli import cli
+from render_agent.analysis.diagnosis import diagnose as module
+from render_agent.analysis.diagnosis.diagnose import diagnose_run
+from render_agent.analysis.diagnosis.model import Cause
+from render_agent.analysis.diagnosis.summary import reading, summary
+from render_agent.analysis.diagnosis.table import notes
+from render_agent.analysis.diagnosis.visibility_cache import file_of
+from render_agent.cli.main import cli
 from render_agent.config import RunConfig
-from render_agent.diagnosis import diagnose as module
-from render_agent.diagnosis.diagnose import diagnose_run
-from render_agent.diagnosis.kept import file_of
-from render_agent.diagnosis.model import Cause
-from render_agent.diagnosis.summary import reading, summary
-from render_agent.diagnosis.table import notes
-from render_agent.engines.scripted import Replies, ScriptedEngine
-from render_agent.engines.witness import NO_BOX_TELLS, WORDS
-from render_agent.render.rasteriser import Rasteriser
-from render_agent.render.sight import Seen, Sight, seen_well
-from render_agent.rooms.truth import read_truth
-from render_agent.run_log.folder import RunFolder
-from render_agent.run_log.reading import read_states
-from render_agent.runner import start
-from render_agent.scene.load import load_scene
+from render_agent.engines.scripted.engine import Replies, ScriptedEngine
+from render_agent.engines.scripted.sighted_oracle import NO_BOX_TELLS, WORDS
+from render_agent.render.rasteriser.renderer import Rasteriser
+from render_agent.render.visibility.object_visibility import Seen, Sight, seen_well
+from render_agent.run.log.folder import RunFolder
+from render_agent.run.log.reading import read_states
+from render_agent.run.runner import start
+from render_agent.scene.formats.load import load_scene
+from render_agent.scene.room_truth import read_truth
 
 SCENES = Path(__file__).parents[2] / "scenes"
 QUESTIONS = SCENES / "questions.jsonl"

@@ -4,10 +4,10 @@ import math
 
 import pytest
 
-from render_agent.action import Action, Malformed
-from render_agent.camera import Camera
-from render_agent.diagnosis.path import steps
-from render_agent.state import Turn
+from render_agent.analysis.diagnosis.path import steps
+from render_agent.dialogue.reply import Action, Malformed
+from render_agent.dialogue.state import Turn
+from render_agent.geometry.camera import Camera
 
 
 def dialogue(*moves):

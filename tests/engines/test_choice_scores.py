@@ -14,13 +14,13 @@ from small_models import (
     speckled_file,
 )
 
-from render_agent import chat
-from render_agent.engines.choice_scores import choice_tokens, score_choices
-from render_agent.engines.device_memory import FakeMemory
-from render_agent.engines.opening import open_model
-from render_agent.engines.reuse import engine_of
-from render_agent.engines.seam import Request
-from render_agent.engines.sizing import Sizing
+from render_agent.dialogue import chat
+from render_agent.engines.base import Request
+from render_agent.engines.transformers.batch_sizing import Sizing
+from render_agent.engines.transformers.device_memory import FakeMemory
+from render_agent.engines.transformers.opening import open_model
+from render_agent.engines.transformers.option_logprobs import choice_tokens, score_choices
+from render_agent.engines.transformers.reuse import engine_of
 from render_agent.errors import EngineError
 
 SIZES = ("32x32", "64x64", "96x64", "50x70")
@@ -165,7 +165,7 @@ def test_a_dialogue_that_is_too_long_says_so(loaded, monkeypatch):
 def rows_of(loaded, most, monkeypatch, raised):
     """Make every call with more rows than `most` fail, and give the rows of all calls."""
     # It is tested with what calls it, and takes half a second.
-    monkeypatch.setattr("render_agent.engines.attempt.free_memory", lambda: None)
+    monkeypatch.setattr("render_agent.engines.transformers.guarded_call.free_memory", lambda: None)
     rows = []
     forward = loaded.model.forward
 
@@ -238,7 +238,9 @@ def test_prompts_in_one_call_are_as_many_as_memory_holds(loaded, monkeypatch):
 
 def test_memory_that_ran_out_while_a_prompt_was_made_is_tried_again(loaded, monkeypatch):
     expected = score(loaded, RAGGED[:3], [LETTERS] * 3)
-    monkeypatch.setattr("render_agent.engines.choice_scores.free_memory", lambda: None)
+    monkeypatch.setattr(
+        "render_agent.engines.transformers.option_logprobs.free_memory", lambda: None
+    )
     prepare = loaded.inputs.prepare
     asked = []
 

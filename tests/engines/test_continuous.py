@@ -8,10 +8,10 @@ import torch
 from made_dialogues import Dialogues, ReadAnew, load
 from small_models import small_internvl, small_model, small_qwen2_5_vl, speckled_file
 
-from render_agent import chat
-from render_agent.engines.continuous_engine import ContinuousEngine
-from render_agent.engines.seam import Request
-from render_agent.engines.transformers_engine import TransformersEngine
+from render_agent.dialogue import chat
+from render_agent.engines.base import Request
+from render_agent.engines.transformers.continuous_engine import ContinuousEngine
+from render_agent.engines.transformers.engine import TransformersEngine
 from render_agent.errors import EngineError
 
 PLENTY = 1 << 30

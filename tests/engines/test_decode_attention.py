@@ -5,8 +5,8 @@ import torch
 from small_models import small_model
 from torch.nn.functional import scaled_dot_product_attention
 
-from render_agent.engines.decode_attention import attend, one_token_a_row
-from render_agent.engines.opening import open_model
+from render_agent.engines.transformers.attention import attend, one_token_a_row
+from render_agent.engines.transformers.opening import open_model
 
 
 @pytest.mark.parametrize(("heads", "shared"), [(4, 4), (4, 2), (8, 2), (6, 1)])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from render_agent.engines.device_memory import (
+from render_agent.engines.transformers.device_memory import (
     CudaMemory,
     FakeMemory,
     MainMemory,

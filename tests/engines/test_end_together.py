@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from render_agent.engines.end_together import EndTogether, alive, end
+from render_agent.system.child_reaper import EndTogether, alive, end
 
 SLEEP = "import time; time.sleep(60)"
 
@@ -26,7 +26,7 @@ print(subprocess.Popen([sys.executable, "-c", {SLEEP!r}]).pid, flush=True)
 
 PARENT = f"""
 import os, signal, subprocess, sys, time
-from render_agent.engines.end_together import EndTogether
+from render_agent.system.child_reaper import EndTogether
 
 def started(program, **options):
     return subprocess.Popen([sys.executable, "-c", program], **options)
@@ -160,7 +160,7 @@ def test_a_number_that_another_process_has_by_now_is_not_ended():
 REUSED = f"""
 import subprocess, sys, time
 import psutil
-from render_agent.engines.end_together import alive, end
+from render_agent.system.child_reaper import alive, end
 
 def started():
     return subprocess.Popen([sys.executable, "-c", {SLEEP!r}])

@@ -11,11 +11,11 @@ from small_models import (
     speckled_file,
 )
 
-from render_agent import chat
-from render_agent.engines.opening import open_model
-from render_agent.engines.seam import Request
-from render_agent.engines.transformers_engine import TransformersEngine
-from render_agent.engines.vision_cache import VisionCache
+from render_agent.dialogue import chat
+from render_agent.engines.base import Request
+from render_agent.engines.transformers.engine import TransformersEngine
+from render_agent.engines.transformers.opening import open_model
+from render_agent.engines.transformers.vision_cache import VisionCache
 from render_agent.errors import SetupError
 
 FAMILIES = {

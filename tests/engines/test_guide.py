@@ -13,17 +13,17 @@ from conftest import test_data
 from made_runs import Silent, make_config, make_questions, play
 from small_models import published_tokenizer, small_model, small_tokenizer, speckled_file
 
-from render_agent import chat
-from render_agent.engines.continuous_engine import ContinuousEngine
-from render_agent.engines.guide import GuidedRows, Guides, guides_of
-from render_agent.engines.reuse import engine_of
-from render_agent.engines.sampling import RowSampling, Truncation
-from render_agent.engines.scripted import Replies, ScriptedEngine
-from render_agent.engines.seam import Request
-from render_agent.engines.transformers_engine import TransformersEngine
-from render_agent.prompt import reply_schema
-from render_agent.run_log.folder import RunFolder
-from render_agent.runner import start
+from render_agent.dialogue import chat
+from render_agent.dialogue.prompt import reply_schema
+from render_agent.engines.base import Request
+from render_agent.engines.scripted.engine import Replies, ScriptedEngine
+from render_agent.engines.transformers.constrained_decoding import GuidedRows, Guides, guides_of
+from render_agent.engines.transformers.continuous_engine import ContinuousEngine
+from render_agent.engines.transformers.engine import TransformersEngine
+from render_agent.engines.transformers.reuse import engine_of
+from render_agent.engines.transformers.sampling import RowSampling, Truncation
+from render_agent.run.log.folder import RunFolder
+from render_agent.run.runner import start
 
 SCHEMA = reply_schema(("ego", "top", "around"))
 PADDED = 151_936
@@ -511,7 +511,7 @@ def test_no_guide_asks_for_no_schema(tmp_path, no_guide):
 
 
 def test_repairs_are_counted_with_and_without_a_guide(tmp_path, monkeypatch):
-    monkeypatch.setattr("render_agent.controller.reply_schema", lambda kinds: SHORT)
+    monkeypatch.setattr("render_agent.run.phase_controller.reply_schema", lambda kinds: SHORT)
     questions = make_questions(tmp_path)
     options = {
         "engine": "transformers",

@@ -17,12 +17,12 @@ from made_servers import MadeServer, by_rule, chat_reply, different_questions, f
 from PIL import Image
 from small_models import speckled_file
 
-from render_agent import chat
-from render_agent.engines.openai_engine import OpenAIEngine
-from render_agent.engines.openai_options import OpenAIOptions, endpoint
-from render_agent.engines.seam import Request
+from render_agent.dialogue import chat
+from render_agent.engines.base import Request
+from render_agent.engines.openai.engine import OpenAIEngine
+from render_agent.engines.openai.options import OpenAIOptions, endpoint
 from render_agent.errors import EngineError
-from render_agent.runner import start
+from render_agent.run.runner import start
 
 pytestmark = pytest.mark.skipif(
     find_spec("openai") is None, reason="the extra openai is not installed"

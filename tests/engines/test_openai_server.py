@@ -10,10 +10,10 @@ from made_runs import Silent, make_config, play, transcripts
 from made_servers import MadeServer, forward_to, model_server
 from small_models import bundled_model
 
-from render_agent.engines.transformers_engine import TransformersEngine
+from render_agent.engines.transformers.engine import TransformersEngine
 from render_agent.errors import EngineError
-from render_agent.run_log.folder import RunFolder
-from render_agent.runner import go_on, start
+from render_agent.run.log.folder import RunFolder
+from render_agent.run.runner import go_on, start
 
 pytestmark = [
     pytest.mark.skipif(find_spec("openai") is None, reason="the extra openai is not installed"),

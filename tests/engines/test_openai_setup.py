@@ -9,19 +9,19 @@ import pytest
 from made_runs import make_config, make_questions
 from made_servers import LOOPBACK, MadeServer, by_rule, chat_reply, free_port
 
-from render_agent.commands import _execute
+from render_agent.cli.commands.runs import _execute
 from render_agent.config import RunConfig
-from render_agent.engines.choose import describe_engine, make_engine
-from render_agent.engines.openai_options import (
+from render_agent.engines.openai.options import (
     HOSTED,
     OpenAIOptions,
     endpoint,
     find_endpoints,
     read_options,
 )
-from render_agent.engines.openai_pace import asked_wait, back_off, seconds_of, spent_wait
+from render_agent.engines.openai.rate_limit import asked_wait, back_off, seconds_of, spent_wait
+from render_agent.engines.registry import describe_engine, make_engine
 from render_agent.errors import SetupError, UsageError
-from render_agent.runner import start
+from render_agent.run.runner import start
 
 pytestmark = pytest.mark.skipif(
     find_spec("openai") is None, reason="the extra openai is not installed"

@@ -19,11 +19,18 @@ from small_models import (
     speckled_file,
 )
 
-from render_agent import chat
-from render_agent.engines.dialogue_tensors import DialogueTensors
-from render_agent.engines.families import GEMMA3, INTERNVL, OTHER, QWEN2_VL, QWEN3_VL, family_of
-from render_agent.engines.seam import Request
-from render_agent.engines.torchvision_cure import cure_torchvision
+from render_agent.dialogue import chat
+from render_agent.engines.base import Request
+from render_agent.engines.torchvision_compat import cure_torchvision
+from render_agent.engines.transformers.families import (
+    GEMMA3,
+    INTERNVL,
+    OTHER,
+    QWEN2_VL,
+    QWEN3_VL,
+    family_of,
+)
+from render_agent.engines.transformers.tokenization import DialogueTensors
 
 FAMILIES = {
     "qwen3_vl": small_qwen3_vl,

@@ -13,13 +13,13 @@ from small_models import (
     small_qwen3_vl,
 )
 
-from render_agent.engines import forward
-from render_agent.engines.continuous_engine import ContinuousEngine
-from render_agent.engines.device_memory import FakeMemory
-from render_agent.engines.reading_cost import divide
-from render_agent.engines.reuse import engine_of
-from render_agent.engines.reuse_probe import why_not_kept
-from render_agent.engines.transformers_engine import TransformersEngine
+from render_agent.engines.transformers import forward
+from render_agent.engines.transformers.cache_check import why_not_kept
+from render_agent.engines.transformers.continuous_engine import ContinuousEngine
+from render_agent.engines.transformers.device_memory import FakeMemory
+from render_agent.engines.transformers.engine import TransformersEngine
+from render_agent.engines.transformers.prefill_memory import divide
+from render_agent.engines.transformers.reuse import engine_of
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_a_model_that_counts_positions_otherwise_is_found_out(dtype, monkeypatch
 
 
 def test_what_is_kept_wrongly_is_found_out(loaded, monkeypatch):
-    from render_agent.engines.row_slots import RowSlots
+    from render_agent.engines.transformers.kv_cache import RowSlots
 
     put = RowSlots.put
     monkeypatch.setattr(

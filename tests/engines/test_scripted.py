@@ -7,14 +7,14 @@ import pytest
 from conftest import test_data
 from scipy.stats import chisquare
 
-from render_agent.action import Action, read
-from render_agent.engines.scripted import POLICIES, Explorer, RandomChoice, make_scripted
-from render_agent.engines.seam import Request
+from render_agent.dialogue.reply import Action, read
+from render_agent.dialogue.state import Question
+from render_agent.engines.base import Request
+from render_agent.engines.scripted.engine import POLICIES, Explorer, RandomChoice, make_scripted
 from render_agent.errors import SetupError
 from render_agent.questions.rows import load_rows
 from render_agent.score.means import Scored, tally
 from render_agent.score.official import score_answer
-from render_agent.state import Question
 
 OPTIONS = ("A. left", "B. right", "C. back", "D. front")
 

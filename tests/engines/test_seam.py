@@ -1,6 +1,6 @@
 import pytest
 
-from render_agent.engines.seam import BatchingEngine, Reply, Request
+from render_agent.engines.base import BatchingEngine, Reply, Request
 
 
 class Counting(BatchingEngine):

@@ -27,8 +27,8 @@ except SetupError as error:
 ASK = """\
 import json, sys
 from render_agent import chat
-from render_agent.engines.seam import Request
-from render_agent.engines.transformers_engine import TransformersEngine
+from render_agent.engines.base import Request
+from render_agent.engines.transformers.engine import TransformersEngine
 engine = TransformersEngine(sys.argv[1], device="cpu")
 message = chat.message("user", chat.text("Where is the chair?"))
 reply = engine.generate([Request("q", 0, [message], None, max_new_tokens=8)])[0]

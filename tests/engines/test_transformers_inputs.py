@@ -5,11 +5,11 @@ import torch
 from conftest import test_data
 from small_models import published_tokenizer, small_model, small_qwen3_vl, speckled, speckled_file
 
-from render_agent import chat
-from render_agent.engines.dialogue_tensors import DialogueTensors
-from render_agent.engines.seam import Request
-from render_agent.engines.torchvision_cure import cure_torchvision
-from render_agent.engines.transformers_engine import TransformersEngine
+from render_agent.dialogue import chat
+from render_agent.engines.base import Request
+from render_agent.engines.torchvision_compat import cure_torchvision
+from render_agent.engines.transformers.engine import TransformersEngine
+from render_agent.engines.transformers.tokenization import DialogueTensors
 
 CHATML = """\
 <|im_start|>system

@@ -6,10 +6,15 @@ import pytest
 import torch
 from small_models import small_model, speckled_file
 
-from render_agent import chat
-from render_agent.engines.sampling import RowLimits, RowSampling, Truncation, uniform_draws
-from render_agent.engines.seam import Request
-from render_agent.engines.transformers_engine import TransformersEngine
+from render_agent.dialogue import chat
+from render_agent.engines.base import Request
+from render_agent.engines.transformers.engine import TransformersEngine
+from render_agent.engines.transformers.sampling import (
+    RowLimits,
+    RowSampling,
+    Truncation,
+    uniform_draws,
+)
 
 
 @pytest.fixture(scope="module")

@@ -7,11 +7,11 @@ import pytest
 import torch
 from small_models import small_model, speckled_file
 
-from render_agent import chat
-from render_agent.engines.device_memory import FakeMemory, MainMemory
-from render_agent.engines.opening import open_model
-from render_agent.engines.seam import Request
-from render_agent.engines.transformers_engine import TransformersEngine
+from render_agent.dialogue import chat
+from render_agent.engines.base import Request
+from render_agent.engines.transformers.device_memory import FakeMemory, MainMemory
+from render_agent.engines.transformers.engine import TransformersEngine
+from render_agent.engines.transformers.opening import open_model
 from render_agent.errors import SetupError, UsageError
 
 NEW = 4

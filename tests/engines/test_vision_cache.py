@@ -11,12 +11,12 @@ from small_models import (
     speckled_file,
 )
 
-from render_agent import chat
-from render_agent.engines.dialogue_tensors import DialogueTensors
-from render_agent.engines.families import family_of
-from render_agent.engines.seam import Request
-from render_agent.engines.torchvision_cure import cure_torchvision
-from render_agent.engines.vision_cache import VisionCache
+from render_agent.dialogue import chat
+from render_agent.engines.base import Request
+from render_agent.engines.torchvision_compat import cure_torchvision
+from render_agent.engines.transformers.families import family_of
+from render_agent.engines.transformers.tokenization import DialogueTensors
+from render_agent.engines.transformers.vision_cache import VisionCache
 
 FAMILIES = {
     "qwen3_vl": small_qwen3_vl,

@@ -7,21 +7,27 @@ from pathlib import Path
 import pytest
 from made_scenes import room, write_ply
 
-from render_agent.camera import Camera, MapCamera, vertical_from_horizontal
 from render_agent.config import RunConfig
-from render_agent.engines.choose import describe_engine, make_engine
-from render_agent.engines.seam import Request
-from render_agent.engines.unseeing import Explorer, RandomChoice
-from render_agent.engines.witness import NO_BOX_TELLS, WORDS, Witness, told_by, witness
-from render_agent.eyes import Eyes
-from render_agent.facts import Facts, known_facts
+from render_agent.dialogue.state import Question, View
+from render_agent.engines.base import Request
+from render_agent.engines.registry import describe_engine, make_engine
+from render_agent.engines.scripted.blind_policies import Explorer, RandomChoice
+from render_agent.engines.scripted.sighted_oracle import (
+    NO_BOX_TELLS,
+    WORDS,
+    Witness,
+    told_by,
+    witness,
+)
+from render_agent.geometry.boxes import upright
+from render_agent.geometry.camera import Camera, MapCamera, vertical_from_horizontal
+from render_agent.observation.question_visibility import Eyes
+from render_agent.questions.ground_truth import Facts, known_facts
 from render_agent.questions.rooms import bundled
 from render_agent.render.around import camera_ahead
-from render_agent.rooms.boxes import upright
 from render_agent.scene.cache import SceneCache
-from render_agent.scene.load import load_scene
+from render_agent.scene.formats.load import load_scene
 from render_agent.scene.mirrored import mirrored
-from render_agent.state import Question, View
 
 SIZE = (160, 120)
 FIELD = vertical_from_horizontal(75, *SIZE)

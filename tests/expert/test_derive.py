@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 from derived_answers import answer_of, called, turn_said
 
-from render_agent.action import read
-from render_agent.answer import canonical, letters
-from render_agent.expert.derive import (
+from render_agent.dialogue.answer import canonical, letters
+from render_agent.dialogue.reply import read
+from render_agent.dialogue.state import Question
+from render_agent.geometry.boxes import upright
+from render_agent.questions.rooms import BUNDLED, bundled
+from render_agent_lab.expert.derive import (
     Knowledge,
     Spot,
     bearing_of,
@@ -23,11 +26,8 @@ from render_agent.expert.derive import (
     turn_between,
     turn_text,
 )
-from render_agent.expert.known import known_scenes
-from render_agent.questions.rooms import BUNDLED, bundled
-from render_agent.rooms.boxes import upright
-from render_agent.rooms.directions import CALLED
-from render_agent.state import Question
+from render_agent_lab.expert.known import known_scenes
+from render_agent_lab.room_generator.directions import CALLED
 
 HOME = Knowledge(
     {

@@ -10,25 +10,25 @@ import numpy as np
 import pytest
 from made_runs import play, transcripts
 
-from render_agent.answer import canonical, letters
-from render_agent.camera import Camera, camera_from_json
 from render_agent.config import RunConfig
-from render_agent.engines.baselines import oracle
-from render_agent.engines.choose import describe_engine
-from render_agent.engines.scripted import make_scripted
-from render_agent.engines.seam import Request
-from render_agent.expert.derive import spot_of, things
-from render_agent.expert.known import known_scenes
-from render_agent.expert.policy import TURNS, expert
-from render_agent.expert.search import is_wrong_turn, wrong_turn
-from render_agent.prompt import reply_schema
+from render_agent.dialogue.answer import canonical, letters
+from render_agent.dialogue.prompt import reply_schema
+from render_agent.engines.base import Request
+from render_agent.engines.registry import describe_engine
+from render_agent.engines.scripted.baselines import oracle
+from render_agent.engines.scripted.engine import make_scripted
+from render_agent.geometry.camera import Camera, camera_from_json
+from render_agent.observation.stress.left_right import mirrored_truth, names_sides
 from render_agent.questions.rooms import BUNDLED, bundled
 from render_agent.render.around import cameras_of, cell_size
-from render_agent.render.choose import make_renderer
-from render_agent.scene.load import load_scene
+from render_agent.render.registry import make_renderer
+from render_agent.scene.formats.load import load_scene
 from render_agent.scene.mirrored import mirrored
 from render_agent.score.official import DIRECTION_TYPES
-from render_agent.stress.left_right import mirrored_truth, names_sides
+from render_agent_lab.expert.derive import spot_of, things
+from render_agent_lab.expert.known import known_scenes
+from render_agent_lab.expert.policy import TURNS, expert
+from render_agent_lab.expert.search import is_wrong_turn, wrong_turn
 
 pytestmark = pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here")
 

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from made_scenes import room, write_ply
 
-from render_agent.camera import Camera, MapCamera
-from render_agent.expert.derive import spot_of
-from render_agent.expert.seeing import LEAST_ON_MAP, LEAST_PICTURED, shown, sightings
-from render_agent.facts import Facts
-from render_agent.render.belonging import MARGIN
-from render_agent.render.choose import make_renderer
-from render_agent.render.looks import Rooms
-from render_agent.rooms.boxes import upright
-from render_agent.scene.free_space import FreeSpace
-from render_agent.scene.load import load_scene
-from render_agent.state import View
+from render_agent.dialogue.state import View
+from render_agent.geometry.boxes import upright
+from render_agent.geometry.camera import Camera, MapCamera
+from render_agent.questions.ground_truth import Facts
+from render_agent.render.registry import make_renderer
+from render_agent.render.visibility.box_surfaces import MARGIN
+from render_agent.render.visibility.room_visibility import Rooms
+from render_agent.scene.formats.load import load_scene
+from render_agent.scene.free_space.free_space import FreeSpace
+from render_agent_lab.expert.derive import spot_of
+from render_agent_lab.expert.seeing import LEAST_ON_MAP, LEAST_PICTURED, shown, sightings
 
 SIZE = (320, 240)
 BOXES = {

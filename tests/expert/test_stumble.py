@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from made_runs import play, transcripts
 
-from render_agent.answer import canonical, letters
+from render_agent.agents.feedback import NOT_READ
 from render_agent.config import RunConfig
-from render_agent.engines.scripted import make_scripted
-from render_agent.expert.stumble import OFTEN, stumbles
+from render_agent.dialogue.answer import canonical, letters
+from render_agent.engines.scripted.engine import make_scripted
 from render_agent.questions.rooms import BUNDLED, bundled
-from render_agent.respond import NOT_READ
+from render_agent_lab.expert.noisy_expert import OFTEN, stumbles
 
 pytestmark = pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here")
 

@@ -10,11 +10,11 @@ from click.testing import CliRunner
 from made_exports import export, json_lines
 from made_runs import make_questions, play
 
-from render_agent.candidates import standings
-from render_agent.cli import cli
-from render_agent.engines.scripted import ScriptedEngine
-from render_agent.run_log.folder import RunFolder
-from render_agent.run_log.reading import read_states
+from render_agent.cli.main import cli
+from render_agent.dialogue.candidates import standings
+from render_agent.engines.scripted.engine import ScriptedEngine
+from render_agent.run.log.folder import RunFolder
+from render_agent.run.log.reading import read_states
 
 
 def csv_rows(file):

@@ -8,10 +8,10 @@ from made_runs import SMALL, Silent, make_questions
 from pyarrow import parquet
 
 from render_agent.config import RunConfig
-from render_agent.run_log.folder import RunFolder
-from render_agent.run_log.reading import read_states
-from render_agent.runner import start
-from render_agent.state import Status
+from render_agent.dialogue.state import Status
+from render_agent.run.log.folder import RunFolder
+from render_agent.run.log.reading import read_states
+from render_agent.run.runner import start
 
 
 def cut_off(folder):

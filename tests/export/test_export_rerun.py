@@ -13,11 +13,11 @@ from made_runs import SMALL, Silent
 
 from render_agent.config import RunConfig
 from render_agent.errors import UsageError
-from render_agent.facts import known_facts, placed
-from render_agent.named import named_categories
-from render_agent.run_log.folder import RunFolder
-from render_agent.run_log.reading import read_states
-from render_agent.runner import start
+from render_agent.questions.ground_truth import known_facts, placed
+from render_agent.questions.mentions import named_categories
+from render_agent.run.log.folder import RunFolder
+from render_agent.run.log.reading import read_states
+from render_agent.run.runner import start
 from render_agent.scene.cache import SceneCache
 
 pytestmark = pytest.mark.skipif(

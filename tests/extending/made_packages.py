@@ -6,7 +6,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from render_agent.view_kinds import view_kind
+from render_agent.dialogue.view_kinds import view_kind
 
 PAGES = Path(__file__).parents[2] / "docs" / "extending"
 

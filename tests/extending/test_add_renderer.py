@@ -4,11 +4,11 @@ import numpy as np
 from made_packages import install_page
 from PIL import Image
 
-from render_agent.render.choose import make_renderer
-from render_agent.render.seam import BACKGROUND
-from render_agent.run_log.folder import RunFolder, list_runs
-from render_agent.run_log.view_lines import view_from_json
-from render_agent.scene.load import load_scene
+from render_agent.render.base import BACKGROUND
+from render_agent.render.registry import make_renderer
+from render_agent.run.log.folder import RunFolder, list_runs
+from render_agent.run.log.view_lines import view_from_json
+from render_agent.scene.formats.load import load_scene
 
 
 def test_the_renderer_of_the_page_draws(tmp_path, monkeypatch, type_in):

@@ -7,18 +7,18 @@ from made_packages import PAGES, install
 from made_runs import make_config, make_questions
 from made_scenes import room, write_ply
 
-from render_agent import plugins
-from render_agent.camera import Camera
+from render_agent import registry as plugins
 from render_agent.config import RunConfig
+from render_agent.config.run_options import checked
 from render_agent.doctor.packages import examine_packages
 from render_agent.errors import QuestionsError, RenderError, SetupError, UsageError
-from render_agent.questions.choose import choose_questions
-from render_agent.render.choose import make_renderer
+from render_agent.geometry.camera import Camera
+from render_agent.questions.selection import choose_questions
+from render_agent.render.registry import make_renderer
 from render_agent.render.views import Viewer
-from render_agent.run_log.folder import RunFolder
-from render_agent.run_options import checked
-from render_agent.runner import go_on, start
-from render_agent.scene.load import load_scene
+from render_agent.run.log.folder import RunFolder
+from render_agent.run.runner import go_on, start
+from render_agent.scene.formats.load import load_scene
 
 PROJECT = """
 [project]
@@ -97,7 +97,7 @@ def test_two_packages_may_not_bring_the_same(bring):
 def test_the_programs_own_come_first(bring):
     bring("renderer", "rasteriser", "raise SystemError('not to be imported')")
     renderer = make_renderer("rasteriser")
-    assert type(renderer).__module__ == "render_agent.render.rasteriser"
+    assert type(renderer).__module__ == "render_agent.render.rasteriser.renderer"
     renderer.close()
 
 
@@ -126,7 +126,7 @@ def test_names_of_the_pages_are_taken():
 )
 def test_a_benchmark_that_gives_no_questions_is_refused(bring, returned, sentence):
     source = f"""
-from render_agent.state import Question
+from render_agent.dialogue.state import Question
 def ask(name):
     return Question(name, "odd", "odd", "odd", "odd", "How many?", "number", truth="1")
 def Part(config):

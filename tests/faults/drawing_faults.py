@@ -24,9 +24,9 @@ RAISES = {"no memory": "memory", "raise": r"ZeroDivisionError\('by a made fault'
 
 FOR_EVER = 10**6
 
-SECONDS = "render_agent.render.apart.MOST_SECONDS"
-MEMORY = "render_agent.render.apart.MOST_MEMORY"
-VIEWS = "render_agent.render.apart.LEAST_VIEWS"
+SECONDS = "render_agent.render.subprocess.subprocess_renderer.MOST_SECONDS"
+MEMORY = "render_agent.render.subprocess.subprocess_renderer.MOST_MEMORY"
+VIEWS = "render_agent.render.subprocess.subprocess_renderer.LEAST_VIEWS"
 
 
 def frail(

@@ -11,7 +11,7 @@ import shutil
 import signal
 from pathlib import Path
 
-from render_agent.render.rasteriser import Rasteriser
+from render_agent.render.rasteriser.renderer import Rasteriser
 
 
 class Frail(Rasteriser):

@@ -21,9 +21,9 @@ import time
 from pathlib import Path
 
 CALLS = {
-    "draws": ("render_agent.render.rasteriser", "Rasteriser", "draw"),
-    "answers": ("render_agent.engines.scripted", "ScriptedEngine", "answer"),
-    "loads": ("render_agent.scene.load", None, "read_scan"),
+    "draws": ("render_agent.render.rasteriser.renderer", "Rasteriser", "draw"),
+    "answers": ("render_agent.engines.scripted.engine", "ScriptedEngine", "answer"),
+    "loads": ("render_agent.scene.formats.load", None, "read_scan"),
 }
 """The function whose calls are the ticks of a sort."""
 
@@ -47,7 +47,8 @@ class Fault:
 
     def install(self) -> None:
         """Begin to count."""
-        from render_agent.run_log import files, folder
+        from render_agent.run.log import folder
+        from render_agent.system import whole_files as files
 
         write_all, fsync = files.write_all, os.fsync
 

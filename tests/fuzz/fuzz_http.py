@@ -17,9 +17,9 @@ def chat(data: bytes, folder: Path) -> None:
     """Read an answer to a chat."""
     import openai
 
-    from render_agent.engines.openai_dialect import adapted, first_dialect
-    from render_agent.engines.openai_http import Answered, Fault, call, make_client
-    from render_agent.engines.openai_options import Endpoint, OpenAIOptions
+    from render_agent.engines.openai.http import Answered, Fault, call, make_client
+    from render_agent.engines.openai.options import Endpoint, OpenAIOptions
+    from render_agent.engines.openai.server_compat import adapted, first_dialect
 
     endpoint, options = Endpoint(URL, {"authorization": "Bearer secret"}), OpenAIOptions()
     with patch.object(openai, "DefaultAsyncHttpxClient", answering("Async", data)):
@@ -46,8 +46,8 @@ def models(data: bytes, folder: Path) -> None:
     """Read what a server says of itself before a run."""
     import openai
 
-    from render_agent.engines.openai_options import Endpoint, OpenAIOptions
-    from render_agent.engines.openai_servers import look_up
+    from render_agent.engines.openai.options import Endpoint, OpenAIOptions
+    from render_agent.engines.openai.servers import look_up
 
     with patch.object(openai, "DefaultHttpxClient", answering("", data)):
         told = look_up(Endpoint(URL), "made", OpenAIOptions())

@@ -73,15 +73,16 @@ def read(place: Path, folder: Path) -> None:
 
 def ways(place: Path, folder: Path) -> Iterator[Callable[[], object]]:
     """Give what reads a run, one way after the other."""
-    from render_agent import commands, scoring
-    from render_agent.export.chosen import Choice, choose_runs
-    from render_agent.export.formats import How, export
-    from render_agent.live.run import LiveRun
-    from render_agent.report.data import read_run
-    from render_agent.run_log.folder import RunFolder
-    from render_agent.run_log.reading import results_of
-    from render_agent.runner import go_on
-    from render_agent.siblings import siblings
+    from render_agent.analysis.export.selection import Choice, choose_runs
+    from render_agent.analysis.export.writers import How, export
+    from render_agent.analysis.live.run import LiveRun
+    from render_agent.analysis.related_runs import siblings
+    from render_agent.analysis.report.data import read_run
+    from render_agent.cli.commands import runs as commands
+    from render_agent.cli.commands import score as scoring
+    from render_agent.run.log.folder import RunFolder
+    from render_agent.run.log.reading import results_of
+    from render_agent.run.runner import go_on
 
     output = place.parent
 

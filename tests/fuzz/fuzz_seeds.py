@@ -220,7 +220,7 @@ ANNOTATIONS = {
 
 def rubric() -> bytes:
     """Return the rubric that the program brings."""
-    import render_agent.choose.judge.rubric as beside
+    import render_agent.agents.verifiers.judge.rubric as beside
 
     return Path(beside.__file__).parent.joinpath("rubrics", "view.yaml").read_bytes()
 

@@ -36,7 +36,7 @@ def scan(suffix: str) -> Callable[[bytes, Path], None]:
     """Return what reads a scan whose file has this ending."""
 
     def run(data: bytes, folder: Path) -> None:
-        from render_agent.scene.load import load_scene
+        from render_agent.scene.formats.load import load_scene
 
         path = folder / f"scan.{suffix}"
         path.write_bytes(data)
@@ -62,7 +62,7 @@ def beside_a_scan(folder: Path) -> None:
 
 def alignment(data: bytes, folder: Path) -> None:
     """Read the alignment beside a mesh of ScanNet's."""
-    from render_agent.scene.load import load_scene
+    from render_agent.scene.formats.load import load_scene
 
     (folder / "scene0011_00.txt").write_bytes(data)
     scene = load_scene(folder / SCANNET)
@@ -73,13 +73,13 @@ def questions(suffix: str) -> Callable[[bytes, Path], None]:
     """Return what reads a file of questions with this ending, and whatever is made of questions."""
 
     def run(data: bytes, folder: Path) -> None:
-        from render_agent.chance import chance_levels
-        from render_agent.named import named_categories
+        from render_agent.questions.mentions import named_categories
         from render_agent.questions.rows import load_rows
         from render_agent.questions.scans import LAYOUTS, find_scan
         from render_agent.questions.subsets import with_pruned
-        from render_agent.run_log.files import json_line
-        from render_agent.run_log.lines import question_from_json, question_to_json
+        from render_agent.run.log.lines import question_from_json, question_to_json
+        from render_agent.score.chance import chance_levels
+        from render_agent.system.whole_files import json_line
 
         path = folder / f"questions.{suffix}"
         path.write_bytes(data)
@@ -109,12 +109,12 @@ def ids(data: bytes, folder: Path) -> None:
 
 def reply(data: bytes, folder: Path) -> None:
     """Read a reply as a model's, a judge's, and as one that rewords a question."""
-    from render_agent.action import Action, Malformed, from_json, read
-    from render_agent.chat import assistant
-    from render_agent.choose.judge.reading import Unreadable, read_better, read_criteria
-    from render_agent.choose.judge.rubric import load_rubric
-    from render_agent.choose.rewording import read_wordings
-    from render_agent.engines.seam import Reply
+    from render_agent.agents.verifiers.judge.reading import Unreadable, read_better, read_criteria
+    from render_agent.agents.verifiers.judge.rubric import load_rubric
+    from render_agent.agents.verifiers.rewording import read_wordings
+    from render_agent.dialogue.chat import assistant
+    from render_agent.dialogue.reply import Action, Malformed, from_json, read
+    from render_agent.engines.base import Reply
 
     text = data.decode("utf-8", "surrogateescape")  # halves of characters, as JSON may hold them
     options = ("A. left", "B. right")
@@ -136,10 +136,10 @@ def reply(data: bytes, folder: Path) -> None:
 
 def config(data: bytes, folder: Path) -> None:
     """Read a file of options as the command line does."""
-    from render_agent.cli import cli
+    from render_agent.cli.main import cli
     from render_agent.config import RunConfig
-    from render_agent.engines.choose import engine_options
-    from render_agent.render.start import parse_start
+    from render_agent.engines.registry import engine_options
+    from render_agent.render.start_pose import parse_start
 
     path = folder / "options.yaml"
     path.write_bytes(data)
@@ -155,7 +155,7 @@ def config(data: bytes, folder: Path) -> None:
 
 def sweep(data: bytes, folder: Path) -> None:
     """Read a file of a sweep."""
-    from render_agent.sweep.plan import read_sweep
+    from render_agent.analysis.sweep.plan import read_sweep
 
     path = folder / "sweep.yaml"
     path.write_bytes(data)
@@ -164,7 +164,7 @@ def sweep(data: bytes, folder: Path) -> None:
 
 def rubric(data: bytes, folder: Path) -> None:
     """Read a rubric."""
-    from render_agent.choose.judge.rubric import TEXTS, read_rubric
+    from render_agent.agents.verifiers.judge.rubric import TEXTS, read_rubric
 
     found = read_rubric(data, "rubric.yaml")
     for mode, entry in TEXTS.items():
@@ -176,7 +176,7 @@ def replies(suffix: str) -> Callable[[bytes, Path], None]:
     """Return what reads a file of replies with this ending."""
 
     def run(data: bytes, folder: Path) -> None:
-        from render_agent.engines.scripted import read_replies
+        from render_agent.engines.scripted.engine import read_replies
 
         path = folder / f"replies.{suffix}"
         path.write_bytes(data)
@@ -188,10 +188,10 @@ def replies(suffix: str) -> Callable[[bytes, Path], None]:
 
 def predictions(data: bytes, folder: Path) -> None:
     """Read and score a file of predictions, by every parser."""
-    from render_agent.predictions import read_predictions, score_predictions
     from render_agent.questions.rows import question_from_row
     from render_agent.score.parsers import PARSERS
-    from render_agent.tables import score_table
+    from render_agent.score.predictions import read_predictions, score_predictions
+    from render_agent.score.tables import score_table
 
     path = folder / "predictions.jsonl"
     path.write_bytes(data)
@@ -205,8 +205,8 @@ def predictions(data: bytes, folder: Path) -> None:
 
 def annotations(data: bytes, folder: Path) -> None:
     """Read annotations and build the rooms that they describe."""
-    from render_agent.annotations import read_annotations
-    from render_agent.scene.annotated import annotated_scene
+    from render_agent.scene.stand_in.annotated_room import annotated_scene
+    from render_agent.scene.stand_in.annotations import read_annotations
 
     path = folder / "scannet_meta_info_val.json"
     path.write_bytes(data)
@@ -218,7 +218,7 @@ def annotations(data: bytes, folder: Path) -> None:
 
 def truth(data: bytes, folder: Path) -> None:
     """Read the labelled boxes beside a scan, and what is known by them."""
-    from render_agent.facts import known_facts
+    from render_agent.questions.ground_truth import known_facts
     from render_agent.questions.rows import question_from_row
 
     scan_file = folder / "room.ply"

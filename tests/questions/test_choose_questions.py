@@ -5,7 +5,7 @@ from made_runs import make_config, make_questions
 
 from render_agent.config import RunConfig
 from render_agent.errors import QuestionsError, SetupError, UsageError
-from render_agent.questions.choose import (
+from render_agent.questions.selection import (
     choose_questions,
     lettered,
     question_files,

@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 from conftest import test_data
 
+from render_agent.dialogue.state import Question
 from render_agent.errors import SetupError
 from render_agent.questions.scans import (
     LAYOUTS,
@@ -16,7 +17,6 @@ from render_agent.questions.scans import (
     with_scans,
 )
 from render_agent.questions.vsibench import load_vsibench
-from render_agent.state import Question
 
 LAID_OUT = [(dataset, layout) for dataset, layouts in LAYOUTS.items() for layout in layouts]
 

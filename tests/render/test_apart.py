@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from made_rooms import RED, as_cloud, box, room
 
-from render_agent.camera import Camera, MapCamera
 from render_agent.errors import RenderError, SetupError
-from render_agent.render import apart
-from render_agent.render.apart import Apart, make_guarded
-from render_agent.render.choose import make_renderer
-from render_agent.render.rasteriser import Rasteriser
+from render_agent.geometry.camera import Camera, MapCamera
+from render_agent.render.rasteriser.renderer import Rasteriser
+from render_agent.render.registry import make_renderer
+from render_agent.render.subprocess import subprocess_renderer as apart
+from render_agent.render.subprocess.subprocess_renderer import Apart, make_guarded
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
 

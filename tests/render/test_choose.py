@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 from made_rooms import as_cloud, room
 
-from render_agent.camera import Camera, MapCamera
 from render_agent.errors import SetupError
-from render_agent.render import blocks, choose, kernels, morton, spacing, splats, zbuffer
-from render_agent.render.rasteriser import Rasteriser, compile_kernels
+from render_agent.geometry.camera import Camera, MapCamera
+from render_agent.render import registry as choose
+from render_agent.render.rasteriser import blocks, kernels, morton, zbuffer
+from render_agent.render.rasteriser import point_spacing as spacing
+from render_agent.render.rasteriser import point_splats as splats
+from render_agent.render.rasteriser.renderer import Rasteriser, compile_kernels
 
 
 def test_the_default_is_the_rasteriser():

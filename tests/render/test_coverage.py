@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from made_scenes import box, joined
 
-from render_agent.camera import Camera
-from render_agent.render.coverage import DIRECTIONS, REACH, Surface, free_places, spread
-from render_agent.render.rasteriser import Rasteriser
-from render_agent.scene.free_space import FreeSpace
+from render_agent.geometry.camera import Camera
+from render_agent.render.rasteriser.renderer import Rasteriser
+from render_agent.render.visibility.coverage import DIRECTIONS, REACH, Surface, free_places, spread
+from render_agent.scene.free_space.free_space import FreeSpace
 from render_agent.scene.model import Scene
 
 SIZE = np.array([4.0, 3.0, 2.5])

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from made_scenes import room, write_ply
 
-from render_agent.camera import Camera, MapCamera, vertical_from_horizontal
-from render_agent.facts import Facts
-from render_agent.render import looks
+from render_agent.dialogue.state import View
+from render_agent.geometry.boxes import upright
+from render_agent.geometry.camera import Camera, MapCamera, vertical_from_horizontal
+from render_agent.questions.ground_truth import Facts
 from render_agent.render.around import camera_ahead, cameras_of, cell_size
-from render_agent.render.coverage import Surface
-from render_agent.render.looks import NEAR, Room, Rooms
-from render_agent.render.rasteriser import Rasteriser
-from render_agent.rooms.boxes import upright
-from render_agent.scene.free_space import FreeSpace
-from render_agent.scene.load import load_scene
-from render_agent.state import View
+from render_agent.render.rasteriser.renderer import Rasteriser
+from render_agent.render.visibility import room_visibility as looks
+from render_agent.render.visibility.coverage import Surface
+from render_agent.render.visibility.room_visibility import NEAR, Room, Rooms
+from render_agent.scene.formats.load import load_scene
+from render_agent.scene.free_space.free_space import FreeSpace
 
 SIZE = (80, 60)
 FIELD = vertical_from_horizontal(75, *SIZE)

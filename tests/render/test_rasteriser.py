@@ -11,12 +11,12 @@ import pytest
 from conftest import test_data
 from made_rooms import RED, as_cloud, box, mesh, room
 
-from render_agent.camera import Camera, MapCamera
 from render_agent.errors import RenderError
-from render_agent.render.blocks import FACES_PER_BLOCK, cloud_blocks, mesh_blocks
-from render_agent.render.rasteriser import Rasteriser
+from render_agent.geometry.camera import Camera, MapCamera
+from render_agent.render.rasteriser.blocks import FACES_PER_BLOCK, cloud_blocks, mesh_blocks
+from render_agent.render.rasteriser.renderer import Rasteriser
 from render_agent.render.raycast import RayCaster
-from render_agent.scene.load import load_scene
+from render_agent.scene.formats.load import load_scene
 
 W, H = 320, 240
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from made_rooms import BLUE, GREEN, RED, as_cloud, box, mesh, room, where_is
 
-from render_agent.camera import Camera, MapCamera
 from render_agent.errors import RenderError, SetupError
-from render_agent.render.choose import NAMES, make_renderer
-from render_agent.render.seam import BACKGROUND, NEAR
+from render_agent.geometry.camera import Camera, MapCamera
+from render_agent.render.base import BACKGROUND, NEAR
+from render_agent.render.registry import NAMES, make_renderer
 
 W, H = 320, 240
 FORWARD = Camera((0.0, 0.0, 1.5))

@@ -10,14 +10,14 @@ from made_rooms import BLUE, GREEN, RED, as_cloud, box, room
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from render_agent.camera import Camera
-from render_agent.render.rasteriser import Rasteriser
-from render_agent.render.seam import Frame
-from render_agent.render.sight import Seen, Sight
-from render_agent.rooms.boxes import upright
-from render_agent.rooms.truth import read_truth
-from render_agent.scene.free_space import FreeSpace
-from render_agent.scene.load import load_scene
+from render_agent.geometry.boxes import upright
+from render_agent.geometry.camera import Camera
+from render_agent.render.base import Frame
+from render_agent.render.rasteriser.renderer import Rasteriser
+from render_agent.render.visibility.object_visibility import Seen, Sight
+from render_agent.scene.formats.load import load_scene
+from render_agent.scene.free_space.free_space import FreeSpace
+from render_agent.scene.room_truth import read_truth
 
 SCENES = sorted((Path(__file__).parents[2] / "scenes").glob("*.ply"))
 SIZE = (160, 120)

@@ -5,10 +5,10 @@ import pytest
 from conftest import test_data
 from made_rooms import BLUE, RED, as_cloud, box, mesh, room
 
-from render_agent.camera import Camera, MapCamera
-from render_agent.render.blocks import cloud_blocks
-from render_agent.render.rasteriser import Rasteriser
-from render_agent.scene.load import load_scene
+from render_agent.geometry.camera import Camera, MapCamera
+from render_agent.render.rasteriser.blocks import cloud_blocks
+from render_agent.render.rasteriser.renderer import Rasteriser
+from render_agent.scene.formats.load import load_scene
 from render_agent.scene.model import Scene
 
 W, H = 640, 480

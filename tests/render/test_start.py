@@ -7,11 +7,11 @@ import pytest
 from conftest import test_data
 from made_rooms import BLUE, GREEN, RED, as_cloud, box, room
 
-from render_agent.camera import Camera
 from render_agent.errors import UsageError
-from render_agent.render.rasteriser import Rasteriser
-from render_agent.render.seam import Frame
-from render_agent.render.start import (
+from render_agent.geometry.camera import Camera
+from render_agent.render.base import Frame
+from render_agent.render.rasteriser.renderer import Rasteriser
+from render_agent.render.start_pose import (
     CANDIDATES,
     FAR,
     parse_start,
@@ -19,7 +19,7 @@ from render_agent.render.start import (
     start_camera,
     surface,
 )
-from render_agent.scene.free_space import CLEARANCE, FreeSpace
+from render_agent.scene.free_space.free_space import CLEARANCE, FreeSpace
 
 FOV = 60.0
 
@@ -142,7 +142,7 @@ def test_depth_leads_back_to_the_surface(renderer):
     "name", ["aws_small_house.ply", "icl_redwood_livingroom1.ply", "pcl_room_scan_nocolour.ply"]
 )
 def test_it_stands_free_in_real_scans(renderer, name):
-    from render_agent.scene.load import load_scene
+    from render_agent.scene.formats.load import load_scene
 
     scene = load_scene(test_data("scenes", name))
     space = FreeSpace.of(scene)

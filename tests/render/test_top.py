@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from made_rooms import BLUE, CEILING, FLOOR, GREEN, RED, as_cloud, box, mesh, room, where_is
 from PIL import Image
 
-from render_agent.camera import Camera, wrapped
-from render_agent.render.overlay import GRID, GRID_STRENGTH, PAPER, Plot, write
-from render_agent.render.rasteriser import Rasteriser
-from render_agent.render.section import WALL, mesh_section
-from render_agent.render.storeys import Storeys
-from render_agent.render.top import TopView
-from render_agent.render.trail import Stop, arranged, draw_trail
+from render_agent.geometry.camera import Camera, wrapped
+from render_agent.render.map_view.camera_path import Stop, arranged, draw_trail
+from render_agent.render.map_view.floor_cut import Storeys
+from render_agent.render.map_view.map_view import TopView
+from render_agent.render.map_view.overlay import GRID, GRID_STRENGTH, PAPER, Plot, write
+from render_agent.render.map_view.wall_section import WALL, mesh_section
+from render_agent.render.rasteriser.renderer import Rasteriser
 
 SIZES = [(640, 480), (1024, 1024), (333, 250)]
 RED_BOX = box((2.85, 0.85, 0), (3.15, 1.15, 0.8), RED)

@@ -5,10 +5,10 @@ import pytest
 from conftest import test_data
 from made_rooms import BLUE, GREEN, RED, as_cloud, box, room, where_is
 
-from render_agent.action import KINDS
-from render_agent.camera import Camera, vertical_from_horizontal
+from render_agent.dialogue.reply import KINDS
 from render_agent.errors import RenderError
-from render_agent.render.rasteriser import Rasteriser
+from render_agent.geometry.camera import Camera, vertical_from_horizontal
+from render_agent.render.rasteriser.renderer import Rasteriser
 from render_agent.render.views import Viewer
 
 SIZE = 640, 480
@@ -157,7 +157,7 @@ def test_an_unknown_kind_is_told_in_one_sentence(viewer):
     "name", ["aws_small_house.ply", "icl_redwood_livingroom1.ply", "pcl_room_scan_nocolour.ply"]
 )
 def test_real_scans_are_seen_in_every_kind(name):
-    from render_agent.scene.load import load_scene
+    from render_agent.scene.formats.load import load_scene
 
     scene = load_scene(test_data("scenes", name))
     drawing = Viewer(Rasteriser(), (320, 240), 75.0)

@@ -9,12 +9,12 @@ from made_reports import assert_whole, go, reported, run_hostile, run_rooms
 from made_runs import SMALL, make_questions, play, walking
 from made_scenes import room, write_ply
 
-from render_agent.cli import cli
+from render_agent.analysis.report.build import build
+from render_agent.analysis.report.comparison.ablation_table import against_siblings
+from render_agent.analysis.report.data import page_of, read_run
+from render_agent.cli.main import cli
 from render_agent.config import RunConfig
-from render_agent.report.beside import against_siblings
-from render_agent.report.build import build
-from render_agent.report.data import page_of, read_run
-from render_agent.run_log.folder import RunFolder
+from render_agent.run.log.folder import RunFolder
 
 
 @pytest.fixture(scope="module")

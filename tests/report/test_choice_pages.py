@@ -8,10 +8,10 @@ from made_pages import ANY, IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
 from made_reports import HOSTILE, assert_whole, reported, run_rooms
 from PIL import Image
 
-from render_agent.camera import camera_from_json
-from render_agent.diagnosis.diagnose import diagnose_run
-from render_agent.report.data import page_of
-from render_agent.run_log.reading import read_states
+from render_agent.analysis.diagnosis.diagnose import diagnose_run
+from render_agent.analysis.report.data import page_of
+from render_agent.geometry.camera import camera_from_json
+from render_agent.run.log.reading import read_states
 
 CHOOSING = {"model": "wanderer", "temperature": 1.0, "max_turns": 4, "id": ("3",), "limit": 1}
 LOOKING = {**CHOOSING, "agent": "lookahead:3:2", "verifier": ("random",)}

@@ -9,11 +9,11 @@ from made_pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
 from made_reports import HOSTILE, assert_whole
 from made_runs import make_questions, play
 
-from render_agent.cli import cli
-from render_agent.comparison import Side, compare
-from render_agent.engines.scripted import Replies, ScriptedEngine
-from render_agent.run_log.folder import RunFolder
-from render_agent.run_log.reading import results_of
+from render_agent.cli.main import cli
+from render_agent.engines.scripted.engine import Replies, ScriptedEngine
+from render_agent.run.log.folder import RunFolder
+from render_agent.run.log.reading import results_of
+from render_agent.score.comparison import Side, compare
 
 ANSWERS = {
     "first": {"0": "3", "1": "A", "2": "3", "3": "B", "4": "7", "5": "A"},

@@ -10,13 +10,13 @@ from click.testing import CliRunner
 from made_reports import reported
 from made_runs import make_questions, play
 
-from render_agent.cli import cli
-from render_agent.engines.scripted import ScriptedEngine
-from render_agent.report import counts
-from render_agent.report.data import page_of
-from render_agent.report.figures import coverage
-from render_agent.report.plots import draw, from_zero, whole
-from render_agent.run_log.folder import RunFolder
+from render_agent.analysis.report.data import page_of
+from render_agent.analysis.report.plots import counts
+from render_agent.analysis.report.plots.outcome_plots import coverage
+from render_agent.analysis.report.plots.vector_plot import draw, from_zero, whole
+from render_agent.cli.main import cli
+from render_agent.engines.scripted.engine import ScriptedEngine
+from render_agent.run.log.folder import RunFolder
 
 TEXT = "{http://www.w3.org/2000/svg}text"
 

@@ -13,15 +13,21 @@ from made_reports import HOSTILE, assert_whole, go, reported, run_hostile, run_r
 from made_runs import make_config, make_questions, play
 from PIL import Image
 
-from render_agent.camera import Camera, MapCamera
+from render_agent.analysis.diagnosis.model import (
+    Cause,
+    Diagnosis,
+    NamedBox,
+    Sighting,
+    TurnDiagnosis,
+)
+from render_agent.analysis.report.build import copy_assets
+from render_agent.analysis.report.data import page_of, read_run
+from render_agent.analysis.report.question import page_writer as question_pages
+from render_agent.analysis.report.question.question_page import cause_words
 from render_agent.config import RunConfig
-from render_agent.diagnosis.model import Cause, Diagnosis, NamedBox, Sighting, TurnDiagnosis
-from render_agent.engines.scripted import ScriptedEngine
-from render_agent.report import question_pages
-from render_agent.report.build import copy_assets
-from render_agent.report.data import page_of, read_run
-from render_agent.report.question_page import cause_words
-from render_agent.run_log.folder import RunFolder
+from render_agent.engines.scripted.engine import ScriptedEngine
+from render_agent.geometry.camera import Camera, MapCamera
+from render_agent.run.log.folder import RunFolder
 
 THOUGHT = "It must be <b>behind</b> me."
 

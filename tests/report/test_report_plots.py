@@ -6,12 +6,13 @@ from xml.etree import ElementTree
 
 import pytest
 
-from render_agent.diagnosis.model import Cause, Diagnosis
-from render_agent.diagnosis.summary import summary
-from render_agent.report import counts, headline, palette
-from render_agent.report.cost_figures import amount
-from render_agent.report.plots import above, draw
-from render_agent.report.svg import settled
+from render_agent.analysis.diagnosis.model import Cause, Diagnosis
+from render_agent.analysis.diagnosis.summary import summary
+from render_agent.analysis.report.index import headline
+from render_agent.analysis.report.plots import counts, palette
+from render_agent.analysis.report.plots.cost_plots import amount
+from render_agent.analysis.report.plots.svg import settled
+from render_agent.analysis.report.plots.vector_plot import above, draw
 from render_agent.score.published import PUBLISHED, TASKS
 from render_agent.web.templates import ASSETS
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from render_agent.questions.rooms import BUNDLED, bundled
-from render_agent.rooms.ask import ask
-from render_agent.rooms.command import make_room
-from render_agent.rooms.truth import read_truth
-from render_agent.scene.free_space import FreeSpace
-from render_agent.scene.load import load_scene
+from render_agent.scene.formats.load import load_scene
+from render_agent.scene.free_space.free_space import FreeSpace
+from render_agent.scene.room_truth import read_truth
+from render_agent_lab.room_generator.ask import ask
+from render_agent_lab.room_generator.command import make_room
 
 SCENES = sorted(path.stem for path in BUNDLED.glob("*.ply"))
 

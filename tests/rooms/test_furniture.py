@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from render_agent.rooms.furniture.catalogue import CATALOGUE, built
+from render_agent_lab.room_generator.furniture.catalogue import CATALOGUE, built
 
 
 def parts(mesh):

@@ -8,10 +8,10 @@ import pytest
 from made_homes import free_floor, made_homes, truths_of
 
 from render_agent.errors import QuestionsError
-from render_agent.rooms.boxes import overlap
-from render_agent.rooms.build import build_home
-from render_agent.rooms.truth import read_truth
-from render_agent.rooms.write import write_truth
+from render_agent.geometry.boxes import overlap
+from render_agent.scene.room_truth import read_truth
+from render_agent_lab.room_generator.build import build_home
+from render_agent_lab.room_generator.write import write_truth
 
 
 @pytest.fixture(scope="module")

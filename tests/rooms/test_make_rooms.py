@@ -5,9 +5,9 @@ import pytest
 from click.testing import CliRunner
 
 from render_agent.questions.rooms import load_rooms
-from render_agent.rooms.command import make_rooms, make_rooms_command
-from render_agent.rooms.truth import read_truth
-from render_agent.scene.load import load_scene
+from render_agent.scene.formats.load import load_scene
+from render_agent.scene.room_truth import read_truth
+from render_agent_lab.room_generator.command import make_rooms, make_rooms_command
 
 
 def run(*arguments):

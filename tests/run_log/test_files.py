@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from render_agent.errors import RunLogError
-from render_agent.run_log.files import json_lines, read_lines, write_all, write_whole
+from render_agent.system.whole_files import json_lines, read_lines, write_all, write_whole
 
 
 def test_a_torn_last_line_is_left_out_wherever_it_is_torn(tmp_path):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from render_agent.errors import RunLogError
-from render_agent.run_log.pictures import Pictures, question_file, safe_name
+from render_agent.observation.picture_store import Pictures, question_file, safe_name
 
 
 @given(st.text())

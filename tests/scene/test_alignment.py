@@ -5,8 +5,8 @@ import pytest
 from made_scans import block, mesh_ply, room
 
 from render_agent.errors import SceneError
-from render_agent.scene.alignment import alignment_file, read_alignment
-from render_agent.scene.load import load_scene
+from render_agent.scene.formats.axis_alignment import alignment_file, read_alignment
+from render_agent.scene.formats.load import load_scene
 
 TURN = np.radians(33.0)
 MATRIX = np.array([

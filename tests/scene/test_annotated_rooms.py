@@ -9,13 +9,19 @@ import numpy as np
 import pytest
 from conftest import test_data
 
-from render_agent.annotations import BoxedObject, SceneAnnotation, read_annotations
-from render_agent.camera import Camera
 from render_agent.errors import SceneError
-from render_agent.render.choose import make_renderer
-from render_agent.scene.annotated import PROUD, ROOM, TILES, annotated_scene, category_colour
+from render_agent.geometry.camera import Camera
+from render_agent.render.registry import make_renderer
 from render_agent.scene.cache import SceneCache
-from render_agent.scene.free_space import FreeSpace
+from render_agent.scene.free_space.free_space import FreeSpace
+from render_agent.scene.stand_in.annotated_room import (
+    PROUD,
+    ROOM,
+    TILES,
+    annotated_scene,
+    category_colour,
+)
+from render_agent.scene.stand_in.annotations import BoxedObject, SceneAnnotation, read_annotations
 
 EYE = np.eye(3)
 ABOUT = np.array([[0.8, 0.6, 0.0], [-0.6, 0.8, 0.0], [0.0, 0.0, 1.0]])
@@ -145,7 +151,7 @@ def test_a_box_within_a_box_is_seen():
 def test_a_category_has_one_colour_in_every_process():
     names = ["chair", "table", "trash bin", "sofa", "window"]
     asked = (
-        "from render_agent.scene.annotated import category_colour as c;"
+        "from render_agent.scene.stand_in.annotated_room import category_colour as c;"
         f"print([c(n).tolist() for n in {names}])"
     )
     told = subprocess.run(

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from made_scans import as_scene, block, room, sampled
 
-from render_agent.annotations import BoxedObject, SceneAnnotation
-from render_agent.scene.box_fit import fit_boxes
+from render_agent.scene.stand_in.annotations import BoxedObject, SceneAnnotation
+from render_agent.scene.stand_in.box_fit import fit_boxes
 
 FURNITURE = [
     ((0.5, 0.5, 0.0), (1.1, 1.3, 0.9)),

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from made_scans import block, room, sampled
 
-from render_agent.scene import cloud
-from render_agent.scene.scan import Scan
-from render_agent.scene.surface import areas_and_normals, cut, one_each
+from render_agent.scene.formats import point_cloud as cloud
+from render_agent.scene.formats.cleaning import Scan
+from render_agent.scene.free_space.surface import areas_and_normals, cut, one_each
 
 
 def test_thinning_keeps_place_and_colour():

@@ -7,7 +7,7 @@ from made_scans import block, joined, rectangle, room, sampled
 
 from render_agent.scene import load_scene
 from render_agent.scene.extent import extent
-from render_agent.scene.scan import Scan, cleaned
+from render_agent.scene.formats.cleaning import Scan, cleaned
 
 FURNITURE = (block((1, 1, 0), (2.5, 2, 0.75)), block((5, 0.2, 0), (5.8, 2.2, 2.1)))
 

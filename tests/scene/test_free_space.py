@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from made_scans import as_scene, block, joined, rectangle, room, sampled
 
 from render_agent.scene import load_scene
-from render_agent.scene.free_space import FreeSpace
+from render_agent.scene.free_space.free_space import FreeSpace
 
 RADIUS = 0.2
 CELL = 0.05
@@ -227,7 +227,7 @@ def test_a_low_or_full_room_still_has_a_start():
 
 
 def test_large_scenes_get_fewer_samples():
-    from render_agent.scene.samples import surface_samples
+    from render_agent.scene.free_space.surface_samples import surface_samples
 
     scene = as_scene(*room(size=(300, 300, 30)), ceiling=30.0)
     samples = surface_samples(scene, most=50_000)

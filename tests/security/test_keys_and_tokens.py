@@ -12,17 +12,17 @@ import pytest
 from made_runs import make_config, make_questions
 from made_servers import MadeServer, by_rule, chat_reply
 
-from render_agent import cli
-from render_agent.commands import watch
-from render_agent.engines.choose import describe_engine, engine_options
-from render_agent.engines.openai_http import first_words
-from render_agent.engines.openai_options import find_endpoints
-from render_agent.engines.scripted import ScriptedEngine
+from render_agent.analysis.report.build import build
+from render_agent.cli import main as cli
+from render_agent.cli.commands.runs import watch
+from render_agent.engines.openai.http import first_words
+from render_agent.engines.openai.options import find_endpoints
+from render_agent.engines.registry import describe_engine, engine_options
+from render_agent.engines.scripted.engine import ScriptedEngine
 from render_agent.errors import SetupError, UsageError
-from render_agent.keys import known_keys, names_a_key, without_keys
-from render_agent.report.build import build
-from render_agent.run_log.folder import RunFolder
-from render_agent.runner import start
+from render_agent.run.log.folder import RunFolder
+from render_agent.run.runner import start
+from render_agent.text.redact import known_keys, names_a_key, without_keys
 
 KEY = "sk-0123456789-secret"
 WORD = "p@ss word/äöü"
@@ -152,7 +152,7 @@ class Leaking:
 
 def test_no_file_of_a_run_that_fails_holds_a_key(monkeypatch, tmp_path, capfd):
     monkeypatch.setenv("HF_TOKEN", KEY)
-    from render_agent import commands
+    from render_agent.cli.commands import runs as commands
 
     monkeypatch.setattr(
         commands, "_engine_maker", lambda *given: lambda config, asked: ScriptedEngine(Leaking())

@@ -10,21 +10,21 @@ import pytest
 from made_runs import Silent, make_config, make_questions, play, walking
 from PIL import EpsImagePlugin, Image
 
-from render_agent.choose.judge.pictures import Pictures as JudgedPictures
-from render_agent.cli import cli
+from render_agent.agents.verifiers.judge.pictures import Pictures as JudgedPictures
+from render_agent.analysis.export.selection import Choice, choose_runs
+from render_agent.analysis.export.writers import How, export
+from render_agent.analysis.report.build import build
+from render_agent.cli.commands.score import rescore
+from render_agent.cli.main import cli
 from render_agent.errors import RunLogError, SceneError
-from render_agent.export.chosen import Choice, choose_runs
-from render_agent.export.formats import How, export
-from render_agent.merging import merge
-from render_agent.report.build import build
-from render_agent.run_log.files import write_whole
-from render_agent.run_log.folder import RunFolder
-from render_agent.run_log.inside import OWN, is_path, is_picture, picture_path
-from render_agent.run_log.pictures import Pictures
-from render_agent.run_log.reading import read_states
-from render_agent.runner import go_on, start
-from render_agent.scene.load import load_scene
-from render_agent.scoring import rescore
+from render_agent.observation.picture_store import Pictures
+from render_agent.run.log.folder import RunFolder
+from render_agent.run.log.reading import read_states
+from render_agent.run.merge_shards import merge
+from render_agent.run.runner import go_on, start
+from render_agent.scene.formats.load import load_scene
+from render_agent.system.contained_paths import OWN, is_path, is_picture, picture_path
+from render_agent.system.whole_files import write_whole
 
 FOLDERS = ("views", "report")
 

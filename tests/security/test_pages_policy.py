@@ -12,16 +12,16 @@ from click.testing import CliRunner
 from made_reports import HOSTILE, reported
 from made_runs import make_questions, play
 
-from render_agent.cli import cli
-from render_agent.engines.human.desk import Desk
+from render_agent.analysis.live.server import LiveSite
+from render_agent.analysis.report.plots.vector_plot import draw
+from render_agent.cli.main import cli
+from render_agent.dialogue.state import Question
+from render_agent.engines.base import Request
 from render_agent.engines.human.engine import HumanEngine
+from render_agent.engines.human.session import Desk
 from render_agent.engines.human.site import PlaySite
-from render_agent.engines.scripted import Replies, ScriptedEngine
-from render_agent.engines.seam import Request
-from render_agent.live.site import LiveSite
-from render_agent.report.plots import draw
-from render_agent.run_log.folder import RunFolder
-from render_agent.state import Question
+from render_agent.engines.scripted.engine import Replies, ScriptedEngine
+from render_agent.run.log.folder import RunFolder
 from render_agent.web.server import LocalServer
 
 TREE = Path(__file__).parents[2]

@@ -12,13 +12,13 @@ from made_runs import make_questions, play
 from rich.table import Table
 from test_code_in_files import SOURCES, calls
 
-from render_agent.console import plain_console
-from render_agent.documents import LONGEST_LINE, parse_json, parse_yaml, read_bounded
-from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.engines.scripted.engine import Replies, ScriptedEngine
 from render_agent.errors import RunLogError
-from render_agent.run_log.files import read_json, read_lines
-from render_agent.run_log.program_log import program_log
-from render_agent.visible import is_plain, json_text, one_line, plain_name, visible
+from render_agent.run.log.program_log import program_log
+from render_agent.system.whole_files import read_json, read_lines
+from render_agent.text.console import plain_console
+from render_agent.text.safe_parse import LONGEST_LINE, parse_json, parse_yaml, read_bounded
+from render_agent.text.sanitize import is_plain, json_text, one_line, plain_name, visible
 
 COMMANDING = [
     "\x1b[2J\x1b[H", "\x1b]0;title\x07", "\x9b2J", "\x1b]52;c;ZXZpbA==\x07", "\x08\x08\x08", "\rfake",
@@ -146,7 +146,7 @@ def test_sizes_are_bounded(tmp_path, monkeypatch):
     assert len(read_lines(file)[0]) == 2
     with pytest.raises(ValueError, match="more than 1,000 bytes"):
         read_bounded(file, 1000)
-    monkeypatch.setattr("render_agent.run_log.files.LONGEST_LINE", 500)
+    monkeypatch.setattr("render_agent.system.whole_files.LONGEST_LINE", 500)
     with pytest.raises(RunLogError, match=r"line 2 of .* has more than 500 bytes"):
         read_lines(file)
     assert LONGEST_LINE >= 1 << 20
@@ -165,7 +165,7 @@ def test_there_is_one_door_for_json_and_one_for_yaml():
         for call in calls(tree)
         if ast.unparse(call.func) in ("json.loads", "json.load", "yaml.SafeLoader")
     }
-    assert found == {"render_agent/documents.py"}
+    assert found == {"render_agent/text/safe_parse.py"}
     printed = {
         name
         for name, tree in own.items()
@@ -176,4 +176,4 @@ def test_there_is_one_door_for_json_and_one_for_yaml():
             and ast.unparse(call.func).endswith("echo")
         )
     }
-    assert printed == {"render_agent/console.py"}
+    assert printed == {"render_agent/text/console.py"}

@@ -9,17 +9,17 @@ from safetensors import safe_open
 from small_models import TRAINED, bundled_model, small_model
 
 import render_agent
-from render_agent.bench.engines import load
-from render_agent.choose.judging import judging
+from render_agent.agents.verifiers.judge.verifier import judging
 from render_agent.config import RunConfig
+from render_agent.config.paths import absolute_paths
 from render_agent.doctor import engines, examine
 from render_agent.engines.loading import describe_model, find_model
-from render_agent.engines.opening import open_model
+from render_agent.engines.transformers.opening import open_model
 from render_agent.errors import SetupError, UsageError
 from render_agent.models import NOTES, instead
-from render_agent.paths import absolute_paths
-from render_agent.run_log.folder import RunFolder, list_runs
-from render_agent.runner import go_on, start
+from render_agent.run.log.folder import RunFolder, list_runs
+from render_agent.run.runner import go_on, start
+from render_agent_lab.bench.engines import load
 
 TREE = Path(__file__).parents[2]
 SHORT = {

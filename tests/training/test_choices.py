@@ -6,13 +6,13 @@ from collections import Counter
 import pytest
 from made_runs import play, transcripts
 
-from render_agent.answer import canonical, letters
-from render_agent.engines.scripted import Replies, ScriptedEngine
-from render_agent.expert.derive import things
-from render_agent.named import kind_of
+from render_agent.agents.feedback import NOT_READ
+from render_agent.dialogue.answer import canonical, letters
+from render_agent.engines.scripted.engine import Replies, ScriptedEngine
+from render_agent.questions.mentions import kind_of
 from render_agent.questions.rooms import BUNDLED, load_rooms
-from render_agent.respond import NOT_READ
-from render_agent.rooms.directions import CALLED
+from render_agent_lab.expert.derive import things
+from render_agent_lab.room_generator.directions import CALLED
 from training.choices import ANSWER, COMPARED, MISTAKES, NEAREST, SIDES, names, nearest, routes
 from training.dialogue_file import DIALOGUES, load_dialogues
 from training.processor import small_processor

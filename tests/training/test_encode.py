@@ -9,15 +9,15 @@ from made_runs import make_questions, play
 from PIL import Image
 from small_models import speckled
 
-from render_agent.chat import assistant
-from render_agent.cli import cli
-from render_agent.engines.dialogue_tensors import DialogueTensors
-from render_agent.engines.pictures import QwenPictures
-from render_agent.engines.scripted import Replies, ScriptedEngine
-from render_agent.engines.seam import Request
+from render_agent.cli.main import cli
+from render_agent.dialogue.chat import assistant
+from render_agent.engines.base import Request
+from render_agent.engines.scripted.engine import Replies, ScriptedEngine
+from render_agent.engines.transformers.picture_tokens import QwenPictures
+from render_agent.engines.transformers.tokenization import DialogueTensors
 from render_agent.render.png import encode as png
-from render_agent.run_log.folder import RunFolder
-from render_agent.run_log.reading import read_states
+from render_agent.run.log.folder import RunFolder
+from render_agent.run.log.reading import read_states
 from training.dialogue_file import DIALOGUES, PICTURES, load_dialogues
 from training.encode import Encoder, encode_files
 from training.picture_file import BYTES, PictureFile, as_seen, load_pictures

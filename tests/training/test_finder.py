@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from render_agent.camera import Camera
+from render_agent.geometry.camera import Camera
 from training.finder import Finder, places_of
 from training.phrases import LABELS
 from training.shape import TOKENS, WIDTH, new_model

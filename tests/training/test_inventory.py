@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from render_agent.camera import Camera
+from render_agent.geometry.camera import Camera
 from training.dialogue_file import DIALOGUES, load_dialogues
 from training.inventory import HIDDEN, MOST, inventory, write
 from training.perception_pictures import TOLD

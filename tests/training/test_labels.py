@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from made_scenes import BLUE, GREEN, RED, room
 
-from render_agent.camera import Camera
+from render_agent.geometry.boxes import upright
+from render_agent.geometry.camera import Camera
 from render_agent.questions.rooms import BUNDLED
 from render_agent.render.around import camera_ahead
-from render_agent.render.choose import make_renderer
+from render_agent.render.registry import make_renderer
 from render_agent.render.views import Viewer
-from render_agent.rooms.boxes import upright
-from render_agent.rooms.truth import read_truth
-from render_agent.scene.load import load_scene
+from render_agent.scene.formats.load import load_scene
 from render_agent.scene.model import Scene
+from render_agent.scene.room_truth import read_truth
 from training.labels import CELLS, SIZE, Labels
 from training.perception_pictures import FIELD, KINDS, WAYS, _around, room_pictures, turned
 from training.phrases import LABELS

@@ -10,9 +10,9 @@ from made_runs import make_questions
 from safetensors.numpy import save_file
 from small_models import BUNDLED, TRAINED
 
-from render_agent.run_log.folder import RunFolder, list_runs
+from render_agent.dialogue.state import Question
+from render_agent.run.log.folder import RunFolder, list_runs
 from render_agent.score.summary import OFFICIAL
-from render_agent.state import Question
 from training.card import TRAINING, card
 from training.card import main as write_card
 from training.curves import draw_curves

@@ -5,14 +5,14 @@ import json
 import pytest
 from made_runs import STEP, play, transcripts
 
-from render_agent.answer import canonical, letters
+from render_agent.agents.feedback import NOT_READ
 from render_agent.config import RunConfig
-from render_agent.engines.scripted import Replies, ScriptedEngine, make_scripted
-from render_agent.expert.search import is_wrong_turn
+from render_agent.dialogue.answer import canonical, letters
+from render_agent.engines.scripted.engine import Replies, ScriptedEngine, make_scripted
 from render_agent.questions.rooms import BUNDLED, bundled
-from render_agent.respond import NOT_READ
-from render_agent.run_log.files import json_lines
-from render_agent.run_log.folder import RunFolder
+from render_agent.run.log.folder import RunFolder
+from render_agent.system.whole_files import json_lines
+from render_agent_lab.expert.search import is_wrong_turn
 from training.encode import encode_files
 from training.practice import practise
 from training.processor import small_processor

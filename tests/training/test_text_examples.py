@@ -9,12 +9,12 @@ import pytest
 from derived_answers import answer_of
 from made_runs import make_config
 
-from render_agent.answer import letters
-from render_agent.dialogues import make_prompt
-from render_agent.expert.derive import rooms_text, things
-from render_agent.expert.known import known_scenes
+from render_agent.dialogue.answer import letters
+from render_agent.geometry.boxes import distance
+from render_agent.observation.setup import make_prompt
 from render_agent.questions.rooms import BUNDLED, load_rooms
-from render_agent.rooms.boxes import distance
+from render_agent_lab.expert.derive import rooms_text, things
+from render_agent_lab.expert.known import known_scenes
 from training import drills
 from training.dialogue_file import DIALOGUES, load_dialogues
 from training.processor import small_processor

@@ -8,23 +8,23 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from render_agent.camera import vertical_from_horizontal
 from render_agent.config import RunConfig
-from render_agent.facts import known_facts, placed
-from render_agent.moves import Limits
-from render_agent.named import named_categories
+from render_agent.dialogue.moves import Limits
+from render_agent.geometry.boxes import upright
+from render_agent.geometry.camera import vertical_from_horizontal
+from render_agent.observation.view_policies.base import Place
+from render_agent.observation.view_policies.named_objects import looks
+from render_agent.observation.view_policies.registry import make_policy
+from render_agent.observation.view_policies.tour import in_short_order, spread_out, tour
+from render_agent.observation.view_policies.viewpoint_search import CLOSE, Lookout, Wanted
+from render_agent.questions.ground_truth import known_facts, placed
+from render_agent.questions.mentions import named_categories
 from render_agent.questions.rooms import bundled
-from render_agent.render.rasteriser import Rasteriser
-from render_agent.render.sight import Sight, seen_well
-from render_agent.render.start import start_camera, surface
-from render_agent.rooms.boxes import upright
+from render_agent.render.rasteriser.renderer import Rasteriser
+from render_agent.render.start_pose import start_camera, surface
+from render_agent.render.visibility.object_visibility import Sight, seen_well
 from render_agent.scene.cache import SceneCache
-from render_agent.scene.free_space import FreeSpace
-from render_agent.view_policies.choose import make_policy
-from render_agent.view_policies.lookout import CLOSE, Lookout, Wanted
-from render_agent.view_policies.named_objects import looks
-from render_agent.view_policies.seam import Place
-from render_agent.view_policies.tour import in_short_order, spread_out, tour
+from render_agent.scene.free_space.free_space import FreeSpace
 
 SIZE = (320, 240)
 QUESTIONS = bundled()

@@ -11,7 +11,7 @@ import pytest
 from made_runs import make_questions
 from small_models import small_model
 
-from render_agent.engines.end_together import LOOK, alive
+from render_agent.system.child_reaper import LOOK, alive
 
 pytestmark = pytest.mark.skipif(
     find_spec("vllm") is None, reason="vLLM is not here: make test-vllm"

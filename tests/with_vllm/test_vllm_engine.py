@@ -10,16 +10,16 @@ from jsonschema import validate
 from made_runs import Silent, make_config, make_questions, transcripts
 from small_models import small_model, speckled_file
 
-from render_agent.chat import assistant, message, picture, text
+from render_agent.dialogue.chat import assistant, message, picture, text
+from render_agent.dialogue.prompt import reply_schema
+from render_agent.engines.base import Request
 from render_agent.engines.loading import find_model
-from render_agent.engines.seam import Request
-from render_agent.engines.vllm_arguments import VllmOptions, prepare_environment
-from render_agent.engines.vllm_core import VllmCore
-from render_agent.engines.vllm_engine import VllmEngine
-from render_agent.engines.vllm_probe import differing
+from render_agent.engines.vllm.arguments import VllmOptions, prepare_environment
+from render_agent.engines.vllm.cache_check import differing
+from render_agent.engines.vllm.core import VllmCore
+from render_agent.engines.vllm.engine import VllmEngine
 from render_agent.errors import EngineError
-from render_agent.prompt import reply_schema
-from render_agent.runner import start
+from render_agent.run.runner import start
 
 pytestmark = [
     pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not here: make test-vllm"),
@@ -82,7 +82,7 @@ def test_free_running_gives_the_same_replies_and_none_twice(engine):
 
 
 def test_it_answers_as_transformers_does(engine):
-    from render_agent.engines.transformers_engine import TransformersEngine
+    from render_agent.engines.transformers.engine import TransformersEngine
 
     other = TransformersEngine(str(small_model()), dtype="float32", device="cpu")
     theirs = other.generate(ragged())
@@ -241,7 +241,7 @@ def test_the_probe_finds_nothing_here_and_finds_a_cache_that_lies(engine, monkey
     assert engine.core.prefix_caching
     assert differing(engine.core, engine.prompts, engine.sampling) is None
     # Pictures that share a name share what was computed for the first of them.
-    monkeypatch.setattr("render_agent.engines.vllm_prompts.picture_name", lambda picture: "same")
+    monkeypatch.setattr("render_agent.engines.vllm.prompts.picture_name", lambda picture: "same")
     assert "1 of 3 prompts" in differing(engine.core, engine.prompts, engine.sampling)
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from PIL.Image import Image
 
-from render_agent.camera import Camera, MapCamera
-from render_agent.chat import pictures
-from render_agent.engines.seam import Request
-from render_agent.state import Question, View
+from render_agent.dialogue.chat import pictures
+from render_agent.dialogue.state import Question, View
+from render_agent.engines.base import Request
+from render_agent.geometry.camera import Camera, MapCamera
 
 ABOUT_TABLE_HEIGHT = 0.6
 """Metres below the camera's eyes: the height of a point on the map where nothing else is asked for."""

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from render_agent.config import RunConfig
-from render_agent.engines.human.desk import Desk
+from render_agent.dialogue.state import Question
+from render_agent.engines.base import Capabilities, Reply, Request
+from render_agent.engines.human.session import Desk
 from render_agent.engines.human.site import PlaySite
-from render_agent.engines.seam import Capabilities, Reply, Request
 from render_agent.errors import UsageError
-from render_agent.state import Question
 from render_agent.web.server import LocalServer
 
 FAREWELL = 2.0

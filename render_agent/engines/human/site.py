@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from render_agent.answer import letters
-from render_agent.documents import parse_json
-from render_agent.engines.human.desk import Desk, Waiting
+from render_agent.dialogue.answer import letters
+from render_agent.dialogue.state import Question
 from render_agent.engines.human.dialogue import dialogue_of, picture_at
+from render_agent.engines.human.session import Desk, Waiting
 from render_agent.render.png import encode
-from render_agent.state import Question
+from render_agent.text.safe_parse import parse_json
 from render_agent.web.folder import KINDS, find_file
 from render_agent.web.server import Page
 from render_agent.web.templates import ASSETS, environment

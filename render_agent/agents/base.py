@@ -1,0 +1,73 @@
+"""The seam between the controller and how a turn is decided.
+
+An agent is a coroutine a turn: it yields what it needs (replies, work of the thread that draws, scores of
+verifiers that ask the engine) and returns what is taken. The controller does what is asked for, for all
+questions side by side, so that whatever waits is done in one batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from render_agent.agents.feedback import Response
+from render_agent.agents.verifiers.base import Case, Situation, Verdict
+from render_agent.dialogue.reply import Action, Malformed
+from render_agent.dialogue.state import Evidence
+from render_agent.engines.base import Reply, Request
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Needs the replies to these requests, a list in their order; each has a dialogue id of its own."""
+
+    requests: tuple[Request, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Needs what `work` returns, called by the thread that draws."""
+
+    work: Callable[[], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Needs the verdict on a case of every verifier that asks the engine, a list in their order."""
+
+    case: Case
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a turn came to: the reply that is taken, what it asks for, what it leads to, and why.
+
+    replies: all that were generated for it, the first of them first. verdicts: of its verifiers. finish:
+    as a `Reply` has it. written: done when the pictures drawn to choose are on disk.
+    """
+
+    reply: str
+    action: Action | Malformed
+    response: Response
+    replies: tuple[Reply, ...]
+    finish: Literal["stop", "length"] = "stop"
+    evidence: Evidence | None = None
+    verdicts: tuple[Verdict, ...] = ()
+    written: tuple[Future[None], ...] = ()
+
+
+Steps = Generator[Ask | Draw | Judge, Any, Taken]
+
+
+class Agent(Protocol):
+    """Decides turns; what it decides depends on the state, the replies and the seed alone."""
+
+    def decide(self, situation: Situation, request: Request) -> Steps:
+        """Return the steps from a turn's request to what is taken; no reply that it gets is an error."""
+        ...
+
+    def dialogues(self, question_id: str) -> Sequence[str]:
+        """Return the ids of the dialogues that it leads about a question from turn to turn."""
+        ...

@@ -1,0 +1,63 @@
+"""The verifier that compares the picture a move leads to with what the question names, by SigLIP."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from render_agent.agents.verifiers.base import Situation, Verdict, Verifier
+from render_agent.agents.verifiers.siglip import Floats, Siglip
+from render_agent.dialogue.state import Candidate, Question
+from render_agent.questions.mentions import named_categories
+
+
+class EmbeddingVerifier(Verifier):
+    """Scores a view by the cosine of its embedding with that of what the question names.
+
+    Each named thing is asked for as "a photo of a …", and the best of them counts: a view that shows one
+    of two things well is worth more than one that shows neither. A question that names nothing stands
+    for itself.
+    """
+
+    members = ("embedding",)
+
+    def __init__(self, model: Siglip, name: str = "embedding") -> None:
+        self.name = name
+        self.model = model
+        self._texts: dict[str, Floats] = {}
+
+    def score(self, situation: Situation, candidates: Sequence[Candidate]) -> Verdict:
+        """Return the cosine of each candidate, (1, K); NaN where its view was not drawn.
+
+        All pictures of a state go through the model in one batch. EngineError where memory does not hold
+        even one; RunLogError where a picture cannot be read.
+        """
+        files = list(dict.fromkeys(c.view.file for c in candidates if c.view))
+        reasons = tuple("" if c.view else "its view was not drawn" for c in candidates)
+        scores = np.full((1, len(candidates)), np.nan)
+        if not files:
+            return Verdict(scores, reasons)
+        shown = self.model.pictures([situation.picture(file) for file in files]).pooled
+        likeness = (shown @ self._asked(situation.state.question).T).max(1)
+        by_file = dict(zip(files, likeness.tolist(), strict=True))
+        for place, candidate in enumerate(candidates):
+            if candidate.view:
+                scores[0, place] = by_file[candidate.view.file]
+        events, self.model.events = tuple(self.model.events), []
+        return Verdict(scores, reasons, events=events)
+
+    def _asked(self, question: Question) -> Floats:
+        """Return the embeddings of what a question asks for, (texts, W), each text encoded once."""
+        texts = asked_for(question)
+        fresh = [text for text in texts if text not in self._texts]
+        if fresh:
+            made = self.model.texts(fresh).pooled
+            self._texts |= dict(zip(fresh, made, strict=True))
+        return np.stack([self._texts[text] for text in texts])
+
+
+def asked_for(question: Question) -> list[str]:
+    """Return the texts that views are compared with."""
+    names = named_categories(question)
+    return [f"a photo of a {name}" for name in names] or [question.text]

@@ -1,0 +1,222 @@
+"""The verifier that looks at the scene itself: what a candidate's view would newly show.
+
+It sees the scene in which the dialogue takes place, whatever the pictures show the model (--pictures
+black, noise), and that in which the camera stands where scenes are exchanged (shuffled): there no box is
+known, as those of the question's own scene do not hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.agents.verifiers.base import Situation, Verdict, Verifier
+from render_agent.config import RunConfig
+from render_agent.dialogue.state import Candidate, Question, View
+from render_agent.geometry.camera import Camera
+from render_agent.observation.question_visibility import boxes_seen, named_boxes
+from render_agent.questions.ground_truth import Facts, known_facts
+from render_agent.questions.mentions import kind_of
+from render_agent.questions.sufficiency import EVERY, boxes_hold
+from render_agent.render.base import Renderer
+from render_agent.render.registry import make_renderer
+from render_agent.render.visibility.object_visibility import (
+    LEAST_AREA,
+    LEAST_SHARE,
+    Seen,
+    seen_well,
+)
+from render_agent.render.visibility.room_visibility import NOTHING, Room, Rooms
+
+NAMED = 1.0
+"""What it counts that all is seen well that the question names and no view has shown well so far."""
+
+SURFACE = 1.0
+"""What it counts that the whole of the room's visible surface is newly shown."""
+
+PARTLY = 0.3
+"""Of an object that is seen, but not well: as much of what it would count at the most."""
+
+STARING = 0.5
+"""What is taken off for a picture all of which is nearer than half a metre."""
+
+OUTSIDE = 0.5
+"""What is taken off for a picture in which nothing at all was scanned."""
+
+TOLERATED = 0.4
+"""The share of a picture that may be near, or empty, before anything is taken off."""
+
+AGAIN = -1.0
+"""The score of a picture that was shown before: below that of every other."""
+
+LATER = 0.5
+"""Of what a second move adds: it may be chosen otherwise when it comes to it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What the views so far have shown.
+
+    covered: which points of the room's surface. wanted: the boxes, by number, of what the question names
+    and no view has shown well, with the category of each. total: what there is to be found of it.
+    """
+
+    covered: NDArray[np.bool_]
+    wanted: Mapping[int, str]
+    every: bool
+
+    @property
+    def total(self) -> int:
+        """Objects that are wanted: all boxes where every one counts, else one of each category."""
+        return len(self.wanted if self.every else set(self.wanted.values()))
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What a view adds. value: its score. reason: what that rests on, in a few words."""
+
+    value: float
+    reason: str
+
+
+class GeometryVerifier(Verifier):
+    """Scores a view by the surface and the named objects that it newly shows, from the depth buffer.
+
+    facts: by scene, as files have them; empty where boxes are not to be used. size: width and height of
+    the views in pixels. It belongs to the thread that draws.
+    """
+
+    members = ("geometry",)
+
+    def __init__(
+        self, facts: Mapping[str, Facts], size: tuple[int, int], name: str = "geometry"
+    ) -> None:
+        self.name = name
+        self.facts = facts
+        self.size = size
+        self.rooms = Rooms(size)
+
+    @cached_property
+    def renderer(self) -> Renderer:
+        """What draws the frames that are looked at."""
+        return make_renderer()
+
+    def score(self, situation: Situation, candidates: Sequence[Candidate]) -> Verdict:
+        """Return the score of each candidate, (1, K); NaN where its view was not drawn.
+
+        A second move counts together with the first, what it adds by LATER. SceneError or RenderError
+        where the scene cannot be looked at.
+        """
+        state, space = situation.state, situation.look.space
+        if space is None:
+            return _untold(candidates, "nothing is shown here")
+        facts = self.facts.get(state.question.scene, NOTHING)
+        room = self.rooms.room(state.question.scene, lambda: state.scene, lambda: space, facts)
+        known = self._known(room, state.question, situation.views)
+        before = situation.views
+        gains: dict[int, Gain | None] = {}
+        for candidate in candidates:
+            view = candidate.view
+            parent = next((c for c in candidates if c.number == candidate.follows), None)
+            if view is None:
+                gains[candidate.number] = None
+            elif parent is None or parent.view is None:
+                gains[candidate.number] = self._gain(room, known, view, before)
+            else:
+                first = gains[parent.number] or Gain(0.0, "")
+                shown = (*before, parent.view)
+                after = self._known(room, state.question, shown)
+                second = self._gain(room, after, view, shown)
+                gains[candidate.number] = Gain(
+                    first.value + LATER * second.value, f"{first.reason}; then {second.reason}"
+                )
+        told = [gains[candidate.number] for candidate in candidates]
+        return Verdict(
+            np.array([[np.nan if gain is None else gain.value for gain in told]]),
+            tuple("its view was not drawn" if gain is None else gain.reason for gain in told),
+        )
+
+    def close(self) -> None:
+        """Give the renderer back."""
+        if "renderer" in self.__dict__:
+            self.renderer.close()
+
+    def _known(self, room: Room, question: Question, views: Sequence[View]) -> Known:
+        seen = boxes_seen(question, room, views, self.renderer)
+        every = kind_of(question) == EVERY
+        found = set() if every else {room.labels[number] for number in seen}
+        wanted = {
+            number: room.labels[number]
+            for number in named_boxes(question, room)
+            if number not in seen and room.labels[number] not in found
+        }
+        return Known(room.covered(views, self.renderer), wanted, every)
+
+    def _gain(self, room: Room, known: Known, view: View, before: Sequence[View]) -> Gain:
+        if any(view.file == other.file or _alike(view, other) for other in before):
+            return Gain(AGAIN, "shown before")
+        if not isinstance(view.camera, Camera):
+            return Gain(0.0, "a map shows no new surface")
+        shown = room.shown(view, self.renderer)
+        new = float((shown.covered & ~known.covered).mean()) if len(shown.covered) else 0.0
+        told = [f"new surface {new:.0%}"]
+        value = SURFACE * new
+        if known.total:
+            seen = room.sightings(view, list(known.wanted), self.renderer)
+            found = self._found(known, seen)
+            value += NAMED * sum(found.values()) / known.total
+            told += _named(known, seen)
+        if shown.near > TOLERATED:
+            value -= STARING * (shown.near - TOLERATED) / (1 - TOLERATED)
+            told.append(f"stares at a surface at {shown.nearest:.1f} m")
+        if shown.empty > TOLERATED:
+            value -= OUTSIDE * (shown.empty - TOLERATED) / (1 - TOLERATED)
+            told.append(f"{shown.empty:.0%} of it is beyond the scan")
+        return Gain(value, ", ".join(told))
+
+    def _found(self, known: Known, seen: Sequence[Seen]) -> dict[object, float]:
+        """Return how well, 0 to 1, each wanted thing is shown: a box where each counts, else a category."""
+        found: dict[object, float] = {}
+        for (number, label), each in zip(known.wanted.items(), seen, strict=True):
+            thing = number if known.every else label
+            found[thing] = max(found.get(thing, 0.0), self._shown_well(each))
+        return found
+
+    def _shown_well(self, seen: Seen) -> float:
+        if seen_well(seen, self.size):
+            return 1.0
+        enough = LEAST_AREA * self.size[0] * self.size[1]
+        return PARTLY * min(1.0, seen.share / LEAST_SHARE, seen.area / enough)
+
+
+def make_geometry(
+    config: RunConfig, questions: Sequence[Question], *, unnamed: bool = False
+) -> GeometryVerifier:
+    """Return the verifier for a run. QuestionsError where a file of truths is in no known format.
+
+    unnamed: whether it leaves out what is known of boxes.
+    """
+    known = not unnamed and boxes_hold(config)
+    facts = known_facts(questions, config.annotations) if known else {}
+    return GeometryVerifier(facts, config.image_size, "geometry:unnamed" if unnamed else "geometry")
+
+
+def _alike(one: View, other: View) -> bool:
+    """Whether two views show the same: of a map also where the camera stands, which its picture shows."""
+    return isinstance(one.camera, Camera) and (one.kind, one.camera) == (other.kind, other.camera)
+
+
+def _named(known: Known, seen: Sequence[Seen]) -> list[str]:
+    """Return what a view shows of what is wanted: the best of each category."""
+    best: dict[str, float] = {}
+    for label, each in zip(known.wanted.values(), seen, strict=True):
+        best[label] = max(best.get(label, 0.0), each.share)
+    return [f"sees {label} {share:.0%}" for label, share in best.items() if share >= 0.01]
+
+
+def _untold(candidates: Sequence[Candidate], reason: str) -> Verdict:
+    return Verdict(np.full((1, len(candidates)), np.nan), (reason,) * len(candidates))

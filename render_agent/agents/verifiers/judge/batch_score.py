@@ -1,0 +1,158 @@
+"""Scores of pictures by a vision-language model, a batch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from contextlib import closing, nullcontext
+from typing import get_args
+
+from render_agent.agents.verifiers.judge import prompts
+from render_agent.agents.verifiers.judge.asking import Asking, Shown
+from render_agent.agents.verifiers.judge.comparing import score_by_pairs
+from render_agent.agents.verifiers.judge.likelihood import log_odds
+from render_agent.agents.verifiers.judge.pairwise import probability
+from render_agent.agents.verifiers.judge.pictures import LONGEST_SIDE, Pictures, Source
+from render_agent.agents.verifiers.judge.reading import Unreadable, read_criteria
+from render_agent.agents.verifiers.judge.rubric import LONGEST_REASON, Mode, Rubric
+from render_agent.agents.verifiers.judge.score import Fault, Score
+from render_agent.config import AUTO, RunConfig
+from render_agent.engines.base import Engine, Reply, Scores
+from render_agent.errors import UsageError
+
+TOKENS_OF_A_CRITERION = 32
+"""Of its name, value and brackets, beside its reason."""
+
+
+def batch_score(
+    images: Sequence[Source],
+    system_prompts: Sequence[str],
+    user_prompts: Sequence[str],
+    batch_size: int | str = AUTO,
+    *,
+    engine: Engine | None = None,
+    model: str | None = None,
+    mode: Mode = "yes",
+    rubric: Rubric | None = None,
+    earlier: Sequence[Sequence[Source]] | None = None,
+    states: Sequence[Hashable] | None = None,
+    longest_side: int = LONGEST_SIDE,
+    max_new_tokens: int = 0,
+) -> list[Score]:
+    """Return a score for every picture, in their order.
+
+    images: pictures or files. system_prompts, user_prompts: one a picture; how a reply looks is added.
+    batch_size: requests handed to the engine at once; auto leaves that to the engine, which makes
+    batches of what memory holds and halves one that does not fit. engine: asked, and left open;
+    without one the transformers model `model` is loaded for this call. mode: yes for the probability
+    of yes against no, from reading the prompts alone; json for the weighted mean of the criteria of
+    `rubric`, which is needed then; pairwise for the win share among the pictures with the same
+    prompts and earlier views. earlier: of each picture, the views that came before it. states: what
+    each is of, where only pictures of the same may be compared. longest_side: pixels of pictures from
+    files. max_new_tokens: of a written reply, for models that think first; as many as the longest reply
+    of the rubric needs are always allowed.
+
+    Scores of different prompts are not comparable. What cannot be judged has no value, and a reason:
+    a picture that cannot be read, a reply that is not what was asked for, a fault of the engine. UsageError
+    where the arguments contradict each other or the engine cannot do the mode; EngineError where the
+    engine is gone.
+    """
+    given = list(earlier) if earlier is not None else [()] * len(images)
+    within = list(states) if states is not None else [None] * len(images)
+    if not len(images) == len(system_prompts) == len(user_prompts) == len(given) == len(within):
+        raise UsageError("there must be as many prompts, earlier views and states as pictures")
+    if mode not in get_args(Mode):
+        raise UsageError(f"there is no mode {mode!r}: use one of {', '.join(get_args(Mode))}")
+    if mode == "json" and not (rubric and rubric.criteria):
+        raise UsageError("mode json needs a rubric with criteria")
+    pictures = Pictures(longest_side)
+    shown = [
+        Shown((system, user), tuple(map(pictures.name, before)), pictures.name(image), state)
+        for image, system, user, before, state in zip(
+            images, system_prompts, user_prompts, given, within, strict=True
+        )
+    ]
+    scores = _unreadable(pictures, shown)
+    able = {number: entry for number, entry in enumerate(shown) if number not in scores}
+    if able:
+        with nullcontext(engine) if engine is not None else closing(_open(model)) as answering:
+            limit = max(max_new_tokens, _reply_tokens(rubric))
+            asking = Asking(answering, pictures, batch_size, limit)
+            found = _judged(asking, list(able.values()), mode, rubric)
+        scores.update(zip(able, found, strict=True))
+    return [scores[number] for number in range(len(shown))]
+
+
+def _unreadable(pictures: Pictures, shown: Sequence[Shown]) -> dict[int, Score]:
+    """Return the scores, by number, of what cannot be shown whole."""
+    broken = pictures.faults()
+    found = {}
+    for number, entry in enumerate(shown):
+        before = [broken[name] for name in entry.earlier if name in broken]
+        if entry.picture in broken:
+            found[number] = Score(None, broken[entry.picture], Fault.PICTURE)
+        elif before:
+            found[number] = Score(None, f"of an earlier view, {before[0]}", Fault.PICTURE)
+    return found
+
+
+def _judged(
+    asking: Asking, shown: Sequence[Shown], mode: Mode, rubric: Rubric | None
+) -> list[Score]:
+    if mode == "yes":
+        return _by_yes(asking, shown)
+    if mode == "json" and rubric is not None:
+        return _by_criteria(asking, shown, rubric)
+    return score_by_pairs(asking, shown, rubric)
+
+
+def _open(model: str | None) -> Engine:
+    from render_agent.engines.registry import make_engine
+
+    return make_engine(RunConfig(batch=True, benchmark="rooms", model=model, max_turns=1), [])
+
+
+def _reply_tokens(rubric: Rubric | None) -> int:
+    """Return the tokens that a written reply may have, should a reason need one for every character."""
+    longest = rubric.longest_reason if rubric else LONGEST_REASON
+    criteria = len(rubric.criteria or ()) if rubric else 0
+    return max(1, criteria) * (TOKENS_OF_A_CRITERION + longest)
+
+
+def _by_yes(asking: Asking, shown: Sequence[Shown]) -> list[Score]:
+    asked = [
+        prompts.about_one(entry.prompts, entry.earlier, entry.picture, prompts.YES_FORMAT)
+        for entry in shown
+    ]
+    words = (*prompts.YES_WORDS, *prompts.NO_WORDS)
+    return [_yes(found) for found in asking.likely(asked, words)]
+
+
+def _yes(found: Scores) -> Score:
+    seconds = found.seconds / found.batch_size
+    if found.error is not None:
+        return Score(None, found.error, Fault.ENGINE, tokens=found.tokens, seconds=seconds)
+    odds = log_odds(found.log_probabilities, len(prompts.YES_WORDS))
+    if odds is None:
+        reason = "the model gives neither yes nor no any probability"
+        return Score(None, reason, Fault.REPLY, tokens=found.tokens, seconds=seconds)
+    return Score(probability(odds[0]), support=odds[1], tokens=found.tokens, seconds=seconds)
+
+
+def _by_criteria(asking: Asking, shown: Sequence[Shown], rubric: Rubric) -> list[Score]:
+    form = prompts.criteria_form(rubric)
+    asked = [
+        prompts.about_one(entry.prompts, entry.earlier, entry.picture, form) for entry in shown
+    ]
+    replies = asking.written(asked, prompts.criteria_schema(rubric))
+    return [_criteria(reply, rubric) for reply in replies]
+
+
+def _criteria(reply: Reply, rubric: Rubric) -> Score:
+    seconds = reply.seconds / reply.batch_size
+    if reply.error is not None:
+        return Score(None, reply.error, Fault.ENGINE, tokens=reply.tokens, seconds=seconds)
+    found = read_criteria(reply, rubric)
+    if isinstance(found, Unreadable):
+        return Score(None, found.reason, Fault.REPLY, tokens=reply.tokens, seconds=seconds)
+    value = rubric.value({name: finding.value for name, finding in found.items()})
+    return Score(value, criteria=found, tokens=reply.tokens, seconds=seconds)

@@ -1,0 +1,115 @@
+"""What a judge is shown and told: fixed texts first, then earlier views, last what is to be judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from render_agent.agents.verifiers.judge.rubric import Rubric
+from render_agent.dialogue import chat
+from render_agent.dialogue.chat import Message
+
+YES_FORMAT = "Reply with one word: yes or no."
+PAIR_FORMAT = "Reply with one letter, A or B."
+PAIR_OBJECT_FORMAT = 'Reply with one JSON object: {"reason": "…", "better": "A" or "B"}.'
+
+YES_WORDS = ("yes", "Yes", " yes", " Yes")
+NO_WORDS = ("no", "No", " no", " No")
+"""How a reply of yes or no may begin. Models differ in which of them they are used to."""
+
+LETTERS = (("A", " A"), ("B", " B"))
+"""How a reply may name the first picture, and the second."""
+
+
+def about_one(
+    prompts: tuple[str, str], earlier: Sequence[str], picture: str, form: str
+) -> list[Message]:
+    """Return the messages that ask about one picture.
+
+    prompts: the system prompt, left out where it is empty, and the user's. earlier, picture: names
+    of pictures. form: the sentence that says what a reply looks like.
+    """
+    return [
+        *_system(prompts[0]),
+        chat.message(
+            "user",
+            chat.text(prompts[1]),
+            *_shown(earlier),
+            chat.text("The view to judge:"),
+            chat.picture(picture),
+            chat.text(form),
+        ),
+    ]
+
+
+def about_two(
+    prompts: tuple[str, str], earlier: Sequence[str], pair: tuple[str, str], form: str
+) -> list[Message]:
+    """Return the messages that ask which of two pictures is better; the first is view A."""
+    return [
+        *_system(prompts[0]),
+        chat.message(
+            "user",
+            chat.text(prompts[1]),
+            *_shown(earlier),
+            chat.text("View A:"),
+            chat.picture(pair[0]),
+            chat.text("View B:"),
+            chat.picture(pair[1]),
+            chat.text(form),
+        ),
+    ]
+
+
+def criteria_form(rubric: Rubric) -> str:
+    """Return what tells the criteria of a rubric, and what a reply to them looks like."""
+    lines = ["Criteria:"]
+    for name, entry in (rubric.criteria or {}).items():
+        value = "true or false" if entry.kind == "boolean" else "a number from 0 to 1"
+        lines.append(f"- {name}: {entry.text} ({value})")
+    names = ", ".join(f'"{name}": {{"reason": "…", "value": …}}' for name in rubric.criteria or {})
+    lines.append(f"Reply with one JSON object: {{{names}}}. Reasons are one short sentence each.")
+    return "\n".join(lines)
+
+
+def criteria_schema(rubric: Rubric) -> dict[str, Any]:
+    """Return the JSON schema of a reply to a rubric's criteria: the reason of each before its value.
+
+    A fraction is held to tenths: a guided number may otherwise have digits without end.
+    """
+    reason = {"type": "string", "maxLength": rubric.longest_reason}
+    values: Mapping[str, dict[str, Any]] = {
+        "boolean": {"type": "boolean"},
+        "fraction": {"enum": [tenth / 10 for tenth in range(11)]},
+    }
+    return _object(
+        {
+            name: _object({"reason": reason, "value": values[entry.kind]})
+            for name, entry in (rubric.criteria or {}).items()
+        }
+    )
+
+
+def pair_schema(longest_reason: int) -> dict[str, Any]:
+    """Return the JSON schema of a reply that names the better of two pictures."""
+    reason = {"type": "string", "maxLength": longest_reason}
+    return _object({"reason": reason, "better": {"enum": ["A", "B"]}})
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _system(words: str) -> list[Message]:
+    return [chat.message("system", chat.text(words))] if words.strip() else []
+
+
+def _shown(earlier: Sequence[str]) -> list[chat.Piece]:
+    if not earlier:
+        return []
+    return [chat.text("Earlier views:"), *(chat.picture(name) for name in earlier)]

@@ -1,0 +1,114 @@
+"""Examples as tensors: contexts extracted once, and a batch of its own for every member."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from render_agent.agents.verifiers.learned.context import extract
+from render_agent.agents.verifiers.learned.example import Example
+from render_agent.agents.verifiers.learned.shape import Shape
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """B states for each of M members, and all K candidates of them.
+
+    seen, asked (M, B, T, D): as `extract` gives them. context (M, B): states with the same number
+    share view and question. values (M, K, H, A), known (M, K, H). state (M, K): whose candidate it is,
+    -1 where it fills up the row. good (M, K).
+    """
+
+    seen: torch.Tensor
+    asked: torch.Tensor
+    context: torch.Tensor
+    values: torch.Tensor
+    known: torch.Tensor
+    state: torch.Tensor
+    good: torch.Tensor
+
+
+class Prepared:
+    """Examples on the device; what belongs to C distinct pairs of view and question is there once."""
+
+    def __init__(self, shape: Shape, examples: Sequence[Example], device: torch.device) -> None:
+        self._device = device
+        distinct = {id(example.features): example.features for example in examples}
+        places = {key: place for place, key in enumerate(distinct)}
+        self._context = np.array([places[id(example.features)] for example in examples], np.int64)
+        counts = [len(example.good) for example in examples]
+        self._ends = np.cumsum(counts)
+        self._begins = self._ends - counts
+        for example in examples:
+            if example.histories.values.shape[1:] != (shape.history, shape.action):
+                raise ValueError(
+                    f"moves of {(shape.history, shape.action)} are needed, not"
+                    f" {example.histories.values.shape[1:]}"
+                )
+        self.good = np.concatenate([example.good for example in examples])
+        values = np.concatenate([example.histories.values for example in examples])
+        known = np.concatenate([example.histories.known for example in examples])
+        digest = hashlib.sha256()
+        for array in (self._context, self._ends, self.good, values, known):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        self.values, self.known = (torch.as_tensor(x, device=device) for x in (values, known))
+        seen: list[torch.Tensor] = []
+        asked: list[torch.Tensor] = []
+        with torch.no_grad():
+            for features in distinct.values():
+                features.check(shape)
+                digest.update(features.patches.tobytes())
+                digest.update(features.text.tobytes())
+                pair = (
+                    torch.as_tensor(x, device=device)[None]
+                    for x in (features.patches, features.text)
+                )
+                for kept, made in zip((seen, asked), extract(shape, *pair), strict=True):
+                    kept.append(made[0])
+        self.seen, self.asked = torch.stack(seen), torch.stack(asked)
+        self.digest = digest.hexdigest()
+
+    def __len__(self) -> int:
+        return len(self._context)
+
+    def candidates(self, example: int) -> slice:
+        """Return where the candidates of an example stand in `good`, `values` and `known`."""
+        return slice(int(self._begins[example]), int(self._ends[example]))
+
+    def context(self, example: int) -> int:
+        """Return the number of an example's view and question."""
+        return int(self._context[example])
+
+    def batch(self, chosen: Integers) -> Batch:
+        """Return the examples of these numbers, (M, B): each member's own."""
+        rows, states = [], []
+        for numbers in chosen:
+            owned = [np.arange(self._begins[n], self._ends[n]) for n in numbers]
+            rows.append(np.concatenate(owned))
+            states.append(np.repeat(np.arange(len(numbers)), [len(one) for one in owned]))
+        most = max(map(len, rows))
+        row = np.zeros((len(rows), most), np.int64)
+        state = np.full((len(rows), most), -1)
+        for member, (one, its) in enumerate(zip(rows, states, strict=True)):
+            row[member, : len(one)], state[member, : len(one)] = one, its
+        good = self.good[row] & (state >= 0)
+        context, rows_, state_, good_ = (
+            torch.as_tensor(x, device=self._device)
+            for x in (self._context[chosen], row, state, good)
+        )
+        return Batch(
+            self.seen[context],
+            self.asked[context],
+            context,
+            self.values[rows_],
+            self.known[rows_],
+            state_,
+            good_,
+        )

@@ -1,0 +1,161 @@
+"""A frozen encoder that needs no weights: colours and edges of the view and of the map, cell by cell.
+
+The map is turned so that the camera stands in its middle and looks up. Every cell has a code of its own,
+and the text has a token that bears the same code: so the token finds this cell, and an attention over
+the tokens is one over the cells. Further tokens stand for what the question names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from render_agent.agents.verifiers.learned.encoder import Encoder, Floats, Glimpse
+from render_agent.dialogue.state import Question
+from render_agent.geometry.camera import Camera, MapCamera
+from render_agent.questions.mentions import kind_of, named_categories
+
+VERSION = 1
+"""Raised whenever the same picture would give other numbers."""
+
+COLUMNS, VIEW_ROWS, MAP_ROWS = 8, 4, 8
+SIDE = 12.0
+"""Metres across the part of the map that is looked at."""
+
+FINE = 8
+"""Pixels across a cell, once a picture was scaled."""
+
+CONTENT, CODE = 24, 56
+"""Numbers of a cell: what it shows, and which cell it is."""
+
+NAMES = 6
+"""Tokens for what a question names; the first is its type."""
+
+STRENGTH = 1.5
+"""How long the code of a cell is against what it shows."""
+
+UNSCANNED = (200, 255)
+"""Grey levels between which a pixel without any colour shows nothing that was scanned."""
+
+Pixels = NDArray[np.float64]
+
+
+class PixelEncoder(Encoder):
+    """Describes cells of the view and of the map around the camera by their colours and edges."""
+
+    label = "pixels"
+    rows, columns = VIEW_ROWS + MAP_ROWS, COLUMNS
+    text = rows * columns + NAMES
+    features = CONTENT + CODE
+
+    def __init__(self) -> None:
+        codes = np.random.default_rng(2026).standard_normal((self.rows * self.columns, CODE))
+        self._codes = STRENGTH * codes / np.linalg.norm(codes, axis=1, keepdims=True)
+
+    def describe(self) -> dict[str, Any]:
+        """Return its version."""
+        return {"version": VERSION}
+
+    def key(self, glimpse: Glimpse) -> Any:
+        """Return view, map and pose."""
+        return glimpse.view.file, glimpse.plan and glimpse.plan.file, glimpse.camera
+
+    def encode_views(
+        self, glimpses: Sequence[Glimpse], picture: Callable[[str], Image.Image]
+    ) -> list[Floats]:
+        """Return the cells of each view and of the map around the camera, one after the other."""
+        found = []
+        plans: dict[str, Image.Image] = {}  # many views of a scene have the same map
+        for glimpse in glimpses:
+            size = COLUMNS * FINE, VIEW_ROWS * FINE
+            view = picture(glimpse.view.file).resize(size, Image.Resampling.BOX)
+            cells = [_cells(np.asarray(view, np.float64) / 255, VIEW_ROWS)]
+            around = np.full((MAP_ROWS * FINE, COLUMNS * FINE, 3), np.nan)
+            if glimpse.plan is not None and isinstance(glimpse.plan.camera, MapCamera):
+                file = glimpse.plan.file
+                plan = plans.setdefault(file, plans.get(file) or picture(file))
+                around = _around(plan, glimpse.plan.camera, glimpse.camera)
+            cells.append(_cells(around, MAP_ROWS))
+            shown = np.concatenate(cells)
+            found.append(np.concatenate([shown, self._codes], axis=1).astype(np.float32))
+        return found
+
+    def encode_question(self, question: Question) -> Floats:
+        """Return a token for every cell, and tokens for the type and for what is named."""
+        words = [kind_of(question), *named_categories(question)][:NAMES]
+        names = np.zeros((NAMES, self.features))
+        for place, word in enumerate(words):
+            names[place] = _hashed(word, self.features)
+        cells = np.concatenate([np.zeros((len(self._codes), CONTENT)), self._codes], axis=1)
+        return np.concatenate([cells, names]).astype(np.float32)
+
+
+def _cells(pixels: Pixels, rows: int) -> Pixels:
+    """Return what the cells of a picture (rows · FINE, COLUMNS · FINE, 3) show, (cells, CONTENT).
+
+    A pixel that is nan lies beyond the picture.
+    """
+    there = np.isfinite(pixels[..., 0])
+    values = np.nan_to_num(pixels)
+    grey = values.mean(-1)
+    edges = [np.abs(np.diff(grey, axis=axis, append=grey.take([-1], axis))) for axis in (0, 1)]
+    low, high = UNSCANNED
+    flat = np.ptp(values, axis=-1) < 0.02
+    empty = there & flat & (grey * 255 >= low) & (grey * 255 <= high)
+
+    def by_cell(image: Pixels, parts: int) -> Pixels:
+        """Return the means over `parts` × `parts` pieces of every cell, (cells, numbers)."""
+        piece = FINE // parts
+        each = image.reshape(rows, parts, piece, COLUMNS, parts, piece, -1).mean((2, 5))
+        return np.asarray(each.transpose(0, 2, 1, 3, 4).reshape(rows * COLUMNS, -1))
+
+    mean = by_cell(values, 1)
+    spread = np.sqrt(np.maximum(by_cell(values**2, 1) - mean**2, 0))
+    share = by_cell(there.astype(np.float64)[..., None], 1)
+    found = np.concatenate(
+        [
+            2 * by_cell(values, 2) - 1,  # 12
+            mean - mean.mean(-1, keepdims=True),  # 3
+            4 * spread,  # 3
+            *(10 * by_cell(edge[..., None], 1) for edge in edges),  # 2
+            by_cell(empty.astype(np.float64)[..., None], 1),
+            share,
+            np.ones((len(mean), 2)) * (rows == MAP_ROWS),
+        ],
+        axis=1,
+    )
+    return np.where(share > 0, found, 0.0) / math.sqrt(CONTENT)
+
+
+def _around(picture: Image.Image, shown: MapCamera, camera: Camera) -> Pixels:
+    """Return the map with the camera in its middle and what is ahead above, nan beyond its edge."""
+    high, wide = MAP_ROWS * FINE, COLUMNS * FINE
+    step = SIDE / wide
+    ahead = (high / 2 - 0.5 - np.arange(high)) * step
+    left = (wide / 2 - 0.5 - np.arange(wide)) * step
+    yaw = math.radians(camera.yaw)
+    x = camera.position[0] + ahead[:, None] * math.cos(yaw) - left[None] * math.sin(yaw)
+    y = camera.position[1] + ahead[:, None] * math.sin(yaw) + left[None] * math.cos(yaw)
+    places = np.stack([x.ravel(), y.ravel(), np.zeros(x.size)], axis=1)
+    # a pixel of what is returned takes the mean of what lies under it
+    shrunk = max(1, round(step / shown.metres_per_pixel))
+    small = np.asarray(picture.reduce(shrunk), np.float64) / 255
+    pixels, _ = shown.project(places, *picture.size)
+    u, v = np.floor(pixels / shrunk).astype(int).T
+    within = (u >= 0) & (v >= 0) & (u < small.shape[1]) & (v < small.shape[0])
+    found = np.full((x.size, 3), np.nan)
+    found[within] = small[v[within], u[within]]
+    return found.reshape(high, wide, 3)
+
+
+def _hashed(word: str, numbers: int) -> Pixels:
+    """Return a direction that stands for a word, (numbers,), of length 1."""
+    digest = hashlib.sha256(word.encode("utf-8", "backslashreplace")).digest()
+    direction = np.random.default_rng(list(digest)).standard_normal(numbers)
+    return np.asarray(direction / np.linalg.norm(direction))

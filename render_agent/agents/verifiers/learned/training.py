@@ -1,0 +1,189 @@
+"""Training: every member by itself, all of them in one pass, to be continued after any epoch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from render_agent.agents.verifiers.learned.batches import Integers, Prepared
+from render_agent.agents.verifiers.learned.checkpoint import (
+    Checkpoint,
+    read_checkpoint,
+    write_checkpoint,
+)
+from render_agent.agents.verifiers.learned.choices import choose_prepared
+from render_agent.agents.verifiers.learned.ensemble import Ensemble
+from render_agent.agents.verifiers.learned.example import Example
+from render_agent.agents.verifiers.learned.loss import losses
+from render_agent.agents.verifiers.learned.parameters import initial, sizes
+from render_agent.agents.verifiers.learned.shape import Shape
+from render_agent.errors import SetupError
+
+MOST_GRADIENT = 1.0
+"""The longest gradient of a member; a longer one is cut to it, by each member for itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to train: members, epochs, states in a batch, the highest rate, decay of weights, the seed.
+
+    The rate rises over the first `warm_up` share of all steps, and falls as a cosine to 0.
+    """
+
+    members: int = 3
+    epochs: int = 10
+    batch: int = 32
+    rate: float = 3e-4
+    decay: float = 0.01
+    warm_up: float = 0.1
+    seed: int = 0
+
+    def to_json(self) -> dict[str, float]:
+        """Return the settings by name."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fitted:
+    """A trained ensemble, and a line an epoch: its number, each member's mean loss, and its choices."""
+
+    ensemble: Ensemble
+    epochs: list[dict[str, Any]]
+
+
+def fit(
+    shape: Shape,
+    examples: Sequence[Example],
+    held_out: Sequence[Example],
+    settings: Settings,
+    *,
+    device: str = "cpu",
+    checkpoint: Path | None = None,
+    after_epoch: Callable[[dict[str, Any]], None] | None = None,
+) -> Fitted:
+    """Train fresh members on `examples`; after each epoch let them choose in the states held out.
+
+    The members share nothing but the examples: each has weights and an order of its own, from the seed
+    and its number. No epoch is picked by what is held out: the last is what comes back. checkpoint: a
+    file that is written after every epoch; where it is there already, training goes on from it, to the
+    same weights as without a break. ValueError where an example does not fit the shape. SetupError
+    where there are no two examples, the checkpoint belongs to other data or settings, or the loss is
+    no number any more.
+    """
+    if len(examples) < 2:
+        raise SetupError(
+            f"{len(examples)} states are too few to learn from: two are needed at least"
+        )
+    place = torch.device(device)
+    prepared = Prepared(shape, examples, place)
+    choices = [example for example in held_out if example.is_a_choice]
+    unseen = Prepared(shape, choices, place) if choices else None
+    stamp = {
+        "shape": shape.to_json(),
+        "settings": asdict(settings),
+        "examples": prepared.digest,
+        "held_out": unseen.digest if unseen else None,
+    }
+    begun = read_checkpoint(checkpoint, stamp) if checkpoint and checkpoint.exists() else None
+    first = begun.parameters if begun else initial(shape, settings.members, settings.seed)
+    # in the order of `sizes` also where they come from a file: sums over them round the same way
+    parameters = {n: first[n].to(place, copy=True).requires_grad_() for n in sizes(shape)}
+    optimiser = _optimiser(parameters, settings)
+    if begun:
+        for name, tensor in parameters.items():
+            optimiser.state[tensor] = {
+                key: (kept if key == "step" else kept.to(place))
+                for key, kept in begun.moments[name].items()
+            }
+    lines = list(begun.lines) if begun else []
+    for epoch in range(len(lines), settings.epochs):
+        loss = _epoch(shape, parameters, optimiser, prepared, settings, epoch)
+        line: dict[str, Any] = {"epoch": epoch + 1, "loss": loss}
+        if unseen:
+            line |= choose_prepared(_ensemble(shape, parameters), unseen).to_json()
+        lines.append(line)
+        if checkpoint:
+            moments = {name: dict(optimiser.state[t]) for name, t in parameters.items()}
+            kept = {name: t.detach() for name, t in parameters.items()}
+            write_checkpoint(checkpoint, stamp, Checkpoint(kept, moments, lines))
+        if after_epoch:
+            after_epoch(line)
+    return Fitted(_ensemble(shape, parameters), lines)
+
+
+def _ensemble(shape: Shape, parameters: dict[str, torch.Tensor]) -> Ensemble:
+    return Ensemble(shape, {name: tensor.detach() for name, tensor in parameters.items()})
+
+
+def _optimiser(parameters: dict[str, torch.Tensor], settings: Settings) -> Any:
+    """Return AdamW, which treats every number by itself, and so every member; weights alone decay."""
+    decayed = [t for name, t in parameters.items() if name.endswith(".weight")]
+    others = [t for name, t in parameters.items() if not name.endswith(".weight")]
+    groups = [
+        {"params": decayed, "weight_decay": settings.decay},
+        {"params": others, "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=settings.rate, betas=(0.9, 0.98))
+
+
+def _epoch(
+    shape: Shape,
+    parameters: dict[str, torch.Tensor],
+    optimiser: Any,
+    prepared: Prepared,
+    settings: Settings,
+    epoch: int,
+) -> list[float]:
+    """Train on every example once; return each member's mean loss over the epoch."""
+    orders = _orders(len(prepared), settings, epoch)
+    batches = max(1, orders.shape[1] // settings.batch)
+    total = torch.zeros(settings.members)
+    for number, chosen in enumerate(np.array_split(orders, batches, axis=1)):
+        rate = settings.rate * _share(epoch * batches + number, settings.epochs * batches, settings)
+        for group in optimiser.param_groups:
+            group["lr"] = rate
+        optimiser.zero_grad()
+        loss = losses(shape, parameters, prepared.batch(chosen))
+        loss.sum().backward()
+        _cut(list(parameters.values()))
+        optimiser.step()
+        total += loss.detach().cpu()
+    mean: list[float] = (total / batches).tolist()
+    if not all(map(math.isfinite, mean)):
+        raise SetupError(
+            f"training came apart in epoch {epoch + 1}: the loss is no number; lower the rate"
+        )
+    return mean
+
+
+def _orders(count: int, settings: Settings, epoch: int) -> Integers:
+    """Return each member's order of the examples in an epoch, (M, S)."""
+    return np.stack(
+        [
+            np.random.default_rng([settings.seed, member, epoch]).permutation(count)
+            for member in range(settings.members)
+        ]
+    )
+
+
+def _share(step: int, steps: int, settings: Settings) -> float:
+    """Return the share of the highest rate at a step."""
+    rising = max(1.0, settings.warm_up * steps)
+    if step < rising:
+        return (step + 1) / (rising + 1)
+    return 0.5 * (1 + math.cos(math.pi * (step - rising) / max(1.0, steps - rising)))
+
+
+def _cut(parameters: list[torch.Tensor]) -> None:
+    """Shorten each member's gradient to MOST_GRADIENT."""
+    gradients = [tensor.grad for tensor in parameters]
+    squares = torch.stack([(g * g).reshape(len(g), -1).sum(1) for g in gradients])
+    factor = (MOST_GRADIENT / (squares.sum(0).sqrt() + 1e-12)).clamp(max=1.0)
+    for gradient in gradients:
+        gradient *= factor.reshape(-1, *[1] * (gradient.ndim - 1))

@@ -1,0 +1,166 @@
+"""Models of the SigLIP kind, transformers' own classes: pictures and texts as numbers in one space."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL.Image import Image
+
+from render_agent.engines.loading import (
+    WAY_OUT,
+    FoundModel,
+    describe_found,
+    fetch_model,
+    find_model,
+)
+from render_agent.errors import EngineError, SetupError
+
+DEFAULT = "google/siglip2-base-patch16-224"
+
+KINDS = ("siglip", "siglip2")
+"""What config.json calls these models; SigLIP2 of one picture size calls itself siglip."""
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Encoded:
+    """What a model makes of B pictures or texts.
+
+    pooled: (B, W), of length 1; those of pictures and texts compare. each: (B, patches or tokens, D), the
+    last hidden states.
+    """
+
+    pooled: Floats
+    each: Floats
+
+
+class Siglip:
+    """A model and its processor on a device.
+
+    events: what went wrong and was mended, by kind; whoever reads them clears them.
+    """
+
+    def __init__(self, found: FoundModel, model: Any, processor: Any) -> None:
+        self.found = found
+        self.model = model
+        self.processor = processor
+        self.events: list[str] = []
+
+    def describe(self) -> dict[str, Any]:
+        """Return what identifies its weights; JSON."""
+        told = describe_found(self.found)
+        return {name: told[name] for name in ("revision", "weights", "model_type")}
+
+    def pictures(self, pictures: Sequence[Image]) -> Encoded:
+        """Return what it makes of RGB pictures, in one batch; one that memory cannot hold is halved.
+
+        EngineError where not even one picture fits.
+        """
+        parts: list[Encoded] = []
+        waiting = [list(pictures)]
+        while waiting:
+            batch = waiting.pop(0)
+            encoded = self._encoded(batch)
+            if encoded is not None:
+                parts.append(encoded)
+                continue
+            if len(batch) == 1:
+                raise EngineError(
+                    f"the memory does not hold {self.found.name} and one picture: use a smaller model,"
+                    " or another --device"
+                )
+            self.events.append("out_of_memory")
+            middle = (len(batch) + 1) // 2
+            waiting[:0] = [batch[:middle], batch[middle:]]
+        return Encoded(
+            np.concatenate([part.pooled for part in parts]),
+            np.concatenate([part.each for part in parts]),
+        )
+
+    def texts(self, texts: Sequence[str]) -> Encoded:
+        """Return what it makes of texts, as it was trained: in lower case, padded to the longest length."""
+        given = self.processor.tokenizer(
+            [text.lower() for text in texts],
+            padding="max_length",
+            truncation=True,
+            max_length=self.model.config.text_config.max_position_embeddings,
+            return_tensors="pt",
+        )
+        # no mask: padding counted like words in training
+        return self._run(self.model.get_text_features, {"input_ids": given["input_ids"]})
+
+    def _encoded(self, pictures: list[Image]) -> Encoded | None:
+        """Return what it makes of a batch, None where memory ran out."""
+        from render_agent.engines.transformers.memory_faults import free_memory, is_out_of_memory
+
+        try:
+            given = self.processor.image_processor(images=pictures, return_tensors="pt")
+            return self._run(self.model.get_image_features, dict(given))
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+        free_memory()  # here, where nothing holds the failed batch any more
+        return None
+
+    def _run(self, model: Any, inputs: dict[str, Any]) -> Encoded:
+        import torch
+
+        place, dtype = self.model.device, self.model.dtype
+        moved = {
+            name: tensor.to(place, dtype if tensor.is_floating_point() else None)
+            for name, tensor in inputs.items()
+        }
+        with torch.inference_mode():
+            out = model(**moved)
+            pooled = torch.nn.functional.normalize(out.pooler_output.float(), dim=-1)
+            each = out.last_hidden_state.float()
+        return Encoded(pooled.cpu().numpy(), each.cpu().numpy())
+
+
+def find_siglip(model: str) -> FoundModel:
+    """Return where a model lies; no weights are read. SetupError where there is none of the kind."""
+    try:
+        found = find_model(model)
+    except SetupError as error:
+        raise SetupError(
+            str(error).replace(WAY_OUT, "name a directory that holds the model")
+        ) from error
+    kind = found.config.get("model_type")
+    if kind not in KINDS:
+        raise SetupError(f"{model} is a {kind}, not a model of the SigLIP kind such as {DEFAULT}")
+    return found
+
+
+def load_siglip(model: str, device: str = "auto") -> Siglip:
+    """Return a model, in float32 on a CPU and bfloat16 on a GPU. SetupError where it cannot be had.
+
+    device: as `--device` has it.
+    """
+    from render_agent.engines.torchvision_compat import cure_torchvision
+    from render_agent.engines.transformers.pretrained import (
+        OFFLINE,
+        WEIGHTS,
+        choose_device,
+        silence_libraries,
+    )
+
+    place = choose_device(device)
+    found = fetch_model(find_siglip(model))
+    cure_torchvision()
+    silence_libraries()
+    import torch
+    from transformers import AutoModel, AutoProcessor
+
+    dtype = torch.bfloat16 if place.startswith("cuda") else torch.float32
+    try:
+        processor = AutoProcessor.from_pretrained(found.folder, **OFFLINE)
+        loaded = AutoModel.from_pretrained(found.folder, dtype=dtype, **WEIGHTS)
+    except (OSError, ValueError, KeyError, TypeError, ImportError, RuntimeError) as error:
+        first = str(error).strip().partition("\n")[0]
+        raise SetupError(f"{model} cannot be loaded ({first}): fetch the model again") from error
+    return Siglip(found, loaded.to(place).eval(), processor)

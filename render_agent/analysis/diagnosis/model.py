@@ -1,0 +1,134 @@
+"""What a diagnosis says: of one object in one turn, of a turn, of a question."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from render_agent.geometry.camera import Vector
+
+
+class Cause(StrEnum):
+    """Why a question went as it did, as far as its log and the boxes of its scene tell."""
+
+    RIGHT = "right"
+    """The answer scores at least half."""
+    MISJUDGED = "misjudged"
+    """All that the question names was seen well, and the answer is wrong. Not that the views could not
+    have been better: a way between two places, say, has no box."""
+    STOPPED_EARLY = "stopped early"
+    """It said done with turns left while something named was never seen well."""
+    NEVER_LOOKED = "never looked"
+    """It used its turns, and something named was never seen well."""
+    PROTOCOL = "protocol"
+    """No answer could be read."""
+    ERROR = "error"
+    """The question failed, or its scan is missing: nothing is said of the model."""
+    UNKNOWN = "unknown"
+    """It is wrong, and no box says what it would have had to look at; so it is for the order in which a
+    video showed things, too, which no scan can tell."""
+    OPEN = "open"
+    """It is not finished, or nobody knows its truth."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedBox:
+    """One box of an object that a question names.
+
+    number: of the box within its category, from 0. centre, size: metres, scene frame; axes: the unit
+    vector of each axis.
+    """
+
+    category: str
+    number: int
+    centre: Vector
+    size: Vector
+    axes: tuple[Vector, Vector, Vector]
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """How one named box was seen in one view.
+
+    view: the number of the view within the question. box: its place among the diagnosis' boxes. area:
+    pixels of the view that show it. share: of what would be seen of it from there with nothing in the
+    way and a picture without edges, by solid angle, 0 to 1. distance: metres from the camera to the
+    box's closest point.
+    """
+
+    view: int
+    box: int
+    area: float
+    share: float
+    distance: float
+
+
+@dataclass(frozen=True, slots=True)
+class TurnDiagnosis:
+    """One turn.
+
+    sightings: of every named box in every view that is new in this turn and taken by the camera; a
+    box that is not in the picture has area 0. coverage: share of the room's visible surface seen up
+    to here, 0 to 1. path: metres walked in this turn. turned: degrees. blocked: whether something
+    stopped or limited the move. returned: whether it went back to where it had been.
+    """
+
+    turn: int
+    sightings: tuple[Sighting, ...] = ()
+    coverage: float | None = None
+    path: float = 0.0
+    turned: float = 0.0
+    blocked: bool = False
+    repaired: bool = False
+    returned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """One question.
+
+    named: the categories that it names. boxes: those of them that are known; without any there are no
+    sightings. first_seen: for every named category that has boxes the turn in which one of them (for
+    counting: the last of them) was first seen well, None where that never happened. shown: whether all
+    that the question is about was seen well, None where nobody can tell; see `was_shown`. cause: see
+    Cause. premature: whether it said done with turns left before that.
+    """
+
+    question_id: str
+    cause: Cause
+    named: tuple[str, ...]
+    boxes: tuple[NamedBox, ...]
+    turns: tuple[TurnDiagnosis, ...]
+    first_seen: dict[str, int | None]
+    shown: bool | None = None
+    premature: bool = False
+
+    @property
+    def never_seen(self) -> tuple[str, ...]:
+        """The named categories with boxes that were never seen well."""
+        return tuple(name for name, turn in self.first_seen.items() if turn is None)
+
+    @property
+    def coverage(self) -> float | None:
+        """The share of the room's visible surface seen in all turns; None where it was not computed."""
+        return self.turns[-1].coverage if self.turns else None
+
+    @property
+    def path(self) -> float:
+        """Metres walked."""
+        return sum(turn.path for turn in self.turns)
+
+    @property
+    def returns(self) -> int:
+        """How often it went back to where it had been."""
+        return sum(turn.returned for turn in self.turns)
+
+    @property
+    def blocked(self) -> int:
+        """How many moves were stopped or limited."""
+        return sum(turn.blocked for turn in self.turns)
+
+    @property
+    def repairs(self) -> int:
+        """How many replies could not be read."""
+        return sum(turn.repaired for turn in self.turns)

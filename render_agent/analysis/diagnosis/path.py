@@ -1,0 +1,104 @@
+"""The way of the camera through a dialogue: metres, degrees, what stopped it, where it came back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from render_agent.dialogue.moves import LEAST, Limits
+from render_agent.dialogue.reply import Action, Malformed
+from render_agent.dialogue.state import Turn
+from render_agent.geometry.camera import MAX_PITCH, Camera, wrapped
+
+NEAR = 0.3
+"""Metres: so near to an earlier place it is back there."""
+
+SAME_WAY = 15.0
+"""Degrees: headings that differ by less show the same."""
+
+TURN = 20.0
+"""Degrees: less is no turn that could be taken back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one turn did to the camera; fields as in `TurnDiagnosis`."""
+
+    path: float
+    turned: float
+    blocked: bool
+    returned: bool
+
+
+def steps(turns: Sequence[Turn], *, said_done: bool) -> list[Step]:
+    """Return what each turn of a dialogue did to the camera.
+
+    said_done: whether the last turn ended it, so that the moves beside its answer were not made.
+    """
+    found = []
+    moving = len(turns) - said_done
+    for number, turn in enumerate(turns):
+        before = [*(earlier.stood for earlier in turns[:number]), turn.stood]
+        found.append(
+            Step(
+                _length(turn.stood, turn.camera),
+                _angle(turn.stood, turn.camera),
+                number < moving and limited(turn.action, turn.stood, turn.camera),
+                _came_back(before, turn.camera) or _turned_back(before, turn.camera),
+            )
+        )
+    return found
+
+
+def _length(start: Camera, end: Camera) -> float:
+    """Return the metres of a way that goes level first, then up or down."""
+    x, y, z = (b - a for a, b in zip(start.position, end.position, strict=True))
+    return math.hypot(x, y) + abs(z)
+
+
+def _angle(start: Camera, end: Camera) -> float:
+    """Return the degrees between two directions of view."""
+    return math.degrees(math.acos(float(np.clip(start.forward @ end.forward, -1.0, 1.0))))
+
+
+def limited(action: Action | Malformed, stood: Camera, camera: Camera) -> bool:
+    """Return whether less was done than was asked for: at an obstacle, or at what one turn may do.
+
+    stood, camera: the pose before the move and after it.
+    """
+    if not isinstance(action, Action):
+        return False
+    x, y, z = (b - a for a, b in zip(stood.position, camera.position, strict=True))
+    short = math.hypot(action.forward, action.left) - math.hypot(x, y) > LEAST
+    low = abs(action.up) - abs(z) > LEAST
+    if action.look_at is not None:
+        return short or low
+    beyond = abs(action.rotation) > Limits().rotation
+    return short or low or beyond or abs(stood.pitch + action.pitch) > MAX_PITCH + LEAST
+
+
+def _came_back(before: Sequence[Camera], end: Camera) -> bool:
+    """Return whether a move ended near an earlier place that it was not near to."""
+    return any(
+        math.dist(place.position, end.position) <= NEAR < math.dist(place.position, start.position)
+        for start in before[-1:]
+        for place in before[:-1]
+    )
+
+
+def _turned_back(before: Sequence[Camera], end: Camera) -> bool:
+    """Return whether a turn took back the one before it, at the same place."""
+    last = wrapped(end.yaw - before[-1].yaw)
+    if abs(last) < TURN or math.dist(before[-1].position, end.position) > NEAR:
+        return False
+    for earlier, later in zip(before[-2::-1], before[:0:-1], strict=True):
+        if math.dist(earlier.position, end.position) > NEAR:
+            return False
+        turn = wrapped(later.yaw - earlier.yaw)
+        if abs(turn) >= TURN:
+            opposite = (turn > 0) != (last > 0)
+            return opposite and abs(wrapped(end.yaw - earlier.yaw)) <= SAME_WAY
+    return False

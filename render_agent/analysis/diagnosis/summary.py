@@ -1,0 +1,111 @@
+"""What the diagnoses of a run's questions come to, for the run and by type."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from render_agent.analysis.diagnosis.model import Cause, Diagnosis
+from render_agent.dialogue.state import QuestionState
+
+JUDGED = (Cause.RIGHT, Cause.MISJUDGED, Cause.STOPPED_EARLY, Cause.NEVER_LOOKED)
+"""The causes of answers that can be set against what was seen."""
+
+WRONG = (*JUDGED[1:], Cause.PROTOCOL, Cause.UNKNOWN)
+"""The causes of questions that are not right."""
+
+
+def summary(states: Sequence[QuestionState], diagnoses: Mapping[str, Diagnosis]) -> dict[str, Any]:
+    """Return the figures of a run: `all` of them, and those of each of its `types`.
+
+    Each holds: `questions`; `causes`, questions by cause; `seen`, of the questions of which it can be told
+    and whose answers were read, how many are right and wrong where all that they are about had been seen
+    well and where not, and the percentage that is right: the wrong ones are those that misjudged, and
+    those that stopped early or never looked; `coverage`, the mean share of the room's visible
+    surface seen by each turn, a finished question keeping its last; `turns_to_see`, the mean number of
+    turns until all that is named was seen well, where it was; `premature`, `blocked`, `returns` and `repairs`, how many of all
+    questions together; `metres` and `degrees` a question.
+    """
+    found = [(state, diagnoses[state.id]) for state in states if state.id in diagnoses]
+    types = dict.fromkeys(state.question.type for state, _ in found)
+    return {
+        "all": _figures([diagnosis for _, diagnosis in found]),
+        "types": {
+            name: _figures([diagnosis for state, diagnosis in found if state.question.type == name])
+            for name in types
+        },
+    }
+
+
+def reading(figures: Mapping[str, Any]) -> str:
+    """Return one sentence that says why answers are wrong, from the figures of a run or a type."""
+    causes = figures["causes"]
+    wrong = sum(causes[str(cause)] for cause in WRONG)
+    if not wrong:
+        return "No answer is wrong."
+    early, never = causes[str(Cause.STOPPED_EARLY)], causes[str(Cause.NEVER_LOOKED)]
+    parts = [
+        (early + never, f"something named had not been seen well ({early:,} stopped early)"),
+        (causes[str(Cause.MISJUDGED)], "all that is named had been seen well and was misjudged"),
+        (causes[str(Cause.PROTOCOL)], "no answer could be read"),
+        (causes[str(Cause.UNKNOWN)], "nobody can tell what had to be seen"),
+    ]
+    told = [f"in {100 * number / wrong:.0f} % {words}" for number, words in parts if number]
+    which = "the wrong answer" if wrong == 1 else f"{wrong:,} wrong answers"
+    sentence = f"Of {which}, {'; '.join(told)}"
+    seen, unseen = (figures["seen"][name]["percent"] for name in ("well", "not_well"))
+    if seen is None or unseen is None:
+        return sentence + "."
+    return f"{sentence}. Right: {seen:.0f} % where all was seen well, {unseen:.0f} % where not."
+
+
+def _figures(diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:
+    causes = Counter(str(diagnosis.cause) for diagnosis in diagnoses)
+    judged = [one for one in diagnoses if one.shown is not None and one.cause in JUDGED]
+    until = [
+        1 + max(turn for turn in one.first_seen.values() if turn is not None)
+        for one in judged
+        if one.shown and one.first_seen
+    ]
+    walked = [one for one in diagnoses if one.turns]
+    turned = [sum(turn.turned for turn in one.turns) for one in walked]
+    return {
+        "questions": len(diagnoses),
+        "causes": {str(cause): causes[str(cause)] for cause in Cause},
+        "seen": {
+            "well": _right([one for one in judged if one.shown]),
+            "not_well": _right([one for one in judged if not one.shown]),
+        },
+        "coverage": _coverage(walked),
+        "turns_to_see": _mean(until, 2),
+        "premature": sum(one.premature for one in diagnoses),
+        "blocked": sum(one.blocked for one in diagnoses),
+        "returns": sum(one.returns for one in diagnoses),
+        "repairs": sum(one.repairs for one in diagnoses),
+        "metres": _mean([one.path for one in walked], 2),
+        "degrees": _mean(turned, 1),
+    }
+
+
+def _right(diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:
+    right = sum(one.cause is Cause.RIGHT for one in diagnoses)
+    return {
+        "right": right,
+        "wrong": len(diagnoses) - right,
+        "percent": round(100 * right / len(diagnoses), 1) if diagnoses else None,
+    }
+
+
+def _coverage(diagnoses: Sequence[Diagnosis]) -> list[float]:
+    known = [one for one in diagnoses if one.coverage is not None]
+    longest = max((len(one.turns) for one in known), default=0)
+    means = []
+    for number in range(longest):
+        values = [one.turns[min(number, len(one.turns) - 1)].coverage or 0.0 for one in known]
+        means.append(round(sum(values) / len(values), 4))
+    return means
+
+
+def _mean(values: Sequence[float], digits: int) -> float | None:
+    return round(sum(values) / len(values), digits) if values else None

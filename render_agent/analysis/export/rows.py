@@ -1,0 +1,259 @@
+"""The questions and the turns of runs as rows: results, and what they depended on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from render_agent.analysis.diagnosis.model import Diagnosis, TurnDiagnosis
+from render_agent.analysis.export.columns import Columns
+from render_agent.analysis.export.selection import ChosenRun
+from render_agent.dialogue.candidates import standings
+from render_agent.dialogue.reply import Malformed
+from render_agent.dialogue.state import Turn
+
+OF_QUESTIONS: Columns = {
+    "run": "text",
+    "question_id": "text",
+    "type": "text",
+    "dataset": "text",
+    "scene": "text",
+    "question": "text",
+    "options": "text",
+    "status": "text",
+    "answer_text": "text",
+    "answer": "text",
+    "truth": "text",
+    "score": "float",
+    "truth_as_shown": "text",
+    "score_as_shown": "float",
+    "turns": "int",
+    "repairs": "int",
+    "pictures_shown": "int",
+    "renders": "int",
+    "tokens_in": "int",
+    "tokens_out": "int",
+    "tokens_from_cache": "int",
+    "seconds_rendering": "float",
+    "seconds_waiting": "float",
+    "seconds_generating": "float",
+    "error": "text",
+}
+"""A row a question. renders: distinct pictures drawn for it, those of candidates too. Seconds of generating
+are its share of the batches it was in. What is right as shown differs where rooms were mirrored."""
+
+OF_RUNS: Columns = {
+    "benchmark": "text",
+    "subset": "text",
+    "engine": "text",
+    "model": "text",
+    "revision": "text",
+    "views": "text",
+    "pictures": "text",
+    "kinds": "text",
+    "start": "text",
+    "image_width": "int",
+    "image_height": "int",
+    "field_of_view": "float",
+    "max_turns": "int",
+    "temperature": "float",
+    "seed": "int",
+    "agent": "text",
+    "verifier": "text",
+}
+"""The options of its run, beside every question."""
+
+OF_DIAGNOSES: Columns = {
+    "cause": "text",
+    "named": "text",
+    "never_seen": "text",
+    "coverage": "float",
+    "path_metres": "float",
+    "blocked": "int",
+    "returns": "int",
+}
+"""What the diagnosis says of a question, where the run has one."""
+
+OF_TURNS: Columns = {
+    "run": "text",
+    "question_id": "text",
+    "type": "text",
+    "dataset": "text",
+    "scene": "text",
+    "turn": "int",
+    "phase": "text",
+    "views": "text",
+    "pictures_shown": "int",
+    "stood_x": "float",
+    "stood_y": "float",
+    "stood_z": "float",
+    "stood_yaw": "float",
+    "stood_pitch": "float",
+    "camera_x": "float",
+    "camera_y": "float",
+    "camera_z": "float",
+    "camera_yaw": "float",
+    "camera_pitch": "float",
+    "reply": "text",
+    "malformed": "text",
+    "answer": "text",
+    "done": "bool",
+    "happened": "text",
+    "tokens_in": "int",
+    "tokens_out": "int",
+    "tokens_from_cache": "int",
+    "seconds_rendering": "float",
+    "seconds_waiting": "float",
+    "seconds_generating": "float",
+    "batch_size": "int",
+    "finish": "text",
+    "events": "text",
+    "candidates": "int",
+    "chosen": "int",
+    "chosen_score": "float",
+}
+"""A row a turn: where it stood when its views were taken, and where the camera was after it; of how many
+candidates which one, from 0, was taken, and the fused score that it led to."""
+
+OF_TURN_DIAGNOSES: Columns = {
+    "coverage": "float",
+    "path_metres": "float",
+    "turned_degrees": "float",
+    "blocked": "bool",
+    "returned": "bool",
+    "largest_share": "float",
+    "largest_area": "float",
+}
+"""What the diagnosis says of a turn: of the named object seen best, the share and the pixels."""
+
+COLUMNS_OF_QUESTIONS: Columns = {**OF_QUESTIONS, **OF_RUNS, **OF_DIAGNOSES}
+COLUMNS_OF_TURNS: Columns = {**OF_TURNS, **OF_TURN_DIAGNOSES}
+
+Diagnoses = Mapping[str, Diagnosis]
+
+
+def question_rows(run: ChosenRun, diagnoses: Diagnoses) -> Iterator[dict[str, Any]]:
+    """Give a row for every chosen question of a run; diagnoses: by id, those that are there."""
+    options = _options(run)
+    for state, row in zip(run.states, run.rows, strict=True):
+        yield {
+            "run": run.name,
+            **{name: row[name] for name in OF_QUESTIONS if name in row},
+            "question": state.question.text,
+            "options": " | ".join(state.question.options) or None,
+            "repairs": state.repairs,
+            **_work(state.turns),
+            "error": state.error,
+            **options,
+            **_diagnosed(diagnoses.get(state.id)),
+        }
+
+
+def turn_rows(run: ChosenRun, diagnoses: Diagnoses) -> Iterator[dict[str, Any]]:
+    """Give a row for every turn of the chosen questions of a run."""
+    for state, row in zip(run.states, run.rows, strict=True):
+        found = diagnoses.get(state.id)
+        by_turn = {} if found is None else {turn.turn: turn for turn in found.turns}
+        for turn in state.turns:
+            yield {
+                "run": run.name,
+                **{name: row[name] for name in ("question_id", "type", "dataset", "scene")},
+                **_turn(turn),
+                **_turn_diagnosed(by_turn.get(turn.number)),
+            }
+
+
+def _options(run: ChosenRun) -> dict[str, Any]:
+    config = run.config
+    width, height = config.image_size
+    named = {name: getattr(config, name) for name in OF_RUNS if hasattr(config, name)}
+    return {
+        **named,
+        "model": run.model,
+        "kinds": ",".join(config.kinds),
+        "verifier": ",".join(verifier.label for verifier in config.verifiers) or None,
+        "image_width": width,
+        "image_height": height,
+    }
+
+
+def _work(turns: Sequence[Turn]) -> dict[str, Any]:
+    """Return what turns took: pictures, tokens and seconds."""
+    return {
+        "pictures_shown": sum(len(turn.views) for turn in turns),
+        "tokens_in": sum(turn.tokens.prompt for turn in turns),
+        "tokens_out": sum(turn.tokens.reply for turn in turns),
+        "tokens_from_cache": sum(turn.tokens.cached for turn in turns),
+        "seconds_rendering": round(sum(turn.seconds.rendering for turn in turns), 4),
+        "seconds_waiting": round(sum(turn.seconds.waiting for turn in turns), 4),
+        "seconds_generating": round(
+            sum(turn.seconds.generating / turn.batch_size for turn in turns), 4
+        ),
+    }
+
+
+def _turn(turn: Turn) -> dict[str, Any]:
+    action = turn.action
+    poses = {
+        f"{name}_{part}": value
+        for name, camera in (("stood", turn.stood), ("camera", turn.camera))
+        for part, value in zip(
+            ("x", "y", "z", "yaw", "pitch"),
+            (*camera.position, camera.yaw, camera.pitch),
+            strict=True,
+        )
+    }
+    return {
+        "turn": turn.number,
+        "phase": turn.phase,
+        "views": ",".join(f"{view.number}:{view.kind}" for view in turn.views) or None,
+        **poses,
+        "reply": turn.reply,
+        "malformed": action.reason if isinstance(action, Malformed) else None,
+        "answer": action.answer,
+        "done": False if isinstance(action, Malformed) else action.done,
+        "happened": turn.happened,
+        **_work([turn]),
+        "batch_size": turn.batch_size,
+        "finish": turn.finish,
+        "events": ",".join(turn.events) or None,
+        **_choice(turn),
+    }
+
+
+def _choice(turn: Turn) -> dict[str, Any]:
+    """Return how many candidates a turn had and which was taken; a turn with one reply chose nothing."""
+    if turn.evidence is None:
+        return {}
+    taken = next(standing for standing in standings(turn.evidence) if standing.chosen)
+    own = [c for c in turn.evidence.candidates if c.follows is None]
+    return {"candidates": len(own), "chosen": taken.candidate.number, "chosen_score": taken.led}
+
+
+def _diagnosed(found: Diagnosis | None) -> dict[str, Any]:
+    if found is None:
+        return {}
+    return {
+        "cause": str(found.cause),
+        "named": ", ".join(found.named) or None,
+        "never_seen": ", ".join(found.never_seen) or None,
+        "coverage": found.coverage,
+        "path_metres": found.path,
+        "blocked": found.blocked,
+        "returns": found.returns,
+    }
+
+
+def _turn_diagnosed(found: TurnDiagnosis | None) -> dict[str, Any]:
+    if found is None:
+        return {}
+    best = max(found.sightings, key=lambda sighting: sighting.share, default=None)
+    return {
+        "coverage": found.coverage,
+        "path_metres": found.path,
+        "turned_degrees": found.turned,
+        "blocked": found.blocked,
+        "returned": found.returned,
+        "largest_share": None if best is None else best.share,
+        "largest_area": None if best is None else best.area,
+    }

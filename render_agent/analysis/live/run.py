@@ -1,0 +1,178 @@
+"""A run as its log has it now, and the pages of its report made when they are asked for."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from render_agent.analysis.diagnosis.diagnose import kept_diagnoses
+from render_agent.analysis.diagnosis.model import Diagnosis
+from render_agent.analysis.live.log_tail import Tail
+from render_agent.analysis.related_runs import siblings
+from render_agent.analysis.report.data import ReportData
+from render_agent.analysis.report.index import index_page
+from render_agent.analysis.report.question.page_writer import plans_of
+from render_agent.analysis.report.question.question_page import (
+    natural_neighbours,
+    page_of_part,
+    question_part,
+)
+from render_agent.dialogue.state import Phase
+from render_agent.errors import RunLogError
+from render_agent.observation.picture_store import safe_name
+from render_agent.run.log.folder import RunFolder
+from render_agent.run.log.lines import check_line, replay
+from render_agent.run.log.reading import read_states, results_of
+from render_agent.run.log.results import row
+
+SHARE = 4
+"""Making the index anew takes at most one part in so many of the time."""
+
+
+class LiveRun:
+    """One run being followed; used by one thread.
+
+    scratch: an empty folder for the pages that are made; nothing is written into the run folder.
+    RunLogError where the run cannot be read.
+    """
+
+    def __init__(self, folder: RunFolder, scratch: Path) -> None:
+        self.folder = folder
+        self.place = scratch
+        self.states = read_states(folder, [])
+        self.by_id = {state.id: state for state in self.states}
+        self.by_page = {safe_name(state.id): state for state in self.states}
+        self.config = folder.config
+        self.turns = 0
+        self.done = 0
+        self._beside = natural_neighbours(self.states)
+        self._tail = Tail(folder.path / "turns.jsonl")
+        self._batches: list[tuple[Phase, int]] = []
+        self._diagnoses: dict[str, Diagnosis] | None = None
+        self._siblings = siblings(folder)
+        self._report: ReportData | None = None
+        self._built = (-1, False)
+        self._rested_at = 0.0
+        self._told = (-1, False)
+        self._told_again_at = 0.0
+        self.follow()
+
+    def follow(self) -> None:
+        """Read what is new in the log. RunLogError where a line cannot be read or does not fit."""
+        lines = self._tail.new_lines()
+        if not lines and self._batches:
+            return
+        try:
+            for line in lines:
+                check_line(line)
+            replay(lines, self.by_id)
+        except ValueError as error:
+            raise RunLogError(f"{self.folder.path / 'turns.jsonl'} is damaged: {error}") from error
+        for line in lines:
+            if self._diagnoses is not None:  # what was judged before no longer holds
+                self._diagnoses.pop(line["question_id"], None)
+            if line["error"] is None:
+                self._batches.append((line["phase"], line["batch_size"]))
+        self.turns = len(self._batches)
+        self.done = sum(not state.active for state in self.states)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has come to its end."""
+        ended = (self.folder.path / "results.json").is_file()
+        return ended and self.done == len(self.states)
+
+    def standing(self) -> dict[str, Any]:
+        """Return where the run stands, small enough to be asked for every second.
+
+        version, shown: those of an index that is asked for now, shown being the turns it tells of.
+        """
+        self.follow()
+        index = (self.turns, self.finished) if self._rested() else self._built
+        return {
+            "turns": self.turns,
+            "done": self.done,
+            "questions": len(self.states),
+            "finished": self.finished,
+            "version": f"{index[0]}-{index[1]}",
+            "shown": index[0],
+        }
+
+    def standing_of(self, page: str) -> dict[str, Any] | None:
+        """Return where one question stands, by the name of its page; None where there is none."""
+        self.follow()
+        if (state := self.by_page.get(page)) is None:
+            return None
+        version = f"{len(state.turns)}-{state.status}-{self.finished}"
+        return {"shown": len(state.turns), "finished": self.finished, "version": version}
+
+    def index(self) -> str:
+        """Make the index and all it consists of in `place`, unless that was just done.
+
+        Returns the version of what lies there, as `standing` has it.
+        """
+        self.follow()
+        now = self.turns, self.finished
+        if now != self._built and self._rested():
+            began = time.monotonic()
+            self._report = self._data()
+            index_page.write(self._report, self.place)
+            self._built = now
+            self._rested_at = time.monotonic() + (SHARE - 1) * (time.monotonic() - began)
+        return f"{self._built[0]}-{self._built[1]}"
+
+    def question(self, page: str) -> tuple[str, str] | None:
+        """Return the page of a question and its version; None where there is no such question."""
+        standing = self.standing_of(page)
+        state = self.by_page.get(page)
+        if standing is None or state is None:
+            return None
+        diagnosis = self._diagnosed().get(state.id)
+        report = self._run_data()
+        plans = plans_of(report, self.place)
+        try:
+            plan = plans.of(state, diagnosis)
+        finally:
+            plans.close()
+        part = question_part(
+            state,
+            row(state),
+            diagnosis,
+            plan,
+            self.config,
+        )
+        page_text = page_of_part(report.frame, part, self._beside[state.id])
+        return page_text, str(standing["version"])
+
+    def _rested(self) -> bool:
+        """Whether the index may be made again; the last one, of a finished run, is made at once."""
+        return self.finished or time.monotonic() >= self._rested_at
+
+    def _data(self) -> ReportData:
+        return ReportData(
+            folder=self.folder,
+            config=self.config,
+            states=self.states,
+            results=results_of(self.folder, states=self.states),
+            batches=self._batches,
+            diagnoses=self._diagnosed(),
+            siblings=self._siblings,
+            finished=self.finished,
+        )
+
+    def _run_data(self) -> ReportData:
+        """Return what the page of a question wants of its run: the figures may be those of before."""
+        now = self.turns, self.finished
+        rested = self.finished or time.monotonic() >= self._told_again_at
+        if self._report is None or (now != self._told and rested):
+            began = time.monotonic()
+            self._report = self._data()
+            self._told = now
+            self._told_again_at = time.monotonic() + (SHARE - 1) * (time.monotonic() - began)
+        return self._report
+
+    def _diagnosed(self) -> dict[str, Diagnosis]:
+        if self._diagnoses is None:
+            self._diagnoses = kept_diagnoses(self.folder, self.states)
+        return self._diagnoses

@@ -1,0 +1,79 @@
+"""Sibling runs: those beside a run that differ from it in what was shown, and in nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from render_agent.config import OPTIONS, fingerprint_of
+from render_agent.errors import RunLogError
+from render_agent.run.log.folder import RunFolder, list_runs
+
+Shown = Literal["pictures", "views"]
+
+COMPARED: tuple[Shown, ...] = ("pictures", "views")
+"""The options in which siblings may differ, one at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sibling:
+    """A finished run beside another one, over the same questions.
+
+    option: the one in which they differ. value: the sibling's; the other run's own is in its config.
+    results: the sibling's `results.json`; `results["mirrored"]` is there where its rooms were mirrored.
+    """
+
+    name: str
+    path: Path
+    option: Shown
+    value: str
+    results: Mapping[str, Any]
+
+
+def siblings(folder: RunFolder) -> list[Sibling]:
+    """Return the finished runs in the same output folder that differ in --pictures or --views alone.
+
+    Of several with one value the newest counts. They come by option, then in the order in which the
+    option lists its values. Run folders that cannot be read are passed over.
+    """
+    found: dict[tuple[Shown, str], Sibling] = {}
+    for path in list_runs(folder.path.parent):
+        try:
+            other = RunFolder(path)
+            option = _differing(folder, other)
+            results = other.results() if option else None
+        except RunLogError:  # somebody's unfinished edit
+            continue
+        if option and results is not None:
+            value = _shown(other, option)
+            found[option, value] = Sibling(other.name, path, option, value, results)
+    return sorted(found.values(), key=_place)
+
+
+def _differing(one: RunFolder, other: RunFolder) -> Shown | None:
+    """Return the only option in which the results of two runs may differ, None where there is no such."""
+    if one.record["sha256"]["questions"] != other.record["sha256"]["questions"]:
+        return None
+    differing = [option for option in COMPARED if _shown(one, option) != _shown(other, option)]
+    if len(differing) != 1 or _rest(one) != _rest(other):
+        return None
+    return differing[0]
+
+
+def _shown(folder: RunFolder, option: Shown) -> str:
+    """Return the value of an option; a run of an earlier version has its default."""
+    return str(folder.record["config"].get(option, OPTIONS[option].default))
+
+
+def _rest(folder: RunFolder) -> str:
+    """Return the fingerprint of all other options that change results."""
+    options = {name: entry.default for name, entry in OPTIONS.items()} | folder.record["config"]
+    return fingerprint_of(options | dict.fromkeys(COMPARED))
+
+
+def _place(sibling: Sibling) -> tuple[int, int]:
+    values = list(OPTIONS[sibling.option].metadata["choices"])
+    place = values.index(sibling.value) if sibling.value in values else len(values)
+    return COMPARED.index(sibling.option), place

@@ -1,0 +1,54 @@
+"""The report of a run: every page of it, written beside what it tells of."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from render_agent.analysis.report.data import ReportData, page_of, read_run
+from render_agent.analysis.report.index import index_page
+from render_agent.analysis.report.question import page_writer as question_pages
+from render_agent.run.log.folder import RunFolder
+from render_agent.system.contained_paths import refuse_links_out
+from render_agent.system.whole_files import write_whole
+from render_agent.web.templates import ASSETS
+
+REPORT = "report"
+"""The folder of the pages, within the run folder: they refer to its pictures by ../views."""
+
+
+def build(
+    folder: RunFolder, *, processes: int | None = None, diagnose: bool = True
+) -> tuple[Path, ReportData]:
+    """Write the report of a run into its folder and return its index and what it was made of.
+
+    processes: how many write pages and diagnose at once (default: one a core). diagnose: whether to
+    compute what the cameras saw; without it pages lack causes, coverage and sightings. Works for a run
+    in progress too, and may be done again at will: a page is there whole or not at all, and pages of
+    questions that are no more are removed. RunLogError where the log is damaged or the folder cannot be
+    written.
+    """
+    report = read_run(folder, diagnose=diagnose, processes=processes)
+    place = folder.path / REPORT
+    refuse_links_out(place)
+    copy_assets(place)
+    question_pages.write(report, place, processes or os.cpu_count() or 1)
+    index_page.write(report, place)
+    remove_stale(place, report)
+    return place / "index.html", report
+
+
+def copy_assets(place: Path) -> None:
+    """Write style and scripts into the `assets` of a folder of pages."""
+    for asset in sorted(ASSETS.iterdir()):
+        write_whole(place / "assets" / asset.name, asset.read_bytes(), durable=False)
+
+
+def remove_stale(place: Path, report: ReportData) -> None:
+    """Remove pages of questions that the run no longer has, and what a killed build left half."""
+    wanted = {page_of(state.id).rpartition("/")[2] for state in report.states}
+    pages = place / "questions"
+    for file in pages.iterdir() if pages.is_dir() else ():
+        if file.name not in wanted:
+            shutil.rmtree(file) if file.is_dir() else file.unlink()

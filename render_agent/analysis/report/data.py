@@ -1,0 +1,107 @@
+"""What a report is made of: one run, read once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from render_agent.analysis.diagnosis.diagnose import diagnose_run
+from render_agent.analysis.diagnosis.model import Diagnosis
+from render_agent.analysis.related_runs import Sibling, siblings
+from render_agent.config import RunConfig
+from render_agent.dialogue.state import Phase, QuestionState
+from render_agent.observation.picture_store import safe_name
+from render_agent.observation.stress.pictures import NOTES as STRESS
+from render_agent.run.log.folder import RunFolder
+from render_agent.run.log.reading import read_states, results_of
+
+UNFINISHED = "IN PROGRESS"
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """A run as its pages show it.
+
+    states: in the order of the run. results: as `results.json` has them, computed from the log.
+    batches: phase and size of the batch of every turn, in the order of the log. diagnoses: by question
+    id; a question that was not diagnosed is not in it. siblings: finished runs beside this one that
+    differ from it in what was shown alone. finished: whether the run has come to its end.
+    """
+
+    folder: RunFolder
+    config: RunConfig
+    states: Sequence[QuestionState]
+    results: Mapping[str, Any]
+    batches: Sequence[tuple[Phase, int]]
+    diagnoses: Mapping[str, Diagnosis]
+    siblings: Sequence[Sibling]
+    finished: bool
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        return self.folder.name
+
+    @property
+    def record(self) -> Mapping[str, Any]:
+        """What `config.json` holds."""
+        return self.folder.record
+
+    @cached_property
+    def rows(self) -> dict[str, Mapping[str, Any]]:
+        """The rows of the results by question id."""
+        return {row["question_id"]: row for row in self.results["questions"]}
+
+    @property
+    def stamps(self) -> list[str]:
+        """What stands on every page in capitals: that the run is in progress, partial, or a stress test."""
+        done = sum(not state.active for state in self.states)
+        told = []
+        if not self.finished:
+            told.append(f"{UNFINISHED}: {done} of {len(self.states)} questions done")
+        if self.config.partial:
+            told.append("PARTIAL: some of the benchmark's questions")
+        elif self.finished and self.results["status"] != "complete":
+            told.append("PARTIAL: not every question is scored")
+        if stress := STRESS.get(self.config.pictures):
+            told.append(stress.replace("stress test", "STRESS TEST"))
+        return told
+
+    @property
+    def notes(self) -> list[str]:
+        """What must be said beside every figure of this run, apart from its stamps."""
+        return [note for note in self.results["notes"] if note != STRESS.get(self.config.pictures)]
+
+    @property
+    def frame(self) -> dict[str, Any]:
+        """What `base.html` wants, apart from `root`, the way from a page to the folder of the index."""
+        return {"name": self.name, "stamps": self.stamps, "notes": self.notes}
+
+
+def page_of(question_id: str) -> str:
+    """Return where a question's page lies, relative to the index."""
+    return f"questions/{safe_name(question_id)}.html"
+
+
+def read_run(
+    folder: RunFolder, *, diagnose: bool = True, processes: int | None = None
+) -> ReportData:
+    """Read a run for its report, finished or not. RunLogError where its log is damaged.
+
+    diagnose: whether to compute what its views showed; processes: how many work at it, as many as are
+    worth it unless given.
+    """
+    lines = folder.lines()
+    states = read_states(folder, lines)
+    return ReportData(
+        folder=folder,
+        config=folder.config,
+        states=states,
+        results=results_of(folder, states=states),
+        batches=[(line["phase"], line["batch_size"]) for line in lines if line["error"] is None],
+        diagnoses=diagnose_run(folder, processes, states) if diagnose else {},
+        siblings=siblings(folder),
+        finished=folder.finished,
+    )

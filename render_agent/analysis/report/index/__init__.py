@@ -1,0 +1,4 @@
+"""The index of a report: headline, figures, table of questions.
+
+Imports `analysis.report` and below. Start with `index_page`.
+"""

@@ -1,0 +1,142 @@
+"""Floor plans: one picture a scene, shared by the pages of all its questions."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, PngImagePlugin
+
+from render_agent.analysis.diagnosis.model import Diagnosis
+from render_agent.dialogue.state import QuestionState, SceneSource
+from render_agent.errors import RenderError, SceneError
+from render_agent.geometry.camera import Camera, MapCamera, camera_from_json
+from render_agent.observation.picture_store import safe_name
+from render_agent.render.base import Renderer
+from render_agent.render.map_view.map_view import TopView, framed
+from render_agent.render.map_view.overlay import Plot
+from render_agent.system.whole_files import write_whole
+from render_agent.text.safe_parse import parse_json
+
+SIZE = (800, 600)
+"""Pixels of a plan."""
+
+COLOURS = 128
+"""So many colours a plan is stored in: a third of the bytes, no difference to the eye."""
+
+KEY = "camera"
+"""Under this name a plan's file says what it was drawn with."""
+
+AROUND = 1.0
+"""Metres shown around what is known of a place whose scan cannot be drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A scene from above, without a path.
+
+    file: the picture, relative to the report; None where the scan cannot be drawn. camera: which
+    pixel of a picture of `size` shows which point.
+    """
+
+    file: str | None
+    camera: MapCamera
+    size: tuple[int, int] = SIZE
+
+    @property
+    def plot(self) -> Plot:
+        """The part of the picture that shows the place."""
+        return Plot.inside(*self.size)
+
+    def pixels(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return where world points (n, 3), metres, are on the plan: (n, 2) as (u, v)."""
+        return self.camera.project(points, *self.size)[0]
+
+
+class Plans:
+    """The plans of a run, each drawn when first asked for, unless it lies in the report already.
+
+    report: the folder of the report. make_renderer: called once, at the first plan that is drawn.
+    """
+
+    def __init__(
+        self, report: Path, scenes: SceneSource, make_renderer: Callable[[], Renderer]
+    ) -> None:
+        self.report = report
+        self.scenes = scenes
+        self._make_renderer = make_renderer
+        self._top: TopView | None = None
+        self._plans: dict[str, Plan | None] = {}
+
+    def of(self, state: QuestionState, diagnosis: Diagnosis | None = None) -> Plan | None:
+        """Return the plan of the scene that a question was asked in; None where nothing is known of it."""
+        cameras = list(cameras_of(state))
+        if not cameras:
+            return None
+        scene = state.question.scene
+        if scene not in self._plans:
+            self._plans[scene] = self._drawn(state, cameras[0])
+        return self._plans[scene] or bare_plan(cameras, diagnosis)
+
+    def close(self) -> None:
+        """Give back what drawing needed."""
+        if self._top is not None:
+            self._top.renderer.close()
+
+    def _drawn(self, state: QuestionState, camera: Camera) -> Plan | None:
+        file = f"plans/{safe_name(state.question.scene)}.png"
+        if (there := _read(self.report / file)) is not None:
+            return Plan(file, there)
+        try:
+            scene = self.scenes.get(state.question)
+            if self._top is None:
+                self._top = TopView(self._make_renderer(), SIZE)
+            drawn = self._top.plan(scene, camera)
+        except (SceneError, RenderError):
+            return None
+        write_whole(self.report / file, _encoded(drawn.picture, drawn.camera), durable=False)
+        return Plan(file, drawn.camera)
+
+
+def cameras_of(state: QuestionState) -> Iterator[Camera]:
+    """Yield the poses of a question in order: of its views, and where it stood; none of a blind one."""
+    for turn in state.turns:
+        if state.blind:
+            return
+        yield turn.stood
+        yield from (view.camera for view in turn.views if isinstance(view.camera, Camera))
+        yield turn.camera
+
+
+def bare_plan(cameras: Iterable[Camera], diagnosis: Diagnosis | None) -> Plan:
+    """Return a plan without a picture that holds these poses and the boxes of a diagnosis."""
+    boxes = () if diagnosis is None else diagnosis.boxes
+    points = np.array([camera.position for camera in cameras] + [box.centre for box in boxes])
+    bounds = np.stack([points.min(0) - AROUND, points.max(0) + AROUND])
+    return Plan(None, framed(bounds, float(bounds[1, 2]), Plot.inside(*SIZE), SIZE))
+
+
+def _encoded(picture: NDArray[np.uint8], camera: MapCamera) -> bytes:
+    said = PngImagePlugin.PngInfo()
+    said.add_text(KEY, json.dumps(camera.to_json()))
+    image = Image.fromarray(picture).quantize(COLOURS, Image.Quantize.FASTOCTREE)
+    file = io.BytesIO()
+    image.save(file, "PNG", pnginfo=said)
+    return file.getvalue()
+
+
+def _read(path: Path) -> MapCamera | None:
+    """Return the camera of a plan's file; None where there is no such file."""
+    if not path.is_file():
+        return None
+    try:
+        with Image.open(path, formats=["PNG"]) as image:
+            camera = camera_from_json(parse_json(image.info[KEY]))
+    except (OSError, KeyError, TypeError, ValueError, SyntaxError, Image.DecompressionBombError):
+        return None
+    return camera if isinstance(camera, MapCamera) else None

@@ -1,0 +1,4 @@
+"""The plots of a report, as SVG by matplotlib.
+
+Imports `analysis.report` and below. Start with `outcome_plots`.
+"""

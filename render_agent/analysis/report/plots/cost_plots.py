@@ -1,0 +1,156 @@
+"""Plots of what a run cost: time, tokens, the size of its batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from render_agent.analysis.report.data import ReportData
+from render_agent.analysis.report.plots import counts, palette
+from render_agent.analysis.report.plots.vector_plot import Plot, above, draw, from_zero
+
+
+def costs(report: ReportData) -> list[Plot]:
+    """Return the plots of what the run cost."""
+    by_turn = counts.cost_by_turn(report)
+    found = (seconds(by_turn), tokens(by_turn), pictures(by_turn), batches(report))
+    return [plot for plot in found if plot is not None]
+
+
+def seconds(found: Sequence[counts.TurnCost]) -> Plot | None:
+    """Where the time of all turns went."""
+    return _by_turn(
+        "time",
+        "Where the time went, by turn",
+        "s",
+        found,
+        {
+            "rendering": (palette.GREEN, [cost.rendering for cost in found]),
+            "waiting": (palette.PALE, [cost.waiting for cost in found]),
+            "generating": (palette.BLUE, [cost.generating for cost in found]),
+        },
+        "Summed over questions, so more than the time on the clock where they ran side by side. A turn"
+        " has its share of the time of its batch.",
+    )
+
+
+def tokens(found: Sequence[counts.TurnCost]) -> Plot | None:
+    """Which tokens were read, known already, and written."""
+    return _by_turn(
+        "tokens",
+        "Tokens, by turn",
+        "tokens",
+        found,
+        {
+            "read anew": (palette.ORANGE, [cost.read for cost in found]),
+            "known already": (palette.PALE, [cost.cached for cost in found]),
+            "written": (palette.BLUE, [cost.written for cost in found]),
+        },
+        "Summed over questions. Known already: what the engine kept of earlier turns.",
+    )
+
+
+def pictures(found: Sequence[counts.TurnCost]) -> Plot | None:
+    """Which pictures were drawn; None where none was drawn to choose a move."""
+    if not any(cost.tried for cost in found):
+        return None
+    return _by_turn(
+        "pictures",
+        "Pictures drawn, by turn",
+        "pictures",
+        found,
+        {
+            "to be shown": (palette.BLUE, [cost.shown for cost in found]),
+            "to choose a move": (palette.ORANGE, [cost.tried for cost in found]),
+        },
+        "Summed over questions; each picture of a question once. What was drawn to choose the move that"
+        " was made is shown in the turn after it, and not drawn again.",
+    )
+
+
+def batches(report: ReportData) -> Plot | None:
+    """How large the batches were over the run."""
+    found = counts.batches_over_time(report)
+    if not found or max(size for _, _, size in found) <= 1:
+        return None
+    colours = {"batched": palette.BLUE, "finishing": palette.ORANGE}
+
+    def paint(axes: Any) -> None:
+        for phase, colour in colours.items():
+            edges, sizes = [0], [0.0]
+            for met, place, size in found:
+                edges.append(place)
+                sizes.append(size if met == phase else 0.0)
+            if any(sizes):
+                axes.stairs(sizes[1:], edges, fill=True, color=colour, label=f"{phase} phase")
+        axes.set_xlim(0, found[-1][1])
+        axes.set_xlabel("turns of all questions, in the order of the log")
+        axes.set_ylabel("questions in a batch")
+        above(axes)
+
+    phases = {phase: [b for p, b in report.batches if p == phase] for phase in colours}
+    return draw(
+        "batches",
+        "Size of the batch that each turn was in",
+        "A stepped area over the turns in the order of the log: how many questions their batch held.",
+        paint,
+        ("phase", "turns", "calls of the model", "mean batch of a turn", "largest"),
+        [
+            (phase, len(all_), round(sum(1 / b for b in all_)), round(sum(all_) / len(all_), 1), max(all_))
+            for phase, all_ in phases.items()
+            if all_
+        ],
+        note="Batched: a turn of all active questions together. Finishing: each at its own pace.",
+    )  # fmt: skip
+
+
+def _by_turn(
+    name: str,
+    title: str,
+    unit: str,
+    found: Sequence[counts.TurnCost],
+    parts: dict[str, tuple[str, Sequence[float]]],
+    note: str,
+) -> Plot | None:
+    """Return stacked bars of what the turns cost, None where nothing was counted."""
+    totals = {part: sum(values) for part, (_, values) in parts.items()}
+    if not any(totals.values()):
+        return None
+
+    def paint(axes: Any) -> None:
+        turns, bottom = [cost.turn + 1 for cost in found], [0.0] * len(found)
+        for part, (colour, values) in parts.items():
+            axes.bar(
+                turns, values, bottom=bottom, color=colour, width=0.72,
+                label=f"{part} {amount(totals[part])}{' s' if unit == 's' else ''}",
+            )  # fmt: skip
+            bottom = [a + b for a, b in zip(bottom, values, strict=True)]
+        axes.set_xticks(turns)
+        from_zero(axes, 0.08)
+        axes.yaxis.set_major_formatter(lambda value, _: amount(value))
+        axes.set_xlabel("turn")
+        axes.set_ylabel("seconds" if unit == "s" else unit)
+        above(axes)
+
+    digits = 2 if unit == "s" else None
+    return draw(
+        name,
+        title,
+        f"Stacked bars, one a turn: {', '.join(parts)}, in {unit}.",
+        paint,
+        ("turn", "questions", *(f"{part}, {unit}" for part in parts)),
+        [
+            (cost.turn + 1, cost.questions, *(round(v[n], digits) for _, v in parts.values()))
+            for n, cost in enumerate(found)
+        ],
+        note=note,
+    )
+
+
+def amount(value: float) -> str:
+    """Return a number as short as it can be said: 12, 3.4, 56k, 7.8M."""
+    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if abs(value) >= limit:
+            scaled = value / (1e3 if unit == "k" else limit)
+            return f"{scaled:.{0 if scaled >= 100 else 1}f}".removesuffix(".0") + unit
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}".removesuffix(".0")

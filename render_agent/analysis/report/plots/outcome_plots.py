@@ -1,0 +1,251 @@
+"""Plots of what the questions of a run did: turns used, what was seen, why they failed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from render_agent.analysis.report.data import ReportData
+from render_agent.analysis.report.plots import counts, palette
+from render_agent.analysis.report.plots.counts import Mean
+from render_agent.analysis.report.plots.vector_plot import Plot, above, draw, from_zero, whole
+from render_agent.analysis.report.words import type_words
+
+CAUSES = {
+    "misjudged": "Misjudged: all that the question names was seen well, and the answer is wrong.",
+    "never looked": "Never looked: it used its turns, and something that the question names was never"
+    " seen well.",
+    "stopped early": "Stopped early: something that the question names was never seen well, with turns"
+    " left.",
+    "protocol": "Protocol: no answer could be read.",
+    "error": "Error: the question failed, or its scan is missing.",
+    "unknown": "Unknown: the answer is wrong, and nothing tells what it would have had to see.",
+    "open": "Open: not finished, or without a known truth.",
+}
+"""What the causes mean."""
+
+NEVER_SHOWN = (
+    "Never looked: something that the question names was never shown well, and the model did not choose"
+    " its views."
+)
+"""What that cause means where the views were chosen for the model."""
+
+TOGETHER = (
+    "as if questions were independent; those of one scene are not, so the real ones are wider."
+)
+"""What an interval over questions leaves out."""
+
+AS_SCORED = (
+    " Right is what the scores above call right, by the truth of the room that is not mirrored."
+)
+AS_SHOWN = " Right is what is right in the mirrored room, so not what the scores above are of."
+"""What right means in mirrored rooms, where answers are scored, and where they are set against views."""
+
+
+def behaviour(report: ReportData) -> list[Plot]:
+    """Return the plots of what the questions did: turns used, what was seen, why they failed."""
+    found = (turns_used(report), coverage(report), causes(report), seen(report))
+    return [plot for plot in found if plot is not None]
+
+
+def turns_used(report: ReportData) -> Plot | None:
+    """Right and wrong questions by the turns they used."""
+    found = counts.by_turns_used(report)
+    if not found:
+        return None
+    turns = list(found)
+    shares = [counts.wilson(c["right"], c.total()) for c in found.values()]
+
+    def paint(axes: Any) -> None:
+        right = [c["right"] for c in found.values()]
+        wrong = [c["wrong"] for c in found.values()]
+        axes.bar(turns, right, color=palette.RIGHT, label="right", width=0.72)
+        axes.bar(turns, wrong, bottom=right, color=palette.WRONG, label="wrong", width=0.72)
+        for turn, share, height in zip(
+            turns, shares, map(sum, zip(right, wrong, strict=True)), strict=True
+        ):
+            axes.annotate(
+                f"{share.value:.0%}", (turn, height), (0, 3), textcoords="offset points",
+                ha="center", fontsize=8.5,
+            )  # fmt: skip
+        axes.set_xticks(turns)
+        from_zero(axes, 0.12)
+        whole(axes.yaxis)
+        axes.set_xlabel("turns used")
+        axes.set_ylabel("questions")
+        above(axes)
+
+    return draw(
+        "turns",
+        "Right and wrong by turns used",
+        "Bars of the number of questions by turns used, right ones below wrong ones.",
+        paint,
+        ("turns", "right", "wrong", "right, %", "95 % interval, %"),
+        [
+            (turn, c["right"], c["wrong"], _percent(share.value), _range(share))
+            for (turn, c), share in zip(found.items(), shares, strict=True)
+        ],
+        note="Above each bar the share that is right: a score of at least 50 %. Its interval in the"
+        f" table is Wilson's, {TOGETHER}{AS_SCORED if _mirrored(report) else ''}",
+    )
+
+
+def coverage(report: ReportData) -> Plot | None:
+    """What share of the room's surface was seen after every turn, right against wrong."""
+    found = counts.coverage_by_turn(report)
+    if not found:
+        return None
+    colours = {"right": palette.RIGHT, "wrong": palette.WRONG}
+
+    def paint(axes: Any) -> None:
+        for side, means in found.items():
+            turns = range(1, len(means) + 1)
+            colour = colours[side]
+            axes.plot(
+                turns, [100 * m.value for m in means], color=colour,
+                marker="o" if side == "right" else "s", ms=3.5,
+                ls="-" if side == "right" else "--", label=f"{side} (n = {means[0].n})",
+            )  # fmt: skip
+            if means[0].low is not None:
+                low, high = ([100 * (getattr(m, e) or 0) for m in means] for e in ("low", "high"))
+                axes.fill_between(
+                    turns, low, high, color=colour, alpha=0.18, lw=0 if len(means) > 1 else 4
+                )
+        axes.set_ylim(0, None)
+        axes.grid(axis="y")
+        axes.set_xlabel("turn")
+        axes.set_ylabel("surface seen so far, %")
+        whole(axes.xaxis)
+        above(axes)
+
+    return draw(
+        "coverage",
+        "Share of the room's visible surface seen, by turn",
+        "Two rising curves of the mean share of the surface seen, for right and for wrong questions.",
+        paint,
+        ("turn", *(f"{side}, %" for side in found), *(f"{side}, 95 % interval" for side in found)),
+        [
+            (
+                turn + 1,
+                *(_percent(means[turn].value) for means in found.values()),
+                *(_range(means[turn]) for means in found.values()),
+            )
+            for turn in range(max(map(len, found.values())))
+        ],
+        note="Means over questions; a question that has ended keeps what it had seen, so that every point"
+        f" is over the same questions. 95 % intervals, {TOGETHER}"
+        f"{AS_SCORED if _mirrored(report) else ''}",
+    )
+
+
+def causes(report: ReportData) -> Plot | None:
+    """Why questions went as they did, by type."""
+    found = counts.causes_by_type(report)
+    meant = CAUSES | ({"never looked": NEVER_SHOWN} if report.config.passive else {})
+    met = [cause for cause in palette.CAUSES if any(c[cause] for c in found.values())]
+    if set(met) <= {"open"}:
+        return None
+
+    def paint(axes: Any) -> None:
+        places = range(len(found))
+        left = [0.0] * len(found)
+        for cause in met:
+            shares = [100 * c[cause] / c.total() for c in found.values()]
+            axes.barh(
+                places, shares, left=left, color=palette.CAUSES[cause], label=cause, height=0.72
+            )
+            left = [a + b for a, b in zip(left, shares, strict=True)]
+        axes.set_yticks(
+            places, [f"{type_words(kind)} (n = {c.total()})" for kind, c in found.items()]
+        )
+        axes.invert_yaxis()
+        axes.set_xlim(0, 100)
+        axes.set_xlabel("questions, %")
+        above(axes, 4)
+
+    return draw(
+        "causes",
+        "Why: causes by type of question",
+        "Stacked bars, one a type, of the share of questions with each cause.",
+        paint,
+        ("type", "n", *met),
+        [(type_words(kind), c.total(), *(c[cause] for cause in met)) for kind, c in found.items()],
+        height=1.3 + 0.27 * len(found),
+        note=" ".join(meant[cause] for cause in met if cause in meant)
+        + (AS_SHOWN if _mirrored(report) else ""),
+    )
+
+
+def seen(report: ReportData) -> Plot | None:
+    """Whether questions were right where what they name was seen well, and where not."""
+    found = counts.right_when_seen(report)
+    if not found:
+        return None
+    sides = (
+        ("all of it seen well", palette.BLUE, "o", -0.16),
+        ("something never seen well", palette.ORANGE, "s", 0.16),
+    )
+
+    def paint(axes: Any) -> None:
+        for side, (label, colour, mark, shift) in enumerate(sides):
+            points = [(y + shift, both[side]) for y, both in enumerate(found.values())]
+            known = [(y, point) for y, point in points if point.n]
+            for y, point in known:
+                ends = [100 * (point.low or 0), 100 * (point.high or 0)]
+                axes.plot(ends, [y, y], color=colour, lw=1.5, solid_capstyle="butt")
+            axes.plot(
+                [100 * point.value for _, point in known], [y for y, _ in known], mark,
+                color=colour, ms=4.5, label=label, clip_on=False,
+            )  # fmt: skip
+        names = [f"{type_words(kind)} (n = {a.n + b.n})" for kind, (a, b) in found.items()]
+        axes.set_yticks(range(len(found)), names)
+        axes.set_ylim(len(found) - 0.4, -0.6)
+        axes.set_xlim(0, 100)
+        axes.grid(axis="x")
+        axes.set_xlabel("right, %")
+        above(axes, 2)
+
+    return draw(
+        "seen",
+        "Right where what is named was seen, and where not",
+        "Two dots a type with intervals: the share right of questions whose named objects were all seen"
+        " well, and of those where something was not; for the size of a room, its surface.",
+        paint,
+        (
+            "type",
+            "seen: n",
+            "right, %",
+            "95 % interval",
+            "not seen: n",
+            "right, %",
+            "95 % interval",
+        ),
+        [
+            (
+                type_words(kind),
+                *(
+                    cell
+                    for side in both
+                    for cell in (side.n, _percent(side.value) if side.n else "–", _range(side))
+                ),
+            )
+            for kind, both in found.items()
+        ],
+        height=1.3 + 0.27 * len(found),
+        note=f"Wilson's 95 % intervals, {TOGETHER} Different questions fall on either side, so a"
+        " difference is a hint, not a proof."
+        f"{AS_SHOWN if _mirrored(report) else ''}",
+    )
+
+
+def _mirrored(report: ReportData) -> bool:
+    return report.config.pictures == "mirrored"
+
+
+def _percent(share: float) -> float:
+    return round(100 * share, 1)
+
+
+def _range(found: Mean) -> str:
+    if found.low is None or found.high is None:
+        return "–"
+    return f"{100 * found.low:.1f} … {100 * found.high:.1f}"

@@ -1,0 +1,139 @@
+"""Plots as vector graphics: drawn by matplotlib, the same bytes for the same figures."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from render_agent.analysis.report.plots.palette import INK, LINE, PAPER, SOFT
+from render_agent.analysis.report.plots.svg import pageable, settled
+
+WIDTH = 5.2
+"""Inches: about as many points as a phone is wide, so that its letters can be read there too."""
+
+LEGEND = 9
+"""Points of the letters of a legend."""
+
+Cell = str | float | int | None
+
+STYLE = {
+    "svg.hashsalt": "render-agent",
+    "svg.fonttype": "none",
+    "text.parse_math": False,  # a $ in a name is a $
+    "font.size": 9.5,
+    "axes.edgecolor": SOFT,
+    "axes.labelcolor": SOFT,
+    "axes.facecolor": "none",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "figure.facecolor": "none",
+    "grid.color": LINE,
+    "grid.linewidth": 0.7,
+    "text.color": INK,
+    "xtick.color": SOFT,
+    "ytick.color": SOFT,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.major.width": 0.7,
+    "ytick.major.width": 0.7,
+    "axes.linewidth": 0.7,
+    "legend.frameon": False,
+    "legend.fontsize": LEGEND,
+    "legend.handlelength": 1.2,
+    "legend.columnspacing": 1.2,
+    "patch.edgecolor": PAPER,
+    "lines.linewidth": 1.8,
+}
+"""How every plot looks, in matplotlib's settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A plot and its figures.
+
+    name: of its file. title: what it shows, with the unit. description: what there is to see, for
+    whoever does not. svg: an <svg> element. columns, rows: the figures that it was drawn from. note:
+    how to read it.
+    """
+
+    name: str
+    title: str
+    description: str
+    svg: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str = ""
+
+
+def draw(
+    name: str,
+    title: str,
+    description: str,
+    paint: Callable[[Any], None],
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Cell]],
+    *,
+    height: float = 3.0,
+    note: str = "",
+) -> Plot:
+    """Return a plot.
+
+    paint: draws on matplotlib axes, in colours of the palette; it gives them their labels with units.
+    height: inches. rows: the figures, in `columns`, that the drawing shows.
+    """
+    import matplotlib
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    file = io.BytesIO()
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        FigureCanvasSVG(figure)
+        axes = figure.subplots()
+        paint(axes)
+        figure.suptitle(title, x=0.005, ha="left", fontweight="bold", fontsize=10.5)
+        _align(figure)
+        figure.savefig(file, format="svg", metadata={"Date": None})
+    return Plot(
+        name,
+        title,
+        description,
+        pageable(settled(file.getvalue().decode()), f"plot-{name}", title, description),
+        tuple(columns),
+        tuple(tuple(row) for row in rows),
+        note,
+    )
+
+
+def above(axes: Any, columns: int = 3) -> None:
+    """Put a legend of so many columns between the title and the axes."""
+    names = axes.get_legend_handles_labels()[1]
+    lines = -(-len(names) // columns)
+    axes.set_title("\n".join([" "] * lines), fontsize=LEGEND, linespacing=1.45, pad=8)
+    # placed once the layout is known: a legend wider than the axes would make them smaller
+    axes.legend(loc="lower left", ncols=columns, borderaxespad=0.2).set_in_layout(False)
+
+
+def from_zero(axes: Any, room: float) -> None:
+    """Let the heights of bars begin at 0 and leave a share of the axes free above the highest."""
+    axes.use_sticky_edges = False  # else a part of no height on top of a bar holds the axes to it
+    axes.margins(y=room)
+    axes.set_ylim(bottom=0)
+
+
+def whole(axis: Any) -> None:
+    """Let an axis that counts have whole numbers only."""
+    axis.get_major_locator().set_params(integer=True, min_n_ticks=1)
+
+
+def _align(figure: Any) -> None:
+    """Let the legends begin where the figure does."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for axes in figure.axes:
+        if legend := axes.get_legend():
+            box = axes.get_position()
+            legend.set_bbox_to_anchor((-box.x0 / box.width, 1.0))

@@ -1,0 +1,47 @@
+"""What a reply asked for, in words."""
+
+from __future__ import annotations
+
+from render_agent.dialogue.reply import Action, Malformed
+
+
+def action_words(action: Action | Malformed) -> list[str]:
+    """Return what a reply asked for, a clause each, in the order in which it is carried out."""
+    if isinstance(action, Malformed):
+        return [f"nothing that could be read: {action.reason}"]
+    told = [*_turns(action), *_moves(action)]
+    if isinstance(action.view, int):
+        told.append(f"show view {action.view} again")
+    elif action.view is not None:
+        told.append(f"show {'a map' if action.view == 'top' else action.view}")
+    if action.answer is not None:
+        told.append(f"{'answer' if action.done else 'answer so far'}: {action.answer}")
+    elif action.answer_text is not None:
+        told.append(f"an answer that could not be read: {action.answer_text}")
+    if action.done:
+        told.append("done")
+    return told
+
+
+def _turns(action: Action) -> list[str]:
+    told = []
+    if action.look_at is not None:
+        told.append(f"look at ({', '.join(f'{value:g}' for value in action.look_at)})")
+    if action.rotation:
+        told.append(f"turn {abs(action.rotation):g}° {'left' if action.rotation > 0 else 'right'}")
+    if action.pitch:
+        told.append(f"tilt {abs(action.pitch):g}° {'up' if action.pitch > 0 else 'down'}")
+    return told
+
+
+def _moves(action: Action) -> list[str]:
+    ways = (
+        (action.forward, "forward", "back"),
+        (action.left, "to the left", "to the right"),
+        (action.up, "up", "down"),
+    )
+    return [
+        f"move {abs(metres):g} m {forth if metres > 0 else back}"
+        for metres, forth, back in ways
+        if metres
+    ]

@@ -1,0 +1,163 @@
+"""How a turn was chosen, taken apart for a page: candidates, their views, scores, votes, wordings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from render_agent.analysis.diagnosis.path import limited
+from render_agent.analysis.report.maps.path_marks import where
+from render_agent.analysis.report.question.action_text import action_words
+from render_agent.dialogue.candidates import Standing, group_means, how_chosen, members, standings
+from render_agent.dialogue.reply import Malformed
+from render_agent.dialogue.state import Ballot, Evidence, Turn
+from render_agent.geometry.camera import Camera
+
+Size = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class CandidatePart:
+    """A candidate as a page shows it.
+
+    name: its number from 1, behind that of the move that it goes on from. file: of what it would show,
+    None where that was not drawn. words: where it leads. asked: what it asked for. stopped: what happened
+    where that is less, else None. wording: the number of its wording from 1, None where there is one.
+    further: the moves that go on from it.
+    """
+
+    standing: Standing
+    name: str
+    file: str | None
+    words: str
+    asked: tuple[str, ...]
+    malformed: bool
+    stopped: str | None
+    wording: int | None
+    further: tuple[CandidatePart, ...] = ()
+
+    @property
+    def chosen(self) -> bool:
+        """Whether it was taken."""
+        return self.standing.chosen
+
+    @property
+    def reply(self) -> str:
+        """Its reply, word for word."""
+        return self.standing.candidate.reply
+
+
+@dataclass(frozen=True, slots=True)
+class WordingPart:
+    """A wording of the question: its number from 1, its text, the mean score of its candidates."""
+
+    number: int
+    text: str
+    mean: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChoicePart:
+    """How a turn was decided.
+
+    how: in a sentence. columns: who scored. candidates: those of the turn itself. rows: all of them in
+    order, each behind the one that it goes on from. size: of their pictures, pixels. votes: the answers
+    and how many gave each, the commonest first.
+    """
+
+    agent: str
+    how: str
+    columns: tuple[str, ...]
+    candidates: tuple[CandidatePart, ...]
+    size: Size
+    ballot: Ballot | None
+    votes: tuple[tuple[str, int], ...]
+    wordings: tuple[WordingPart, ...]
+    evidence: Evidence
+
+    @property
+    def rows(self) -> list[CandidatePart]:
+        """Return the rows of the table of scores."""
+        return [row for candidate in self.candidates for row in (candidate, *candidate.further)]
+
+    @property
+    def weighed(self) -> bool:
+        """Whether anybody scored the candidates."""
+        return bool(self.columns)
+
+    @property
+    def fused(self) -> bool:
+        """Whether the scores were fused."""
+        return bool(self.evidence.fused)
+
+    @property
+    def told(self) -> bool:
+        """Whether a verifier said something beside its scores, or a candidate was left out."""
+        return any(row.standing.reasons or row.standing.why for row in self.rows)
+
+    @property
+    def others(self) -> list[CandidatePart]:
+        """The candidates whose replies are not the turn's own."""
+        return [row for row in self.rows if not row.chosen]
+
+
+def choice_part(turn: Turn, size: Size, wordings: Sequence[str]) -> ChoicePart | None:
+    """Return how a turn was decided, None where it had one reply.
+
+    size: of the pictures, pixels. wordings: of the question, where there are several.
+    """
+    evidence = turn.evidence
+    if evidence is None:
+        return None
+    found = standings(evidence)
+    several = len(wordings) > 1
+    means = group_means(evidence)
+    own = [standing for standing in found if standing.candidate.follows is None]
+    return ChoicePart(
+        agent=evidence.agent,
+        how=how_chosen(evidence),
+        columns=tuple(member.label for member in members(evidence)),
+        candidates=tuple(_candidate(one, turn.stood, found, several=several) for one in own),
+        size=size,
+        ballot=evidence.ballot,
+        votes=() if evidence.ballot is None else _votes(evidence.ballot),
+        wordings=tuple(
+            WordingPart(number + 1, text, means.get(number))
+            for number, text in enumerate(wordings if several else ())
+        ),
+        evidence=evidence,
+    )
+
+
+def _candidate(
+    standing: Standing,
+    stood: Camera,
+    found: Sequence[Standing],
+    *,
+    several: bool,
+    before: str = "",
+) -> CandidatePart:
+    candidate = standing.candidate
+    name = f"{before} then {standing.name}" if before else standing.name
+    short = limited(candidate.action, stood, candidate.camera) and candidate.goes_on
+    return CandidatePart(
+        standing=standing,
+        name=name,
+        file=None if candidate.view is None else candidate.view.file,
+        words=where(candidate.camera),
+        asked=tuple(action_words(candidate.action)),
+        malformed=isinstance(candidate.action, Malformed),
+        stopped=candidate.happened if short else None,
+        wording=candidate.group + 1 if several else None,
+        further=tuple(
+            _candidate(other, candidate.camera, found, several=False, before=name)
+            for other in found
+            if other.candidate.follows == candidate.number
+        ),
+    )
+
+
+def _votes(ballot: Ballot) -> tuple[tuple[str, int], ...]:
+    given = Counter("no answer" if vote is None else vote for vote in ballot.votes)
+    return tuple(given.most_common())

@@ -1,0 +1,292 @@
+"""A dialogue taken apart for a page: turns, their views, what was said, what was in sight."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from render_agent.analysis.diagnosis.model import Diagnosis, Sighting
+from render_agent.analysis.report.maps.path_marks import name_of, where
+from render_agent.analysis.report.question.action_text import action_words
+from render_agent.analysis.report.question.choice import ChoicePart, choice_part
+from render_agent.dialogue.candidates import wordings_of
+from render_agent.dialogue.chat import without_thinking
+from render_agent.dialogue.reply import Malformed
+from render_agent.dialogue.state import QuestionState, Turn, View
+from render_agent.geometry.camera import MapCamera
+from render_agent.render.visibility.object_visibility import Seen, seen_well
+from render_agent.text.safe_parse import parse_json
+
+KINDS = {"ego": "the view ahead", "top": "the map", "around": "four directions"}
+"""The kinds of view, in words."""
+
+Size = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ViewPart:
+    """A view: its number and kind, its picture relative to the run folder, where it was taken.
+
+    target: its id on the page; a view that is shown again has none. size: pixels.
+    """
+
+    number: int
+    kind: str
+    file: str
+    words: str
+    target: str | None
+    size: Size
+
+    @property
+    def alt(self) -> str:
+        """The picture in words."""
+        return f"View {self.number}: {KINDS.get(self.kind, self.kind)}, {self.words}"
+
+
+@dataclass(frozen=True, slots=True)
+class SightPart:
+    """How one named box was seen in a view; shares in percent, area in pixels, distance in metres."""
+
+    name: str
+    view: int
+    share: float
+    area: float
+    of_picture: float
+    distance: float
+    well: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A reply: its thinking, the rest of it word for word, and its JSON object set out in lines."""
+
+    thinking: tuple[str, ...]
+    rest: str
+    pretty: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnPart:
+    """A turn as a page shows it; number: from 1, as the model reads it.
+
+    sights: what was seen of what was named; unseen: the named boxes in none of its pictures. coverage:
+    percent of the room's surface seen up to here. remarks: what else is to be said of it. choice: how it
+    was decided, None where it had one reply.
+    """
+
+    number: int
+    turn: Turn
+    views: tuple[ViewPart, ...]
+    sights: tuple[SightPart, ...]
+    unseen: tuple[str, ...]
+    said: Said
+    asked: tuple[str, ...]
+    malformed: bool
+    coverage: float | None
+    remarks: tuple[str, ...]
+    diagnosed: bool
+    choice: ChoicePart | None = None
+
+    @property
+    def generating(self) -> float:
+        """Seconds of generating: this turn's share of its batch."""
+        return self.turn.seconds.generating / self.turn.batch_size
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A share in percent, and whether it counts as seen well; None where nothing was measured."""
+
+    share: float | None
+    well: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SeenRow:
+    """A row of the table of what was seen: a name, the number of its category, a cell a column."""
+
+    name: str
+    category: int | None
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Seeing:
+    """What was seen when: columns are turns, or views where they were all shown at once."""
+
+    column: str
+    numbers: tuple[int, ...]
+    rows: tuple[SeenRow, ...]
+
+
+def turn_parts(state: QuestionState, size: Size, diagnosis: Diagnosis | None) -> list[TurnPart]:
+    """Return the turns of a question; size: of its views in pixels."""
+    shown: set[int] = set()
+    parts = []
+    wordings = wordings_of(state)
+    before: Turn | None = None
+    for turn in state.turns:
+        part = _turn_part(turn, size, diagnosis, shown)
+        views = tuple(_led_elsewhere(view, before) for view in part.views)
+        parts.append(replace(part, views=views, choice=choice_part(turn, size, wordings)))
+        shown |= {view.number for view in turn.views}
+        before = turn
+    return parts
+
+
+def _led_elsewhere(part: ViewPart, before: Turn | None) -> ViewPart:
+    """Return a view with its candidate's number where the turn before shows what was not taken."""
+    evidence = before.evidence if before else None
+    if evidence is None:
+        return part
+    led = [c.number for c in evidence.candidates if c.view and c.view.file == part.file]
+    if not led or evidence.chosen in led:
+        return part
+    return replace(part, words=f"{part.words}, where candidate {led[0] + 1} would have led")
+
+
+def well_seen(diagnosis: Diagnosis | None, size: Size) -> frozenset[int]:
+    """Return the numbers of the boxes that were seen well in any view."""
+    if diagnosis is None:
+        return frozenset()
+    sightings = (sighting for turn in diagnosis.turns for sighting in turn.sightings)
+    return frozenset(s.box for s in sightings if is_seen_well(s, size))
+
+
+def is_seen_well(sighting: Sighting, size: Size) -> bool:
+    """Whether a box was seen well in a view of `size` pixels."""
+    return seen_well(Seen(sighting.area, sighting.share, sighting.distance), size)
+
+
+def seeing(
+    state: QuestionState, diagnosis: Diagnosis | None, size: Size, *, passive: bool
+) -> Seeing | None:
+    """Return what was seen when, None where nothing was measured."""
+    if diagnosis is None or not diagnosis.turns:
+        return None
+    coverage = [turn.coverage for turn in diagnosis.turns]
+    sightings = [s for turn in diagnosis.turns for s in turn.sightings]
+    if not sightings and all(share is None for share in coverage):
+        return None
+    if passive:
+        numbers = tuple(sorted({s.view for s in sightings}))
+        groups = [[s for s in sightings if s.view == number] for number in numbers]
+        first: list[SeenRow] = []
+    else:
+        numbers = tuple(turn.turn + 1 for turn in diagnosis.turns)
+        groups = [list(turn.sightings) for turn in diagnosis.turns]
+        cells = tuple(Cell(None if share is None else 100 * share) for share in coverage)
+        first = [SeenRow("room so far", None, cells)]
+    rows = [
+        SeenRow(name, number, tuple(_cell(group, name, diagnosis, size) for group in groups))
+        for number, name in enumerate(diagnosis.named)
+        if any(box.category == name for box in diagnosis.boxes)
+    ]
+    if not numbers or not (first or rows):
+        return None
+    return Seeing("view" if passive else "turn", numbers, (*first, *rows))
+
+
+def _cell(group: Sequence[Sighting], name: str, diagnosis: Diagnosis, size: Size) -> Cell:
+    own = [s for s in group if diagnosis.boxes[s.box].category == name]
+    if not own:
+        return Cell(None)
+    return Cell(100 * max(s.share for s in own), any(is_seen_well(s, size) for s in own))
+
+
+def said(reply: str) -> Said:
+    """Return a reply taken apart."""
+    rest = without_thinking(reply).strip("\n")
+    thinking = tuple(block.strip() for block in _thinking(reply) if block.strip())
+    return Said(thinking, rest, _pretty(rest))
+
+
+def _thinking(reply: str) -> list[str]:
+    """Return the <think> blocks that `without_thinking` leaves out."""
+    pieces = re.split("(</?think>)", reply)
+    blocks: list[str] = []
+    thinking = False
+    for before, tag in pairwise([*pieces, ""]):
+        if tag == "</think>" and not thinking and before not in ("<think>", "</think>"):
+            blocks = [before]  # it was opened in the prompt
+        elif thinking and before not in ("<think>", "</think>"):
+            blocks.append(before)
+        if before in ("<think>", "</think>"):
+            thinking = before == "<think>"
+    return blocks
+
+
+def _pretty(text: str) -> str | None:
+    """Return a reply's JSON object set out in lines, None where it is none or stands so already."""
+    start, end = text.find("{"), text.rfind("}")
+    try:
+        found = parse_json(text[start : end + 1], strict=False)
+        if not isinstance(found, Mapping):
+            return None
+        pretty = json.dumps(found, indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):  # what is read may be too deep to be set out in lines
+        return None
+    return None if pretty == text.strip() else pretty
+
+
+def _turn_part(turn: Turn, size: Size, diagnosis: Diagnosis | None, shown: set[int]) -> TurnPart:
+    found = next((t for t in diagnosis.turns if t.turn == turn.number), None) if diagnosis else None
+    sightings = () if found is None else found.sightings
+    sights, unseen = _sights(sightings, diagnosis, size)
+    coverage = None if found is None else found.coverage
+    remarks = [f"engine: {event}" for event in turn.events]
+    if turn.finish == "length":
+        remarks.append("cut off by the token limit")
+    if found is not None and found.returned:
+        remarks.append("went back to where it had been")
+    if found is not None and found.blocked:
+        remarks.append("its move was stopped or limited")
+    return TurnPart(
+        number=turn.number + 1,
+        turn=turn,
+        views=tuple(_view_part(view, size, again=view.number in shown) for view in turn.views),
+        sights=sights,
+        unseen=unseen,
+        said=said(turn.reply),
+        asked=tuple(action_words(turn.action)),
+        malformed=isinstance(turn.action, Malformed),
+        coverage=None if coverage is None else 100 * coverage,
+        remarks=tuple(remarks),
+        diagnosed=bool(sightings),
+    )
+
+
+def _view_part(view: View, size: Size, *, again: bool) -> ViewPart:
+    if isinstance(view.camera, MapCamera):
+        words = f"{1 / view.camera.metres_per_pixel:.0f} pixels a metre"
+    else:
+        words = where(view.camera)
+    target = None if again else f"view-{view.number}"
+    return ViewPart(view.number, view.kind, view.file, words, target, size)
+
+
+def _sights(
+    sightings: Sequence[Sighting], diagnosis: Diagnosis | None, size: Size
+) -> tuple[tuple[SightPart, ...], tuple[str, ...]]:
+    """Return what was seen, the most first, and the names of the boxes that were not."""
+    if diagnosis is None or not sightings:
+        return (), ()
+    visible = sorted((s for s in sightings if s.area > 0), key=lambda s: (-s.share, s.box, s.view))
+    parts = tuple(
+        SightPart(
+            name=name_of(diagnosis.boxes[s.box], diagnosis.boxes),
+            view=s.view,
+            share=100 * s.share,
+            area=s.area,
+            of_picture=100 * s.area / (size[0] * size[1]),
+            distance=s.distance,
+            well=is_seen_well(s, size),
+        )
+        for s in visible
+    )
+    found = {s.box for s in visible}
+    unseen = sorted({s.box for s in sightings} - found)
+    return parts, tuple(name_of(diagnosis.boxes[box], diagnosis.boxes) for box in unseen)

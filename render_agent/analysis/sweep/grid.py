@@ -1,0 +1,69 @@
+"""The runs of a sweep on disk: each cell is found again by what its options are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from render_agent.analysis.sweep.plan import Cell, Sweep
+from render_agent.config import CHANGEABLE, RunConfig
+from render_agent.errors import RenderAgentError, SetupError
+from render_agent.run.log.folder import RunFolder, list_runs
+from render_agent.run.runner import Run, check, go_on, start
+
+Watch = Callable[[Run], object]
+
+
+def find_cells(sweep: Sweep) -> dict[str, RunFolder]:
+    """Return the run of every cell that was begun, by label; of several the one that got farthest.
+
+    A folder that cannot be read as a run is passed over.
+    """
+    by_fingerprint: dict[str, RunFolder] = {}
+    for path in list_runs(Path(sweep.cells[0].config.output)):
+        try:
+            folder = RunFolder(path)
+            fingerprint = folder.config.fingerprint
+        except RenderAgentError:
+            continue
+        known = by_fingerprint.get(fingerprint)
+        if known is None or is_complete(folder) >= is_complete(known):
+            by_fingerprint[fingerprint] = folder
+    return {
+        cell.label: by_fingerprint[cell.config.fingerprint]
+        for cell in sweep.cells
+        if cell.config.fingerprint in by_fingerprint
+    }
+
+
+def is_complete(folder: RunFolder) -> bool:
+    """Whether a run has come to its end and none of its questions failed or is active."""
+    found = folder.results()
+    return found is not None and not (found["counts"]["failed"] or found["counts"]["active"])
+
+
+def check_cells(sweep: Sweep, begun: Mapping[str, RunFolder]) -> None:
+    """Refuse a sweep before anything runs where a cell that is not begun cannot begin.
+
+    SetupError, which names the cell. No model is loaded.
+    """
+    for cell in sweep.cells:
+        if cell.label in begun:
+            continue
+        try:
+            check(cell.config)
+        except SetupError as error:
+            raise type(error)(f"{cell.label}: {error}") from error
+
+
+def run_cell(cell: Cell, begun: RunFolder | None, watch: Watch) -> None:
+    """Take a cell to its end: begin it, or go on where it was cut off or failed.
+
+    SetupError, EngineError or RunLogError where it has to stop; typed again, it goes on.
+    """
+    watch(start(cell.config) if begun is None else go_on(begun, _changes(cell.config)))
+
+
+def _changes(config: RunConfig) -> dict[str, object]:
+    """Return the options that may differ from those a run began with."""
+    return {name: getattr(config, name) for name in sorted(CHANGEABLE - {"output"})}

@@ -1,0 +1,263 @@
+"""What a file of a sweep asks for: its cells, each the options of a run and what tells it from the others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from render_agent.config import OPTIONS, RunConfig
+from render_agent.config.config_file import MOST_BYTES
+from render_agent.config.run_options import checked
+from render_agent.errors import UsageError
+from render_agent.text.safe_parse import line_of, parse_yaml, read_bounded, reason_of
+
+KEYS = ("name", "options", "grid", "runs", "seeds", "baseline")
+"""What a file may hold."""
+
+COSTS = ("renders", "tokens")
+"""In what a run may be meant to equal the baseline: pictures drawn, or tokens read and written."""
+
+ELSEWHERE = {
+    **dict.fromkeys(
+        ("batch", "ply", "question", "option"),
+        "a sweep runs benchmarks; one question of one scan is asked without it",
+    ),
+    "repeat": "write seed: [0, 1, 2] under grid",
+    "shard": "the cells of a sweep are whole runs",
+    **dict.fromkeys(("output", "json", "quiet", "verbose"), "give it on the command line"),
+}
+"""Options that a file may not set, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One run of a sweep: its label, the options that vary as they were written, and all options.
+
+    row: what its row of the table is called; runs that differ in their seeds alone share one. given:
+    whether that was written; otherwise it is made of those options. equal: in which COSTS it is meant to
+    equal the baseline.
+    """
+
+    label: str
+    varied: Mapping[str, str]
+    config: RunConfig
+    row: str
+    given: bool = False
+    equal: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A sweep: its name, its cells in order, and the first cell of the row that others are compared with."""
+
+    name: str
+    cells: tuple[Cell, ...]
+    baseline: Cell
+
+    @property
+    def rows(self) -> list[list[Cell]]:
+        """The cells of every row of the table, in order."""
+        found: dict[str, list[Cell]] = {}
+        for cell in self.cells:
+            found.setdefault(cell.row, []).append(cell)
+        return list(found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A row as the file has it: what it is called, its options, and in which COSTS it equals the baseline."""
+
+    row: str
+    options: Mapping[str, Any]
+    equal: tuple[str, ...] = ()
+
+
+def read_sweep(file: Path, typed: Mapping[str, Any], output: Path) -> Sweep:
+    """Return the sweep that a YAML file asks for; its runs lie in `output`/sweep_NAME.
+
+    typed: options of the command line, which beat those of the file. UsageError, one sentence with the
+    file and the key, where the file cannot be read, an option cannot have a value, or two cells would
+    be the same run.
+    """
+    given = _mapping(_read(file), f"{file}", f"{', '.join(KEYS[:-1])} or {KEYS[-1]}")
+    if unknown := [str(key) for key in given if key not in KEYS]:
+        raise UsageError(
+            f"{file}: there is no key {unknown[0]!r:.80}: a sweep has {', '.join(KEYS)}"
+        )
+    name = given.get("name", file.stem)
+    if not (isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}", name)):
+        raise UsageError(
+            f"{file}: name must be made of letters, digits, _, - and ., not {name!r:.80}"
+        )
+    common = _options(_mapping(given.get("options"), f"{file}: options", "options of a run"), file)
+    written = [*_grid(given.get("grid"), file), *_runs(given.get("runs"), file)]
+    if not written:
+        raise UsageError(f"{file}: there is no cell: give a grid of options, or a list of runs")
+    seeds = _seeds(given.get("seeds"), [common, *(entry.options for entry in written)], file)
+    place = output / f"sweep_{name}"
+    cells = []
+    for entry in written:
+        for seed in seeds:
+            own = {**entry.options, **seed}
+            if taken := sorted(own.keys() & typed.keys()):
+                flag = "--" + taken[0].replace("_", "-")
+                raise UsageError(
+                    f"{flag} is set by {file} ({entry.row:.200}): leave it out of the command line"
+                )
+            cells.append(_cell(entry, seed, {**common, **own, **typed}, place, file))
+    _refuse_twins(cells, file)
+    return Sweep(name, tuple(cells), _baseline(given.get("baseline"), cells, file))
+
+
+def _read(file: Path) -> Any:
+    try:
+        return parse_yaml(read_bounded(file, MOST_BYTES).decode())
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise UsageError(f"{file} is no YAML{line_of(error)}") from error
+
+
+def _mapping(given: Any, where: str, what: str) -> dict[Any, Any]:
+    if given is None:
+        return {}
+    if not isinstance(given, dict):
+        raise UsageError(f"{where} must hold {what}, a key a line")
+    return given
+
+
+def _seeds(given: Any, options: Sequence[Mapping[str, Any]], file: Path) -> list[dict[str, Any]]:
+    """Return the seed of every run of a row as an option, nothing where the file has no seeds."""
+    if given is None:
+        return [{}]
+    if any("seed" in entry for entry in options):
+        raise UsageError(f"{file}: seed stands beside seeds: give one of them")
+    if not isinstance(given, list) or not given:
+        raise UsageError(f"{file}: seeds must be a list of seeds, such as [0, 1, 2]")
+    return [_options({"seed": seed}, file, "seeds") for seed in given]
+
+
+def _grid(given: Any, file: Path) -> Iterator[Written]:
+    """Give every combination, the last option changing fastest."""
+    axes: dict[str, list[dict[str, Any]]] = {}
+    for key, values in _mapping(given, f"{file}: grid", "lists of values by option").items():
+        if not isinstance(values, list) or not values:
+            raise UsageError(f"{file}: grid: {key!s:.80} must be a list of values, such as [1, 2]")
+        axes[key] = [_options({key: value}, file, "grid") for value in values]
+    if not axes:
+        return
+    for parts in product(*axes.values()):
+        options = {name: value for part in parts for name, value in part.items()}
+        yield Written(_label(options), options)
+
+
+def _runs(given: Any, file: Path) -> Iterator[Written]:
+    """Give every run that is listed."""
+    if given is None:
+        return
+    if not isinstance(given, list):
+        raise UsageError(f"{file}: runs must be a list: begin each run with -")
+    for number, entry in enumerate(given, start=1):
+        where = f"runs, entry {number}"
+        options = dict(_mapping(entry, f"{file}: {where}", "options of a run"))
+        label = options.pop("label", None)
+        if label is not None and not isinstance(label, str | int | float):
+            raise UsageError(f"{file}: {where}: label must be a text")
+        equal = _equal(options.pop("equal", None), f"{file}: {where}")
+        found = _options(options, file, where)
+        if not found and label is None:
+            raise UsageError(f"{file}: {where}: there is neither a label nor an option")
+        yield Written(str(label) if label is not None else _label(found), found, equal)
+
+
+def _equal(given: Any, where: str) -> tuple[str, ...]:
+    """Return in which COSTS a run is meant to equal the baseline."""
+    if given is None:
+        return ()
+    named = given if isinstance(given, list) else [given]
+    if not all(name in COSTS for name in named):
+        raise UsageError(f"{where}: equal must be {' or '.join(COSTS)}, or a list of both")
+    return tuple(named)
+
+
+def _options(given: Mapping[Any, Any], file: Path, where: str = "options") -> dict[str, Any]:
+    """Return options as RunConfig takes them. UsageError where one is unknown or out of place."""
+    named = {str(key).replace("-", "_"): value for key, value in given.items()}
+    for name in named:
+        if name in ELSEWHERE:
+            raise UsageError(f"{file}: {where}: {name} has no place here: {ELSEWHERE[name]}")
+    try:
+        return checked(named)
+    except UsageError as error:
+        raise UsageError(f"{file}: {where}: {error}") from error
+    except (TypeError, ValueError, AttributeError, IndexError) as error:
+        # a value of a form that no option has, such as a mapping
+        raise UsageError(f"{file}: {where}: {named!r:.80} holds no value of an option") from error
+
+
+def _label(options: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={_words(name, value)}" for name, value in options.items())
+
+
+def _words(name: str, value: Any) -> str:
+    """Return the value of an option as it would be typed."""
+    separator = OPTIONS[name].metadata.get("separator", ",")
+    return separator.join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _cell(
+    written: Written,
+    seed: Mapping[str, Any],
+    options: Mapping[str, Any],
+    place: Path,
+    file: Path,
+) -> Cell:
+    label = ", ".join([written.row, *([_label(seed)] if seed else [])])
+    try:
+        config = RunConfig(**{**options, "batch": True, "output": str(place)}).absolute()
+    except UsageError as error:
+        raise UsageError(f"{file}: {label:.200}: {error}") from error
+    shown = {name: _words(name, value) for name, value in written.options.items()}
+    given = written.row != _label(written.options)
+    return Cell(label, shown, config, written.row, given, written.equal)
+
+
+def _refuse_twins(cells: Sequence[Cell], file: Path) -> None:
+    runs: dict[str, Cell] = {}
+    labels: dict[str, Cell] = {}
+    for cell in cells:
+        if (twin := runs.setdefault(cell.config.fingerprint, cell)) is not cell:
+            raise UsageError(
+                f"{file}: {twin.label:.200} and {cell.label:.200} are the same run: they differ in nothing that"
+                " changes results (for speed, see render-agent bench)"
+            )
+        if labels.setdefault(cell.label, cell) is not cell:
+            raise UsageError(f"{file}: two cells are called {cell.label!r:.200}")
+
+
+def _baseline(given: Any, cells: Sequence[Cell], file: Path) -> Cell:
+    """Return the cell that `baseline` means: what its row is called, or options that one row alone has.
+
+    Of several, the one that varies in nothing else.
+    """
+    if given is None:
+        return cells[0]
+    cells = list({cell.row: cell for cell in reversed(cells)}.values())[::-1]  # one a row
+    if isinstance(given, dict):
+        wanted = _options(given, file, "baseline")
+        found = [
+            cell
+            for cell in cells
+            if all(getattr(cell.config, name) == value for name, value in wanted.items())
+        ]
+        found = [cell for cell in found if cell.varied.keys() <= wanted.keys()] or found
+    else:
+        found = [cell for cell in cells if cell.row == str(given)]
+    if len(found) == 1:
+        return found[0]
+    labels = reason_of("; ".join(cell.row for cell in cells))
+    raise UsageError(f"{file}: baseline {given!r:.80} is {len(found)} of the cells: {labels}")

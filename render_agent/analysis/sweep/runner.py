@@ -1,0 +1,170 @@
+"""A sweep taken to its end, or to where it stands: its runs, then its table and its plot."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from render_agent.analysis.sweep.grid import check_cells, find_cells, is_complete, run_cell
+from render_agent.analysis.sweep.plan import Sweep, read_sweep
+from render_agent.analysis.sweep.table import (
+    CUT_OFF,
+    NOT_BEGUN,
+    SHORT,
+    Row,
+    as_csv,
+    as_markdown,
+    caption,
+    named,
+    said,
+    sweep_rows,
+    title,
+    varied_names,
+    words,
+)
+from render_agent.cli.commands.runs import program, watch
+from render_agent.errors import RenderAgentError, UsageError
+from render_agent.questions.selection import choose_questions
+from render_agent.run.log.folder import RunFolder
+from render_agent.system.whole_files import json_bytes, write_whole
+from render_agent.text.console import plain_console
+from render_agent.text.plain_table import plain_table
+from render_agent.text.sanitize import json_text
+
+COMPLETE, FAILED = 0, 1
+
+WIDTH = 150
+"""Characters that the table has where there is no terminal to ask."""
+
+
+def sweep(file: Path, typed: Mapping[str, Any], *, dry_run: bool = False) -> int:
+    """Run what a file of a sweep asks for and return the exit code.
+
+    typed: options of the command line, as RunConfig takes them. Cells that are complete are left as they
+    are, others go on or begin. An error of one cell does not keep the others from running; one that can
+    be known before stops all. UsageError or SetupError then, in one sentence.
+    """
+    shown = ("json", "quiet", "verbose")
+    asked = read_sweep(
+        file,
+        {name: value for name, value in typed.items() if name not in (*shown, "output")},
+        Path(typed.get("output", "experiment_logs")),
+    )
+    quiet, as_json = bool(typed.get("quiet")), bool(typed.get("json"))
+    console = plain_console(stderr=True, quiet=quiet)
+    if not console.is_terminal:
+        console.width = WIDTH
+    begun = find_cells(asked)
+    check_cells(asked, begun)
+    if dry_run:
+        _tell_plan(asked, begun, plain_console())
+        return COMPLETE
+    again = shlex.join([*program(), *sys.argv[1:]])
+    errors = _run_cells(asked, console, again, quiet=quiet, verbose=bool(typed.get("verbose")))
+    rows, notes = sweep_rows(asked, find_cells(asked))
+    files = write_sweep(asked, rows, notes)
+    failed = bool(errors) or any(
+        row["failed"] or row["status"] in (CUT_OFF, NOT_BEGUN) for row in rows
+    )
+    if as_json:
+        told = {"name": asked.name, "baseline": asked.baseline.row, "cells": rows, "notes": notes}
+        named = {key: str(path) for key, path in files.items()}
+        click.echo(json_text({**told, "errors": errors, "files": named}))
+    console.print(sweep_table(asked, rows, notes))
+    for label, error in errors.items():
+        console.print(f"{label}: {error}", style="red", soft_wrap=True)
+    if failed:
+        console.print(f"not all is done. To go on: {again}", soft_wrap=True)
+    if not as_json:
+        click.echo("\n".join(str(path) for path in files.values()), err=True)
+    return FAILED if failed else COMPLETE
+
+
+def _run_cells(
+    asked: Sweep, console: Console, again: str, *, quiet: bool, verbose: bool
+) -> dict[str, str]:
+    """Take every cell to its end; return by label what kept one from it."""
+    errors = {}
+    number = len(asked.cells)
+    for place, cell in enumerate(asked.cells, start=1):
+        folder = find_cells(asked).get(cell.label)  # another process may have begun it meanwhile
+        where = f"cell {place} of {number}: {cell.label}"
+        if folder is not None and is_complete(folder):
+            console.print(f"{where} is complete: {folder.path}", soft_wrap=True)
+            continue
+        console.print(where, soft_wrap=True)
+        shown = replace(cell, config=replace(cell.config, quiet=quiet, verbose=verbose))
+        try:
+            run_cell(shown, folder, lambda run: watch(run, again=again))
+        except RenderAgentError as error:  # the other cells may well run; said at the end too
+            errors[cell.label] = str(error)
+            console.print(f"{where}: {error}", soft_wrap=True)
+    return errors
+
+
+def _tell_plan(asked: Sweep, begun: Mapping[str, RunFolder], console: Console) -> None:
+    console.print(f"sweep {asked.name}: {len(asked.cells)} runs in {asked.cells[0].config.output}")
+    for cell in asked.cells:
+        folder = begun.get(cell.label)
+        if folder is None:
+            stands = f"{len(choose_questions(cell.config))} questions"
+        else:
+            stands = f"{'complete' if is_complete(folder) else 'goes on'}: {folder.path}"
+        base = " (baseline)" if cell.row == asked.baseline.row else ""
+        console.print(f"  {cell.label}{base}: {stands}", soft_wrap=True)
+
+
+def write_sweep(asked: Sweep, rows: list[Row], notes: Mapping[str, list[str]]) -> dict[str, Path]:
+    """Write the table, as CSV, Markdown and JSON, and the plot beside the runs; return the files.
+
+    RunLogError where they cannot be written.
+    """
+    from render_agent.analysis.sweep.plot import plot
+
+    folder = Path(asked.cells[0].config.output)
+    varied = varied_names(asked.cells)
+    told = {"name": asked.name, "baseline": asked.baseline.row, "cells": rows, "notes": notes}
+    write_whole(folder / "table.csv", as_csv(rows, varied).encode())
+    write_whole(folder / "table.md", as_markdown(asked, rows, notes).encode())
+    write_whole(folder / "table.json", json_bytes(told))
+    files = {
+        "table": folder / "table.md",
+        "csv": folder / "table.csv",
+        "json": folder / "table.json",
+    }
+    labelled = all(cell.given for cell in asked.cells)
+    by = "label" if labelled else varied[0] if varied else None
+    if plot(rows, named(asked, rows), f"{title(asked)}: official score", by, folder / "plot.svg"):
+        files["plot"] = folder / "plot.svg"
+    return files
+
+
+def sweep_table(asked: Sweep, rows: list[Row], notes: Mapping[str, list[str]]) -> Table:
+    """Return the figures of all cells as a person reads them."""
+    table = plain_table(title(asked))
+    head, names = named(asked, rows)
+    table.add_column(head, overflow="fold")
+    for name in SHORT:
+        table.add_column(name, justify="right", no_wrap=True)
+    for name, row in zip(names, rows, strict=True):
+        table.add_row(name, *words(row, asked.baseline.row))
+    table.caption = "\n".join(
+        [" ".join(caption(asked)), *(f"- {line}" for line in said(rows, notes))]
+    )
+    return table
+
+
+def check_file(file: str) -> Path:
+    """Return the path of a file of a sweep. UsageError where there is none."""
+    path = Path(file)
+    if not path.is_file():
+        raise UsageError(f"there is no file {file}")
+    return path

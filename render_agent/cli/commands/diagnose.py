@@ -1,0 +1,52 @@
+"""The command that says why a run went as it did."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from render_agent.cli.completion import runs
+from render_agent.config.run_options import WHERE_RUNS_LIE
+
+
+@click.command("diagnose")
+@click.argument("run", shell_complete=runs)
+@WHERE_RUNS_LIE
+@click.option(
+    "--processes",
+    type=click.IntRange(1),
+    metavar="N",
+    help="How many processes look at the scenes (default: one a core, where that is worth it).",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+def diagnose_command(run: str, output: str, processes: int | None, as_json: bool) -> None:
+    """Say why RUN (recent, a name or a path) went as it did.
+
+    Did it fail because it never looked, because it looked and misjudged, or because of the protocol?
+    Objects are known from the official annotations or the truth beside a bundled room.
+
+    \b
+    Examples:
+      render-agent diagnose recent
+      render-agent diagnose recent --json
+    """
+
+    from render_agent.analysis.diagnosis.diagnose import diagnose_run
+    from render_agent.analysis.diagnosis.summary import reading, summary
+    from render_agent.analysis.diagnosis.table import cause_table, notes
+    from render_agent.run.log.folder import find_run
+    from render_agent.run.log.reading import read_states
+    from render_agent.text.console import plain_console
+    from render_agent.text.sanitize import json_text
+
+    folder = find_run(Path(output), run)
+    states = read_states(folder)
+    found = summary(states, diagnose_run(folder, processes, states))
+    if as_json:
+        click.echo(json_text({"reading": reading(found["all"]), **found}))
+        return
+    console = plain_console()
+    console.print(cause_table(found))
+    for line in notes(found):
+        console.print(line, soft_wrap=True)

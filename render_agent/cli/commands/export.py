@@ -1,0 +1,117 @@
+"""The command that hands runs on to other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from render_agent.cli import completion
+from render_agent.config.run_options import WHERE_RUNS_LIE
+
+FORMATS = (
+    "messages",
+    "pairs",
+    "csv",
+    "turns-csv",
+    "candidates-csv",
+    "parquet",
+    "turns-parquet",
+    "candidates-parquet",
+    "inspect",
+    "rerun",
+)
+
+
+@click.command("export")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN…", shell_complete=completion.runs)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    required=True,
+    help="Dialogues as chat messages; pairs of a better and a worse reply; a row a question, turn or"
+    " candidate; a log for Inspect; recordings for Rerun.",
+)
+@click.option(
+    "--to",
+    required=True,
+    metavar="FILE|DIR",
+    help="Where it is written.",
+    shell_complete=completion.files,
+)
+@click.option("--question", multiple=True, metavar="ID", help="Only the question with this id.")
+@click.option(
+    "--type",
+    "types",
+    multiple=True,
+    metavar="TYPE",
+    help="Only this question type.",
+    shell_complete=completion.question_types,
+)
+@click.option("--correct", is_flag=True, help="Only those that score at least 0.5.")
+@click.option(
+    "--least-score",
+    type=click.FloatRange(0, 1),
+    metavar="X",
+    help="Only those that score at least X.",
+)
+@click.option("--absolute", is_flag=True, help="Messages, pairs: paths of pictures from the root.")
+@click.option(
+    "--without-thinking", is_flag=True, help="Messages, pairs: replies without think blocks."
+)
+@click.option("--with-truth", is_flag=True, help="Messages: the truth beside them, never in them.")
+@click.option("--embed", is_flag=True, help="Inspect: pictures inside the log, so that they show.")
+@click.option("--force", is_flag=True, help="Replace what is there.")
+@WHERE_RUNS_LIE
+def export_command(
+    runs: tuple[str, ...],
+    form: str,
+    to: str,
+    question: tuple[str, ...],
+    types: tuple[str, ...],
+    correct: bool,
+    least_score: float | None,
+    absolute: bool,
+    without_thinking: bool,
+    with_truth: bool,
+    embed: bool,
+    force: bool,
+    output: str,
+) -> None:
+    """Hand RUNS on to training, tables and viewers; a run is recent, a name or a path.
+
+    \b
+    Examples:
+      render-agent export recent --format messages --correct --to right.jsonl
+      render-agent export RUN_A RUN_B --format parquet --to results.parquet
+      render-agent export recent --format pairs --to pairs.jsonl
+      render-agent export recent --format inspect --embed --to logs
+      render-agent export recent --format rerun --question 3 --to 3.rrd
+    """
+    # the formats are loaded when they are used, so that the command line starts quickly
+    from render_agent.analysis.export.selection import Choice, choose_runs
+    from render_agent.analysis.export.writers import How, export
+    from render_agent.errors import UsageError
+    from render_agent.run.log.folder import find_run
+    from render_agent.score.comparison import RIGHT
+
+    given = {
+        "--absolute": (absolute, ("messages", "pairs")),
+        "--without-thinking": (without_thinking, ("messages", "pairs")),
+        "--with-truth": (with_truth, ("messages",)),
+        "--embed": (embed, ("inspect",)),
+    }
+    for flag, (is_given, belongs) in given.items():
+        if is_given and form not in belongs:
+            raise UsageError(f"{flag} goes with --format {' or '.join(belongs)}, not with {form}")
+    if correct and least_score is not None:
+        raise UsageError("give either --correct or --least-score")
+    least = RIGHT if correct else least_score
+    folders = [find_run(Path(output), name) for name in runs]
+    if len({folder.path.resolve() for folder in folders}) < len(folders):
+        raise UsageError("a run is named twice")
+    chosen = choose_runs(folders, Choice(question, types, least))
+    how = How(absolute, not without_thinking, with_truth, embed, force)
+    written = export(chosen, form, Path(to), how)
+    click.echo(f"{written.number} {written.what} in {to}")

@@ -1,0 +1,217 @@
+"""The command that lets a model judge anybody's pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from render_agent.cli.completion import files, models, rubrics
+from render_agent.config import AUTO
+from render_agent.errors import UsageError
+
+if TYPE_CHECKING:
+    from render_agent.agents.verifiers.judge.rubric import Rubric
+    from render_agent.agents.verifiers.judge.score import Score
+    from render_agent.config import RunConfig
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".gif")
+"""Names of the files that are taken from a folder end so, in any case."""
+
+DECIDED_HERE = ("batch", "ply", "question", "option", "max_turns")
+"""Options of a run that judge sets itself."""
+
+
+class BatchSize(click.ParamType[int | str]):
+    """A number above 0, or auto."""
+
+    name = "N|auto"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int | str:
+        """Return the number, or auto."""
+        if value == AUTO:
+            return AUTO
+        if not (str(value).isdecimal() and int(value) > 0):
+            self.fail(f"{value!r} is neither {AUTO} nor a number above 0")
+        return int(value)
+
+
+@click.command("judge")
+@click.argument("images", nargs=-1, required=True, metavar="IMAGES…", shell_complete=files)
+@click.option(
+    "--rubric",
+    default="view",
+    show_default=True,
+    metavar="FILE|NAME",
+    shell_complete=rubrics,
+    help="What is asked: a YAML file, or the name of a shipped one.",
+)
+@click.option("--question", default="", metavar="TEXT", help="What the views are to help answer.")
+@click.option(
+    "--named",
+    default="",
+    metavar="TEXT",
+    help='What the question names, such as "the chair and the table".',
+)
+@click.option(
+    "--mode",
+    type=click.Choice(["yes", "json", "pairwise"]),
+    default="yes",
+    show_default=True,
+    help="The probability of yes; the rubric's criteria as JSON; or the better of every two.",
+)
+@click.option(
+    "--earlier",
+    multiple=True,
+    metavar="IMAGE",
+    shell_complete=files,
+    help="A view that came before them; may be given several times.",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["transformers", "vllm", "openai", "scripted"]),
+    help="Who judges (default: that of a run).",
+)
+@click.option(
+    "--model",
+    metavar="NAME",
+    help="The model (default: that of a run).",
+    shell_complete=models,
+)
+@click.option(
+    "--batch-size",
+    type=BatchSize(),
+    help="Requests handed over at once (default: auto, what memory holds).",
+)
+@click.option(
+    "--longest-side",
+    type=click.IntRange(32, 8192),
+    default=1024,
+    show_default=True,
+    metavar="N",
+    help="Larger pictures are scaled down to so many pixels.",
+)
+@click.option(
+    "--csv",
+    "csv_file",
+    metavar="FILE",
+    help="Write a row a picture there.",
+    shell_complete=files,
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def judge_command(context: click.Context, /, images: tuple[str, ...], **given: Any) -> None:
+    """Let a model judge how well each of IMAGES (files, or folders of them) shows what a question needs.
+
+    \b
+    Examples:
+      render-agent judge views/ --question "How many chairs are there?" --csv scores.csv
+      render-agent --device cuda judge a.png b.png --mode pairwise --question "How wide is the bed?"
+
+    Other options of a run stand before the command. Exit code 1 where a picture could not be judged.
+    """
+    from render_agent.agents.verifiers.judge.rubric import load_rubric
+
+    rubric = load_rubric(given["rubric"])
+    prompts = rubric.prompts(given["mode"], given["question"], given["named"])
+    if not given["question"].strip() and rubric.asks_about_a_question(given["mode"]):
+        raise UsageError(f"the rubric {rubric.name} asks about a question: give --question TEXT")
+    files = files_of(images)
+    config = run_config(context.obj or {}, given)
+    if given["csv_file"]:
+        from render_agent.agents.verifiers.judge.tables import check_writable
+
+        check_writable(Path(given["csv_file"]))
+    scores = _scores(config, files, prompts, rubric, given)
+    _tell([str(file) for file in files], scores, rubric, given)
+    if any(score.fault for score in scores):
+        context.exit(1)
+
+
+def files_of(images: Sequence[str]) -> list[Path]:
+    """Return the files that are named, and the pictures in the folders that are, in order of their names.
+
+    UsageError where a folder holds none. What is named by itself is taken, whatever it is.
+    """
+    found: dict[Path, None] = {}
+    for name in images:
+        path = Path(name)
+        if not path.is_dir():
+            found[path] = None
+            continue
+        inside = [
+            file
+            for file in sorted(path.rglob("*"))
+            if file.suffix.lower() in SUFFIXES and file.is_file()
+        ]
+        if not inside:
+            raise UsageError(f"there is no picture in {path} ({', '.join(SUFFIXES)})")
+        found.update(dict.fromkeys(inside))
+    return list(found)
+
+
+def run_config(options: dict[str, Any], given: dict[str, Any]) -> RunConfig:
+    """Return what the engine is made of: options of a run, and those of the command, which come first.
+
+    UsageError where an option contradicts another one.
+    """
+    from render_agent.config import RunConfig
+
+    own = {
+        name: given[name] for name in ("engine", "model", "batch_size") if given[name] is not None
+    }
+    taken = {name: value for name, value in options.items() if name not in DECIDED_HERE}
+    return RunConfig(**{**taken, **own, "batch": True, "max_turns": 1})
+
+
+def _scores(
+    config: RunConfig,
+    files: Sequence[Path],
+    prompts: tuple[str, str],
+    rubric: Rubric,
+    given: dict[str, Any],
+) -> list[Score]:
+    """Return a score for every file. SetupError where the engine is not at hand."""
+    from contextlib import closing
+
+    from render_agent.agents.verifiers.judge.batch_score import batch_score
+    from render_agent.engines.registry import make_engine
+
+    system, user = prompts
+    with closing(make_engine(config, [])) as engine:
+        return batch_score(
+            files,
+            [system] * len(files),
+            [user] * len(files),
+            config.batch_size,
+            engine=engine,
+            mode=given["mode"],
+            rubric=rubric,
+            earlier=[given["earlier"]] * len(files),
+            longest_side=given["longest_side"],
+            max_new_tokens=config.max_new_tokens,
+        )
+
+
+def _tell(
+    names: Sequence[str], scores: Sequence[Score], rubric: Rubric, given: dict[str, Any]
+) -> None:
+    """Print the scores, and write them where that was asked for."""
+
+    from render_agent.agents.verifiers.judge.tables import judge_table, rows_of, totals, write_csv
+    from render_agent.text.console import plain_console
+    from render_agent.text.sanitize import json_text
+
+    mode = given["mode"]
+    criteria = list(rubric.criteria or ()) if mode == "json" else []
+    rows = rows_of(names, scores, criteria)
+    if given["csv_file"]:
+        write_csv(Path(given["csv_file"]), rows)
+    if given["as_json"]:
+        told = {"rubric": rubric.name, "mode": mode, "question": given["question"]}
+        click.echo(json_text({**told, "totals": totals(scores), "pictures": rows}))
+    else:
+        title = f"{rubric.name}, {mode}: {given['question']}"
+        plain_console().print(judge_table(names, scores, criteria, mode, title))

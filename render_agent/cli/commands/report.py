@@ -1,0 +1,51 @@
+"""The command that writes the report of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from render_agent.cli.completion import runs
+from render_agent.config.run_options import WHERE_RUNS_LIE
+
+
+@click.command("report")
+@click.argument("run", shell_complete=runs)
+@WHERE_RUNS_LIE
+@click.option(
+    "--processes",
+    type=click.IntRange(1),
+    metavar="N",
+    help="How many processes diagnose and write pages (default: one a core).",
+)
+@click.option(
+    "--no-diagnosis", is_flag=True, help="Do not compute what the cameras saw; it needs the scans."
+)
+def report_command(run: str, output: str, processes: int | None, no_diagnosis: bool) -> None:
+    """Write the report of RUN (recent, a name or a path) into its folder and print its index.
+
+    It opens from disk in any browser. A run in progress may be reported, and is stamped so. Scans and
+    pictures that are gone are told of; the pages do without them.
+
+    \b
+    Examples:
+      render-agent report recent
+      render-agent report recent --no-diagnosis
+    """
+    from time import perf_counter
+
+    from render_agent.analysis.report.build import build
+    from render_agent.analysis.report.missing_assets import lacking
+    from render_agent.run.log.folder import find_run
+
+    began = perf_counter()
+    index, report = build(
+        find_run(Path(output), run), processes=processes, diagnose=not no_diagnosis
+    )
+    click.echo(str(index))
+    for told in lacking(report, index.parent):
+        click.echo(told, err=True)
+    seconds = perf_counter() - began
+    pages = "1 question" if len(report.states) == 1 else f"{len(report.states)} questions"
+    click.echo(f"{pages}, {seconds:.1f} s; open the file in a browser", err=True)

@@ -1,0 +1,350 @@
+"""What the commands do and print; each returns its exit code."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from render_agent.agents.verifiers.provenance import describe_choosing
+from render_agent.cli.turn_text import turn_lines
+from render_agent.config import OPTIONS, RunConfig
+from render_agent.dialogue.state import Question
+from render_agent.engines.base import Engine
+from render_agent.engines.cost_estimate import estimate, figures, find_prices, sentence
+from render_agent.engines.registry import engine_options, make_engine
+from render_agent.errors import RunLogError, UsageError
+from render_agent.questions.notes import question_notes
+from render_agent.questions.scans import missing_scans
+from render_agent.run.disk_space import disk_needed, pictures_needed, size
+from render_agent.run.log.folder import RunFolder, find_run, list_runs
+from render_agent.run.log.program_log import program_log
+from render_agent.run.merge_shards import merge
+from render_agent.run.progress import Display, Plain, Progress, Quiet, Terminal, duration
+from render_agent.run.runner import MakeEngine, Run, go_on, preview, start
+from render_agent.score.seed_variance import spread_table
+from render_agent.score.tables import figure, score_table
+from render_agent.text.console import plain_console
+from render_agent.text.sanitize import json_text, one_line
+from render_agent.web.browser import open_page
+
+FAILED = 1
+
+
+def new_run(config: RunConfig, *, browser: bool = False) -> int:
+    """Start a run and take it to its end; with --repeat one after the other, each with its own seed.
+
+    browser: whether the page of a person who plays is opened there too.
+    """
+    config = config.absolute()
+    if config.repeat == 1:
+        return _execute(start(config), browser=browser)
+    names, code = [], 0
+    for number in range(config.repeat):
+        run = start(replace(config, seed=config.seed + number, repeat=1))
+        names.append(run.path)
+        code = max(code, _execute(run, browser=browser))
+    if not config.quiet:
+        _console().print(spread_table([RunFolder(path).results() or {} for path in names]))
+    return code
+
+
+def merge_runs(output: Path, names: Sequence[str]) -> int:
+    """Join the shards of a run into one run folder and print its scores."""
+    path, found = merge(output, [find_run(output, name) for name in names])
+    active = found["counts"]["active"]
+    console = _console()
+    console.print(score_table(found))
+    console.print(f"the run: {path}", soft_wrap=True)
+    if active or found["counts"]["failed"]:
+        line = shlex.join([*program(), "--continue", str(path)])
+        console.print(f"{active} questions are not done. To go on: {line}", soft_wrap=True)
+    return 0
+
+
+def dry_run(config: RunConfig) -> int:
+    """Print what a run would ask and show first; nothing is run, no model is loaded."""
+    config = config.absolute()
+    shown = preview(config, Path(tempfile.mkdtemp(prefix="render-agent-dry-run-")))
+    types = Counter(question.type for question in shown.questions)
+    missing = [] if config.blind else missing_scans(shown.questions)
+    without = sum(entry.questions for entry in missing)
+    needed = disk_needed(config, shown.questions, shown.bytes_a_pixel)
+    drawn = pictures_needed(config, shown.questions)
+    drawing = shown.seconds_a_view * drawn
+    asked = estimate(config, len(shown.questions) - without, shown.messages)
+    chosen = describe_choosing(config, shown.questions)
+    notes = [*question_notes(config, shown.questions), *filter(None, [chosen["note"]])]
+    prices = find_prices(engine_options(config.engine_option))
+    if config.json:
+        summary = {
+            "questions": len(shown.questions),
+            "types": types,
+            "missing": without,
+            "missing_scenes": {entry.dataset: entry.scenes for entry in missing},
+            "notes": notes,
+            "choosing": chosen,
+            "pictures_at_most": drawn,
+            "messages": shown.messages,
+            "pictures": str(shown.folder),
+            "disk_bytes": needed,
+            "drawing_seconds": drawing,
+            "estimate": figures(asked, prices),
+        }
+        click.echo(json_text(summary))
+        return 0
+    console = plain_console()
+    scenes = len({question.scene for question in shown.questions})
+    console.print(
+        f"{len(shown.questions)} questions about {scenes} scenes, {without} without a scan"
+    )
+    for entry in missing:
+        console.print(f"  no scan in {entry.dataset}: {', '.join(entry.scenes)}", soft_wrap=True)
+    for note in notes:
+        console.print(f"  {note}", soft_wrap=True)
+    for name, count in sorted(types.items()):
+        console.print(f"  {name}: {count}")
+    if chosen["kind"] != "single":
+        console.print(f"  {_agent_words(chosen)}", soft_wrap=True)
+    console.print(
+        f"at the most {drawn:,} pictures, {size(needed)} of disk and {duration(drawing)} of drawing (all"
+        f" questions using all {config.max_turns} turns); the model's time comes on top",
+        soft_wrap=True,
+    )
+    if config.engine not in ("scripted", "human"):
+        console.print(sentence(asked, prices), soft_wrap=True)
+    for message in shown.messages:
+        console.rule(message["role"], align="left")
+        for piece in message["content"]:
+            words = piece.get("text") or f"[picture {shown.folder / piece['image']}]"
+            console.print(words, soft_wrap=True)
+    return 0
+
+
+def _agent_words(chosen: Mapping[str, Any]) -> str:
+    """Return how moves are chosen, in words."""
+    replies = f"{chosen['samples']} replies a turn"
+    if chosen["groups"] > 1:
+        replies += f" to each of {chosen['groups']} wordings"
+    if chosen["depth"] > 1:
+        replies += ", and one more after each"
+    names = ", ".join(entry["name"] for entry in chosen["verifiers"])
+    return f"agent {chosen['agent']}: {replies}{f', scored by {names}' if names else ''}"
+
+
+def continue_run(output: Path, which: str, given: Mapping[str, Any]) -> int:
+    """Take an earlier run to its end; `given` are the options typed beside --continue."""
+    folder = find_run(output, which)
+    run = go_on(folder, given)
+    if folder.results() and not any(state.active for state in run.states):
+        run.close()
+        console = _console()
+        console.print(f"{folder.name} is complete: nothing is left to do")
+        _print_results(folder.results() or {}, run.config, folder.path, console)
+        return 0
+    return _execute(run)
+
+
+def _execute(run: Run, *, browser: bool = False) -> int:
+    found, console = watch(run, browser=browser), _console()
+    _print_results(found, run.config, run.path, console)
+    failed = found["counts"]["failed"]
+    if failed:
+        console.print(
+            f"{failed} failed (see {run.path / 'run.log'}). To try again: {continue_line(run)}",
+            soft_wrap=True,
+        )
+    return FAILED if failed else 0
+
+
+def watch(run: Run, *, browser: bool = False, again: str | None = None) -> dict[str, Any]:
+    """Take a run to its end, show how far it is, and return its results.
+
+    again: the line that goes on with it, said where it is stopped (by default --continue).
+    """
+    console = _console()
+    with program_log(run.path / "run.log", verbose=run.config.verbose):
+        try:
+            with _display(run.config, console) as display:
+                if not run.config.quiet:
+                    display.note(f"run folder: {run.path}")
+                progress = Progress(
+                    run.states,
+                    display,
+                    max_batched_turns=run.max_batched_turns,
+                    max_turns=run.config.max_turns,
+                )
+                found = run.go(progress, _engine_maker(run.config, console, browser))
+        except BaseException:
+            if run.log.there:
+                line = f"stopped; nothing is lost. To go on: {again or continue_line(run)}"
+                console.print(line, soft_wrap=True)
+            raise
+        finally:
+            run.close()
+    return found
+
+
+def _engine_maker(config: RunConfig, console: Console, browser: bool) -> MakeEngine:
+    """Return what makes the engine; a person's also says where its page is."""
+    if config.engine != "human":
+        return make_engine
+    from render_agent.engines.human import engine as human
+
+    human.check_alone(config)
+
+    def make(config: RunConfig, questions: Sequence[Question]) -> Engine:
+        engine = human.make(config, questions)
+        console.print(f"answer in the browser: {engine.address}", soft_wrap=True)
+        if browser:
+            open_page(engine.address)
+        return engine
+
+    return make
+
+
+def continue_line(run: Run) -> str:
+    """Return what to type to go on with a run."""
+    standard = run.config.output == OPTIONS["output"].default
+    output = [] if standard else ["--output", run.config.output]
+    return shlex.join([*program(), "--continue", run.path.name, *output])
+
+
+def program() -> list[str]:
+    """Return the words that start this program as it was started."""
+    called = Path(sys.argv[0])
+    if called.name == "__main__.py":
+        return ["python", "-m", "render_agent"]
+    found = shutil.which(called.name)
+    on_path = found is not None and Path(found).resolve() == called.resolve()
+    return [called.name if on_path else str(called)]
+
+
+def _print_results(
+    found: Mapping[str, Any], config: RunConfig, path: Path, console: Console
+) -> None:
+    if config.json:
+        click.echo(json_text(found))
+    if config.quiet:
+        console.print(str(path), soft_wrap=True)
+        return
+    if config.batch:
+        console.print(score_table(found))
+    else:
+        row = found["questions"][0]
+        console.print(f"answer: {row['answer'] or 'none'} ({row['status']}, {row['turns']} turns)")
+    _print_agent(config, found["notes"] if config.batch else (), console)
+    console.print(f"the run: {path}", soft_wrap=True)
+    standard = config.output == OPTIONS["output"].default
+    line = [*program(), "report", path.name if standard else str(path)]
+    console.print(f"next: {shlex.join(line)}", soft_wrap=True)
+
+
+def _print_agent(config: RunConfig, printed: Sequence[str], console: Console) -> None:
+    """Print who chose among several replies, where no note that was printed says so."""
+    if config.agent != "single" and not any(note.startswith("agent: ") for note in printed):
+        console.print(f"agent: {config.agent_words}", soft_wrap=True)
+
+
+def list_them(output: Path, *, as_json: bool) -> None:
+    """Print the runs in a folder, oldest first."""
+    rows = [_run_row(path) for path in list_runs(output)]
+    if as_json:
+        click.echo(json_text(rows))
+        return
+    if not rows:
+        click.echo(f"no runs in {output}")
+        return
+    line = "{run:<24} {status:<10} {questions:>9} {answered:>8} {official:>8}  {engine} {model} {agent}"
+    click.echo(line.format(**{name: name for name in rows[0]}))
+    for row in rows:
+        told = {name: "–" if v is None else v for name, v in row.items()}
+        click.echo(one_line(line.format(**told)))
+
+
+def _run_row(path: Path) -> dict[str, Any]:
+    try:
+        folder = RunFolder(path)
+        found = folder.results()
+        saved = folder.record["config"]
+        engine, model = saved["engine"], folder.record["engine"]["model"]
+        questions = len(folder.questions()) if folder.has_questions else None
+    except (RunLogError, KeyError):
+        return {"run": path.name, "status": "unreadable"} | dict.fromkeys(
+            ("questions", "answered", "official", "engine", "model", "agent")
+        )
+    return {
+        "run": path.name,
+        "status": found["status"] if found else "unfinished",
+        "questions": questions,
+        "answered": found["counts"]["answered"] if found else None,
+        "official": figure(found["official_over_scored"]["score"]) if found else None,
+        "engine": engine,
+        "model": model,
+        "agent": saved.get("agent", "single"),
+    }
+
+
+def show(output: Path, which: str, question_id: str | None, *, as_json: bool) -> None:
+    """Print a run's scores, or one question's dialogue."""
+    folder = find_run(output, which)
+    if question_id is not None:
+        _show_question(folder, question_id, as_json=as_json)
+        return
+    found = folder.results()
+    if as_json:
+        click.echo(json_text(found or {"status": "unfinished"}))
+        return
+    console = plain_console()
+    if found is None:
+        console.print(f"{folder.name} is unfinished: {len(folder.lines())} turns so far.")
+        line = shlex.join([*program(), "--continue", str(folder.path)])
+        console.print(f"To go on: {line}", soft_wrap=True)
+        return
+    console.print(score_table(found))
+    _print_agent(folder.config, found["notes"], console)
+    console.print(f"the run: {folder.path}", soft_wrap=True)
+
+
+def _show_question(folder: RunFolder, question_id: str, *, as_json: bool) -> None:
+    question = next((q for q in folder.questions() if q.id == question_id), None)
+    if question is None:
+        raise UsageError(f"{folder.name} has no question with the id {question_id!r}")
+    lines = [line for line in folder.lines() if line["question_id"] == question_id]
+    if as_json:
+        click.echo(json_text(lines))
+        return
+    console = plain_console()
+    console.print(f"{question.type} about {question.scene}", style="bold")
+    for words in (question.text, *question.options):
+        console.print(words)
+    console.print(f"truth: {question.truth or 'not known'}")
+    for line in lines:
+        console.rule(f"turn {line['turn']} ({line['phase']})", align="left")
+        for words in turn_lines(folder.path, line):
+            console.print(words, soft_wrap=True)
+
+
+def _console() -> Console:
+    return plain_console(stderr=True)
+
+
+@contextmanager
+def _display(config: RunConfig, console: Console) -> Iterator[Display]:
+    if config.quiet:
+        yield Quiet(console)
+    elif console.is_terminal:
+        with Terminal(console, verbose=config.verbose) as terminal:
+            yield terminal
+    else:
+        yield Plain(console, verbose=config.verbose)

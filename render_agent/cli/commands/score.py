@@ -1,0 +1,164 @@
+"""The commands that score: a run anew, a file of predictions, runs against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from render_agent.config import CHANGEABLE
+from render_agent.errors import UsageError
+from render_agent.questions.vsibench import load_vsibench
+from render_agent.run.log.folder import RunFolder, RunLog, find_run
+from render_agent.run.log.reading import results_of
+from render_agent.run.log.results import table
+from render_agent.score.comparison import Side, compare, differing, incomparable
+from render_agent.score.predictions import read_predictions, score_predictions
+from render_agent.score.summary import OFFICIAL
+from render_agent.score.tables import changed_table, comparison_table, score_table
+from render_agent.text.console import plain_console
+from render_agent.text.sanitize import json_text
+
+
+def rescore(output: Path, which: str, parser: str, *, as_json: bool) -> None:
+    """Compute a run's results anew from its log and print them.
+
+    Those of a run that has come to its end, by the official parser, take the place of its
+    `results.json`; those of another parser lie beside it as `results.PARSER.json`. An unfinished
+    run's are printed only.
+    """
+    folder = find_run(output, which)
+    finished = folder.finished
+    found = results_of(folder, parser)
+    if finished:
+        log = RunLog(folder)
+        try:
+            if parser == OFFICIAL:
+                log.write_results(found, table(found["questions"]))
+            else:
+                log.write_results_of(parser, found)
+        finally:
+            log.close()
+    if as_json:
+        _print_json(found)
+        return
+    console = plain_console()
+    console.print(score_table(found))
+    console.print(f"the run: {folder.path}", soft_wrap=True)
+
+
+def score_file(predictions: Path, questions: str | None, parser: str, *, as_json: bool) -> None:
+    """Score a file of predictions and print the figures."""
+    asked = load_vsibench(questions)
+    found = score_predictions(asked, read_predictions(predictions, asked), parser)
+    if as_json:
+        _print_json(found)
+    else:
+        plain_console().print(score_table(found))
+
+
+def compare_runs(
+    output: Path,
+    names: Sequence[str],
+    *,
+    anyway: bool,
+    as_json: bool,
+    page: Path | None = None,
+    diagnose: bool = True,
+) -> None:
+    """Compare every run with the first and print what differs; write it as pages where wanted.
+
+    page: the folder of the pages; one without a name is beside the first run. diagnose: whether the pages
+    show what the cameras saw. UsageError where runs are not comparable, or page is one of them.
+    """
+    if page is not None and page != Path() and _is_run(output, page):
+        raise UsageError(
+            f"--page {page} is a run, not a folder for pages: put --page last, or give it a folder"
+        )
+    if len(names) < 2:
+        raise UsageError("compare needs two runs at the least: render-agent compare RUN_A RUN_B")
+    folders = [find_run(output, name) for name in names]
+    alike = len({folder.name for folder in folders}) < len(folders)
+    first, *others = (_side(folder, by_path=alike) for folder in folders)
+    pairs = [_pair(first, other, anyway=anyway) for other in others]
+    if page is not None:
+        place = _write_pages(folders, pairs, page, diagnose=diagnose)
+        click.echo(str(place), err=as_json)
+    if as_json:
+        _print_json(pairs[0] if len(pairs) == 1 else {"comparisons": pairs})
+        return
+    console = plain_console()
+    for found in pairs:
+        for reason in found["warnings"]:
+            console.print(f"NOT COMPARABLE: {reason}", soft_wrap=True)
+        console.print(comparison_table(found))
+        console.print(changed_table(found))
+
+
+def _is_run(output: Path, place: Path) -> bool:
+    return place.name == "recent" or any(
+        (path / "config.json").is_file() for path in (output / place, place)
+    )
+
+
+def _pair(one: Side, two: Side, *, anyway: bool) -> dict[str, Any]:
+    """Return how one run differs from another. UsageError where they are not comparable."""
+    reasons = incomparable(one, two)
+    if reasons and not anyway:
+        raise UsageError(
+            f"{one.name} and {two.name} are not comparable: {'; '.join(reasons)}; give --anyway to"
+            " compare the questions that both have scored"
+        )
+    found = {
+        **compare(one, two),
+        "warnings": reasons,
+        "options": differing(one, two),
+        "work": {
+            side: results["totals"]["per_question"]
+            for side, results in (("a", one.results), ("b", two.results))
+        },
+        "notes": {
+            side: results["notes"] for side, results in (("a", one.results), ("b", two.results))
+        },
+    }
+    if not found["n"]:
+        raise UsageError(f"{one.name} and {two.name} have no scored question in common")
+    return found
+
+
+def _write_pages(
+    folders: Sequence[RunFolder],
+    pairs: Sequence[Mapping[str, Any]],
+    page: Path,
+    *,
+    diagnose: bool,
+) -> Path:
+    """Write the comparison as pages and return their index."""
+    from render_agent.analysis.report.comparison.comparison_page import (
+        comparison_folder,
+        write_comparison,
+    )
+    from render_agent.analysis.report.comparison.runs import Comparison, compared_runs
+    from render_agent.analysis.report.data import read_run
+
+    reports = [read_run(folder, diagnose=diagnose) for folder in folders]
+    runs = compared_runs(reports, [(), *(pair["warnings"] for pair in pairs)])
+    unnamed = page == Path()
+    place = comparison_folder([folder.path for folder in folders]) if unnamed else page
+    return write_comparison(Comparison(runs, pairs), place)
+
+
+def _side(folder: RunFolder, *, by_path: bool) -> Side:
+    config = folder.config
+    return Side(
+        str(folder.path) if by_path else folder.name,
+        results_of(folder),
+        {"--subset": config.subset},
+        {name: value for name, value in config.to_json().items() if name not in CHANGEABLE},
+    )
+
+
+def _print_json(found: dict[str, Any]) -> None:
+    click.echo(json_text(found))

@@ -1,0 +1,349 @@
+"""The command line: every command, and the only place where the program exits."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, NoReturn
+
+import click
+from click.core import ParameterSource
+
+from render_agent.cli import completion, help_page
+from render_agent.cli.commands.diagnose import diagnose_command
+from render_agent.cli.commands.export import export_command
+from render_agent.cli.commands.judge import judge_command
+from render_agent.cli.commands.play import play_command
+from render_agent.cli.commands.report import report_command
+from render_agent.cli.commands.sweep import sweep_command
+from render_agent.cli.commands.view import view_command
+from render_agent.config import OPTIONS, RunConfig
+from render_agent.config.config_file import options_of_file
+from render_agent.config.run_options import WHERE_RUNS_LIE, run_option
+from render_agent.errors import RenderAgentError, UsageError
+from render_agent.text.redact import without_keys
+from render_agent.text.sanitize import visible
+from render_agent_lab.bench.command import bench_command
+from render_agent_lab.room_generator.command import make_rooms_command
+from render_agent_lab.verifier_training.command import train_verifier_command
+
+INTERRUPTED, TERMINATED = 130, 143
+
+
+class Terminated(BaseException):
+    """SIGTERM arrived, as a cluster's time limit sends it."""
+
+
+def from_file(context: click.Context, parameter: click.Parameter, file: str | None) -> None:
+    """Take the defaults of a run from a YAML file. UsageError where it holds no options."""
+    if file is not None:
+        context.default_map = {**(context.default_map or {}), **options_of_file(file)}
+
+
+CONTINUE = click.Option(
+    ["--continue", "continue_run"],
+    metavar="recent|NAME|PATH",
+    help="Go on with a run: the newest, a name in --output, or a path.",
+    shell_complete=completion.runs,
+)
+DRY_RUN = click.Option(
+    ["--dry-run"],
+    is_flag=True,
+    help="Choose the questions, draw the first view, print the first prompt; load no model.",
+)
+CONFIG = click.Option(
+    ["--config"],
+    metavar="FILE.yaml",
+    is_eager=True,
+    expose_value=False,
+    callback=from_file,
+    shell_complete=completion.files,
+    help="Options from a file; flags and RENDER_AGENT_… in the environment beat it.",
+)
+
+
+class RunGroup(click.Group):
+    """The program: run options of its own, and commands."""
+
+    def __init__(self, params: list[click.Parameter] | None = None, **more: Any) -> None:
+        options = [run_option(entry) for entry in OPTIONS.values()]
+        super().__init__(params=[*options, CONTINUE, DRY_RUN, CONFIG, *(params or [])], **more)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write options and commands under headings, then exit codes, environment and files."""
+        help_page.write_options(ctx, formatter, self.get_params(ctx))
+        help_page.write_commands(formatter, self.commands)
+        help_page.write_rest(formatter)
+
+
+@click.group(
+    cls=RunGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="render_agent")
+@click.pass_context
+def cli(context: click.Context, /, continue_run: str | None, dry_run: bool, **options: Any) -> None:
+    """A vision-language model explores a 3D scan and answers spatial questions about it.
+
+    Give --batch for a benchmark, --ply for one question of one scan, or a command; COMMAND --help tells of each.
+
+    \b
+    Examples:
+      render-agent --batch --benchmark rooms --engine scripted    # run a benchmark
+      render-agent --ply SCAN.ply --question "How many chairs?"   # ask one question of one scan
+      render-agent --continue recent                              # go on with a run that was cut off
+      render-agent report recent                                  # write the pages that explain it
+      render-agent doctor                                         # what works on this machine
+    """
+    if context.invoked_subcommand is not None:
+        context.obj = options
+        return
+    from render_agent.cli.commands import runs as commands
+
+    if continue_run is not None:
+        given = {
+            name: value
+            for name, value in options.items()
+            if _given(context, name) and not (name == "batch" and value)
+        }
+        context.exit(commands.continue_run(Path(options["output"]), continue_run, given))
+    asked = dry_run or options["batch"] or options["ply"] or options["question"]
+    if not asked and not any(_typed(context, name) for name in options):
+        click.echo(context.get_help())
+        context.exit(0)
+    config = RunConfig(**options)
+    context.exit(commands.dry_run(config) if dry_run else commands.new_run(config))
+
+
+def _given(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) is not ParameterSource.DEFAULT
+
+
+def _typed(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+PARSER = click.option(
+    "--parser",
+    type=click.Choice(["official", "lmms-eval", "vlmevalkit"]),
+    default="official",
+    show_default=True,
+    help="Whose way of reading an answer is used for the means and types.",
+)
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@cli.command()
+@WHERE_RUNS_LIE
+@AS_JSON
+def ls(output: str, as_json: bool) -> None:
+    """List the runs, the newest last.
+
+    \b
+    Examples:
+      render-agent ls
+      render-agent ls --output results --json
+    """
+    from render_agent.cli.commands import runs as commands
+
+    commands.list_them(Path(output), as_json=as_json)
+
+
+@cli.command()
+@click.argument("run", shell_complete=completion.runs)
+@click.argument("question", required=False)
+@WHERE_RUNS_LIE
+@AS_JSON
+def show(run: str, question: str | None, output: str, as_json: bool) -> None:
+    """Show RUN (recent, a name or a path): its scores, or the dialogue of one QUESTION (its id).
+
+    \b
+    Examples:
+      render-agent show recent
+      render-agent show recent 3
+    """
+    from render_agent.cli.commands import runs as commands
+
+    commands.show(Path(output), run, question, as_json=as_json)
+
+
+@cli.command()
+@click.argument("run", shell_complete=completion.runs)
+@PARSER
+@WHERE_RUNS_LIE
+@AS_JSON
+def rescore(run: str, parser: str, output: str, as_json: bool) -> None:
+    """Compute the results of RUN anew from its log, also of one that is unfinished.
+
+    The official ones of a finished run replace its results.json; those of another parser are written
+    beside it.
+
+    \b
+    Examples:
+      render-agent rescore recent
+      render-agent rescore recent --parser vlmevalkit
+    """
+    from render_agent.cli.commands import score as scoring
+
+    scoring.rescore(Path(output), run, parser, as_json=as_json)
+
+
+@cli.command()
+@click.argument("predictions", metavar="PREDICTIONS.jsonl", shell_complete=completion.files)
+@click.option(
+    "--questions",
+    metavar="FILE|NAME",
+    help="VSI-Bench's own questions (default: found).",
+    shell_complete=completion.files,
+)
+@PARSER
+@AS_JSON
+def score(predictions: str, questions: str | None, parser: str, as_json: bool) -> None:
+    """Score anybody's answers to VSI-Bench: lines {"id": 0, "prediction": "A"}.
+
+    A question without a prediction scores 0, and is counted.
+
+    \b
+    Examples:
+      render-agent score predictions.jsonl --questions test.jsonl
+    """
+    from render_agent.cli.commands import score as scoring
+
+    scoring.score_file(Path(predictions), questions, parser, as_json=as_json)
+
+
+@cli.command()
+@click.argument(
+    "runs", nargs=-1, required=True, metavar="RUN_A RUN_B …", shell_complete=completion.runs
+)
+@click.option("--anyway", is_flag=True, help="Compare the questions in common of unlike runs.")
+@click.option(
+    "--page",
+    is_flag=False,
+    flag_value="",
+    metavar="[DIR]",
+    shell_complete=completion.folders,
+    help="Write it as pages too (into compare/ beside RUN_A unless DIR is given), dialogues side by side.",
+)
+@click.option("--no-diagnosis", is_flag=True, help="Leave out of the pages what the cameras saw.")
+@WHERE_RUNS_LIE
+@AS_JSON
+def compare(
+    runs: tuple[str, ...],
+    anyway: bool,
+    page: str | None,
+    no_diagnosis: bool,
+    output: str,
+    as_json: bool,
+) -> None:
+    """Compare runs with RUN_A over the same questions: differences, how sure they are, and where.
+
+    \b
+    Examples:
+      render-agent compare RUN_A RUN_B
+      render-agent compare RUN_A RUN_B RUN_C --page
+    """
+    from render_agent.cli.commands import score as scoring
+
+    scoring.compare_runs(
+        Path(output),
+        runs,
+        anyway=anyway,
+        as_json=as_json,
+        page=None if page is None else Path(page),
+        diagnose=not no_diagnosis,
+    )
+
+
+@cli.command()
+@click.argument("runs", nargs=-1, required=True, metavar="RUNS…", shell_complete=completion.runs)
+@WHERE_RUNS_LIE
+def merge(runs: tuple[str, ...], output: str) -> None:
+    """Join RUNS, the shards I/N of one run, into a new run folder; it can be continued like any other.
+
+    \b
+    Examples:
+      render-agent merge SHARD_1 SHARD_2
+    """
+    from render_agent.cli.commands import runs as commands
+
+    commands.merge_runs(Path(output), runs)
+
+
+@cli.command()
+@AS_JSON
+@click.option(
+    "--probe",
+    is_flag=True,
+    help="Let a small model of each family answer, and --model where it is here.",
+)
+@click.pass_context
+def doctor(context: click.Context, as_json: bool, probe: bool) -> None:
+    """Say what this machine can do: renderers, engines, memory, data, and what to install.
+
+    Exit code 1 where no run is possible.
+
+    \b
+    Examples:
+      render-agent doctor
+      render-agent doctor --probe
+    """
+    from render_agent.doctor.examine import examine
+
+    context.exit(examine(context.obj, as_json=as_json, probe=probe))
+
+
+cli.add_command(make_rooms_command)
+cli.add_command(diagnose_command)
+cli.add_command(play_command)
+cli.add_command(view_command)
+cli.add_command(bench_command)
+cli.add_command(report_command)
+cli.add_command(export_command)
+cli.add_command(sweep_command)
+cli.add_command(judge_command)
+cli.add_command(train_verifier_command)
+cli.add_command(completion.completion_command)
+
+
+def main() -> NoReturn:
+    """Run the command line and exit: 0 complete, 1 failed, 2 usage, 130 interrupted, 143 terminated."""
+    signal.signal(signal.SIGTERM, _terminate)
+    sys.excepthook = _crashed
+    try:
+        code = cli.main(
+            prog_name="render-agent", auto_envvar_prefix="RENDER_AGENT", standalone_mode=False
+        )
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except RenderAgentError as error:
+        _say(f"error: {error}")
+        code = 2 if isinstance(error, UsageError) else 1
+    except MemoryError:
+        _say("error: this machine's memory ran out; give the program more, or lower --batch-size")
+        code = 1
+    except (KeyboardInterrupt, click.Abort, Terminated) as stop:
+        code = TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
+    except BrokenPipeError:  # whoever read our output has seen enough
+        sys.stdout = None
+        code = 1
+    sys.exit(code or 0)
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+    raise Terminated
+
+
+def _crashed(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Say where the program crashed, as the interpreter does."""
+    import traceback
+
+    _say("".join(traceback.format_exception(kind, error, trace)).rstrip())
+
+
+def _say(words: str) -> None:
+    click.echo(visible(without_keys(words)), err=True)

@@ -1,0 +1,57 @@
+"""What a run asks, draws and judges at the most to choose its moves: every question uses all its turns."""
+
+from __future__ import annotations
+
+from math import comb
+
+from render_agent.config import RunConfig
+from render_agent.config.view_budget import views_at_most
+
+LATEST = 4
+"""Views shown so far that a judge is shown beside a candidate's, the latest ones."""
+
+
+def pictures_in_prompt(config: RunConfig) -> int:
+    """Return how many pictures one prompt of a run holds at the most, that of a judge too."""
+    plan = config.agent_plan
+    shown = views_at_most(config.views, config.kinds, config.max_turns)
+    if plan.kind == "show":  # beside what a move leads to, where the others would have led
+        shown += (plan.samples - 1) * (config.max_turns - 1)
+    judged = any(verifier.name == "judge" for verifier in config.verifiers)
+    return max(shown, judge_pictures(config) if judged else 0)
+
+
+def draws_candidates(config: RunConfig) -> bool:
+    """Whether what candidates would show is drawn; of reworded questions where a verifier looks at it."""
+    plan = config.agent_plan
+    if plan.kind == "rephrase":
+        return any(verifier.looks for verifier in config.verifiers)
+    return plan.renders
+
+
+def weighed_by_turn(config: RunConfig) -> list[int]:
+    """Return how many candidates a question has to choose among, by turn; none in the last.
+
+    Second moves are among them, where there is a turn in which they could be made.
+    """
+    plan, turns = config.agent_plan, config.max_turns
+    first = plan.candidates if plan.moves else 0
+    second = first if plan.depth > 1 else 0
+    return [first * (turn + 1 < turns) + second * (turn + 2 < turns) for turn in range(turns)]
+
+
+def pictures_of_moves(config: RunConfig) -> int:
+    """Return how many pictures the moves of a question lead to, those that are not made too."""
+    if draws_candidates(config):
+        return sum(weighed_by_turn(config))
+    return config.max_turns - 1
+
+
+def judge_pictures(config: RunConfig) -> int:
+    """Return how many pictures a judge is shown at the most: one candidate's or two, and the latest views."""
+    return LATEST + (2 if config.judge_mode == "pairwise" else 1)
+
+
+def judge_requests(config: RunConfig, candidates: int) -> int:
+    """Return how often a judge is asked about so many candidates of one turn."""
+    return 2 * comb(candidates, 2) if config.judge_mode == "pairwise" else candidates

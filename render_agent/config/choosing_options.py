@@ -1,0 +1,125 @@
+"""The options that say how every turn's move is chosen among several."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from render_agent.config.agent_plan import AgentPlan, VerifierPlan, agent_plan, verifier_plans
+from render_agent.config.setting import setting
+from render_agent.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class ChoosingOptions:
+    """How many replies a turn has, and who chooses among them."""
+
+    agent: str = setting(
+        "single",
+        "choosing",
+        "How a turn is decided: single, the one reply; vote:K, the answer of K replies; best:K, of K moves"
+        " the one that verifiers score best, unseen; lookahead:K, of K moves that are made and drawn"
+        " first (:2 looks two moves ahead); rephrase:RxK, with R wordings of the question; show:K, the"
+        " model is shown where all K moves lead.",
+        metavar="FORM",
+    )
+    verifier: tuple[str, ...] = setting(
+        (),
+        "choosing",
+        "What scores the moves: random, geometry (geometry:unnamed knows no boxes), judge[:MODEL],"
+        " embedding[:MODEL], learned:DIR; may be given more than once (default: geometry where moves are"
+        " drawn).",
+        metavar="NAME",
+    )
+    verifier_weights: tuple[str, ...] = setting(
+        (),
+        "choosing",
+        "The weight of every verifier, in their order, such as 1,0.5.",
+        metavar="LIST",
+        separator=",",
+    )
+    fusion: str = setting(
+        "ranks",
+        "choosing",
+        "How the scores of several verifiers are fused: mean of ranks, or of normalised scores.",
+        choices=("ranks", "normalised"),
+    )
+    rubric: str = setting(
+        "view",
+        "choosing",
+        "By what the judge rates views: a rubric that is shipped, or a file.",
+        metavar="NAME|FILE",
+    )
+    judge_mode: str = setting(
+        "yes",
+        "choosing",
+        "How the judge rates: its probability of yes, criteria in JSON, or pairs.",
+        choices=("yes", "json", "pairwise"),
+    )
+
+    @property
+    def agent_plan(self) -> AgentPlan:
+        """What `--agent` asks for. UsageError where it cannot be read."""
+        return agent_plan(self.agent)
+
+    @property
+    def verifiers(self) -> tuple[VerifierPlan, ...]:
+        """The verifiers that choose, those by default included. UsageError where one cannot be read."""
+        plan = self.agent_plan
+        if not plan.verified:
+            return ()
+        default = ("geometry",) if plan.renders else ()
+        return verifier_plans(self.verifier or default)
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """The weight of every verifier. UsageError where they do not fit the verifiers."""
+        if not self.verifier_weights:
+            return (1.0,) * len(self.verifiers)
+        try:
+            found = tuple(float(weight) for weight in self.verifier_weights)
+        except ValueError:
+            raise UsageError("--verifier-weights are numbers, such as 1,0.5") from None
+        if len(found) != len(self.verifiers):
+            raise UsageError(
+                f"--verifier-weights gives {len(found)} weights for {len(self.verifiers)} verifiers"
+            )
+        if not all(0 <= weight < float("inf") for weight in found) or not any(found):
+            raise UsageError("--verifier-weights are 0 or more, and one at least is above 0")
+        return found
+
+    @property
+    def agent_words(self) -> str:
+        """The agent and its verifiers, as "lookahead:4 by geometry and random"."""
+        labels = [verifier.label for verifier in self.verifiers]
+        return f"{self.agent} by {' and '.join(labels)}" if labels else self.agent
+
+    def check_choosing(self, *, greedy: bool, free: bool, human: bool) -> None:
+        """Raise UsageError where these options contradict each other, or the rest of a run.
+
+        greedy: whether the temperature is 0. free: whether the model chooses its views. human: whether a
+        person replies.
+        """
+        plan = self.agent_plan
+        if plan.kind == "single" or not plan.verified:
+            if given := self.verifier or self.verifier_weights:
+                raise UsageError(f"--agent {self.agent} takes no verifier: leave {given[0]} out")
+        elif not self.verifiers:
+            raise UsageError(f"--agent {self.agent} needs --verifier random or learned:DIR")
+        if plan.kind == "single":
+            return
+        if plan.kind == "best" and (looking := [v for v in self.verifiers if v.looks]):
+            raise UsageError(
+                f"--verifier {looking[0].label} looks at what a move leads to, and best:K draws none:"
+                f" use --agent lookahead:{plan.samples}"
+            )
+        if human:
+            raise UsageError(
+                f"--agent {self.agent} needs several replies a turn: a person gives one"
+            )
+        if greedy:
+            raise UsageError(
+                f"--agent {self.agent} needs replies that differ: give a --temperature above 0"
+            )
+        if plan.moves and not free:
+            raise UsageError(f"--agent {self.agent} chooses among moves: use it with --views free")
+        _ = self.weights  # refused here, before there is a run

@@ -1,0 +1,221 @@
+"""The options of a run as click reads them: on the command line, and as keywords in Python."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import Field
+from os import PathLike, fspath
+from typing import Any
+
+import click
+from click.core import ParameterSource
+from click.shell_completion import CompletionItem
+
+from render_agent import registry as plugins
+from render_agent.cli import completion
+from render_agent.config import AUTO, OPTIONS
+from render_agent.errors import UsageError
+from render_agent.text.safe_parse import reason_of
+
+
+class Size(click.ParamType[tuple[int, int]]):
+    """A picture's size, written 640x480."""
+
+    name = "WxH"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, int]:
+        """Return (width, height)."""
+        if isinstance(value, tuple):
+            return value
+        width, _, height = str(value).lower().partition("x")
+        if not (width.isdecimal() and height.isdecimal()):
+            self.fail(f"{value!r} is no size: write it as 640x480")
+        if not all(32 <= int(side) <= 4096 for side in (width, height)):
+            self.fail("both sides must be 32 to 4096 pixels")
+        return int(width), int(height)
+
+
+class Named(click.Choice[str]):
+    """The name of one of the program's own parts, or of one that an installed package brings."""
+
+    def __init__(self, kind: plugins.Kind, choices: Sequence[str]) -> None:
+        super().__init__(choices)
+        self.kind = kind
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:
+        """Return the name."""
+        known = self.choices if value in self.choices else self.known()
+        if value not in known:
+            self.fail(
+                f"there is no {self.kind} {value!r}: choose one of {', '.join(known)}, or install the"
+                " package that brings it"
+            )
+        return str(value)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Return the names that begin so."""
+        return [CompletionItem(name) for name in self.known() if name.startswith(incomplete)]
+
+    def known(self) -> list[str]:
+        """Return the names of the program's own, then of those that installed packages bring."""
+        return list(dict.fromkeys([*self.choices, *plugins.names(self.kind)]))
+
+
+class Kinds(click.ParamType[tuple[str, ...]]):
+    """Kinds of view, written ego,top,around."""
+
+    name = "LIST"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
+        """Return the kinds in the order given."""
+        from render_agent.dialogue.reply import KINDS
+
+        if isinstance(value, tuple):
+            return value
+        kinds = tuple(dict.fromkeys(kind.strip() for kind in value.split(",")))
+        if wrong := [kind for kind in kinds if kind not in KINDS]:
+            known = [*KINDS, *plugins.names("kind of view")]
+            if wrong := [kind for kind in wrong if kind not in known]:
+                self.fail(f"{','.join(wrong)!r} is no kind of view: choose from {','.join(known)}")
+        return kinds
+
+
+class Parts(click.ParamType[tuple[str, ...]]):
+    """Names with commas between them."""
+
+    name = "LIST"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
+        """Return the names in the order given."""
+        if isinstance(value, tuple):
+            return value
+        return tuple(part for part in (part.strip() for part in value.split(",")) if part)
+
+
+class Texts(click.types.StringParamType):
+    """One of several texts; in the environment they stand side by side, split at semicolons."""
+
+    envvar_list_splitter = ";"
+
+
+class Auto(click.ParamType[int | str]):
+    """A whole number, or auto."""
+
+    name = "N|auto"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int | str:
+        """Return the number or "auto"."""
+        if value == AUTO:
+            return AUTO
+        return click.IntRange(min=1).convert(value, param, ctx)
+
+
+WHERE_RUNS_LIE = click.option(
+    "--output",
+    default="experiment_logs",
+    show_default=True,
+    metavar="DIR",
+    help="Where runs lie.",
+    shell_complete=completion.folders,
+)
+"""The option of every command that looks at runs."""
+
+BROUGHT: dict[str, plugins.Kind] = {"engine": "engine", "renderer": "renderer"}
+"""Options that name one part, which an installed package may bring."""
+
+TYPES: dict[str, click.ParamType[Any]] = {
+    "image_size": Size(),
+    "kinds": Kinds(),
+    "devices": Parts(),
+    "verifier_weights": Parts(),
+    "finish_together": Auto(),
+    "batch_size": Auto(),
+    "field_of_view": click.FloatRange(20, 140),
+    "limit": click.IntRange(min=1),
+    "max_model_len": click.IntRange(min=1),
+    "temperature": click.FloatRange(min=0),
+}
+
+
+def run_option(entry: Field[Any]) -> click.Option:
+    """Return the option of the command line that a field of RunConfig declares."""
+    declared = entry.metadata
+    flag = "--" + entry.name.replace("_", "-")
+    more: dict[str, Any] = {
+        "help": declared["text"],
+        "default": entry.default,
+        "show_default": entry.default not in (None, ()),
+        "shell_complete": completion.completes(entry),
+    }
+    if isinstance(entry.default, int | float) and not declared.get("flag"):
+        more["metavar"] = "N" if isinstance(entry.default, int) else "X"
+    if declared.get("flag"):
+        return click.Option([flag, entry.name], is_flag=True, **more | {"show_default": False})
+    if "separator" in declared:
+        more["default"] = declared["separator"].join(map(str, entry.default))  # type: ignore[arg-type]
+    elif isinstance(entry.default, tuple):
+        more |= {"multiple": True, "type": Texts()}
+    if entry.name in BROUGHT:
+        more["type"] = Named(BROUGHT[entry.name], declared["choices"])
+    elif "choices" in declared:
+        more["type"] = click.Choice(declared["choices"])
+    elif entry.name in TYPES:
+        more["type"] = TYPES[entry.name]
+    elif isinstance(entry.default, int):
+        more["type"] = click.IntRange(declared["minimum"]) if "minimum" in declared else click.INT
+    if "metavar" in declared:
+        more["metavar"] = declared["metavar"]
+    return click.Option([flag, entry.name], **more)
+
+
+def given_options(context: click.Context | None) -> dict[str, Any]:
+    """Return the options of a run that were given to a command: typed, in the environment or in a file."""
+    if context is None:
+        return {}
+    return {
+        name: value
+        for name, value in context.params.items()
+        if name in OPTIONS and context.get_parameter_source(name) is not ParameterSource.DEFAULT
+    }
+
+
+def checked(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options given by name in Python as RunConfig takes them, each read as its flag would be.
+
+    Lists stand for tuples, paths for their texts, and None for what is not given. UsageError where
+    there is no such option or its flag would refuse the value.
+    """
+    context = click.Context(click.Command("render-agent"))
+    found: dict[str, Any] = {}
+    for name, value in options.items():
+        if name not in OPTIONS:
+            near = difflib.get_close_matches(name, OPTIONS, 1)
+            meant = f"; did you mean {near[0]!r}?" if near else ""
+            raise UsageError(f"there is no option {name!r:.80}{meant}")
+        if value is None:
+            continue
+        try:
+            found[name] = run_option(OPTIONS[name]).type_cast_value(context, _plain(name, value))
+        except (
+            click.UsageError,
+            TypeError,
+        ) as error:  # click's own types meet a list with TypeError
+            told = error.format_message() if isinstance(error, click.UsageError) else error
+            raise UsageError(f"{name}={value!r:.80} will not do: {reason_of(told)}") from error
+    return found
+
+
+def _plain(name: str, value: Any) -> Any:
+    """Return a value as it would be typed: paths as texts, parts with what stands between them."""
+    if not isinstance(OPTIONS[name].default, tuple):
+        return fspath(value) if isinstance(value, PathLike) else value
+    alone = isinstance(value, str | PathLike) or not isinstance(value, Iterable)
+    words = [
+        fspath(part) if isinstance(part, PathLike) else part
+        for part in ([value] if alone else value)
+    ]
+    separator = OPTIONS[name].metadata.get("separator")
+    return tuple(words) if separator is None else separator.join(map(str, words))

@@ -1,0 +1,90 @@
+"""Answers in canonical form: "(A)", "A." and "A. left" are A; "forty-five" is 45; "AB" is nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from render_agent.text.numbers import only_number
+
+Wanted = Literal["letter", "number", "text"]
+
+MOST_OPTIONS = 26
+"""There are no more letters."""
+
+LONGEST = 2_000
+"""Characters in which a letter or a number can be given; more are an essay, not an answer."""
+
+_LETTERED = re.compile(r"\s*\(?([A-Za-z])[.):]\s*(.*)", re.DOTALL)
+_LEAD_IN = re.compile(
+    r"\W*(?:(?:the|my|final|correct|best|answer|option|choice|letter|is|boxed)\b\W+)*",
+    re.IGNORECASE,
+)
+_ALONE = re.compile(r"(?<!\w)(?<!\w['’-])[A-Za-z](?!['’-]?\w)")
+_ARTICLE = re.compile(r"a\s+(?!(?:or|and)\b)\w")
+
+
+def letters(options: Sequence[str]) -> dict[str, str]:
+    """Return the text of every option by its letter ("A. left" gives {"A": "left"}).
+
+    Options carry their letters all or none; where they do not, they are lettered in their order.
+    """
+    carried = [_LETTERED.fullmatch(option) for option in options]
+    found = {match[1].upper(): match[2].strip() for match in carried if match}
+    if len(found) == len(options):
+        return found
+    return {chr(ord("A") + place): option.strip() for place, option in enumerate(options)}
+
+
+def canonical(text: str, wanted: Wanted, options: Sequence[str] = ()) -> str | None:
+    """Return an answer as a letter, a number or a text, whatever is `wanted`; None for no answer."""
+    if wanted != "text" and len(text) > LONGEST:
+        return None
+    if wanted == "letter":
+        return _letter(text, letters(options))
+    if wanted == "number":
+        return only_number(text)
+    return None if text.strip().lower() in ("", "null") else text.strip()
+
+
+def asked_for(wanted: Wanted, options: Sequence[str] = ()) -> str:
+    """Return, in a few words, what an answer must be."""
+    if wanted == "letter":
+        *first, last = letters(options) or ["A"]
+        return f"one letter, {', '.join(first)} or {last}" if first else f"the letter {last}"
+    return "one number" if wanted == "number" else "a short text"
+
+
+def _letter(text: str, texts: dict[str, str]) -> str | None:
+    """Return the one option that a text names, by its text or by its letter at the beginning."""
+    by_text = _with_text(text, texts)
+    if by_text is not None:
+        return by_text
+    text = text[_LEAD_IN.match(text).end() :]  # type: ignore[union-attr]
+    if not _ALONE.match(text) or _ARTICLE.match(text):
+        return _with_text(text, texts)
+    letter, rest = text[0].upper(), text[1:]
+    if letter not in texts or _same(rest, texts[letter]):
+        return letter if letter in texts else None
+    named = {
+        match[0].upper()
+        for match in _ALONE.finditer(rest)
+        if not _ARTICLE.match(rest, match.start())
+    }
+    return None if named & (texts.keys() - {letter}) else letter
+
+
+def _with_text(text: str, texts: dict[str, str]) -> str | None:
+    same = [letter for letter, option in texts.items() if _same(text, option)]
+    return same[0] if len(same) == 1 else None
+
+
+def _same(one: str, other: str) -> bool:
+    return _plain(one) == _plain(other) != ""
+
+
+def _plain(text: str) -> str:
+    """Return a text in lower case without decoration and without an article before it."""
+    text = text.strip(" \t\r\n.*_`\"'():,;!-").lower()
+    return re.sub(r"^(?:the|an?)\s+", "", text)

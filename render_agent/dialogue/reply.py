@@ -1,0 +1,287 @@
+"""What a reply asks for: the reply protocol, read from any text without ever raising.
+
+A reply is one JSON object:
+
+    {"reasoning": "…", "rotation_angle_degrees": 45, "pitch_degrees": 0, "forward_meters": 0.5,
+     "left_meters": 0, "z_delta_meters": 0, "look_at": null, "view": "ego", "answer": null,
+     "done": false}
+
+Every field may be missing or null, other fields are ignored, names are read in any case, and of a
+name that stands twice the last counts. The last whole object in the text counts, whatever stands
+around it. It must be JSON, but for line breaks inside strings, which are forgiven: single quotes,
+trailing commas and Python's True are told to the model, not guessed at.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import Any
+
+from render_agent.dialogue.answer import Wanted, asked_for, canonical
+from render_agent.dialogue.chat import encodable, without_thinking
+from render_agent.text.numbers import ANGLES, UNITS, quantity
+
+KINDS = ("ego", "top", "around")
+"""The kinds of view that a reply may ask for."""
+
+MOST_VIEWS = 1_000_000
+"""No view has a number as high as this."""
+
+PATIENCE = 500_000_000
+"""Characters that may be looked through for broken objects; a fraction of a second."""
+
+_OBJECT = re.compile(r"\{(?=\s*(?:[\"}]|\Z))")
+
+Point = tuple[float, float, float]
+
+Field = tuple[str, Callable[[object], Any], str]
+"""Where an Action keeps a field of a reply, how its value is understood, what it must be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What a reply asks for.
+
+    rotation: degrees, positive turns left. pitch: degrees added to the camera's, positive looks up.
+    forward, left, up: metres, in the heading after the rotation. look_at: metres, world frame.
+    view: a kind of view, or the number of an earlier one. answer: canonical, or None. answer_text:
+    the same in the model's own words (also where it could not be read). notes: what the model must
+    be told about its reply.
+    """
+
+    rotation: float = 0.0
+    pitch: float = 0.0
+    forward: float = 0.0
+    left: float = 0.0
+    up: float = 0.0
+    look_at: Point | None = None
+    view: str | int | None = None
+    answer: str | None = None
+    answer_text: str | None = None
+    done: bool = False
+    reasoning: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def moves(self) -> bool:
+        """Whether the camera is asked to change its pose."""
+        steps = (self.rotation, self.pitch, self.forward, self.left, self.up)
+        return any(steps) or self.look_at is not None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the action as the run log writes it: only what was asked for."""
+        values = ((entry.name, getattr(self, entry.name), entry.default) for entry in fields(self))
+        return {name: value for name, value, default in values if value != default}
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """A reply that asks for nothing that can be understood, and why; `answer_text` as in `Action`."""
+
+    reason: str
+    answer_text: str | None = None
+    answer: None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fault as the run log writes it."""
+        given = {} if self.answer_text is None else {"answer_text": self.answer_text}
+        return {"malformed": self.reason, **given}
+
+
+def from_json(data: Mapping[str, Any]) -> Action | Malformed:
+    """Return the action or the fault that `to_json` wrote."""
+    if "malformed" in data:
+        return Malformed(data["malformed"], data.get("answer_text"))
+    known = {field.name for field in fields(Action)}
+    values = {name: value for name, value in data.items() if name in known}
+    for name in ("look_at", "notes"):
+        if name in values:
+            values[name] = tuple(values[name])
+    return Action(**values)
+
+
+def read(
+    text: str, wanted: Wanted, options: Sequence[str] = (), kinds: Sequence[str] = KINDS
+) -> Action | Malformed:
+    """Return what the reply `text` asks for; it never raises, and takes time linear in the text.
+
+    wanted, options: what an answer to the question must be (see `render_agent.dialogue.answer`). kinds: the kinds of
+    view that there are; others may be asked for in no reply.
+    """
+    try:
+        found = _last_object(without_thinking(text))
+        if isinstance(found, Malformed):
+            return found
+        return _understood(found, wanted, options, kinds)
+    except RecursionError:
+        return Malformed("its JSON object is nested too deeply")
+
+
+def _last_object(text: str) -> dict[str, Any] | Malformed:
+    text = text.rstrip()
+    if not text:
+        return Malformed("it is empty: reply with one JSON object")
+    decoder = json.JSONDecoder(strict=False, parse_int=_integer)
+    found: dict[str, Any] | None = None
+    fault = "it holds no JSON object: reply with one JSON object"
+    if "{" in text:
+        fault = "its JSON object cannot be read: names and texts stand in double quotes"
+    patience = PATIENCE
+    opening = _OBJECT.search(text)
+    while opening and patience > 0:
+        start = opening.start()
+        try:
+            found, end = decoder.raw_decode(text, start)
+        except json.JSONDecodeError as error:
+            if _cut_off(error, text):
+                fault = "its JSON object is cut off before the closing brace: write less"
+                break
+            fault = f"its JSON object cannot be read ({error.msg[:1].lower()}{error.msg[1:]})"
+            end = max(error.pos, start + 1)  # what was understood up to here belongs to this object
+            patience -= error.pos  # the decoder counts the lines before every error
+        except RecursionError:
+            fault = "its JSON object is nested too deeply"
+            break
+        opening = _OBJECT.search(text, end)
+    return Malformed(fault) if found is None else found
+
+
+def _cut_off(error: json.JSONDecodeError, text: str) -> bool:
+    """Whether a text ended where more was to come."""
+    rest = text[error.pos : error.pos + 6]
+    in_a_word = any(word.startswith(rest) for word in ("true", "false", "null"))
+    return in_a_word or error.msg.startswith("Unterminated")
+
+
+def _integer(digits: str) -> int | float:
+    """Return an integer, as a float where it is so long that only its size can matter."""
+    return int(digits) if len(digits) < 20 else float(digits)
+
+
+def _understood(
+    found: Mapping[str, Any], wanted: Wanted, options: Sequence[str], kinds: Sequence[str]
+) -> Action | Malformed:
+    known = {name.strip().lower(): value for name, value in found.items()}
+    given, answer = _answer(known.get("answer"), wanted, options)
+    values, faults = _fields(known, kinds)
+    notes = [*faults]
+    if given is not None and answer is None:
+        must = asked_for(wanted, options)
+        notes.append(f"the answer {_short(given)} cannot be read: it must be {must}")
+    action = Action(
+        **values,
+        answer=answer,
+        answer_text=given,
+        reasoning=_words(known.get("reasoning")) or "",
+        notes=tuple(notes),
+    )
+    if action.done and answer is not None:
+        return action  # what else it asks for is ignored, clear or not
+    asks = action.moves or action.view is not None or answer is not None
+    if faults or (notes and (action.done or not asks)):
+        return Malformed("; ".join(notes), given)
+    if not asks and not action.done:
+        return Malformed("it asks for nothing: give a move, look_at, view, answer or done", given)
+    return action
+
+
+def _answer(value: object, wanted: Wanted, options: Sequence[str]) -> tuple[str | None, str | None]:
+    """Return an answer in the words it was given in, and in canonical form."""
+    given = _words(value)
+    answer = None if given is None else canonical(given, wanted, options)
+    return (None, None) if answer is None and _empty(value) else (given, answer)
+
+
+def _fields(known: Mapping[str, Any], kinds: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """Return what the fields but answer and reasoning hold, and what is wrong with the others."""
+    values: dict[str, Any] = {}
+    faults = []
+    for name, (attribute, understand, must) in {**_FIELDS, **_asking(kinds)}.items():
+        given = known.get(name)
+        if _empty(given):
+            continue
+        value = understand(given)
+        if value is None:
+            faults.append(f"{name} must be {must}, not {_short(given)}")
+        else:
+            values[attribute] = value
+    return values, faults
+
+
+def _degrees(value: object) -> float | None:
+    return quantity(value, ANGLES)
+
+
+def _metres(value: object) -> float | None:
+    return quantity(value, UNITS)
+
+
+def _point(value: object) -> Point | None:
+    if isinstance(value, Mapping):
+        value = [value.get(axis) for axis in "xyz"]
+    numbers = [quantity(item, UNITS) for item in value] if isinstance(value, list) else []
+    x, y, z = numbers if len(numbers) == 3 else (None, None, None)
+    return None if x is None or y is None or z is None else (x, y, z)
+
+
+def _view(value: object, kinds: Sequence[str]) -> str | int | None:
+    word = value.strip().lower() if isinstance(value, str) else ""
+    if match := re.fullmatch(rf"({'|'.join(map(re.escape, kinds))})(?:[ _-]?view)?", word):
+        return match[1]
+    if match := re.fullmatch(r"(?:view)?[ #]*([0-9]{1,9})", word):
+        value = int(match[1])
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if 0 <= value < MOST_VIEWS else None
+
+
+def _asking(kinds: Sequence[str]) -> dict[str, Field]:
+    """Return the field that asks for a view, where there are these kinds."""
+    must = f"one of {', '.join(kinds)} or the number of an earlier view"
+    return {"view": ("view", partial(_view, kinds=kinds), must)}
+
+
+def _truth(value: object) -> bool | None:
+    if isinstance(value, bool | int | float):
+        return bool(value) if value in (0, 1) else None
+    word = value.strip().lower() if isinstance(value, str) else ""
+    return {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}.get(word)
+
+
+_FIELDS: dict[str, Field] = {
+    "rotation_angle_degrees": ("rotation", _degrees, "a number"),
+    "pitch_degrees": ("pitch", _degrees, "a number"),
+    "forward_meters": ("forward", _metres, "a number"),
+    "left_meters": ("left", _metres, "a number"),
+    "z_delta_meters": ("up", _metres, "a number"),
+    "look_at": ("look_at", _point, "a point [x, y, z] in metres"),
+    **_asking(KINDS),
+    "done": ("done", _truth, "true or false"),
+}
+"""The fields by name."""
+
+
+def _empty(value: object) -> bool:
+    if isinstance(value, Mapping | list):
+        items = value.values() if isinstance(value, Mapping) else value
+        return all(item is None for item in items)
+    return value is None or (
+        isinstance(value, str) and value.strip().lower() in ("", "null", "none")
+    )
+
+
+def _words(value: object) -> str | None:
+    if value is None:
+        return None
+    return encodable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def _short(value: object) -> str:
+    text = encodable(json.dumps(value, ensure_ascii=False))
+    return text if len(text) <= 40 else text[:40] + "…"

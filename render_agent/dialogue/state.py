@@ -1,0 +1,334 @@
+"""What a question is, what a turn was, and the one object that changes: `QuestionState`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Literal, Protocol
+
+from render_agent.dialogue.answer import Wanted
+from render_agent.dialogue.chat import Message, assistant
+from render_agent.dialogue.reply import Action, Malformed
+from render_agent.geometry.camera import Camera, MapCamera
+from render_agent.scene.model import Scene
+
+Phase = Literal["batched", "finishing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question about one scene.
+
+    options keep their letters as the benchmark writes them ("A. left"). truth is a letter, a number
+    as text or a text; it is None where nobody knows it, and it never reaches a prompt. scan is the
+    file of the scene, None where it was not found. pruned: whether VSI-Bench-Debiased leaves the
+    question out, None where the row does not say.
+    """
+
+    id: str
+    benchmark: str
+    dataset: str
+    scene: str
+    type: str
+    text: str
+    wanted: Wanted
+    options: tuple[str, ...] = ()
+    truth: str | None = None
+    scan: Path | None = None
+    pruned: bool | None = None
+
+
+class Status(StrEnum):
+    """Where a question stands."""
+
+    ACTIVE = "active"
+    ANSWERED = "answered"
+    """It said done."""
+    EXHAUSTED = "exhausted"
+    """It ran out of turns: its last answer counts, none is wrong."""
+    FAILED = "failed"
+    """An error stopped it; continuing the run tries it again."""
+    MISSING = "missing"
+    """Its scan was not found."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A picture that the model was shown.
+
+    number: counted from 0 within the question. kind: `ego`, `top` or `around`. file: the picture,
+    relative to the run folder. camera: what it was taken with (for `around`, the first of the four).
+    """
+
+    number: int
+    kind: str
+    file: str
+    camera: Camera | MapCamera
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Tokens of one reply, or of several: read, written, and read from a cache instead of computed."""
+
+    prompt: int = 0
+    reply: int = 0
+    cached: int = 0
+
+    @classmethod
+    def total(cls, counted: Iterable[Tokens]) -> Tokens:
+        """Return the sum of some tokens, none where there are none."""
+        given = list(counted)
+        return cls(
+            sum(tokens.prompt for tokens in given),
+            sum(tokens.reply for tokens in given),
+            sum(tokens.cached for tokens in given),
+        )
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, int]) -> Tokens:
+        """Return what `to_json` gave. KeyError where it did not."""
+        return cls(data["in"], data["out"], data["from_cache"])
+
+    def to_json(self) -> dict[str, int]:
+        """Return them as the log has them."""
+        return {"in": self.prompt, "out": self.reply, "from_cache": self.cached}
+
+
+@dataclass(frozen=True, slots=True)
+class Seconds:
+    """Where the time of one turn went: drawing its views, waiting for the engine, generating."""
+
+    rendering: float = 0.0
+    waiting: float = 0.0
+    generating: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A reply that could have been the turn's, and what it would have led to.
+
+    camera: the pose after it. view: what would be shown next, None where that was not drawn; its number
+    is the one that it would have. group: the number of the wording that it answers. follows: the number
+    of the candidate that it goes on from, None where it is a turn's own.
+    """
+
+    number: int
+    reply: str
+    action: Action | Malformed
+    happened: str
+    camera: Camera
+    view: View | None = None
+    group: int = 0
+    follows: int | None = None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it could be read and does not end the dialogue."""
+        return isinstance(self.action, Action) and not self.action.done
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What one verifier said of the candidates that were weighed, in their order.
+
+    scores: a row a member, None where it could not tell; they compare within this turn and this member
+    only. reasons: why there is no score, or what it rests on; empty where nothing is to be said.
+    """
+
+    verifier: str
+    members: tuple[str, ...]
+    scores: tuple[tuple[float | None, ...], ...]
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ballot:
+    """A vote on the answer.
+
+    votes: the answers, by sample, None where it gave none. winner: what was taken. agreement: the share
+    of the answers that are the winner. expected: the score that the winner would have on the average,
+    were the votes the truth in turn. spread: the standard deviation of numbers, None of others.
+    """
+
+    votes: tuple[str | None, ...]
+    winner: str
+    agreement: float
+    expected: float
+    spread: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Why a turn went as it did: the candidates and what spoke for each.
+
+    chosen: the number of the candidate that was taken. weighed: numbers of those that verifiers scored,
+    in the order of the scores; fused has their fused scores, empty where there is none. wordings: the
+    question as each group was asked it, where there are several. tokens: those of the turn that
+    verifiers took. calls: of the model, beyond that of the turn's first reply, its share of each.
+    """
+
+    agent: str
+    candidates: tuple[Candidate, ...]
+    chosen: int
+    weighed: tuple[int, ...] = ()
+    judgements: tuple[Judgement, ...] = ()
+    fused: tuple[float, ...] = ()
+    ballot: Ballot | None = None
+    wordings: tuple[str, ...] = ()
+    tokens: Tokens = Tokens()
+    calls: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn of one question, as the run log keeps it.
+
+    messages: those new in this turn, without the reply. stood: the pose in which its views were
+    taken. camera: the pose after the action.
+    happened: what the action really did, in the words that the model reads next. events: what
+    went wrong in the engine on the way to the reply, and was mended, by kind.
+    """
+
+    number: int
+    phase: Phase
+    views: tuple[View, ...]
+    messages: tuple[Message, ...]
+    reply: str
+    action: Action | Malformed
+    happened: str
+    stood: Camera
+    camera: Camera
+    tokens: Tokens = Tokens()
+    seconds: Seconds = Seconds()
+    batch_size: int = 1
+    finish: Literal["stop", "length"] = "stop"
+    events: tuple[str, ...] = ()
+    evidence: Evidence | None = None
+
+    @property
+    def drawn(self) -> set[str]:
+        """The files of the pictures that it shows, and of those that were drawn to choose its move."""
+        candidates = self.evidence.candidates if self.evidence else ()
+        return {view.file for view in self.views} | {c.view.file for c in candidates if c.view}
+
+
+class SceneSource(Protocol):
+    """Where a state gets its scene from; scenes may be dropped and read again in between."""
+
+    def get(self, question: Question) -> Scene:
+        """Return the scene of `question`. SceneError where its scan cannot be read."""
+        ...
+
+
+@dataclass(eq=False)
+class QuestionState:
+    """One question under way: it owns its scene, its camera and its dialogue.
+
+    Changed by `take`, `fail` and `retry` alone; all else is derived. `max_turns` bounds the dialogue.
+    blind: whether it is shown nothing, so that it needs no scan. lost_events: the engine's events on the
+    way to replies that never came.
+    """
+
+    question: Question
+    scenes: SceneSource
+    max_turns: int
+    blind: bool = field(default=False, kw_only=True)
+    turns: list[Turn] = field(default_factory=list)
+    error: str | None = None
+    lost_events: tuple[str, ...] = ()
+
+    def take(self, turn: Turn) -> None:
+        """Append the next turn. ValueError where it is not the next one or the question is retired."""
+        if not self.active or turn.number != len(self.turns):
+            raise ValueError(
+                f"question {self.question.id} is {self.status} after {len(self.turns)} turns:"
+                f" it cannot take turn {turn.number}"
+            )
+        self.turns.append(turn)
+
+    def fail(self, error: str, events: Sequence[str] = ()) -> None:
+        """Retire the question with the error that stopped it, and the engine's events before it."""
+        self.error = error
+        self.lost_events += tuple(events)
+
+    def retry(self) -> None:
+        """Go on after an error, from the last good turn."""
+        self.error = None
+
+    @property
+    def id(self) -> str:
+        """The question's id."""
+        return self.question.id
+
+    @property
+    def scene(self) -> Scene:
+        """The scene it is about. SceneError where its scan cannot be read."""
+        return self.scenes.get(self.question)
+
+    @property
+    def status(self) -> Status:
+        """Where it stands."""
+        if self.error is not None:
+            return Status.FAILED
+        if self.question.scan is None and not self.blind:
+            return Status.MISSING
+        if self.turns and self.said_done:
+            return Status.ANSWERED
+        return Status.EXHAUSTED if len(self.turns) >= self.max_turns else Status.ACTIVE
+
+    @property
+    def active(self) -> bool:
+        """Whether it has turns to come."""
+        return self.status is Status.ACTIVE
+
+    @property
+    def said_done(self) -> bool:
+        """Whether its last turn said done and an answer stands."""
+        action = self.turns[-1].action
+        return isinstance(action, Action) and action.done and self.answer is not None
+
+    @property
+    def answer(self) -> str | None:
+        """The last answer given, in canonical form: a letter, a number or a text."""
+        given = (turn.action.answer for turn in reversed(self.turns))
+        return next((answer for answer in given if answer is not None), None)
+
+    @property
+    def answer_text(self) -> str | None:
+        """The same answer in the model's words; where none could be read, the last unreadable one."""
+        actions = [turn.action for turn in reversed(self.turns)]
+        readable = [action for action in actions if action.answer is not None]
+        texts = (action.answer_text for action in readable or actions)
+        return next((text for text in texts if text is not None), None)
+
+    @property
+    def camera(self) -> Camera | None:
+        """Where the camera stands now; None before the first turn."""
+        return self.turns[-1].camera if self.turns else None
+
+    @property
+    def trail(self) -> list[Camera]:
+        """Where the camera stood in every turn, and where it stands now, in order."""
+        return [turn.stood for turn in self.turns] + ([self.camera] if self.camera else [])
+
+    @property
+    def views(self) -> list[View]:
+        """Every view shown so far, each once, by its number."""
+        shown = {view.number: view for turn in self.turns for view in turn.views}
+        return [shown[number] for number in sorted(shown)]
+
+    @property
+    def dialogue(self) -> list[Message]:
+        """The messages so far, replies included; it only ever grows."""
+        messages: list[Message] = []
+        for turn in self.turns:
+            messages.extend(turn.messages)
+            messages.append(assistant(turn.reply))
+        return messages
+
+    @property
+    def repairs(self) -> int:
+        """How many replies could not be read."""
+        return sum(isinstance(turn.action, Malformed) for turn in self.turns)

@@ -1,0 +1,209 @@
+"""The seam between the program and whatever answers: messages → Reply."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from PIL.Image import Image
+
+from render_agent.dialogue.chat import Message
+from render_agent.dialogue.state import Tokens, View
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One turn of one question, asked of an engine.
+
+    question_id: what its dialogue goes by; `about` has the id of the question itself where that has more
+    than one dialogue. messages: the whole dialogue; those of one id only ever grow, so an engine may keep
+    what it computed for the earlier ones until `retire`. picture: gives the RGB picture of an image
+    entry's file. views: those of the whole dialogue with the cameras they were taken with, for whoever
+    answers without reading pictures; no model is given them. last: whether no turn follows. schema: the
+    JSON schema of the reply, None where anything goes.
+    """
+
+    question_id: str
+    turn: int
+    messages: Sequence[Message]
+    picture: Callable[[str], Image]
+    views: Sequence[View] = ()
+    last: bool = False
+    samples: int = 1
+    temperature: float = 0.0
+    seed: int = 0
+    max_new_tokens: int = 512
+    schema: Mapping[str, Any] | None = None
+    about: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back for one request.
+
+    samples: the texts, as many as were asked for; empty where `error` says why there is none.
+    tokens: summed over samples. seconds: how long its batch took. finish: `length` where the token
+    limit cut the reply off. events: what went wrong on the way and was mended, by kind, such as
+    `out_of_memory` or `retried`; an event of a batch is told by one of its replies.
+    """
+
+    samples: tuple[str, ...] = ()
+    tokens: Tokens = Tokens()
+    seconds: float = 0.0
+    batch_size: int = 1
+    finish: Literal["stop", "length"] = "stop"
+    error: str | None = None
+    events: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The first sample."""
+        return self.samples[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What an engine can do.
+
+    free_running: it answers requests one by one as they finish, so that none waits for a batch;
+    otherwise it answers best when handed a full batch of `batch_size`. schema: it holds replies to
+    `Request.schema`. score: it is a `Scorer`. one_dialogue: it answers best when led through one
+    dialogue after the other, as a person does: no turns are batched over all questions.
+    """
+
+    free_running: bool = False
+    schema: bool = False
+    score: bool = False
+    one_dialogue: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """How likely the given answers to one request are.
+
+    log_probabilities: of each choice as the reply's beginning, its tokens' summed, natural
+    logarithm; empty where `error` says why there are none. tokens: `reply` counts those of the choices.
+    events: as those of a `Reply`.
+    """
+
+    log_probabilities: tuple[float, ...] = ()
+    tokens: Tokens = Tokens()
+    seconds: float = 0.0
+    batch_size: int = 1
+    error: str | None = None
+    events: tuple[str, ...] = ()
+
+
+class Scorer(Protocol):
+    """The second, optional verb of an engine: nothing is generated."""
+
+    def score(self, requests: Sequence[Request], choices: Sequence[Sequence[str]]) -> list[Scores]:
+        """Return for every request, in their order, how likely each of its choices is.
+
+        A fault of one request is its `Scores.error`. EngineError where the engine is gone.
+        """
+        ...
+
+
+class Engine(Protocol):
+    """Answers requests; owned by one thread."""
+
+    name: str
+    capabilities: Capabilities
+
+    @property
+    def batch_size(self) -> int:
+        """Requests in one call, or under way at once."""
+        ...
+
+    @property
+    def calls(self) -> int:
+        """How often the model was called so far."""
+        ...
+
+    def generate(self, requests: Sequence[Request]) -> list[Reply]:
+        """Return a reply for every request, in their order (a barrier).
+
+        A fault of one request is its `Reply.error`. EngineError where the engine is gone.
+        """
+        ...
+
+    def submit(self, requests: Sequence[Request]) -> None:
+        """Hand over requests whose replies `ready` will give."""
+        ...
+
+    def ready(self, timeout: float | None = None) -> Iterator[tuple[Request, Reply]]:
+        """Wait until at least one submitted request is answered and give those that are.
+
+        timeout: seconds after which a free-running engine gives nothing, so that others may be
+        submitted meanwhile. Gives nothing where nothing is under way. EngineError where the engine
+        is gone.
+        """
+        ...
+
+    def retire(self, question_id: str) -> None:
+        """Free what was kept for a question that asks no more."""
+        ...
+
+    def close(self) -> None:
+        """Give back memory, connections and processes."""
+        ...
+
+
+@dataclass
+class BatchingEngine(ABC):
+    """The free-running form for engines that answer a whole batch at a time.
+
+    A subclass gives `answer`, which answers at most `batch_size` requests in one call of the model;
+    `calls` counts those calls. It may group requests by overriding `arrange` and `choose`.
+    """
+
+    batch_size: int = 16
+    calls: int = field(default=0, init=False)
+    _waiting: list[Request] = field(default_factory=list, init=False, repr=False)
+
+    @abstractmethod
+    def answer(self, requests: Sequence[Request]) -> list[Reply]:
+        """Return a reply for every request of one batch, in their order."""
+
+    def arrange(self, requests: Sequence[Request]) -> list[list[int]]:
+        """Return the places of all requests, batch after batch; here in their order."""
+        places = list(range(len(requests)))
+        return [places[at : at + self.batch_size] for at in places[:: self.batch_size]]
+
+    def choose(self, requests: Sequence[Request]) -> list[int]:
+        """Return the places of the next batch, in their order; the first, which waits longest, is in it."""
+        return list(range(len(requests)))[: self.batch_size]
+
+    def generate(self, requests: Sequence[Request]) -> list[Reply]:
+        """Return a reply for every request, in their order, batch after batch."""
+        replies: dict[int, Reply] = {}
+        for places in self.arrange(requests):
+            batch = [requests[place] for place in places]
+            replies.update(zip(places, self._call(batch), strict=True))
+        return [replies[place] for place in range(len(requests))]
+
+    def submit(self, requests: Sequence[Request]) -> None:
+        """Hand over requests whose replies `ready` will give."""
+        self._waiting.extend(requests)
+
+    def ready(self, timeout: float | None = None) -> Iterator[tuple[Request, Reply]]:
+        """Answer one batch of what was submitted."""
+        if self._waiting:
+            places = self.choose(self._waiting)
+            batch = [self._waiting[place] for place in places]
+            chosen = set(places)
+            self._waiting = [r for place, r in enumerate(self._waiting) if place not in chosen]
+            yield from zip(batch, self._call(batch), strict=True)
+
+    def retire(self, question_id: str) -> None:  # noqa: B027 - most engines keep nothing
+        """Nothing is kept."""
+
+    def close(self) -> None:  # noqa: B027 - most engines hold nothing
+        """Nothing is held."""
+
+    def _call(self, batch: Sequence[Request]) -> list[Reply]:
+        self.calls += 1
+        return self.answer(batch)

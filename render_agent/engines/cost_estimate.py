@@ -1,0 +1,182 @@
+"""What a run may ask of a model at the most: requests, tokens, and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import ceil
+from typing import Any
+
+from render_agent.config import RunConfig
+from render_agent.config.choosing_budget import judge_pictures, judge_requests, weighed_by_turn
+from render_agent.dialogue.chat import Message, pictures
+from render_agent.errors import UsageError
+
+PIXELS_A_TOKEN = {"qwen2-vl": 28, "qwen2.5-vl": 28, "internvl": 28}
+"""Sides of the square of pixels that is one token, by a part of the model's name.
+
+InternVL's is that of a tile of 448 × 448 in 256 tokens; how many tiles it cuts depends on its options.
+"""
+
+USUAL_SIDE = 32
+"""That of Qwen3-VL, and the guess for all others."""
+
+CHARACTERS_A_TOKEN = 4
+"""Of English text."""
+
+FOLLOWING_TOKENS = 60
+"""Of the text of a later turn and its place in the chat; most take about 40."""
+
+
+REWORDING_TOKENS = 300
+"""Of the request for other wordings of a question that is not worded as VSI-Bench's are."""
+
+JUDGE_TOKENS = 300
+"""Of the texts that a judge reads: the rubric, the question, and how the reply must look."""
+
+JUDGE_REPLY = 400
+"""Tokens of the criteria that a judge writes, with their reasons; in mode yes it writes nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What a million tokens cost, in whatever currency. cached: those that are read from a cache."""
+
+    prompt: float
+    reply: float
+    cached: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a run asks at the most, when every question uses all its turns and all the tokens of a reply.
+
+    prompt_tokens: read over all requests, for each of its samples. cached_tokens: those of them that a
+    server with a prefix cache has read before. reply_tokens: written. judge_requests: those in which a
+    judge is asked about candidates, with the tokens that it reads and writes; none of them is among the
+    others. judge_model: the judge's own, None where it is the run's.
+    """
+
+    requests: int
+    prompt_tokens: int
+    cached_tokens: int
+    reply_tokens: int
+    judge_requests: int = 0
+    judge_prompt_tokens: int = 0
+    judge_reply_tokens: int = 0
+    judge_model: str | None = None
+
+    def cost(self, prices: Prices, *, cache: bool) -> float:
+        """Return what it costs, with a prefix cache or without; a judge of its own model is left out."""
+        cached = self.cached_tokens if cache else 0
+        price = prices.prompt if prices.cached is None else prices.cached
+        same = self.judge_model is None
+        fresh = self.prompt_tokens - cached + (self.judge_prompt_tokens if same else 0)
+        written = self.reply_tokens + (self.judge_reply_tokens if same else 0)
+        return (fresh * prices.prompt + cached * price + written * prices.reply) / 1e6
+
+
+def picture_tokens(model: str, width: int, height: int) -> int:
+    """Return about how many tokens a picture of so many pixels takes, from the model's name."""
+    named = model.lower().replace("_", "-")
+    side = next((side for part, side in PIXELS_A_TOKEN.items() if part in named), USUAL_SIDE)
+    return max(1, round(width / side)) * max(1, round(height / side))
+
+
+def text_tokens(messages: Sequence[Message]) -> int:
+    """Return about how many tokens the texts of messages take."""
+    pieces = (piece for entry in messages for piece in entry["content"])
+    return ceil(sum(len(piece.get("text", "")) for piece in pieces) / CHARACTERS_A_TOKEN)
+
+
+def estimate(config: RunConfig, questions: int, opening: Sequence[Message]) -> Estimate:
+    """Return what a run of so many questions asks at the most.
+
+    opening: the messages of the first turn of one of them. Its instructions are the same for all, so
+    that a prefix cache has them from the second question on; a turn's prompt begins with that of the
+    turn before, and the samples of a turn share theirs.
+    """
+    plan, turns, reply = config.agent_plan, config.max_turns, config.max_new_tokens
+    picture = picture_tokens(config.model_name, *config.image_size)
+    first = text_tokens(opening) + len(pictures(list(opening))) * picture
+    following = reply + FOLLOWING_TOKENS + (picture if config.views == "free" else 0)
+    step = following + (picture * (plan.samples - 1) if plan.kind == "show" else 0)
+    shared = text_tokens([message for message in opening if message["role"] == "system"])
+    prompts = [first + step * turn for turn in range(turns)]
+    dialogues = questions * plan.groups
+    # a second move is asked for in a dialogue that goes on from that of the turn
+    seconds = plan.candidates * max(0, turns - 2) if plan.depth > 1 else 0
+    reworded = questions if plan.groups > 1 else 0
+    from_second = sum(prompts[: max(0, turns - 2)]) * plan.candidates if plan.depth > 1 else 0
+    return Estimate(
+        requests=dialogues * turns + questions * seconds + reworded,
+        prompt_tokens=dialogues * plan.samples * sum(prompts)
+        + questions * (from_second + seconds * following)
+        + reworded * REWORDING_TOKENS,
+        cached_tokens=dialogues * (sum(prompts[:-1]) + (plan.samples - 1) * sum(prompts))
+        + questions * from_second
+        + max(0, dialogues - 1) * shared,
+        reply_tokens=(dialogues * plan.samples * turns + questions * seconds + reworded) * reply,
+        **_judged(config, questions, picture),
+    )
+
+
+def _judged(config: RunConfig, questions: int, picture: int) -> dict[str, Any]:
+    """Return what judges are asked at the most; nothing where there is none."""
+    judges = [plan for plan in config.verifiers if plan.name == "judge"]
+    if not judges:
+        return {}
+    requests = sum(judge_requests(config, candidates) for candidates in weighed_by_turn(config))
+    requests *= questions * len(judges)
+    return {
+        "judge_requests": requests,
+        "judge_prompt_tokens": requests * (JUDGE_TOKENS + judge_pictures(config) * picture),
+        "judge_reply_tokens": 0 if config.judge_mode == "yes" else requests * JUDGE_REPLY,
+        "judge_model": next((plan.argument for plan in judges if plan.argument), None),
+    }
+
+
+def find_prices(options: Mapping[str, Any]) -> Prices | None:
+    """Return the prices among engine options, None where price_in or price_out is not given.
+
+    UsageError where one is no number.
+    """
+    for name in ("price_in", "price_out", "price_cached"):
+        if not isinstance(options.get(name, 0), int | float):
+            raise UsageError(
+                f"--engine-option {name}={options[name]!r} must be a number, 0 or more"
+            )
+    prompt, reply = options.get("price_in"), options.get("price_out")
+    if prompt is None or reply is None:
+        return None
+    return Prices(prompt, reply, options.get("price_cached"))
+
+
+def figures(found: Estimate, prices: Prices | None) -> dict[str, Any]:
+    """Return an estimate as JSON holds it; costs only where prices are known."""
+    costs = {} if prices is None else {"cost": found.cost(prices, cache=False)}
+    if prices is not None and prices.cached is not None:
+        costs["cost_with_cache"] = found.cost(prices, cache=True)
+    return {**asdict(found), **costs}
+
+
+def sentence(found: Estimate, prices: Prices | None) -> str:
+    """Return an estimate in words."""
+    told = (
+        f"at the most {found.requests:,} requests, about {found.prompt_tokens:,} tokens read"
+        f" ({found.cached_tokens:,} of them from a prefix cache, where the server has one) and"
+        f" {found.reply_tokens:,} written; an estimate from {CHARACTERS_A_TOKEN} characters a token and"
+        " the model's usual cost of a picture"
+    )
+    if found.judge_requests:
+        whose = "" if found.judge_model is None else f" {found.judge_model}"
+        told += (
+            f"; the judge{whose} is asked {found.judge_requests:,} times at the most, and reads about"
+            f" {found.judge_prompt_tokens:,} tokens and writes {found.judge_reply_tokens:,}"
+        )
+    if prices is None:
+        return told
+    cost = f"; cost: {found.cost(prices, cache=False):,.2f} without a prefix cache"
+    if prices.cached is not None:
+        cost += f", {found.cost(prices, cache=True):,.2f} with one"
+    return told + cost

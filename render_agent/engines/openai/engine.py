@@ -1,0 +1,231 @@
+"""Any OpenAI-compatible server as an engine: vLLM, SGLang, llama.cpp, hosted models."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import queue
+from collections.abc import Iterator, Mapping, Sequence
+from threading import Thread
+from typing import Any
+
+from render_agent.config import AUTO, OPTIONS, RunConfig
+from render_agent.dialogue.state import Tokens
+from render_agent.engines.base import Capabilities, Reply, Request
+from render_agent.engines.openai.options import (
+    Endpoint,
+    OpenAIOptions,
+    find_endpoints,
+    read_options,
+)
+from render_agent.engines.openai.requests import Asking, PictureUrls, wire_messages
+from render_agent.engines.openai.retry import Asker, Attempts, Exchange
+from render_agent.engines.openai.servers import look_up, make_servers
+from render_agent.engines.transformers.rows import distinct_samples
+from render_agent.errors import UsageError
+from render_agent.system.threads import begun_pool, start
+
+LOG = logging.getLogger(__name__)
+
+UNDER_WAY = 64
+"""Requests under way at once at each server, where `--batch-size` is auto."""
+
+
+PREPARED = 4
+"""Prompts with their pictures in memory at once, for each request under way."""
+
+
+class OpenAIEngine:
+    """Asks servers over HTTP, `batch_size` requests under way at once over all of them.
+
+    All connections live in one thread with its own event loop, so that a wait that one server asks
+    for holds for all its connections, and `close` ends every request at once. A fault that another
+    attempt may cure is tried again after a growing wait; one that concerns a single request is its
+    `Reply.error`. EngineError where the last server is lost or refuses the key.
+    """
+
+    name = "openai"
+    capabilities = Capabilities(free_running=True, schema=True)
+
+    def __init__(
+        self,
+        model: str,
+        endpoints: Sequence[Endpoint],
+        options: OpenAIOptions | None = None,
+        batch_size: int | None = None,
+    ) -> None:
+        """Ask nothing yet. batch_size: None is 64 a server."""
+        self.model = model
+        self.options = options or OpenAIOptions()
+        self.batch_size = batch_size or UNDER_WAY * len(endpoints)
+        self.calls = 0
+        self._pictures = PictureUrls()
+        self._encoders = begun_pool(4, "data-url")
+        self._answers: queue.SimpleQueue[tuple[Request, Reply] | Exception] = queue.SimpleQueue()
+        self._waited_for = 0
+        self._gone: Exception | None = None
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._loop.run_forever, name="openai", daemon=True)
+        start(self._thread)
+        self._tasks: set[asyncio.Task[None]] = set()
+        servers = make_servers(endpoints, self.options)
+        self._asker = Asker(model, servers, self.options, self.batch_size)
+        self._room = asyncio.Semaphore(PREPARED * self.batch_size)
+
+    def generate(self, requests: Sequence[Request]) -> list[Reply]:
+        """Return a reply for every request, in their order."""
+
+        async def all_replies() -> list[Reply]:
+            tasks = [asyncio.ensure_future(self._reply(request)) for request in requests]
+            try:
+                return list(await asyncio.gather(*tasks))
+            finally:
+                for task in tasks:
+                    task.cancel()
+
+        return asyncio.run_coroutine_threadsafe(all_replies(), self._loop).result()
+
+    def submit(self, requests: Sequence[Request]) -> None:
+        """Hand over requests whose replies `ready` will give."""
+        self._waited_for += len(requests)
+        for request in requests:
+            self._loop.call_soon_threadsafe(self._begin, request)
+
+    def ready(self, timeout: float | None = None) -> Iterator[tuple[Request, Reply]]:
+        """Wait until at least one submitted request is answered and give those that are.
+
+        Replies that came before the last server was lost are given before EngineError is raised.
+        """
+        given = False
+        while self._waited_for:
+            try:
+                answered = self._answers.get(timeout=0 if given or self._gone else timeout)
+            except queue.Empty:
+                break
+            if isinstance(answered, Exception):
+                self._gone = self._gone or answered
+                break
+            self._waited_for -= 1
+            given = True
+            yield answered
+        if self._gone is not None and not given:
+            raise self._gone
+
+    def retire(self, question_id: str) -> None:
+        """Forget a question's server and its pictures."""
+        self._pictures.retire(question_id)
+        self._loop.call_soon_threadsafe(self._asker.servers.retire, question_id)
+
+    def close(self) -> None:
+        """End what is under way, all connections and the thread."""
+        if self._loop.is_closed():
+            return
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+        self._encoders.shutdown(cancel_futures=True)
+
+    def _begin(self, request: Request) -> None:
+        task = self._loop.create_task(self._hand_over(request))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _hand_over(self, request: Request) -> None:
+        try:
+            self._answers.put((request, await self._reply(request)))
+        # The owner's thread is where errors are handled: `ready` raises it there.
+        except Exception as error:  # noqa: BLE001
+            self._answers.put(error)
+
+    async def _end(self) -> None:
+        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for server in self._asker.servers.servers:
+            await server.client.close()
+        await self._loop.shutdown_asyncgens()
+
+    async def _reply(self, request: Request) -> Reply:
+        """Return the reply of one request, its samples asked for until all are there."""
+        async with self._room:
+            try:
+                messages = await self._loop.run_in_executor(self._encoders, self._prepare, request)
+            # A picture comes from a file and goes through PIL: whatever is wrong with it is a fault
+            # of this request alone.
+            except Exception as error:
+                LOG.warning("%s: prompt failed", request.question_id, exc_info=True)
+                return Reply(error=f"the prompt could not be prepared: {error}")
+            attempts = Attempts()
+            exchanges: list[Exchange] = []
+            wanted = distinct_samples(request)
+            texts: tuple[str, ...] = ()
+            while len(texts) < wanted:
+                seed = (request.seed + len(texts)) % 2**32
+                outcome = await self._asker.ask(
+                    Asking(request, messages, wanted - len(texts), seed), attempts
+                )
+                if isinstance(outcome, str):
+                    return Reply(error=outcome, events=tuple(attempts.events))
+                self.calls += 1
+                exchanges.append(outcome)
+                texts = (*texts, *outcome.answer.texts)[:wanted]
+        return reply_of(request, texts, exchanges, attempts.events)
+
+    def _prepare(self, request: Request) -> list[dict[str, Any]]:
+        """Return the messages of a request as they are sent. Raises what its pictures raise."""
+
+        def url(file: str) -> str:
+            return self._pictures.get(request.question_id, file, request.picture)
+
+        return wire_messages(request.messages, url, self.options.image_detail)
+
+
+def reply_of(
+    request: Request, texts: tuple[str, ...], exchanges: Sequence[Exchange], events: Sequence[str]
+) -> Reply:
+    """Return one request's reply from all that was answered for it."""
+    cut_off = any(exchange.answer.finish == "length" for exchange in exchanges)
+    return Reply(
+        samples=texts if len(texts) == request.samples else texts * request.samples,
+        tokens=Tokens(
+            prompt=sum(exchange.answer.tokens.prompt for exchange in exchanges),
+            reply=sum(exchange.answer.tokens.reply for exchange in exchanges),
+            cached=sum(exchange.answer.tokens.cached for exchange in exchanges),
+        ),
+        seconds=sum(exchange.seconds for exchange in exchanges),
+        batch_size=max(exchange.together for exchange in exchanges),
+        finish="length" if cut_off else "stop",
+        events=tuple(events),
+    )
+
+
+def describe(config: RunConfig, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a run records of its servers and the model they serve.
+
+    UsageError where an option is the server's own; SetupError where a server cannot be reached or
+    does not serve the model. given: the engine options.
+    """
+    options, endpoints = _options_of(config, given), find_endpoints(config.base_url)
+    servers = [look_up(entry, config.model_name, options) for entry in endpoints]
+    return {"name": "openai", "model": config.model_name, "servers": servers}
+
+
+def make(config: RunConfig, given: Mapping[str, Any]) -> OpenAIEngine:
+    """Return the engine. UsageError and SetupError as of `describe`."""
+    options, endpoints = _options_of(config, given), find_endpoints(config.base_url)
+    for entry in endpoints:
+        look_up(entry, config.model_name, options)
+    size = None if config.batch_size == AUTO else int(config.batch_size)
+    return OpenAIEngine(config.model_name, endpoints, options, size)
+
+
+def _options_of(config: RunConfig, given: Mapping[str, Any]) -> OpenAIOptions:
+    for name in ("revision", "dtype", "device", "tensor_parallel", "max_model_len"):
+        if getattr(config, name) != OPTIONS[name].default:
+            flag = "--" + name.replace("_", "-")
+            raise UsageError(
+                f"{flag} is decided by the server that --engine openai asks: leave it out"
+            )
+    return read_options(given)

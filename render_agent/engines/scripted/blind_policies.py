@@ -1,0 +1,118 @@
+"""The policies that look at nothing: a walk that ends with the commonest answer, and chance."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from render_agent.dialogue.answer import letters
+from render_agent.dialogue.state import Question
+from render_agent.engines.base import Request
+from render_agent.score.chance import frequent_answers
+from render_agent.score.official import is_number
+
+
+def draw(question_id: str, seed: int) -> random.Random:
+    """Return a random generator that depends on the question's id and the seed alone."""
+    digest = hashlib.sha256(f"{seed} {question_id}".encode("utf-8", "backslashreplace")).digest()
+    return random.Random(digest)
+
+
+class Explorer:
+    """Looks around, walks a little, and gives the commonest answer to the question's type."""
+
+    def __init__(self, questions: Sequence[Question], seed: int = 0) -> None:
+        self.answers = frequent_answers(questions)
+        self.seed = seed
+
+    def reply(self, request: Request) -> str:
+        """Return the next step of the walk; at its end, or in the last turn, the answer."""
+        steps = self.walk(request.question_id)
+        if request.turn >= len(steps) or request.last:
+            answer = self.answers[request.question_id]
+            reasoning = "I have looked around; this is the commonest answer to such a question."
+            return json.dumps({"reasoning": reasoning, "answer": answer, "done": True})
+        return json.dumps(steps[request.turn])
+
+    def walk(self, question_id: str) -> list[dict[str, Any]]:
+        """Return the replies of the turns before the answer, as they are in JSON."""
+        chance = draw(question_id, self.seed)
+        steps: list[dict[str, Any]] = [
+            {"reasoning": "I look around first.", "view": "around"},
+            {
+                "reasoning": "I turn and walk to see what is hidden from here.",
+                "rotation_angle_degrees": chance.choice([-120, -90, -45, 45, 90, 120]),
+                "forward_meters": chance.choice([0.5, 1, 1.5, 2]),
+            },
+            {"reasoning": "I look to the left.", "rotation_angle_degrees": 90},
+            {
+                "reasoning": "I step aside and look down a little.",
+                "left_meters": chance.choice([-1, 1]),
+                "pitch_degrees": -15,
+            },
+            {"reasoning": "I check where I have been.", "view": "top"},
+            {
+                "reasoning": "I go on.",
+                "rotation_angle_degrees": chance.choice([-60, 60]),
+                "forward_meters": 1.5,
+            },
+        ]
+        return steps[: chance.randint(2, len(steps))]
+
+
+class Wanderer:
+    """Moves at random until the last turn, and then gives the commonest answer to the question's type."""
+
+    def __init__(self, questions: Sequence[Question], seed: int = 0) -> None:
+        self._explorer = Explorer(questions, seed)
+
+    def reply(self, request: Request) -> str:
+        """Return a random move, or in the last turn the answer."""
+        return self.samples(request)[0]
+
+    def samples(self, request: Request) -> list[str]:
+        """Return as many random moves, each drawn from the request's seed and its own number."""
+        if request.last:
+            return [self._explorer.reply(request)] * request.samples
+        return [random_move(request.seed, number) for number in range(request.samples)]
+
+
+def random_move(seed: int, number: int) -> str:
+    """Return a move that depends on these two alone: a turn by any angle, mostly with a walk after it."""
+    chance = random.Random(f"{seed} {number}")
+    move = {
+        "reasoning": "I go somewhere else.",
+        "rotation_angle_degrees": round(chance.uniform(-180, 180)),
+        "forward_meters": chance.choice([0, 0.5, 1, 1.5, 2]),
+        "pitch_degrees": chance.choice([0, 0, 0, -15]),
+    }
+    return json.dumps(move)
+
+
+class RandomChoice:
+    """Answers at once: a uniform choice among the options, or among the truths of the type's questions."""
+
+    def __init__(self, questions: Sequence[Question], seed: int = 0) -> None:
+        self.questions = {question.id: question for question in questions}
+        self.seed = seed
+        self.truths: dict[str, list[str]] = {}
+        for question in questions:
+            if question.truth is not None and question.wanted == "number":
+                self.truths.setdefault(question.type, []).append(question.truth)
+
+    def reply(self, request: Request) -> str:
+        """Return a random answer, the same whenever this question is asked."""
+        return json.dumps({"answer": self.guess(request.question_id), "done": True})
+
+    def guess(self, question_id: str, least: float = 0.0) -> str:
+        """Return a random answer; least: of a number, where one of the truths is so large."""
+        question = self.questions[question_id]
+        chance = draw(question.id, self.seed)
+        if question.options:
+            return chance.choice(sorted(letters(question.options)))
+        truths = sorted(self.truths.get(question.type, ["2"]))
+        large = [truth for truth in truths if is_number(truth) and float(truth) >= least]
+        return chance.choice((large or truths) if least else truths)

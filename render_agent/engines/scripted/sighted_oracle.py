@@ -1,0 +1,139 @@
+"""The witness: answers from the truth once the views have shown what a question names, else guesses.
+
+It is no model and no bound for one: it tests views. Whoever shows it more of what questions are about
+gets more right answers from it, and pictures that show nothing get it no further than chance.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from render_agent.config import RunConfig
+from render_agent.dialogue.state import Question, View
+from render_agent.engines.base import Request
+from render_agent.engines.scripted.blind_policies import Explorer, RandomChoice, random_move
+from render_agent.observation.question_visibility import Eyes, boxes_seen, named_boxes
+from render_agent.questions.exact_solver import true_answer
+from render_agent.questions.sufficiency import EVERY, SIZE, faithful, first_shown, was_shown
+
+WORDS = {
+    True: "I have seen what this is about.",
+    False: "I have not seen all that this is about: I guess.",
+    None: "Nobody can tell what had to be seen for this: I guess.",
+}
+"""What it says, by what `was_shown` tells."""
+
+NO_BOX_TELLS = "I have seen what this is about, but no box tells the answer: I guess."
+"""What it says of a route, say, whose places it has seen."""
+
+
+class Told(NamedTuple):
+    """What views have told of a question.
+
+    shown: whether all that it is about was seen well, None where nobody can tell. answer: the true one
+    where it was and the boxes tell it. counted: how many boxes were seen of those to be counted.
+    """
+
+    shown: bool | None = None
+    answer: str | None = None
+    counted: int = 0
+
+
+UNTOLD = Told()
+"""Of a scene of which nothing is known, and where nothing is shown."""
+
+
+class Witness:
+    """Walks as `explorer` does until all that a question names was seen well, then answers.
+
+    eyes: None where nothing is shown. walks: whether it chooses its views. wanders: whether it walks as
+    `wanderer` does instead, to the last turn.
+    """
+
+    def __init__(
+        self,
+        questions: Sequence[Question],
+        seed: int,
+        eyes: Eyes | None,
+        *,
+        walks: bool,
+        wanders: bool = False,
+    ) -> None:
+        self.questions = {question.id: question for question in questions}
+        self.eyes = eyes
+        self.walks = walks
+        self.wanders = wanders
+        self._explorer = Explorer(questions, seed)
+        self._chance = RandomChoice(questions, seed)
+
+    def reply(self, request: Request) -> str:
+        """Return the next step of the walk, or the answer: the true one, or a guess."""
+        return self.samples(request)[0]
+
+    def samples(self, request: Request) -> list[str]:
+        """Return as many replies: the same answer or step, but for one who wanders and goes many ways."""
+        question = self.questions[request.question_id]
+        told = UNTOLD if self.eyes is None else told_by(self.eyes, question, request.views)
+        if told.answer is None and not request.last and self.walks:
+            if self.wanders:
+                return [random_move(request.seed, number) for number in range(request.samples)]
+            steps = self._explorer.walk(question.id)
+            if request.turn < len(steps):
+                return [json.dumps(steps[request.turn])] * request.samples
+        return [self._answer(question, told)] * request.samples
+
+    def _answer(self, question: Question, told: Told) -> str:
+        if told.answer is not None:
+            return _answer(WORDS[True], told.answer)
+        reasoning = NO_BOX_TELLS if told.shown else WORDS[told.shown]
+        return _answer(reasoning, self._chance.guess(question.id, told.counted))
+
+    def close(self) -> None:
+        """Give back what it looks with."""
+        if self.eyes is not None:
+            self.eyes.close()
+
+
+def told_by(eyes: Eyes, question: Question, views: Sequence[View]) -> Told:
+    """Return what views have told of what a question is about; `was_shown` has the rule.
+
+    SceneError or RenderError where the scene cannot be looked at.
+    """
+    if question.scene not in eyes.facts:
+        return UNTOLD
+    room = eyes.room(question)
+    which = named_boxes(question, room)
+    seen = boxes_seen(question, room, views, eyes.renderer)
+    first = first_shown(
+        question,
+        [room.labels[number] for number in which],
+        {place: 0 for place, number in enumerate(which) if number in seen},
+    )
+    coverage = room.coverage(views, eyes.renderer) if question.type == SIZE else None
+    shown = was_shown(question, first, coverage)
+    answer = true_answer(question, room.facts) if shown else None
+    return Told(shown, answer, len(seen) if question.type == EVERY else 0)
+
+
+def witness(
+    questions: Sequence[Question],
+    seed: int = 0,
+    config: RunConfig | None = None,
+    *,
+    wanders: bool = False,
+) -> Witness:
+    """Return the policy that answers rightly once the views have shown what a question names.
+
+    config: the options of the run; without them it sees nothing. wanders: whether it walks at random.
+    Errors: QuestionsError where a file of truths is in no known format.
+    """
+    if config is None:
+        return Witness(questions, seed, None, walks=True, wanders=wanders)
+    eyes = Eyes.of(config, questions) if faithful(config) else None
+    return Witness(questions, seed, eyes, walks=config.views == "free", wanders=wanders)
+
+
+def _answer(reasoning: str, answer: str) -> str:
+    return json.dumps({"reasoning": reasoning, "answer": answer, "done": True})

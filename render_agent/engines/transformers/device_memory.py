@@ -1,0 +1,306 @@
+"""How much memory a device has, how much of it is free, and how much a call of the model took at the most."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from render_agent.system.malloc import give_back_freed
+from render_agent.system.threads import start
+
+SAMPLED_EVERY = 0.005
+"""Seconds between two looks at the memory in use, where the system keeps no peak."""
+
+
+class DeviceMemory(Protocol):
+    """The memory that a model's tensors lie in; all figures are bytes."""
+
+    def total(self) -> int:
+        """Return how much there is, or how much this process may have."""
+        ...
+
+    def free(self) -> int:
+        """Return what can still be had, with what the allocator holds unused."""
+        ...
+
+    def used(self) -> int:
+        """Return what is in use by this process."""
+        ...
+
+    def reset_peak(self) -> None:
+        """Begin to watch for the peak."""
+        ...
+
+    def peak(self) -> int:
+        """Return the most that was in use at once since `reset_peak`."""
+        ...
+
+
+def spare(memory: DeviceMemory, fraction: float) -> int:
+    """Return the bytes that may be taken so that a fraction of all memory stays free."""
+    return max(0, memory.free() - round(fraction * memory.total()))
+
+
+def memory_of(model: Any) -> DeviceMemory:
+    """Return the memory of the devices that a model lies on; parts on disk or in main memory apart."""
+    devices = {parameter.device for parameter in model.parameters()}
+    numbers = sorted({device.index or 0 for device in devices if device.type == "cuda"})
+    if numbers:
+        return CudaMemory(numbers)
+    return MpsMemory() if any(device.type == "mps" for device in devices) else MainMemory()
+
+
+class CudaMemory:
+    """GPUs; of several that share a model the fullest decides, since its share is what runs out."""
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        self.numbers = tuple(numbers)
+
+    def total(self) -> int:
+        """Return the memory of all."""
+        import torch
+
+        return sum(int(torch.cuda.mem_get_info(number)[1]) for number in self.numbers)
+
+    def free(self) -> int:
+        """Return as many times what the fullest has left, with what its cache of blocks holds unused."""
+        import torch
+
+        left = [
+            int(torch.cuda.mem_get_info(number)[0])
+            + int(torch.cuda.memory_reserved(number))
+            - int(torch.cuda.memory_allocated(number))
+            for number in self.numbers
+        ]
+        return min(left) * len(left)
+
+    def used(self) -> int:
+        """Return what tensors take."""
+        import torch
+
+        return sum(int(torch.cuda.memory_allocated(number)) for number in self.numbers)
+
+    def reset_peak(self) -> None:
+        """Begin to watch for the peak."""
+        import torch
+
+        for number in self.numbers:
+            torch.cuda.reset_peak_memory_stats(number)
+
+    def peak(self) -> int:
+        """Return the most that tensors took, summed over the GPUs' own peaks."""
+        import torch
+
+        return sum(int(torch.cuda.max_memory_allocated(number)) for number in self.numbers)
+
+
+class MainMemory:
+    """The machine's memory, within the limit of the control group that the process is in."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        """root: the folder that `proc` and `sys` lie in."""
+        self.proc = root / "proc"
+        self.group = control_group(root)
+        self._clear = self.proc / "self/clear_refs"
+        self._sampled: SampledPeak | None = None
+
+    def total(self) -> int:
+        """Return the machine's memory or the group's limit, whichever is less."""
+        import psutil
+
+        total = int(psutil.virtual_memory().total)
+        return min(total, self.group.limit()) if self.group else total
+
+    def free(self) -> int:
+        """Return what can be had without swapping, within the group's limit."""
+        import psutil
+
+        free = int(psutil.virtual_memory().available)
+        return min(free, self.group.free()) if self.group else free
+
+    def used(self) -> int:
+        """Return what of this process lies in memory."""
+        import psutil
+
+        return int(psutil.Process().memory_info().rss)
+
+    def reset_peak(self) -> None:
+        """Begin to watch for the peak.
+
+        What was freed before is given back first: the C library keeps it, and a call that fills it
+        again would seem to need nothing.
+        """
+        give_back_freed()
+        try:
+            self._clear.write_text("5")
+        except OSError:
+            self._sampled = watched_anew(self._sampled, self.used)
+
+    def peak(self) -> int:
+        """Return the most of this process that lay in memory, other threads' work included."""
+        if self._sampled is not None:
+            return self._sampled.stop()
+        status = (self.proc / "self/status").read_text()
+        kilobytes = next(line for line in status.splitlines() if line.startswith("VmHWM:")).split()
+        return int(kilobytes[1]) * 1024
+
+
+class MpsMemory:
+    """The memory that an Apple GPU shares with the machine."""
+
+    def __init__(self) -> None:
+        self._sampled: SampledPeak | None = None
+
+    def total(self) -> int:
+        """Return what Metal recommends as the most."""
+        import torch
+
+        return int(torch.mps.recommended_max_memory())
+
+    def free(self) -> int:
+        """Return what is left of it."""
+        return max(0, self.total() - self.used())
+
+    def used(self) -> int:
+        """Return what tensors take."""
+        import torch
+
+        return int(torch.mps.current_allocated_memory())
+
+    def reset_peak(self) -> None:
+        """Begin to watch for the peak, by looking often: Metal keeps none."""
+        self._sampled = watched_anew(self._sampled, self.used)
+
+    def peak(self) -> int:
+        """Return the most that was seen in use."""
+        return self._sampled.stop() if self._sampled else self.used()
+
+
+@dataclass
+class FakeMemory:
+    """Memory of a stated size in which nothing lies: for simulations and tests.
+
+    size: all there is. taken: what lies there for good; may be changed at any time, as when another
+    process comes or goes.
+    """
+
+    size: int
+    taken: int = 0
+    most: int = field(default=0, init=False)
+
+    def total(self) -> int:
+        """Return its size."""
+        return self.size
+
+    def free(self) -> int:
+        """Return what is not taken."""
+        return max(0, self.size - self.taken)
+
+    def used(self) -> int:
+        """Return what is taken."""
+        return self.taken
+
+    def reset_peak(self) -> None:
+        """Begin to watch for the peak."""
+        self.most = self.taken
+
+    def peak(self) -> int:
+        """Return the most that was in use at once."""
+        return self.most
+
+    def need(self, count: int) -> None:
+        """Take so many bytes for a moment. MemoryError where they are not there."""
+        if count > self.free():
+            raise MemoryError(f"{count} bytes of {self.free()}")
+        self.most = max(self.most, self.taken + count)
+
+
+class SampledPeak:
+    """The most that a figure was since it is watched, looked at every few milliseconds by a thread."""
+
+    def __init__(self, figure: Callable[[], int]) -> None:
+        self.figure = figure
+        self.most = figure()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="memory peak", daemon=True)
+        start(self._thread)
+
+    def stop(self) -> int:
+        """Return the peak and watch no longer."""
+        self._ended.set()
+        self._thread.join()
+        return self.most
+
+    def _watch(self) -> None:
+        while not self._ended.wait(SAMPLED_EVERY):
+            self.most = max(self.most, self.figure())
+
+
+def watched_anew(before: SampledPeak | None, figure: Callable[[], int]) -> SampledPeak:
+    """Return a new watch, the one before ended."""
+    if before is not None:
+        before.stop()
+    return SampledPeak(figure)
+
+
+@dataclass(frozen=True, slots=True)
+class ControlGroup:
+    """The limit that the system sets a group of processes, in either version of its files.
+
+    cache: the name, in `memory.stat`, of what the group only keeps until memory is wanted.
+    """
+
+    limit_file: Path
+    usage_file: Path
+    stat_file: Path
+    cache: str
+
+    def limit(self) -> int:
+        """Return the most that the group may have."""
+        return int(self.limit_file.read_text())
+
+    def free(self) -> int:
+        """Return what it may still have."""
+        entries = dict(line.split() for line in self.stat_file.read_text().splitlines())
+        held = int(self.usage_file.read_text()) - int(entries.get(self.cache, 0))
+        return max(0, self.limit() - held)
+
+
+def control_group(root: Path = Path("/")) -> ControlGroup | None:
+    """Return the innermost control group of this process that limits its memory, if any does."""
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return None
+    base = root / "sys/fs/cgroup"
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers == "memory":
+            names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+            top = base / "memory"
+        elif not controllers:
+            names, top = ("memory.max", "memory.current", "inactive_file"), base
+        else:
+            continue
+        # Inside a container the path is often that of the host, and only the top is there.
+        own = top / path.lstrip("/")
+        for folder in (own, *own.parents):
+            group = ControlGroup(
+                folder / names[0], folder / names[1], folder / "memory.stat", names[2]
+            )
+            if _limits(group):
+                return group
+            if folder == top:
+                break
+    return None
+
+
+def _limits(group: ControlGroup) -> bool:
+    """Whether the group's files are there and name a limit; without one they say `max` or 2^63."""
+    try:
+        return group.limit() < 1 << 60 and group.free() >= 0
+    except (OSError, ValueError):
+        return False

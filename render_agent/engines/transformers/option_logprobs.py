@@ -1,0 +1,265 @@
+"""How likely given answers are, read off a model of transformers: nothing is generated.
+
+A choice is scored as the reply's beginning: its tokens, made of its text alone without a space
+before it, stand right behind the generation prompt. What follows it is left open, so that "1" also
+holds the likelihood of "10". Probabilities are the model's own: no temperature, no token left out.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+
+from render_agent.dialogue.state import Tokens
+from render_agent.engines.base import Request, Scores
+from render_agent.engines.transformers.batch_sizing import Sizing
+from render_agent.engines.transformers.forward import as_taken
+from render_agent.engines.transformers.guarded_call import Fault, attempt
+from render_agent.engines.transformers.loaded_model import LoadedModel
+from render_agent.engines.transformers.memory_faults import free_memory, is_out_of_memory
+from render_agent.engines.transformers.oom_backoff import fit_rows
+from render_agent.engines.transformers.pretrained import first_line
+from render_agent.engines.transformers.tokenization import PreparedPrompt
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One request with the tokens of its choices.
+
+    tokens: of the prompt and its longest choice, the last of which is never read.
+    """
+
+    prompt: PreparedPrompt
+    choices: tuple[tuple[int, ...], ...]
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Prefilled:
+    """Prompts that were read once, for all their choices.
+
+    first: log-probabilities of the token behind each prompt, (rows, vocabulary) float32. mask:
+    (rows, length), 0 where a prompt is padded. next: the position behind each prompt, (axes, rows).
+    """
+
+    first: torch.Tensor
+    cache: Any
+    mask: torch.Tensor
+    next: torch.Tensor
+
+
+def score_choices(
+    loaded: LoadedModel,
+    requests: Sequence[Request],
+    choices: Sequence[Sequence[str]],
+    sizing: Sizing,
+) -> list[Scores]:
+    """Return for every request, in their order, how likely each of its choices is.
+
+    Every prompt is read once; its choices share its keys and values. Prompts of similar length go
+    together, as many as `sizing` says that memory holds, the first of all alone; what does not fit is
+    halved, and what that teaches is kept. A fault of one request is its `Scores.error`. ValueError
+    where a request has no choices or one that is empty; EngineError where the device is lost.
+    """
+    tokens = [choice_tokens(loaded.tokenizer, given) for given in choices]
+    scores: dict[int, Scores] = {}
+    able: dict[int, Scored] = {}
+    for place, (request, given) in enumerate(zip(requests, tokens, strict=True)):
+        found = _prepared(loaded, request, given)
+        if isinstance(found, str):
+            scores[place] = Scores(error=found)
+        else:
+            able[place] = found
+    waiting = list(able)
+    while waiting:
+        lengths = [able[place].tokens for place in waiting]
+        # Nothing is known of what a batch needs before one was read.
+        together = sizing.batches(lengths, 1 if sizing.line is None else None)[0]
+        batch = [able[waiting[at]] for at in together]
+        became = _fitted(loaded, batch, sizing)
+        scores.update(zip([waiting[at] for at in together], became, strict=True))
+        waiting = [place for place in waiting if place not in scores]
+    return [scores[place] for place in range(len(requests))]
+
+
+def choice_tokens(tokenizer: Any, choices: Sequence[str]) -> tuple[tuple[int, ...], ...]:
+    """Return the tokens of each choice. ValueError where there is none, or an empty one."""
+    if not choices:
+        raise ValueError("a request without choices cannot be scored")
+    tokens = [tuple(tokenizer.encode(text, add_special_tokens=False)) for text in choices]
+    if not all(tokens):
+        raise ValueError("an empty choice cannot be scored")
+    return tuple(tokens)
+
+
+def _prepared(
+    loaded: LoadedModel, request: Request, choices: tuple[tuple[int, ...], ...], again: bool = True
+) -> Scored | str:
+    """Return a request with its choices, or in one sentence why it cannot be read.
+
+    again: whether it is tried once more where memory ran out.
+    """
+    try:
+        prompt = loaded.inputs.prepare(request)
+        tokens = loaded.inputs.length(prompt) + max(map(len, choices)) - 1
+        return loaded.too_long(tokens) or Scored(prompt, choices, tokens)
+    # A picture comes from a file and goes through three libraries: whatever is wrong with it
+    # is a fault of this request alone.
+    except Exception as error:
+        LOG.warning("%s: prompt failed", request.question_id, exc_info=True)
+        reason, again = first_line(error), again and is_out_of_memory(error)
+    if again:
+        free_memory()
+        return _prepared(loaded, request, choices, again=False)
+    return f"the prompt could not be prepared: {reason}"
+
+
+def _fitted(loaded: LoadedModel, batch: Sequence[Scored], sizing: Sizing) -> list[Scores]:
+    """Return the scores of one batch, halved where it does not fit."""
+    fitted = fit_rows(
+        [scored.tokens for scored in batch],
+        lambda places: _score(loaded, [batch[place] for place in places], sizing),
+        sizing,
+    )
+    return [
+        Scores(error=loaded.alone(row.outcome, scored.prompt), events=row.events)
+        if isinstance(row.outcome, Fault)
+        else replace(row.outcome, events=row.events)
+        for row, scored in zip(fitted, batch, strict=True)
+    ]
+
+
+def _score(loaded: LoadedModel, batch: Sequence[Scored], sizing: Sizing) -> list[Scores] | Fault:
+    """Return the scores of prompts read in one call, or why it failed.
+
+    A prompt whose choices do not fit beside it has fewer of them in one call, in the end one.
+    """
+    began = time.perf_counter()
+    longest = max(scored.tokens for scored in batch)
+    rows = sizing.rows_that_fit(longest)
+    sizing.memory.reset_peak()
+    before = sizing.memory.used()
+    while isinstance(
+        found := attempt(partial(_log_probabilities, loaded, batch, rows), loaded.model.device),
+        Fault,
+    ):
+        rows = min(rows, len(batch[0].choices))
+        if not found.out_of_memory or len(batch) > 1 or rows == 1:
+            return found
+        rows = (rows + 1) // 2
+    sizing.observe(len(batch) * longest, sizing.memory.peak() - before)
+    seconds = time.perf_counter() - began
+    return [
+        Scores(tuple(given), Tokens(prompt=read, reply=written), seconds, len(batch))
+        for given, read, written in found
+    ]
+
+
+def _log_probabilities(
+    loaded: LoadedModel, batch: Sequence[Scored], rows: int
+) -> list[tuple[list[float], int, int]]:
+    """Return for each of a batch its choices' log-probabilities, and the tokens of prompt and choices.
+
+    rows: choices of more than one token in one call. Raises whatever the model causes.
+    """
+    with torch.inference_mode():
+        prefilled = _read(loaded, [scored.prompt for scored in batch])
+        found = [
+            [float(prefilled.first[row, tokens[0]]) for tokens in scored.choices]
+            for row, scored in enumerate(batch)
+        ]
+        longer = [
+            (row, place, tokens)
+            for row, scored in enumerate(batch)
+            for place, tokens in enumerate(scored.choices)
+            if len(tokens) > 1
+        ]
+        for start in range(0, len(longer), rows):
+            chunk = longer[start : start + rows]
+            rests = _rests(loaded.model, prefilled, [(row, tokens) for row, _, tokens in chunk])
+            for (row, place, _), rest in zip(chunk, rests, strict=True):
+                found[row][place] += rest
+        read = prefilled.mask.sum(1).tolist()
+    return [
+        (given, tokens, sum(map(len, scored.choices)))
+        for given, tokens, scored in zip(found, read, batch, strict=True)
+    ]
+
+
+def _read(loaded: LoadedModel, prompts: Sequence[PreparedPrompt]) -> Prefilled:
+    """Return prompts read in one call, padded on the left."""
+    model = loaded.model
+    tensors = loaded.inputs.encode(prompts, str(model.device))
+    tensors = tensors.to(device=model.device, dtype=model.dtype)
+    mask = tensors["attention_mask"]
+    places = _positions(model, tensors)
+    output = model(**tensors, position_ids=as_taken(places), use_cache=True, logits_to_keep=1)
+    return Prefilled(
+        first=output.logits[:, -1].float().log_softmax(-1),
+        cache=output.past_key_values,
+        mask=mask,
+        next=places.amax(-1) + 1,
+    )
+
+
+def _rests(
+    model: Any, prefilled: Prefilled, rows: Sequence[tuple[int, tuple[int, ...]]]
+) -> list[float]:
+    """Return the summed log-probabilities of choices' tokens from the second on, read in one call.
+
+    rows: of each choice, the row of its prompt and its tokens, of which there are two or more.
+    """
+    device = prefilled.mask.device
+    prompts = torch.tensor([row for row, _ in rows], device=device)
+    given = [torch.tensor(tokens[:-1]) for _, tokens in rows]
+    wanted = [torch.tensor(tokens[1:]) for _, tokens in rows]
+    pad = torch.nn.utils.rnn.pad_sequence
+    ids = pad(given, batch_first=True).to(device)
+    targets = pad(wanted, batch_first=True, padding_value=-1).to(device)
+    steps = torch.arange(ids.shape[1], device=device)
+    output = model(
+        input_ids=ids,
+        # Behind the end of a shorter choice nothing is looked at that counts.
+        attention_mask=torch.cat(
+            [prefilled.mask[prompts], (targets >= 0).to(prefilled.mask.dtype)], 1
+        ),
+        position_ids=as_taken(prefilled.next[:, prompts, None] + steps),
+        past_key_values=_selected(prefilled.cache, prompts),
+        use_cache=True,
+    )
+    logs = output.logits.float().log_softmax(-1)
+    single = logs.gather(-1, targets.clamp(min=0)[..., None])[..., 0]
+    summed: list[float] = single.where(targets >= 0, 0).double().sum(1).tolist()
+    return summed
+
+
+def _positions(model: Any, tensors: Any) -> torch.Tensor:
+    """Return the positions of a batch's tokens, (axes, rows, length): three axes where pictures have them."""
+    mask = tensors["attention_mask"]
+    if not hasattr(model.model, "get_rope_index"):
+        return (mask.cumsum(-1) - 1).clamp(min=0)[None]
+    names = ("mm_token_type_ids", "image_grid_thw")
+    found, _ = model.model.get_rope_index(
+        tensors["input_ids"],
+        attention_mask=mask,
+        **{name: tensors[name] for name in names if name in tensors},
+    )
+    # Padding has the position 1, which is never the highest of a prompt.
+    return torch.as_tensor(found)
+
+
+def _selected(cache: Any, rows: torch.Tensor) -> Any:
+    """Return keys and values of these rows, some more than once; the cache stays as it is."""
+    selected = copy.copy(cache)
+    selected.layers = [copy.copy(layer) for layer in cache.layers]
+    selected.batch_select_indices(rows)
+    return selected

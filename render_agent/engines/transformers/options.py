@@ -1,0 +1,91 @@
+"""The engine options of `--engine transformers`, each checked before any weight is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any
+
+from render_agent.engines.transformers.families import FAMILIES, check_family_options
+from render_agent.errors import SetupError, UsageError
+
+OPTIONS = (
+    *dict.fromkeys(name for family in FAMILIES for name in family.options),
+    "top_k",
+    "top_p",
+    "attn_implementation",
+    "device_map",
+    "quantization",
+    "memory_fraction",
+    "most_rows",
+    "reuse",
+)
+CHOICES = {"quantization": ("4bit", "8bit"), "reuse": ("keys", "vision", "none")}
+
+MOST_ROWS = 256
+"""Rows of a batch where memory holds more: beyond, one row that goes on for long keeps too many waiting."""
+
+MOST_ROWS_ON_A_CPU = 16
+"""A CPU is busy with few rows; more of them only wait longer for the last of them to end."""
+
+
+def check_options(options: Mapping[str, Any], model_type: str) -> None:
+    """UsageError for an engine option or a value that does not exist; SetupError for one of another model."""
+    unknown = sorted(set(options) - set(OPTIONS))
+    if unknown:
+        raise UsageError(
+            f"--engine-option {unknown[0]} does not exist for --engine transformers: use one of"
+            f" {', '.join(OPTIONS)}"
+        )
+    for name, choices in CHOICES.items():
+        if name in options and options[name] not in choices:
+            raise UsageError(f"--engine-option {name} must be one of {', '.join(choices)}")
+    fraction = options.get("memory_fraction", 0)
+    if not (isinstance(fraction, int | float) and 0 <= fraction < 1):
+        raise UsageError("--engine-option memory_fraction, what is kept free, must be from 0 to 1")
+    rows = options.get("most_rows", 1)
+    if not (isinstance(rows, int) and rows > 0):
+        raise UsageError("--engine-option most_rows must be a whole number above 0")
+    check_family_options(options, model_type)
+
+
+def refuse_tensor_parallel(count: int) -> None:
+    """UsageError where one model is to be shared by several GPUs that compute at once."""
+    if count > 1:
+        raise UsageError(
+            f"--tensor-parallel {count} needs --engine vllm: within one process transformers can only"
+            " lay a model over several GPUs that compute in turn, by --engine-option device_map=auto"
+        )
+
+
+def quantization_config(options: Mapping[str, Any], weights: Mapping[str, Any]) -> Any:
+    """Return how weights are quantised as they are loaded, None where they stay as they are.
+
+    weights: the model's configuration; what is quantised already loads as it is. SetupError where
+    that is asked for twice, or where bitsandbytes is not installed.
+    """
+    name = options.get("quantization")
+    if name is None:
+        return None
+    if weights.get("quantization_config"):
+        raise SetupError(
+            "the model's weights are quantised already: leave out --engine-option quantization"
+        )
+    if find_spec("bitsandbytes") is None:
+        raise SetupError(
+            f"--engine-option quantization={name} needs bitsandbytes: pip install bitsandbytes"
+        )
+    from transformers import BitsAndBytesConfig
+
+    return BitsAndBytesConfig(load_in_4bit=name == "4bit", load_in_8bit=name == "8bit")
+
+
+def position_limit(config: Any) -> int | None:
+    """Return how many tokens a model can read and write in one dialogue, None where it does not say."""
+    limit = getattr(config.get_text_config(), "max_position_embeddings", None)
+    return int(limit) if limit else None
+
+
+def most_rows(options: Mapping[str, Any], device: str) -> int:
+    """Return the most rows of a batch on a kind of device, where memory holds more."""
+    return int(options.get("most_rows", MOST_ROWS_ON_A_CPU if device == "cpu" else MOST_ROWS))

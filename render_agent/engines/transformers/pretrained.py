@@ -1,0 +1,197 @@
+"""Loads a processor and a model with transformers, each thing that can be wrong in one sentence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from render_agent.engines.loading import WAY_OUT, FoundModel, fetch_model
+from render_agent.engines.transformers.options import quantization_config
+from render_agent.errors import SetupError
+
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+DEVICE_NAME = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
+
+OFFLINE = {"local_files_only": True, "trust_remote_code": False}
+"""How everything is loaded: from the files that were found, and none of them is code.
+
+Left unsaid, transformers would ask on the terminal whether it may run what a model brings along.
+"""
+
+WEIGHTS = {**OFFLINE, "use_safetensors": True}
+"""How weights are loaded: no pickle is opened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pretrained:
+    """A model on its device, and the processor that makes its inputs.
+
+    top_k, top_p: how its publishers truncate sampling; 0 and 1 where they do not.
+    """
+
+    processor: Any
+    model: Any
+    top_k: int
+    top_p: float
+
+
+def check_names(dtype: str, device: str) -> None:
+    """SetupError where a dtype or a device has a name that does not exist."""
+    if dtype not in DTYPES:
+        raise SetupError(f"--dtype {dtype} does not exist: use one of {', '.join(DTYPES)}")
+    if not DEVICE_NAME.fullmatch(device):
+        raise SetupError(f"--device {device} does not exist: use auto, cpu, mps, cuda or cuda:N")
+
+
+def load_pretrained(
+    found: FoundModel, dtype: str, device: str, options: Mapping[str, Any]
+) -> Pretrained:
+    """Return a model that was found, ready to generate.
+
+    dtype auto: the weights' own, on a CPU float32. device auto: the first GPU, else the CPU.
+    options: `attn_implementation` and `device_map` as transformers takes them, and `quantization`.
+    SetupError where the device is not there, before weights are read, and where the model cannot be
+    loaded.
+    """
+    from render_agent.engines.torchvision_compat import cure_torchvision
+
+    place = choose_device(device)
+    cure_torchvision()
+    silence_libraries()
+    check_class(found)
+    found = fetch_model(found)
+    processor = load_processor(found)
+    model = load_model(found, dtype, place, options)
+    published = model.generation_config
+    top_k, top_p = published.top_k or 0, published.top_p or 1.0
+    # Left as it is, a published way of sampling makes every greedy call warn.
+    published.update(do_sample=False, temperature=None, top_k=None, top_p=None)
+    return Pretrained(processor, model, top_k, top_p)
+
+
+def choose_device(name: str) -> str:
+    """Return the name of a device that is there. SetupError where it is not."""
+    import torch
+
+    if name == "auto":
+        if torch.cuda.is_available():
+            return "cuda:0"
+        return "mps" if torch.backends.mps.is_available() else "cpu"
+    if name.startswith("cuda"):
+        number = int(name.partition(":")[2] or 0)
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if number >= count:
+            raise SetupError(
+                f"--device {name}: PyTorch {torch.__version__} sees {count or 'no'} CUDA devices;"
+                " use --device cpu, or install a driver and a PyTorch built for CUDA"
+            )
+        return f"cuda:{number}"
+    if name == "mps" and not torch.backends.mps.is_available():
+        raise SetupError("--device mps: PyTorch sees no Metal device here; use --device cpu")
+    return name
+
+
+def silence_libraries() -> None:
+    """Keep the libraries' advice and progress bars off standard error; errors are still told."""
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+
+
+def check_class(found: FoundModel) -> None:
+    """SetupError where this transformers has no image-text-to-text class for the model."""
+    from transformers import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING, AutoConfig, __version__
+
+    try:
+        config = AutoConfig.from_pretrained(found.folder, **OFFLINE)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise SetupError(
+            f"transformers {__version__} cannot read the configuration of {found.name}"
+            f" ({first_line(error)}): install a newer transformers, or {WAY_OUT}"
+        ) from error
+    if type(config) not in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING:
+        raise SetupError(
+            f"{found.name} is a {config.model_type}, which is no image-text-to-text model in"
+            f" transformers {__version__}: name a vision-language model"
+        )
+
+
+def load_processor(found: FoundModel) -> Any:
+    """Return the processor. SetupError where its files are not whole or it cannot chat with pictures."""
+    from transformers import AutoProcessor
+
+    try:
+        processor = AutoProcessor.from_pretrained(found.folder, padding_side="left", **OFFLINE)
+    except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
+        raise SetupError(
+            f"{found.name} has no usable processor ({first_line(error)}): fetch its tokenizer and"
+            " preprocessor files too"
+        ) from error
+    if not hasattr(processor, "image_processor"):
+        raise SetupError(
+            f"{found.name} has no image processor (preprocessor_config.json): fetch the model again"
+        )
+    # A tokenizer without its vocabulary loads without a word and reads nothing.
+    if not reads_back(processor.tokenizer, "chair"):
+        raise SetupError(
+            f"{found.name} has no usable tokenizer (tokenizer.json): fetch the model again"
+        )
+    if not processor.chat_template:
+        raise SetupError(
+            f"{found.name} has no chat template (chat_template.jinja): name its Instruct variant"
+        )
+    processor.tokenizer.padding_side = "left"
+    return processor
+
+
+def load_model(
+    found: FoundModel,
+    dtype: str,
+    device: str,
+    options: Mapping[str, Any],
+) -> Any:
+    """Return the model with all its weights. SetupError where it cannot be."""
+    from safetensors import SafetensorError
+    from transformers import AutoModelForImageTextToText
+
+    kind = "float32" if dtype == "auto" and device == "cpu" else dtype
+    quantization = quantization_config(options, found.config)
+    # Given as None, it would hide that the weights are quantised already.
+    quantised = {} if quantization is None else {"quantization_config": quantization}
+    try:
+        model, loading = AutoModelForImageTextToText.from_pretrained(
+            found.folder,
+            dtype=kind,
+            device_map=options.get("device_map", device),
+            attn_implementation=options.get("attn_implementation"),
+            output_loading_info=True,
+            **quantised,
+            **WEIGHTS,
+        )
+    except (OSError, ValueError, ImportError, RuntimeError, SafetensorError) as error:
+        raise SetupError(
+            f"{found.name} cannot be loaded on {device} as {kind} ({first_line(error)}):"
+            " fetch it again, choose another --dtype or --device, or use a smaller model"
+        ) from error
+    missing = sorted(loading["missing_keys"])
+    if missing:
+        raise SetupError(
+            f"{found.name} lacks {len(missing)} of its weights ({missing[0]} …): fetch it again"
+        )
+    return model.eval()
+
+
+def reads_back(tokenizer: Any, word: str) -> bool:
+    """Whether a tokenizer gives a word back as it took it."""
+    ids = tokenizer(word, add_special_tokens=False)["input_ids"]
+    return bool(tokenizer.decode(ids).strip() == word)
+
+
+def first_line(error: BaseException) -> str:
+    """Return the kind of an error and the first line of its message, without its full stop."""
+    lines = str(error).strip().splitlines() or [""]
+    line = lines[0].strip().rstrip(".:")
+    return f"{type(error).__name__}: {line}" if line else type(error).__name__

@@ -1,0 +1,186 @@
+"""Models with random weights: of a published shape, or a small one, made where they are to run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from render_agent.dialogue.prompt import Prompt
+from render_agent.engines.transformers.pretrained import (
+    DTYPES,
+    OFFLINE,
+    Pretrained,
+    choose_device,
+    silence_libraries,
+)
+from render_agent.engines.transformers.published_shapes import Shape, find_shape
+from render_agent.errors import SetupError
+from render_agent.text.safe_parse import parse_json
+from render_agent_lab.bench.script import FILLER
+
+CHAT_TEMPLATE = (
+    "{%- for message in messages -%}"
+    "{{- '<|im_start|>' + message.role + '\\n' -}}"
+    "{%- if message.content is string -%}{{- message.content -}}{%- else -%}"
+    "{%- for piece in message.content -%}"
+    "{%- if piece.type == 'image' -%}{{- '<|vision_start|><|image_pad|><|vision_end|>' -}}"
+    "{%- elif piece.type == 'text' -%}{{- piece.text -}}{%- endif -%}"
+    "{%- endfor -%}{%- endif -%}"
+    "{{- '<|im_end|>\\n' -}}"
+    "{%- endfor -%}"
+    "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}{%- endif -%}"
+)
+"""ChatML with pictures, as Qwen3-VL is spoken to."""
+
+SPECIAL_TOKENS = (
+    "<|endoftext|> <|im_start|> <|im_end|> <|vision_start|> <|vision_end|> <|image_pad|> <|video_pad|>"
+).split()
+
+VOCABULARY = 1500
+"""Tokens of the tokenizer that is made where there is none; a word of a dialogue is one, as a rule."""
+
+
+def random_model(
+    name: str,
+    device: str = "auto",
+    dtype: str = "auto",
+    attention: str | None = None,
+    seed: int = 0,
+) -> Pretrained:
+    """Return a model of the shape that a name stands for, its weights random, made on its device.
+
+    name: one of SHAPES, or a directory with a config.json and, where it has one, a tokenizer. dtype
+    auto: bfloat16, on a CPU float32. attention: as transformers takes it. SetupError where there is
+    no such shape or device.
+    """
+    import torch
+
+    from render_agent.engines.torchvision_compat import cure_torchvision
+
+    place = choose_device(device)
+    cure_torchvision()
+    silence_libraries()
+    from transformers import AutoModelForImageTextToText
+
+    if dtype not in DTYPES:
+        raise SetupError(f"--dtype {dtype} does not exist: use one of {', '.join(DTYPES)}")
+    kind = ("float32" if place == "cpu" else "bfloat16") if dtype == "auto" else dtype
+    folder = Path(name).expanduser()
+    given = folder.is_dir()
+    tokenizer = _tokenizer_of(folder) if given else made_tokenizer()
+    config = _config_of(folder) if given else config_of(find_shape(name), tokenizer)
+    edges = (256 * 256, 4096 * 4096) if given else _edges(find_shape(name))
+    state = torch.get_rng_state()
+    torch.manual_seed(seed)
+    with torch.device(place):
+        model = AutoModelForImageTextToText.from_config(
+            config, dtype=getattr(torch, kind), attn_implementation=attention
+        ).eval()
+    torch.set_rng_state(state)
+    ends = tokenizer.convert_tokens_to_ids(["<|im_end|>", "<|endoftext|>"])
+    model.generation_config.update(eos_token_id=ends, pad_token_id=ends[1], do_sample=False)
+    return Pretrained(_processor(tokenizer, edges), model, top_k=0, top_p=1.0)
+
+
+def config_of(shape: Shape, tokenizer: Any) -> Any:
+    """Return the configuration of a Qwen3-VL of this shape that speaks through this tokenizer."""
+    from transformers import Qwen3VLConfig
+
+    token = tokenizer.convert_tokens_to_ids
+    rope = {
+        "rope_type": "default",
+        "rope_theta": 5e6,
+        "mrope_section": list(shape.mrope_section),
+        "mrope_interleaved": True,
+    }
+    text = {
+        "vocab_size": len(tokenizer),
+        **shape.text,
+        "rope_parameters": rope,
+        "initializer_range": shape.initializer_range,
+        "tie_word_embeddings": shape.tied,
+        "bos_token_id": token("<|endoftext|>"),
+        "eos_token_id": token("<|im_end|>"),
+    }
+    patches = {"patch_size": 16, "spatial_merge_size": 2, "temporal_patch_size": 2}
+    vision = {**shape.vision, **patches, "initializer_range": shape.initializer_range}
+    return Qwen3VLConfig(
+        text_config=text,
+        vision_config=vision,
+        tie_word_embeddings=shape.tied,
+        image_token_id=token("<|image_pad|>"),
+        video_token_id=token("<|video_pad|>"),
+        vision_start_token_id=token("<|vision_start|>"),
+        vision_end_token_id=token("<|vision_end|>"),
+    )
+
+
+def made_tokenizer(**named: str) -> Any:
+    """Return a byte-level tokenizer with Qwen's special tokens, its merges learnt from our own prompts.
+
+    named: more special tokens, by the name that a processor knows them by. The same every time. Its vocabulary is small, but it counts a dialogue about as a published one.
+    """
+    from tokenizers import Tokenizer
+    from tokenizers.models import BPE
+    from tokenizers.pre_tokenizers import ByteLevel
+    from tokenizers.trainers import BpeTrainer
+    from transformers import Qwen2Tokenizer
+
+    learner = Tokenizer(BPE())
+    learner.pre_tokenizer = ByteLevel(add_prefix_space=False)
+    trainer = BpeTrainer(
+        vocab_size=VOCABULARY, initial_alphabet=ByteLevel.alphabet(), show_progress=False
+    )
+    learner.train_from_iterator([Prompt(9, 75.0).instructions, FILLER] * 2, trainer)
+    learnt = parse_json(learner.to_str())["model"]
+    tokenizer = Qwen2Tokenizer(
+        vocab=learnt["vocab"],
+        merges=[tuple(merge) for merge in learnt["merges"]],
+        eos_token="<|im_end|>",
+        **({"extra_special_tokens": named} if named else {}),
+    )
+    tokenizer.add_special_tokens({"additional_special_tokens": SPECIAL_TOKENS})
+    return tokenizer
+
+
+def save(loaded: Pretrained, folder: Path) -> Path:
+    """Write a model and its processor as transformers loads them; return the folder."""
+    loaded.processor.save_pretrained(folder)
+    loaded.model.save_pretrained(folder)
+    return folder
+
+
+def _tokenizer_of(folder: Path) -> Any:
+    from transformers import Qwen2Tokenizer
+
+    if not (folder / "tokenizer.json").is_file():
+        raise SetupError(f"{folder} has no tokenizer.json: name a shape instead")
+    tokenizer = Qwen2Tokenizer.from_pretrained(folder, **OFFLINE)
+    tokenizer.chat_template = None
+    return tokenizer
+
+
+def _config_of(folder: Path) -> Any:
+    from transformers import Qwen3VLConfig
+
+    files = sorted(folder.glob("config*.json"))
+    if not files:
+        raise SetupError(f"{folder} has no config.json: name a shape instead")
+    return Qwen3VLConfig(**parse_json(files[0].read_text("utf-8")))
+
+
+def _edges(shape: Shape) -> tuple[int, int]:
+    return shape.shortest_edge, shape.longest_edge
+
+
+def _processor(tokenizer: Any, edges: tuple[int, int]) -> Any:
+    from transformers import Qwen2VLImageProcessor, Qwen3VLProcessor, Qwen3VLVideoProcessor
+
+    sizes = {"patch_size": 16, "temporal_patch_size": 2, "merge_size": 2}
+    norm = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+    size = {"shortest_edge": edges[0], "longest_edge": edges[1]}
+    pictures = Qwen2VLImageProcessor(size=size, **sizes, **norm)
+    tokenizer.padding_side = "left"
+    return Qwen3VLProcessor(
+        pictures, tokenizer, Qwen3VLVideoProcessor(**sizes, **norm), chat_template=CHAT_TEMPLATE
+    )

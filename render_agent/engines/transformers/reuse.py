@@ -1,0 +1,86 @@
+"""How a model of transformers is run: with keys and values kept, with pictures kept, or nothing kept."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from render_agent.config import RunConfig
+from render_agent.config.choosing_budget import pictures_in_prompt
+from render_agent.engines.transformers.batch_sizing import FRACTION
+from render_agent.engines.transformers.cache_check import why_not_kept
+from render_agent.engines.transformers.continuous_engine import ContinuousEngine
+from render_agent.engines.transformers.device_memory import DeviceMemory, memory_of
+from render_agent.engines.transformers.engine import TransformersEngine
+from render_agent.engines.transformers.loaded_model import LoadedModel
+from render_agent.engines.transformers.options import most_rows
+from render_agent.engines.transformers.prefill_memory import divide
+
+LOG = logging.getLogger(__name__)
+
+INSTRUCTIONS, FEEDBACK, USUAL_REPLY = 1000, 80, 200
+"""About how many tokens the fixed text, what a turn is told, and a reply have."""
+
+ROWS_ON_A_CPU = 64
+"""Rows on a CPU, which gains nothing from more; on other devices as many as a batch may have."""
+
+
+def engine_of(
+    loaded: LoadedModel,
+    batch_size: int | None,
+    options: Mapping[str, Any],
+    tokens: int,
+    memory: DeviceMemory | None = None,
+    picture_size: tuple[int, int] = (640, 480),
+) -> TransformersEngine | ContinuousEngine:
+    """Return the engine that runs a model best, of those whose replies are the same.
+
+    batch_size: rows at the most; None for what memory holds. options: those of the engine; `reuse`
+    names the way, by default the best that the model's family has. tokens: about how many a dialogue
+    has in the end; so many are led side by side as have room then. picture_size: width and height of
+    its pictures.
+    """
+    wanted = options.get("reuse", loaded.inputs.family.reuse)
+    memory = memory or memory_of(loaded.model)
+    if wanted == "keys":
+        if (why := why_not_kept(loaded)) is None:
+            fraction = float(options.get("memory_fraction", FRACTION))
+            division = divide(loaded, memory, fraction, picture_size)
+            return ContinuousEngine(
+                loaded,
+                budget=division.rows,
+                most_rows=batch_size or _most_rows(loaded, options),
+                dialogue_tokens=tokens,
+                read_tokens=division.read_tokens,
+            )
+        LOG.warning("keys and values are not kept over the turns: %s", why)
+    vision = None
+    if wanted in ("keys", "vision") and loaded.inputs.family.vision:
+        from render_agent.engines.transformers.vision_cache import VisionCache
+
+        vision = VisionCache(loaded.model)
+    return TransformersEngine(
+        loaded, batch_size=batch_size, engine_options=options, memory=memory, vision=vision
+    )
+
+
+def _most_rows(loaded: LoadedModel, options: Mapping[str, Any]) -> int:
+    device = loaded.model.device.type
+    if device == "cpu" and "most_rows" not in options:
+        return ROWS_ON_A_CPU
+    return most_rows(options, device)
+
+
+def dialogue_tokens(loaded: LoadedModel, config: RunConfig, options: Mapping[str, Any]) -> int:
+    """Return about how many tokens a question of a run has in the end, should it take all its turns.
+
+    Every sample, and every wording, has its own row of the keys and values.
+    """
+    width, height = config.image_size
+    processor = loaded.inputs.processor
+    picture = loaded.inputs.family.picture_tokens(width, height, processor, options)
+    shown = pictures_in_prompt(config)
+    reply = min(config.max_new_tokens, USUAL_REPLY)
+    tokens = INSTRUCTIONS + shown * picture + config.max_turns * (reply + FEEDBACK)
+    return tokens * config.agent_plan.candidates

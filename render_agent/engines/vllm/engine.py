@@ -1,0 +1,278 @@
+"""A vision-language model run by vLLM on this machine, many dialogues at once, each at its own pace."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from typing import Any
+
+from render_agent.config import RunConfig
+from render_agent.dialogue.state import Tokens
+from render_agent.engines.base import Capabilities, Reply, Request, Scores
+from render_agent.engines.loading import FoundModel, describe_found, fetch_model, find_model
+from render_agent.engines.special_tokens import picture_tokens
+from render_agent.engines.torchvision_compat import cure_torchvision
+from render_agent.engines.transformers.occupancy import Occupancy
+from render_agent.engines.transformers.pretrained import (
+    first_line,
+    load_processor,
+    silence_libraries,
+)
+from render_agent.engines.transformers.rows import distinct_samples
+from render_agent.engines.vllm.arguments import (
+    VllmOptions,
+    options_of,
+    prepare_environment,
+    require_vllm,
+    vllm_version,
+)
+from render_agent.engines.vllm.cache_check import differing
+from render_agent.engines.vllm.core import VllmCore
+from render_agent.engines.vllm.option_logprobs import Scoring, questions_of
+from render_agent.engines.vllm.prompts import Prompts, Sampling, scoring_params
+from render_agent.errors import EngineError
+
+LOG = logging.getLogger(__name__)
+
+
+def describe(config: RunConfig, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a run records of its engine, read without loading any weights.
+
+    SetupError where vLLM or the model is not at hand.
+    """
+    require_vllm()
+    return {
+        "name": "vllm",
+        "model": config.model_name,
+        **describe_found(find_model(config.model_name, config.revision)),
+        "vllm": vllm_version(),
+        "dtype": config.dtype,
+        "device": config.device,
+        "engine_options": dict(given),
+    }
+
+
+def make(config: RunConfig, given: Mapping[str, Any]) -> VllmEngine:
+    """Return the engine that the options name, its model loaded. SetupError where that is impossible."""
+    return VllmEngine(
+        config.model_name, revision=config.revision, options=options_of(config, given)
+    )
+
+
+@dataclass(eq=False)
+class Dialogue:
+    """A request under way: vLLM's outputs of its finished samples, and its reply in the end.
+
+    work_before: of the engine's `occupancy` as it began. waited_for: whether `generate` takes it.
+    """
+
+    request: Request
+    began: float
+    work_before: float
+    waited_for: bool
+    outputs: dict[int, Any] = field(default_factory=dict)
+    reply: Reply | None = None
+
+
+class VllmEngine:
+    """Answers with any model that vLLM serves, through its continuous batching and prefix cache.
+
+    A request that vLLM cannot take, such as one that is too long, is its `Reply.error`.
+    """
+
+    name = "vllm"
+    capabilities = Capabilities(free_running=True, schema=True, score=True)
+
+    def __init__(
+        self, model: str, *, revision: str | None = None, options: VllmOptions | None = None
+    ) -> None:
+        """Load a bundled model, a hub name or a directory, and try whether it answers together as it does alone.
+
+        SetupError where vLLM is not installed or cannot run the model.
+        """
+        require_vllm()
+        self.options = options = options or VllmOptions()
+        cure_torchvision()
+        found = find_model(model, revision)
+        on_cpu = prepare_environment(options.device)
+        silence_libraries()
+        found = fetch_model(found)
+        model_type = str(found.config.get("model_type"))
+        self.prompts = Prompts(load_processor(found), model_type, options.options)
+        self.core = self._load(found, on_cpu)
+        self.description = describe_found(found)
+        self.batch_size = self.core.sequences
+        self.calls = self.core.steps = 0
+        self.occupancy = Occupancy()
+        self._numbers = count()
+        self._under_way: dict[str, tuple[Dialogue | Scoring, int]] = {}
+        self._answered: list[Dialogue] = []
+
+    def describe(self) -> dict[str, Any]:
+        """Return what identifies the model as it runs: its weights, place, libraries, limits."""
+        return {
+            **self.description,
+            "vllm": vllm_version(),
+            "dtype": self.core.dtype,
+            "device": self.core.device,
+            "max_model_len": self.core.max_model_len,
+            "max_num_seqs": self.core.sequences,
+            "prefix_caching": self.core.prefix_caching,
+            "top_k": self.sampling.top_k,
+            "top_p": self.sampling.top_p,
+        }
+
+    def generate(self, requests: Sequence[Request]) -> list[Reply]:
+        """Return a reply for every request, in their order (a barrier)."""
+        begun = [self._begin(request, waited_for=True) for request in requests]
+        while any(dialogue.reply is None for dialogue in begun):
+            self._step()
+        return [dialogue.reply for dialogue in begun if dialogue.reply is not None]
+
+    def submit(self, requests: Sequence[Request]) -> None:
+        """Begin requests whose replies `ready` will give."""
+        for request in requests:
+            self._begin(request, waited_for=False)
+
+    def ready(self, timeout: float | None = None) -> Iterator[tuple[Request, Reply]]:
+        """Step until at least one request is answered or the time is over, and give what is."""
+        began = time.perf_counter()
+        left = timeout
+        while not self._answered and self._under_way:
+            self._step(left)
+            if timeout is not None:
+                left = began + timeout - time.perf_counter()
+                if left <= 0:
+                    break
+        answered, self._answered = self._answered, []
+        for dialogue in answered:
+            if dialogue.reply is not None:
+                yield dialogue.request, dialogue.reply
+
+    def score(self, requests: Sequence[Request], choices: Sequence[Sequence[str]]) -> list[Scores]:
+        """Return for every request, in their order, how likely each of its choices begins the reply.
+
+        A prompt is computed once and then lies in the prefix cache; choices of one token cost
+        nothing more. A request that vLLM cannot take has its `Scores.error`.
+        """
+        begun = [
+            self._begin_scoring(request, words)
+            for request, words in zip(requests, choices, strict=True)
+        ]
+        while not all(scoring.done for scoring in begun):
+            self._step()
+        return [scoring.scores(min(len(begun), self.batch_size)) for scoring in begun]
+
+    def retire(self, question_id: str) -> None:
+        """Forget the names of a question's pictures; the prefix cache drops its oldest by itself."""
+        self.prompts.forget(question_id)
+
+    def close(self) -> None:
+        """Give back memory and processes."""
+        self.core.close()
+
+    def _load(self, found: FoundModel, on_cpu: bool) -> VllmCore:
+        """Return the loaded model; without a prefix cache where exact numbers show it to be wrong."""
+        load = partial(VllmCore, found, self.options, on_cpu)
+        core = load()
+        suppressed = picture_tokens(core.hf_config, self.prompts.tokenizer)
+        self.sampling = Sampling.published(core.published, self.options.options, suppressed)
+        wrong = differing(core, self.prompts, self.sampling)
+        if wrong is None or not core.prefix_caching:
+            return core
+        if core.dtype != "float32":
+            # Rounding alone may turn a greedy choice; it says nothing about the cache.
+            LOG.warning("%s", wrong)
+            return core
+        LOG.warning("%s: it is switched off", wrong)
+        core.close()
+        return load(prefix_caching=False)
+
+    def _begin(self, request: Request, *, waited_for: bool) -> Dialogue:
+        work = self.occupancy.note(len(self._under_way))
+        dialogue = Dialogue(request, time.perf_counter(), work, waited_for)
+        # Pictures, template and limits are this request's own: whatever is wrong with them, and
+        # vLLM raises many kinds, the others go on.
+        try:
+            prompt = self.prompts.of(request)
+            for sample in range(distinct_samples(request)):
+                name = str(next(self._numbers))
+                self.core.add(name, prompt, self.sampling.params(request, sample, prompt.guided))
+                self._under_way[name] = dialogue, sample
+        except EngineError:
+            raise
+        except Exception as error:
+            LOG.warning("%s: vLLM did not take the prompt", request.question_id, exc_info=True)
+            self._end(dialogue, Reply(error=f"vLLM did not take the prompt: {first_line(error)}"))
+        return dialogue
+
+    def _begin_scoring(self, request: Request, choices: Sequence[str]) -> Scoring:
+        self.occupancy.note(len(self._under_way))
+        scoring = Scoring([self.prompts.choice(words) for words in choices])
+        try:
+            prompt = self.prompts.of(request)
+            asked = questions_of(scoring.choices)
+            for number, (path, ids) in enumerate(asked):
+                name = str(next(self._numbers))
+                self.core.add(name, prompt.extended(path), scoring_params(ids))
+                self._under_way[name] = scoring, number
+            scoring.asked = asked
+        except EngineError:
+            raise
+        # As in `_begin`.
+        except Exception as error:
+            LOG.warning("%s: vLLM did not take the prompt", request.question_id, exc_info=True)
+            scoring.error = f"vLLM did not take the prompt: {first_line(error)}"
+        return scoring
+
+    def _step(self, timeout: float | None = None) -> None:
+        """Go one step of the model and take in what it finished."""
+        before = len(self._under_way)
+        outputs = self.core.step(timeout)
+        self.calls = self.core.steps
+        self.occupancy.note(before)
+        for output in outputs:
+            owner, number = self._under_way.pop(output.request_id)
+            owner.outputs[number] = output
+            if isinstance(owner, Dialogue) and len(owner.outputs) == distinct_samples(
+                owner.request
+            ):
+                self._end(owner, self._reply(owner))
+
+    def _end(self, dialogue: Dialogue, reply: Reply) -> None:
+        dialogue.reply = reply
+        if not dialogue.waited_for:
+            self._answered.append(dialogue)
+
+    def _reply(self, dialogue: Dialogue) -> Reply:
+        """Return a dialogue's reply; `batch_size` is how many ran beside it on the average."""
+        outputs = [dialogue.outputs[sample] for sample in sorted(dialogue.outputs)]
+        written = [output.outputs[0] for output in outputs]
+        seconds = time.perf_counter() - dialogue.began
+        beside = (self.occupancy.work - dialogue.work_before) / seconds
+        size = max(1, min(self.batch_size, round(beside)))
+        reasons = {one.finish_reason for one in written}
+        if lost := reasons - {"stop", "length"}:
+            return Reply(error=f"vLLM gave the request up: {lost.pop()}", seconds=seconds)
+        texts = tuple(self._text(one) for one in written)
+        wanted = dialogue.request.samples
+        return Reply(
+            samples=texts if len(texts) == wanted else texts * wanted,
+            tokens=Tokens(
+                prompt=sum(len(output.prompt_token_ids) for output in outputs),
+                reply=sum(len(one.token_ids) for one in written),
+                cached=sum(output.num_cached_tokens or 0 for output in outputs),
+            ),
+            seconds=seconds,
+            batch_size=size,
+            finish="length" if "length" in reasons else "stop",
+        )
+
+    def _text(self, written: Any) -> str:
+        """Return what was written, without the token that ended it."""
+        ids = list(written.token_ids)
+        return self.prompts.text(ids[:-1] if written.finish_reason == "stop" else ids)

@@ -1,0 +1,76 @@
+"""Log-probabilities of given answers from prefills alone, the answers' shared beginnings asked once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from render_agent.dialogue.state import Tokens
+from render_agent.engines.base import Scores
+
+Path = tuple[int, ...]
+"""The tokens of an answer's beginning."""
+
+MOST_IDS = 128
+"""Tokens whose log-probabilities vLLM gives at one place."""
+
+
+def questions_of(choices: Iterable[Sequence[int]]) -> list[tuple[Path, list[int]]]:
+    """Return what to ask: after which beginning the log-probabilities of which next tokens.
+
+    choices: the tokens of each. Every pair (beginning, next token) stands in exactly one question,
+    of at most `MOST_IDS` tokens.
+    """
+    following: dict[Path, dict[int, None]] = {}
+    for tokens in choices:
+        for place, token in enumerate(tokens):
+            following.setdefault(tuple(tokens[:place]), {})[token] = None
+    return [
+        (path, list(ids)[start : start + MOST_IDS])
+        for path, ids in following.items()
+        for start in range(0, len(ids), MOST_IDS)
+    ]
+
+
+@dataclass
+class Scoring:
+    """One request whose choices are being scored.
+
+    choices: the tokens of each. outputs: vLLM's, by the number of the question in `asked`.
+    """
+
+    choices: Sequence[Sequence[int]]
+    asked: Sequence[tuple[Path, Sequence[int]]] = ()
+    outputs: dict[int, Any] = field(default_factory=dict)
+    error: str | None = None
+    began: float = field(default_factory=time.perf_counter)
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is under way any more."""
+        return self.error is not None or len(self.outputs) == len(self.asked)
+
+    def scores(self, batch_size: int) -> Scores:
+        """Return what was found, once it is done."""
+        seconds = time.perf_counter() - self.began
+        if self.error is not None:
+            return Scores(error=self.error, seconds=seconds, batch_size=batch_size)
+        found: dict[Path, dict[int, float]] = {}
+        for number, output in self.outputs.items():
+            path, ids = self.asked[number]
+            given: Mapping[int, Any] = output.outputs[0].logprobs[0]
+            found.setdefault(path, {}).update({token: given[token].logprob for token in ids})
+        counted = Tokens(
+            prompt=sum(len(output.prompt_token_ids) for output in self.outputs.values()),
+            reply=sum(len(tokens) for tokens in self.choices),
+            cached=sum(output.num_cached_tokens or 0 for output in self.outputs.values()),
+        )
+        sums = tuple(_summed(tokens, found) for tokens in self.choices)
+        return Scores(sums, counted, seconds, batch_size)
+
+
+def _summed(tokens: Sequence[int], found: Mapping[Path, Mapping[int, float]]) -> float:
+    """Return a choice's log-probability: those of its tokens after its own beginnings, summed."""
+    return sum((found[tuple(tokens[:place])][token] for place, token in enumerate(tokens)), 0.0)

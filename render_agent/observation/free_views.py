@@ -1,0 +1,185 @@
+"""The next views of a question, drawn and on their way to disk."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+
+from render_agent.dialogue.reply import Action, Malformed
+from render_agent.dialogue.state import Candidate, QuestionState, View
+from render_agent.geometry.camera import Camera, Vector
+from render_agent.observation.base import Look, Shown, SpaceSource
+from render_agent.observation.picture_store import question_file, scene_file
+from render_agent.observation.preview import beside, foreseen, led
+from render_agent.observation.stress.pictures import PictureKeeper
+from render_agent.render.start_pose import start_camera
+from render_agent.render.views import Viewer
+from render_agent.scene.free_space.free_space import FreeSpace
+
+
+class Looker:
+    """Draws the next views of questions; owned by the one thread that owns the renderer.
+
+    make_viewer: makes the viewer, called once, in that thread. kinds: the kinds of view that may be
+    asked for; the first stands in where nothing else was asked. start: as `--start` has it. opening:
+    the kinds of view that turn 0 shows.
+    """
+
+    def __init__(
+        self,
+        make_viewer: Callable[[], Viewer],
+        scenes: SpaceSource,
+        pictures: PictureKeeper,
+        kinds: Sequence[str],
+        start: str | tuple[Vector, float],
+        opening: Sequence[str],
+    ) -> None:
+        self.scenes = scenes
+        self.pictures = pictures
+        self.kinds = tuple(kinds)
+        self.start = start
+        self.opening = tuple(opening)
+        self._make_viewer = make_viewer
+        self._viewer: Viewer | None = None
+        self._starts: dict[str, Camera] = {}
+        self._openings: dict[str, Shown] = {}
+
+    def look(self, state: QuestionState) -> Look:
+        """Return the next views of a question.
+
+        SceneError or RenderError where its scene cannot be read or drawn, RunLogError where a
+        picture cannot be written.
+        """
+        began = time.perf_counter()
+        space = self.scenes.space(state.question)
+        self.restore(state)
+        camera = state.camera or self._start(state, space)
+        views, written = self._views(state, camera)
+        seconds = time.perf_counter() - began
+        return Look(views, camera, space, written, seconds)
+
+    def restore(self, state: QuestionState) -> None:
+        """Draw again the pictures of a question's turns that are gone from the run folder.
+
+        SceneError or RenderError where its scene cannot be read or drawn, RunLogError where a
+        picture cannot be written.
+        """
+        for turn in state.turns:
+            stood = state.trail[: turn.number + 1]
+            for view in turn.views:
+                self._draw_again(state, view, turn.stood, stood[:-1])
+            for candidate in turn.evidence.candidates if turn.evidence else ():
+                if candidate.view is not None and turn.evidence is not None:
+                    trail = [*stood, *led(turn.evidence, candidate)]
+                    self._draw_again(state, candidate.view, candidate.camera, trail)
+
+    def foresee(
+        self, state: QuestionState, look: Look, candidates: Sequence[Candidate]
+    ) -> tuple[list[Candidate], list[Future[None]]]:
+        """Return candidates with what each would be shown next, and for each picture when it is on disk.
+
+        Those that have a view keep it, and those that lead to the same share their picture. SceneError or
+        RenderError where the scene cannot be read or drawn.
+        """
+        before = {view.number: view for view in (*state.views, *look.views)}
+        stood = [*(turn.stood for turn in state.turns), look.camera]
+        found: dict[int, Candidate] = {}
+        drawn: dict[tuple[str, Camera, int | None], View] = {}
+        written: list[Future[None]] = []
+        for candidate in candidates:
+            parent = None if candidate.follows is None else found[candidate.follows]
+            shown = before
+            if parent is not None and parent.view is not None:
+                shown = before | {parent.view.number: parent.view}
+            kind = self._asked_for(candidate.action, shown)
+            key = str(kind), candidate.camera, candidate.follows
+            if candidate.view is not None:
+                view = candidate.view
+            elif isinstance(kind, View):
+                view = kind
+            elif key in drawn:
+                view = drawn[key]
+            else:
+                trail = [*stood, parent.camera] if parent else stood
+                picture = self.viewer.draw(kind, state.scene, candidate.camera, trail)
+                file = question_file(state.id, len(state.turns), "candidate", candidate.number + 1)
+                written.append(self.pictures.keep(file, picture.picture))
+                view = View(len(shown), kind, file, picture.camera)
+                drawn[key] = view
+            found[candidate.number] = replace(candidate, view=view)
+        return list(found.values()), written
+
+    @property
+    def viewer(self) -> Viewer:
+        """The viewer, made at the first look."""
+        if self._viewer is None:
+            self._viewer = self._make_viewer()
+        return self._viewer
+
+    def stop(self) -> None:
+        """End a renderer that has a process of its own, in the midst of a view."""
+        if self._viewer is not None:
+            self._viewer.stop()
+
+    def close(self) -> None:
+        """Give the renderer back."""
+        if self._viewer is not None:
+            self._viewer.close()
+
+    def _wanted(self, state: QuestionState) -> tuple[str | View, ...]:
+        if not state.turns:
+            return self.opening
+        shown = {view.number: view for view in state.views}
+        return (self._asked_for(state.turns[-1].action, shown),)
+
+    def _asked_for(self, action: Action | Malformed, shown: Mapping[int, View]) -> str | View:
+        """Return the view that a reply asks for: one that was shown, by its number, or a kind."""
+        asked = action.view if isinstance(action, Action) else None
+        if isinstance(asked, int) and asked in shown:
+            return shown[asked]
+        return asked if isinstance(asked, str) and asked in self.kinds else self.kinds[0]
+
+    def _draw_again(
+        self, state: QuestionState, view: View, camera: Camera, trail: Sequence[Camera]
+    ) -> None:
+        """Draw a view whose picture is gone; camera: where it was asked for."""
+        if not self.pictures.there(view.file):
+            taken = view.camera if view.kind == "ego" else None
+            camera = taken if isinstance(taken, Camera) else camera
+            picture = self.viewer.draw(view.kind, state.scene, camera, trail)
+            self.pictures.keep(view.file, picture.picture).result()
+
+    def _views(self, state: QuestionState, camera: Camera) -> Shown:
+        scene = state.question.scene
+        if not state.turns and scene in self._openings:  # all questions of a scene begin alike
+            return self._openings[scene]
+        views: list[View] = []
+        written = []
+        for kind in self._wanted(state):
+            if isinstance(kind, View):
+                views.append(kind)
+                continue
+            turn, number = len(state.turns), len(state.views) + len(views)
+            if (drawn := foreseen(state)) is not None:
+                views.append(replace(drawn, number=number))
+                continue
+            file = question_file(state.id, turn, kind) if turn else scene_file(scene, kind)
+            picture = self.viewer.draw(kind, state.scene, camera, state.trail[:turn])
+            written.append(self.pictures.keep(file, picture.picture))
+            views.append(View(number, kind, file, picture.camera))
+        for view in beside(state):
+            views.append(replace(view, number=len(state.views) + len(views)))
+        shown = tuple(views), tuple(written)
+        if not state.turns:
+            self._openings[scene] = shown
+        return shown
+
+    def _start(self, state: QuestionState, space: FreeSpace) -> Camera:
+        scene = state.question.scene
+        if scene not in self._starts:
+            self._starts[scene] = start_camera(
+                state.scene, self.viewer.renderer, space, self.start, self.viewer.vertical_fov
+            )
+        return self._starts[scene]

@@ -1,0 +1,40 @@
+"""A random walk: the moves that a model could make, drawn from the seed and the question's id."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from dataclasses import dataclass
+
+from render_agent.dialogue.moves import Limits, carry_out
+from render_agent.dialogue.reply import Action
+from render_agent.dialogue.state import Question
+from render_agent.observation.view_policies.base import Further, Place
+
+LEAST = 0.2
+"""Metres: a shorter step shows little that is new."""
+
+
+@dataclass(frozen=True, slots=True)
+class RandomWalk:
+    """Turns by any angle and steps forward by up to what one turn allows, view after view.
+
+    count: views. Walls and furniture stop it as they stop the model.
+    """
+
+    count: int
+    seed: int = 0
+
+    def further(self, question: Question, place: Place) -> Further:
+        """Return the cameras of the walk from the start; each question has its own."""
+        words = f"{self.seed} {question.id}".encode("utf-8", "backslashreplace")
+        chance = random.Random(hashlib.sha256(words).digest())
+        limits, camera, cameras = Limits(), place.start, []
+        for _ in range(self.count):
+            action = Action(
+                rotation=chance.uniform(-limits.rotation, limits.rotation),
+                forward=chance.uniform(LEAST, limits.metres),
+            )
+            camera = carry_out(action, camera, place.space, limits).camera
+            cameras.append(camera)
+        return Further(cameras, shared=False)

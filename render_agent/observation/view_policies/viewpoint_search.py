@@ -1,0 +1,253 @@
+"""From where the boxes of a scene are seen well, found once for all its questions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.geometry.boxes import OrientedBox
+from render_agent.geometry.camera import Camera, FloatArray
+from render_agent.observation.view_policies.base import Place
+from render_agent.observation.view_policies.tour import spread_out
+from render_agent.observation.view_policies.visible_surface import (
+    Frustums,
+    Surroundings,
+    look_around,
+)
+from render_agent.render.start_pose import EYE_HEIGHT
+from render_agent.render.visibility.object_visibility import pixel_angles
+
+PLACES = 32
+"""Places all over the free space from which everything is looked at."""
+
+NEARER = 4
+"""More places around an object that is small from all of those."""
+
+SMALL = 0.02
+"""Of the picture: an object that takes less of it from everywhere is looked at from nearer."""
+
+RING = (0.7, 1.5)
+"""Metres from an object's box, as seen from above, in which those places lie."""
+
+LARGE = 0.05
+"""Of the picture: more than this makes no view of an object better."""
+
+CLOSE = 0.8
+"""Metres: from nearer than this an object shows little of its surroundings."""
+
+BEST = 5
+"""Places that are compared for every object."""
+
+MARGIN = 0.02
+"""Metres that surface may lie outside of its box."""
+
+FOOT = 0.02
+"""Metres above a box's bottom in which surface may be what the object stands on."""
+
+FLAT = 0.1
+"""Metres: a box lower than this has no foot."""
+
+HIDDEN = 1e-3
+"""What a look at a box is worth that is seen from nowhere."""
+
+FEWEST = 4
+"""Points of an object: fewer say nothing about how well it is seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A box to be looked at. key: the same for the same box of the scene. weight: how much it counts."""
+
+    key: Hashable
+    box: OrientedBox
+    weight: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Sighted:
+    """What is seen of a box from one place.
+
+    offsets: (n, 3) metres, its points from there. angles: (n,) steradians. areas: (n,) square metres
+    across the line of sight. nearest: metres to the nearest point, inf without any.
+    """
+
+    offsets: FloatArray
+    angles: FloatArray
+    areas: FloatArray
+    nearest: float
+
+    @classmethod
+    def of(cls, around: Surroundings, which: NDArray[np.intp]) -> _Sighted:
+        """Return some of the points seen from a place."""
+        offsets, angles = around.points[which] - np.array(around.position), around.angles[which]
+        squared = (offsets**2).sum(axis=1)
+        nearest = math.sqrt(squared.min(initial=math.inf))
+        return cls(offsets, angles, angles * squared, nearest)
+
+    @property
+    def area(self) -> float:
+        """Square metres of all points; 0 where they are too few."""
+        return float(self.areas.sum()) if len(self.areas) >= FEWEST else 0.0
+
+
+class Lookout:
+    """The surroundings of places all over one scene, and what of each box is seen from there.
+
+    Owned by the thread that owns the renderer.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.frame = float(pixel_angles(*place.size, place.start.vertical_fov).sum())
+        """Steradians that a picture takes."""
+        self._free = place.space.standing_places(EYE_HEIGHT)
+        spread = spread_out(self._free, place.start.position, PLACES - 1)
+        self._around = [
+            look_around(place.scene, place.renderer, position)
+            for position in (place.start.position, *spread)
+        ]
+        self._points = np.asfortranarray(np.concatenate([each.points for each in self._around]))
+        self._ends = np.cumsum([len(each.points) for each in self._around])
+        self._sighted: dict[tuple[Hashable, int], _Sighted] = {}
+        self._aims: dict[Hashable, dict[int, Camera]] = {}
+        self._largest: dict[Hashable, float] = {}
+
+    def candidates(self, wanted: Sequence[Wanted]) -> tuple[list[Camera], FloatArray]:
+        """Return cameras that each look at one of the boxes, and how well each of them shows each box.
+
+        The values, (cameras, boxes), are 1 where all is seen that can be, large enough and from far
+        enough; a box that is seen from nowhere is worth a little from where it should be.
+        """
+        for each in wanted:
+            if each.key not in self._aims:
+                self._find(each)
+        aims = [(each, *aim) for each in wanted for aim in self._aims[each.key].items()]
+        cameras = [camera for _, _, camera in aims]
+        values = np.zeros((len(aims), len(wanted)))
+        rows: dict[int, list[int]] = {}
+        for row, (_, where, _) in enumerate(aims):
+            rows.setdefault(where, []).append(row)
+        for where, here in rows.items():
+            values[here] = self._values(wanted, where, [cameras[row] for row in here])
+        for column, each in enumerate(wanted):
+            if not values[:, column].any():
+                values[[aim[0] is each for aim in aims], column] = HIDDEN
+        return cameras, values
+
+    def _find(self, wanted: Wanted) -> None:
+        """Find the places from which a box is seen best, and cameras that look at it from there."""
+        self._see_from_all(wanted)
+        places = list(range(len(self._ends)))
+        sizes = [self._sighted[wanted.key, where].angles.sum() for where in places]
+        if max(sizes, default=0.0) < SMALL * self.frame:
+            places += self._go_nearer(wanted)
+        areas = {where: self._from(wanted, where).area for where in places}
+        self._largest[wanted.key] = max(areas.values(), default=0.0)
+        aimed = {where: self._turned_to(wanted, where) for where in places}
+        values = {
+            where: float(self._values([wanted], where, [camera])[0, 0])
+            for where, camera in aimed.items()
+            if areas[where]
+        }
+        best = sorted(values, key=lambda where: (-values[where], where))[:BEST]
+        if not best:
+            best = sorted(places, key=lambda where: (self._from_far(wanted, where), where))[:1]
+        self._aims[wanted.key] = {where: aimed[where] for where in best}
+
+    def _values(
+        self, wanted: Sequence[Wanted], where: int, cameras: Sequence[Camera]
+    ) -> FloatArray:
+        """Return how well cameras at one of the places show each box, (cameras, boxes), 0 to 1."""
+        sighted = [self._from(each, where) for each in wanted]
+        held = Frustums.of(cameras, self.place.size).hold(_joined(sighted, "offsets"))
+        owners = np.repeat(np.arange(len(wanted)), [len(each.angles) for each in sighted])
+        angles, areas = _joined(sighted, "angles"), _joined(sighted, "areas")
+        whole = np.array([self._largest[each.key] or math.inf for each in wanted])
+        far = np.minimum(1.0, np.array([each.nearest for each in sighted]) / CLOSE) ** 2
+        values = np.zeros((len(cameras), len(wanted)))
+        for row, mask in enumerate(held):
+            mine, count = owners[mask], len(wanted)
+            enough = np.bincount(mine, minlength=count) >= FEWEST
+            share = np.minimum(1.0, np.bincount(mine, areas[mask], count) / whole)
+            size = np.bincount(mine, angles[mask], count) / self.frame / LARGE
+            values[row] = enough * share * np.sqrt(np.minimum(1.0, size)) * far
+        return values
+
+    def _turned_to(self, wanted: Wanted, where: int) -> Camera:
+        """Return a camera at one of the places that looks at what is seen of a box, or at its centre."""
+        sighted, position = self._from(wanted, where), self._around[where].position
+        target: FloatArray = wanted.box.centre
+        if sighted.area:
+            away = np.linalg.norm(sighted.offsets, axis=1)
+            towards = ((sighted.angles / away)[:, None] * sighted.offsets).sum(axis=0)
+            target = towards / np.linalg.norm(towards) + np.array(position)
+        return replace(self.place.start, position=position, pitch=0.0).looking_at(target)
+
+    def _go_nearer(self, wanted: Wanted) -> list[int]:
+        """Look at a box from places around it; return their numbers."""
+        low, high = wanted.box.bounds[:, :2]
+        beyond = np.maximum(np.maximum(low - self._free[:, :2], self._free[:, :2] - high), 0.0)
+        away = np.linalg.norm(beyond, axis=1)
+        ring = self._free[(away >= RING[0]) & (away <= RING[1])]
+        x, y, z = (float(value) for value in wanted.box.centre)
+        found = []
+        for position in spread_out(ring, (x, y, z), NEARER):
+            turned = replace(self.place.start, position=position).looking_at((x, y, z))
+            self._around.append(
+                look_around(
+                    self.place.scene, self.place.renderer, position, [turned.yaw], turned.pitch
+                )
+            )
+            found.append(len(self._around) - 1)
+        return found
+
+    def _from(self, wanted: Wanted, where: int) -> _Sighted:
+        """Return what is seen of a box from one of the places."""
+        known = self._sighted.get((wanted.key, where))
+        if known is None:
+            around = self._around[where]
+            known = _Sighted.of(around, _belongs(wanted.box, around.points))
+            self._sighted[wanted.key, where] = known
+        return known
+
+    def _see_from_all(self, wanted: Wanted) -> None:
+        """The same for all of the first places at once, which takes less time."""
+        held = _belongs(wanted.box, self._points)
+        firsts = np.searchsorted(held, [0, *self._ends])
+        begin = 0
+        for where, end in enumerate(self._ends):
+            around = self._around[where]
+            mine = held[firsts[where] : firsts[where + 1]] - begin
+            self._sighted[wanted.key, where] = _Sighted.of(around, mine)
+            begin = int(end)
+
+    def _from_far(self, wanted: Wanted, where: int) -> float:
+        """Return how far one of the places is from a box, in metres; inf where it is too near."""
+        away = float(np.linalg.norm(wanted.box.centre - np.array(self._around[where].position)))
+        return away if away >= CLOSE else math.inf
+
+
+def _belongs(box: OrientedBox, points: FloatArray) -> NDArray[np.intp]:
+    """Return the indices of the points, (n, 3) metres, in a box but not at its foot."""
+    low, high = box.grown(MARGIN).bounds
+    if high[2] - low[2] > FLAT:
+        low[2] += MARGIN + FOOT
+    near = _between(points[:, 0], low[0], high[0])
+    for axis in (1, 2):  # one after the other, as few are left after the first
+        near = near[_between(points[near, axis], low[axis], high[axis])]
+    within = (np.abs(box.local(points[near])) <= box.size / 2 + MARGIN).all(axis=1)
+    found: NDArray[np.intp] = near[within]
+    return found
+
+
+def _joined(sighted: Sequence[_Sighted], name: str) -> FloatArray:
+    joined: FloatArray = np.concatenate([getattr(each, name) for each in sighted])
+    return joined
+
+
+def _between(values: FloatArray, low: float, high: float) -> NDArray[np.intp]:
+    return np.flatnonzero((values >= low) & (values <= high))

@@ -1,0 +1,73 @@
+"""Had a dialogue been shown what its question is about? One rule for all who ask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from render_agent.config import RunConfig
+from render_agent.dialogue.state import Question
+from render_agent.questions.mentions import kind_of, named_categories
+from render_agent.score.official import ORDER
+
+EVERY = "object_counting"
+"""The type of question for which every box of a category has to be seen."""
+
+SIZE = "room_size_estimation"
+"""The type of question for which the room itself has to be seen."""
+
+ENOUGH = 0.3
+"""Of the room's visible surface: who saw less has not looked at the size of the room. A look all around
+from the middle shows 0.35 to 0.4 of a single bundled room, and 0.15 to 0.25 of a flat."""
+
+
+FAITHFUL = ("real", "mirrored")
+"""The --pictures that show the scene which a question is about."""
+
+
+def faithful(config: RunConfig) -> bool:
+    """Whether the views of a run show the scenes that its questions are about."""
+    return not config.blind and config.pictures in FAITHFUL
+
+
+def boxes_hold(config: RunConfig) -> bool:
+    """Whether the boxes of a question's scene are those of the scene that is explored: not once exchanged."""
+    return config.pictures != "shuffled"
+
+
+def first_shown(
+    question: Question, categories: Sequence[str], when: Mapping[int, int]
+) -> dict[str, int | None]:
+    """Return the turn in which each category with boxes had been seen well, None where it never was.
+
+    categories: that of every box that the question names. when: for the boxes that were seen well, by
+    their place among these, the first turn in which they were. A category counts as seen with the first
+    of its boxes, for counting with the last.
+    """
+    found: dict[str, int | None] = {}
+    for category in dict.fromkeys(categories):
+        own = [place for place, name in enumerate(categories) if name == category]
+        turns = [when[place] for place in own if place in when]
+        if kind_of(question) == EVERY:
+            found[category] = max(turns) if len(turns) == len(own) else None
+        else:
+            found[category] = min(turns, default=None)
+    return found
+
+
+def was_shown(
+    question: Question, first: Mapping[str, int | None], coverage: float | None
+) -> bool | None:
+    """Return whether all that the question is about was seen well, None where nobody can tell.
+
+    first: as `first_shown` has it. coverage: the share of the room's visible surface that was seen. Nobody
+    can tell where something named has no boxes, and of what a video showed first, which is in no scan.
+    """
+    kind = kind_of(question)
+    if kind == SIZE:
+        return None if coverage is None else coverage >= ENOUGH
+    if kind == ORDER:
+        return None
+    if any(turn is None for turn in first.values()):
+        return False
+    named = named_categories(question)
+    return True if named and len(first) == len(named) else None

@@ -1,0 +1,51 @@
+"""The seam between the program and whatever draws: Scene × camera × size → Frame."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.geometry.camera import Camera, MapCamera
+from render_agent.scene.model import Scene
+
+BACKGROUND = (216, 219, 224)
+"""The colour of a pixel in which nothing was scanned."""
+
+NEAR = 0.05
+"""Nothing nearer to the camera than this, in metres along the optical axis, is drawn."""
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """What a renderer drew.
+
+    colours: (H, W, 3) uint8, the unlit vertex colours, BACKGROUND where nothing is. depth: (H, W)
+    float32, metres along the optical axis (below the cut for a MapCamera), inf where nothing is.
+    primitive: (H, W) int32, index of the face (mesh) or point (cloud) under the pixel, -1 where
+    nothing is; None from a renderer that does not know it.
+    """
+
+    colours: NDArray[np.uint8]
+    depth: NDArray[np.float32]
+    primitive: NDArray[np.int32] | None = None
+
+
+class Renderer(Protocol):
+    """Draws scenes; made once a process, used by one thread at a time.
+
+    Pictures depend on scene, camera and size alone: not on what was drawn before, nor on how many
+    threads draw.
+    """
+
+    name: str
+
+    def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
+        """Return the picture of `scene` that `camera` sees. RenderError where it cannot be drawn."""
+        ...
+
+    def close(self) -> None:
+        """Give back what it holds; it draws no more."""
+        ...

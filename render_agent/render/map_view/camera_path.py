@@ -1,0 +1,253 @@
+"""The camera's path on a map: a wedge where it looked at every stop, and the stop's number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from PIL import Image, ImageDraw
+
+from render_agent.render.map_view.overlay import (
+    HERE,
+    INK,
+    OLD,
+    PAPER,
+    RECENT,
+    SMOOTH,
+    Colour,
+    Pixel,
+    Plot,
+    font,
+    unit,
+    write,
+)
+
+RADIUS, RADIUS_HERE = 8.5, 11.0
+WEDGE, WEDGE_HERE = 27.0, 56.0
+"""Sizes of a stop's disc and wedge, in pixels of a 640×480 picture; `HERE`: the last stop's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """One pose on the map: its number, its pixel, and where it looks (degrees, 0 right, 90 up)."""
+
+    number: int
+    place: Pixel
+    yaw: float
+    field_of_view: float
+
+
+@dataclass(slots=True)
+class Mark:
+    """The disc that bears the numbers of all stops at one place, beside the place where it is crowded."""
+
+    stops: list[Stop]
+    last: bool
+    scale: float
+    spot: Pixel = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.spot = self.place
+
+    @property
+    def place(self) -> Pixel:
+        """Where its newest stop is."""
+        return self.stops[-1].place
+
+    @property
+    def words(self) -> str:
+        """The numbers of its stops, runs of three and more shortened."""
+        return ",".join(_runs([stop.number for stop in self.stops]))
+
+    @property
+    def letters(self) -> float:
+        """The height of its numbers in pixels."""
+        return (15 if self.last else 13) * self.scale
+
+    @property
+    def half(self) -> tuple[float, float]:
+        """Half its width and half its height in pixels."""
+        radius = (RADIUS_HERE if self.last else RADIUS) * self.scale
+        return max(
+            radius, font(round(self.letters)).getlength(self.words) / 2 + 0.55 * radius
+        ), radius
+
+    def box(self, spot: Pixel) -> tuple[float, float, float, float]:
+        """Return its edges, were it drawn at `spot`."""
+        (u, v), (wide, high) = spot, self.half
+        return u - wide, v - high, u + wide, v + high
+
+
+def draw_trail(image: Image.Image, plot: Plot, stops: Sequence[Stop]) -> None:
+    """Draw the stops, oldest first, into the plot of a map; the last is where the camera is now."""
+    if not stops:
+        return
+    marks = arranged(stops, plot, unit(*image.size))
+    part, corner = plot.clipped(image)
+    layer = Image.new("RGBA", (part.width * SMOOTH, part.height * SMOOTH), (*PAPER, 0))
+    _Shapes(layer, corner, unit(*image.size)).draw(stops, marks)
+    part = Image.alpha_composite(part.convert("RGBA"), layer.reduce(SMOOTH)).convert("RGB")
+    for mark in marks:
+        place = mark.spot[0] - corner[0], mark.spot[1] - corner[1]
+        pale = not mark.last and _brightness(_shade(mark.stops[-1], stops)) > 150
+        write(part, place, mark.words, mark.letters, fill=INK if pale else PAPER, edge=None)
+    image.paste(part, corner)
+
+
+def _runs(numbers: Sequence[int]) -> Iterator[str]:
+    start = 0
+    for end in range(1, len(numbers) + 1):
+        if end < len(numbers) and numbers[end] == numbers[end - 1] + 1:
+            continue
+        run = numbers[start:end]
+        yield from (f"{run[0]}-{run[-1]}",) if len(run) > 2 else map(str, run)
+        start = end
+
+
+def _gathered(stops: Sequence[Stop], scale: float) -> list[Mark]:
+    """Return a mark for each place, the newest first."""
+    marks: list[Mark] = []
+    for stop in reversed(stops):
+        near = (m for m in marks if math.dist(m.place, stop.place) < 0.5 * RADIUS * scale)
+        mark = next(near, None)
+        if mark is None:
+            marks.append(Mark([stop], stop is stops[-1], scale))
+        else:
+            mark.stops.insert(0, stop)
+    return marks
+
+
+def arranged(stops: Sequence[Stop], plot: Plot, scale: float) -> list[Mark]:
+    """Return the marks of all stops, the newest first, each at a free spot: its place, else beside it.
+
+    The newest keeps its place. A spot must not be nearer to another mark's place than to its own, or it would name that one.
+    Where all spots are taken, a mark stays at its place. scale: as `unit` gives it.
+    """
+    marks = _gathered(stops, scale)
+    inside = (plot.left, plot.top, plot.right, plot.bottom)
+    for index, mark in enumerate(marks[1:], 1):
+        taken = [other.box(other.spot) for other in marks[:index]]
+        places = [other.place for other in marks if other is not mark]
+        boxes = taken + [(*place, *place) for place in places]
+        free = (
+            spot
+            for spot in _spots(mark)
+            if _within(mark.box(spot), inside)
+            and not any(_overlap(mark.box(spot), box) for box in boxes)
+            and all(math.dist(spot, mark.place) < math.dist(spot, place) for place in places)
+        )
+        mark.spot = next(free, mark.place)
+    return marks
+
+
+def _spots(mark: Mark) -> Iterator[Pixel]:
+    """Yield where a mark may be: its place, then around it, first of all behind the camera's back."""
+    u, v = mark.place
+    yield u, v
+    back = mark.stops[-1].yaw + 180
+    for distance in (1.8, 2.4, 3.2, 4.2, 5.4):
+        for turn in (0, 30, -30, 60, -60, 90, -90, 120, -120, 150, -150, 180):
+            angle, reach = math.radians(back + turn), distance * RADIUS * mark.scale
+            yield u + reach * math.cos(angle), v - reach * math.sin(angle)
+
+
+Box = tuple[float, float, float, float]
+
+
+def _within(box: Box, outer: Box) -> bool:
+    return box[0] >= outer[0] and box[1] >= outer[1] and box[2] <= outer[2] and box[3] <= outer[3]
+
+
+def _overlap(box: Box, other: Box) -> bool:
+    return box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3]
+
+
+def _shade(stop: Stop, stops: Sequence[Stop]) -> Colour:
+    """Return the colour of a stop: the older, the lighter; the last has its own."""
+    if stop is stops[-1]:
+        return HERE
+    age = (stops[-1].number - stop.number - 1) / max(stops[-1].number - stops[0].number - 1, 1)
+    red, green, blue = (
+        round(new + (old - new) * age) for new, old in zip(RECENT, OLD, strict=True)
+    )
+    return red, green, blue
+
+
+def _brightness(colour: Colour) -> float:
+    """Return how bright a colour looks, 0 to 255 (the luma of ITU-R BT.601)."""
+    red, green, blue = colour
+    return 0.299 * red + 0.587 * green + 0.114 * blue
+
+
+class _Shapes:
+    """Wedges, path and discs, drawn SMOOTH times larger on a layer whose corner is at a pixel."""
+
+    def __init__(self, layer: Image.Image, corner: tuple[int, int], scale: float) -> None:
+        self.pen = ImageDraw.Draw(layer)
+        self.corner = corner
+        self.scale = scale * SMOOTH
+
+    def draw(self, stops: Sequence[Stop], marks: Sequence[Mark]) -> None:
+        """Draw the fills first, then the path, then the edges, then the discs."""
+        for stop in stops:
+            self.pen.polygon(self.wedge(stop, stops), fill=(*_shade(stop, stops), 90))
+        self.line([stop.place for stop in stops], RECENT, 2, halo=4.5)
+        for stop in stops:
+            last = stop is stops[-1]
+            edge = self.wedge(stop, stops)
+            self.stroke(edge, _shade(stop, stops), 2.6 if last else 1.6, halo=5 if last else 3.4)
+        for mark in reversed(marks):
+            shade = _shade(mark.stops[-1], stops)
+            if mark.spot != mark.place:
+                self.line([mark.place, mark.spot], INK, 1.2, halo=3)
+                self.disc(mark.place, 3, INK)
+            self.pill(mark, shade)
+
+    def at(self, place: Pixel) -> Pixel:
+        """Return where a pixel of the picture lies on the layer."""
+        return (place[0] - self.corner[0]) * SMOOTH, (place[1] - self.corner[1]) * SMOOTH
+
+    def wedge(self, stop: Stop, stops: Sequence[Stop]) -> list[Pixel]:
+        """Return the corners, on the layer, of what a stop looks towards."""
+        u, v = self.at(stop.place)
+        reach = (WEDGE_HERE if stop is stops[-1] else WEDGE) * self.scale
+        steps = 16
+        angles = [
+            math.radians(stop.yaw + stop.field_of_view * (step / steps - 0.5))
+            for step in range(steps + 1)
+        ]
+        arc = [(u + reach * math.cos(a), v - reach * math.sin(a)) for a in angles]
+        return [(u, v), *arc]
+
+    def stroke(self, corners: list[Pixel], colour: Colour, width: float, *, halo: float) -> None:
+        """Draw a closed line on the layer with a white edge."""
+        closed = [*corners, *corners[:2]]
+        for shade, wide in ((PAPER, halo), (colour, width)):
+            self.pen.line(closed, fill=(*shade, 255), width=round(wide * self.scale), joint="curve")
+
+    def line(self, places: Sequence[Pixel], colour: Colour, width: float, *, halo: float) -> None:
+        """Draw an open line through pixels of the picture with a white edge."""
+        if len(places) < 2:
+            return
+        corners = [self.at(place) for place in places]
+        for shade, wide in ((PAPER, halo), (colour, width)):
+            self.pen.line(
+                corners, fill=(*shade, 255), width=round(wide * self.scale), joint="curve"
+            )
+
+    def disc(self, place: Pixel, radius: float, colour: Colour) -> None:
+        """Draw a dot at a pixel of the picture."""
+        self.pen.circle(self.at(place), radius * self.scale, fill=(*colour, 255))
+
+    def pill(self, mark: Mark, colour: Colour) -> None:
+        """Draw the ground of a mark's numbers, with a white edge."""
+        left, top, right, bottom = mark.box(mark.spot)
+        box = (*self.at((left, top)), *self.at((right, bottom)))
+        self.pen.rounded_rectangle(
+            box,
+            radius=(bottom - top) / 2 * SMOOTH,
+            fill=(*colour, 255),
+            outline=(*PAPER, 255),
+            width=round(1.5 * self.scale),
+        )

@@ -1,0 +1,142 @@
+"""The map: the room from above without its ceiling, a metric grid, and where the camera has been."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from render_agent.geometry.camera import Camera, MapCamera
+from render_agent.render.base import Renderer
+from render_agent.render.map_view.camera_path import Stop, draw_trail
+from render_agent.render.map_view.floor_cut import Storeys
+from render_agent.render.map_view.overlay import SMOOTH, Plot, Ticks, axes, grid, scale_bar
+from render_agent.render.map_view.wall_section import draw_section
+from render_agent.scene.model import Scene
+
+MARGIN = 0.02
+"""The share of the plot that stays free around the room, on each side."""
+
+STEPS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+SMALL_STEPS = (0.1, 0.2, 0.5)
+"""Metres between the grid's lines: the first that leaves them TICK_SPACE apart; the small ones only
+where less than two whole metres are shown."""
+
+TICK_SPACE = 26.0
+"""Pixels between two lines of the grid, at the least."""
+
+
+@dataclass(frozen=True, eq=False)
+class FloorPlan:
+    """The part of a map that stays the same: the picture, (H, W, 3) uint8, with grid and axes."""
+
+    picture: NDArray[np.uint8]
+    camera: MapCamera
+
+
+class TopView:
+    """Draws maps of one size; the part without the camera is drawn once for each scene and storey."""
+
+    def __init__(self, renderer: Renderer, size: tuple[int, int]) -> None:
+        self.renderer = renderer
+        self.size = size
+        self.plot = Plot.inside(*size)
+        self._storeys = Storeys()
+        self._plans: WeakKeyDictionary[Scene, dict[MapCamera, FloorPlan]] = WeakKeyDictionary()
+
+    def draw(
+        self, scene: Scene, camera: Camera | None, trail: Sequence[Camera]
+    ) -> tuple[NDArray[np.uint8], MapCamera]:
+        """Return the map, (H, W, 3) uint8, and the camera that says which pixel shows which point.
+
+        trail: where the camera stood, oldest first, numbered from 1. camera: where it stands now,
+        drawn bold: it is the trail's last pose, or the one that comes after it.
+        """
+        plan = self.plan(scene, camera)
+        image = Image.fromarray(plan.picture.copy())
+        poses = [*trail]
+        if camera is not None and (not poses or poses[-1] != camera):
+            poses.append(camera)
+        draw_trail(image, self.plot, [self._stop(n, p, plan) for n, p in enumerate(poses, 1)])
+        return np.array(image), plan.camera
+
+    def camera_of(self, scene: Scene, camera: Camera | None) -> MapCamera:
+        """Return the camera of the map of the storey in which `camera` stands (None: the lowest)."""
+        cut = self._storeys.cut(scene, None if camera is None else camera.position[2])
+        return framed(scene.bounds, cut, self.plot, self.size)
+
+    def plan(self, scene: Scene, camera: Camera | None) -> FloorPlan:
+        """Return the map of the storey in which `camera` stands (None: the lowest), without a trail."""
+        shown = self.camera_of(scene, camera)
+        plans = self._plans.setdefault(scene, {})
+        if shown not in plans:
+            plans[shown] = self._drawn(scene, shown)
+        return plans[shown]
+
+    def _drawn(self, scene: Scene, camera: MapCamera) -> FloorPlan:
+        width, height = self.size
+        plot = self.plot
+        fine = MapCamera(camera.centre, camera.height, camera.metres_per_pixel / SMOOTH)
+        frame = self.renderer.draw(scene, fine, width * SMOOTH, height * SMOOTH)
+        cut_open = draw_section(frame.colours, scene, fine)
+        picture = np.array(Image.fromarray(cut_open).reduce(SMOOTH))
+        across, upwards, step = _ticks(camera, plot, self.size)
+        grid(picture, plot, across, upwards)
+        image = Image.fromarray(picture)
+        axes(image, plot, across, upwards)
+        scale_bar(image, plot, step, step / camera.metres_per_pixel)
+        return FloorPlan(np.array(image), camera)
+
+    def _stop(self, number: int, pose: Camera, plan: FloorPlan) -> Stop:
+        pixels, _ = plan.camera.project(np.array([pose.position]), *self.size)
+        place = float(pixels[0, 0]), float(pixels[0, 1])
+        return Stop(number, place, pose.yaw, pose.horizontal_fov(*self.size))
+
+
+def framed(bounds: NDArray[np.float64], cut: float, plot: Plot, size: tuple[int, int]) -> MapCamera:
+    """Return the map's camera that fills `plot` with a room.
+
+    bounds: (2, 3) metres, world frame. cut: metres, world frame. size: of the picture, pixels.
+    """
+    width, height = size
+    inner = np.array(plot.size) * (1 - 2 * MARGIN)
+    extent = np.maximum(bounds[1, :2] - bounds[0, :2], 0.1)
+    scale = float((extent / inner).max())
+    aside = ((plot.left + plot.right) / 2 - width / 2) * scale
+    below = ((plot.top + plot.bottom) / 2 - height / 2) * scale
+    x, y = (bounds[0, :2] + bounds[1, :2]) / 2
+    return MapCamera((float(x - aside), float(y + below)), cut, scale)
+
+
+def _ticks(camera: MapCamera, plot: Plot, size: tuple[int, int]) -> tuple[Ticks, Ticks, float]:
+    """Return the lines of the grid along x and along y, and the metres between them."""
+    width, height = size
+    scale = camera.metres_per_pixel
+    steps = SMALL_STEPS + STEPS if max(plot.size) * scale < 2 else STEPS
+    space = TICK_SPACE * max(width / 640, 1)
+    step = next((step for step in steps if step / scale >= space), steps[-1])
+    x, y = (
+        centre + np.array(ends) * scale
+        for centre, ends in (
+            (camera.centre[0], (plot.left - width / 2, plot.right - width / 2)),
+            (camera.centre[1], (height / 2 - plot.bottom, height / 2 - plot.top)),
+        )
+    )
+    across, upwards = (
+        np.arange(math.ceil(low / step), math.ceil(high / step)) * step for low, high in (x, y)
+    )
+    nothing = np.zeros(max(len(across), len(upwards)))
+    u = camera.project(np.column_stack([across, *[nothing[: len(across)]] * 2]), width, height)[0]
+    v = camera.project(
+        np.column_stack([nothing[: len(upwards)], upwards, nothing[: len(upwards)]]), width, height
+    )[0]
+    return _axis(across, u[:, 0]), _axis(upwards, v[:, 1]), step
+
+
+def _axis(metres: NDArray[np.float64], pixels: NDArray[np.float64]) -> Ticks:
+    return Ticks([float(f"{value:.6g}") for value in metres], pixels.tolist())

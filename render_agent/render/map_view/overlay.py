@@ -1,0 +1,158 @@
+"""What is drawn over a rendered picture: words, the metric grid, and where the camera stood.
+
+Lines and shapes are drawn at twice the size and shrunk, so that their edges are smooth; words are
+drawn at the final size, where the font's own smoothing is crispest. Pixels are (u, v) as in
+`render_agent.geometry.camera`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
+
+Colour = tuple[int, int, int]
+Pixel = tuple[float, float]
+
+PAPER: Colour = (255, 255, 255)
+INK: Colour = (20, 20, 24)
+GRID: Colour = (0, 90, 255)
+OLD: Colour = (150, 205, 255)
+RECENT: Colour = (0, 80, 235)
+HERE: Colour = (235, 0, 60)
+GRID_STRENGTH = 0.42
+SMOOTH = 2
+"""How many times larger shapes are drawn before they are shrunk."""
+
+
+def unit(width: int, height: int) -> float:
+    """Return how much larger than on a 640×480 picture words and marks are drawn, at least 0.6."""
+    return max(min(width / 640, height / 480), 0.6)
+
+
+@cache
+def font(size: int) -> ImageFont.FreeTypeFont:
+    """Return PIL's own font, `size` pixels high, so that no font of the system is needed."""
+    found = ImageFont.load_default(size)
+    assert isinstance(found, ImageFont.FreeTypeFont)
+    return found
+
+
+def write(
+    image: Image.Image,
+    place: Pixel,
+    words: str,
+    size: float,
+    *,
+    anchor: str = "mm",
+    fill: Colour = INK,
+    edge: Colour | None = PAPER,
+) -> None:
+    """Write `words` at a pixel, `size` pixels high, stroked with `edge` to be read on any ground.
+
+    anchor: which point of the words lies on the pixel, as PIL names it.
+    """
+    ImageDraw.Draw(image).text(
+        place,
+        words,
+        fill=fill,
+        font=font(round(size)),
+        anchor=anchor,
+        stroke_width=0 if edge is None else max(1, round(size / 7)),
+        stroke_fill=edge,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """The part of a map that shows the room: pixel edges; around it stand the axes' numbers."""
+
+    left: int
+    top: int
+    right: int
+    bottom: int
+
+    @classmethod
+    def inside(cls, width: int, height: int) -> Plot:
+        """Return the plot of a picture of this size: it leaves room for numbers, names and the bar."""
+        scale = unit(width, height)
+        return cls(
+            round(42 * scale),
+            round(24 * scale),
+            width - round(10 * scale),
+            height - round(24 * scale),
+        )
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Its width and height in pixels."""
+        return self.right - self.left, self.bottom - self.top
+
+    def clipped(self, image: Image.Image) -> tuple[Image.Image, tuple[int, int]]:
+        """Return the plot's part of the picture, and where it belongs."""
+        box = (self.left, self.top, self.right, self.bottom)
+        return image.crop(box), (self.left, self.top)
+
+
+@dataclass(frozen=True, slots=True)
+class Ticks:
+    """The grid's lines along one axis: their metres, and the pixel of each."""
+
+    metres: Sequence[float]
+    pixels: Sequence[float]
+
+
+def grid(picture: NDArray[np.uint8], plot: Plot, across: Ticks, upwards: Ticks) -> None:
+    """Tint the pixels of `picture` (H, W, 3), in place, that the grid's lines run through."""
+    for ticks, vertical in ((across, True), (upwards, False)):
+        for pixel in ticks.pixels:
+            line = math.floor(pixel)
+            where = (
+                np.s_[plot.top : plot.bottom, line]
+                if vertical
+                else np.s_[line, plot.left : plot.right]
+            )
+            tinted = picture[where] * (1 - GRID_STRENGTH) + np.array(GRID) * GRID_STRENGTH
+            picture[where] = np.rint(tinted)
+
+
+def axes(image: Image.Image, plot: Plot, across: Ticks, upwards: Ticks) -> None:
+    """Blank what lies around the plot and write the axes there: x along the bottom, y on the left."""
+    width, height = image.size
+    scale = unit(width, height)
+    draw = ImageDraw.Draw(image)
+    for box in (
+        (0, 0, plot.left - 1, height),
+        (plot.right, 0, width, height),
+        (0, 0, width, plot.top - 1),
+        (0, plot.bottom, width, height),
+    ):
+        draw.rectangle(box, fill=PAPER)
+    draw.rectangle((plot.left - 1, plot.top - 1, plot.right, plot.bottom), outline=INK)
+    size = 15 * scale
+    row, column = plot.bottom + 12 * scale, plot.left - 7 * scale
+    for metres, u in zip(across.metres, across.pixels, strict=True):
+        draw.line((u, plot.bottom, u, plot.bottom + 3 * scale), fill=INK)
+        write(image, (math.floor(u) + 0.5, row), f"{metres:g}", size, edge=None)
+    for metres, v in zip(upwards.metres, upwards.pixels, strict=True):
+        draw.line((plot.left - 1 - 3 * scale, v, plot.left - 1, v), fill=INK)
+        write(image, (column, math.floor(v) + 0.5), f"{metres:g}", size, anchor="rm", edge=None)
+    write(image, (3 * scale, row), "x (m)", 13 * scale, anchor="lm", edge=None)
+    write(image, (3 * scale, plot.top / 2), "y (m)", 13 * scale, anchor="lm", edge=None)
+
+
+def scale_bar(image: Image.Image, plot: Plot, metres: float, pixels: float) -> None:
+    """Draw, above the plot's right end, a bar of `metres` that is `pixels` long, and its length."""
+    scale = unit(*image.size)
+    draw = ImageDraw.Draw(image)
+    right, row = plot.right - 1, plot.top / 2
+    left = right - round(pixels)
+    draw.rectangle((left, row - 2 * scale, right, row + 1 * scale), fill=INK)
+    for end in (left, right):
+        draw.line((end, row - 6 * scale, end, row + 5 * scale), fill=INK, width=round(1.5 * scale))
+    write(image, (left - 6 * scale, row), f"{metres:g} m", 14 * scale, anchor="rm", edge=None)

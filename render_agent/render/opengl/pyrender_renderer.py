@@ -1,0 +1,149 @@
+"""OpenGL through pyrender and EGL: for machines with a graphics card; no display is needed.
+
+pyrender takes four samples a pixel: edges are blends of both sides, and a depth is that of one
+sample, up to half a pixel off the centre. Its points have one size a picture: near ones leave
+gaps, far ones are coarse; the rasteriser draws clouds better.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from render_agent.geometry.camera import Camera, FloatArray, MapCamera
+from render_agent.render.base import BACKGROUND, NEAR, Frame
+from render_agent.render.opengl.gl_thread import ThreadedRenderer
+from render_agent.render.projection import corners_of, focal_scale, furthest, projection
+from render_agent.render.rasteriser.faces import sound_faces
+from render_agent.scene.model import Scene
+
+TO_OPENGL = np.diag([1.0, -1.0, -1.0, 1.0])
+"""From OpenCV's camera frame (y down, z forward) to OpenGL's (y up, z backward)."""
+
+ABOVE = 1.0
+"""A map's camera stands this far, in metres, above its cut, which is its near plane."""
+
+CLOSE = 0.1
+"""The share of a cloud's visible points that may be nearer than the depth which sets their size."""
+
+
+class Pyrender(ThreadedRenderer):
+    """Draws meshes, and clouds as squares of one size a picture, with pyrender (see Renderer).
+
+    Frames have no primitives.
+    """
+
+    name = "pyrender"
+
+    def __init__(self) -> None:
+        self._uploaded: WeakKeyDictionary[Scene, Any] = WeakKeyDictionary()
+        super().__init__()
+
+    def _start(self) -> None:
+        # pyrender chooses its platform by this variable, when it is imported
+        os.environ.setdefault("PYOPENGL_PLATFORM", "egl")
+        import pyrender
+        from OpenGL.error import Error
+        from OpenGL.GL import GL_RENDERER, glGetString
+
+        self._error = Error
+        self._pyrender = pyrender
+        self._flags = pyrender.RenderFlags.FLAT | pyrender.RenderFlags.SKIP_CULL_FACES
+        self._renderer = pyrender.OffscreenRenderer(64, 64)
+        self.device = glGetString(GL_RENDERER).decode()
+
+    def _release(self) -> None:
+        self._uploaded.clear()
+        self._renderer.delete()
+
+    def _draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
+        empty = not len(scene.points) or (scene.faces is not None and not len(scene.faces))
+        if empty:
+            return _nothing(width, height)
+        uploaded = self._uploaded.get(scene)
+        if uploaded is None:
+            uploaded = self._uploaded[scene] = (self._scene(scene), corners_of(scene.points))
+        drawn, corners = uploaded
+        far = furthest(corners, projection(camera, width, height))
+        lens, pose = self._camera(camera, width, height, far)
+        self._renderer.viewport_width, self._renderer.viewport_height = width, height
+        if scene.is_cloud:
+            self._renderer.point_size = _point_size(scene, camera, width, height)
+        node = drawn.add(lens, pose=pose)
+        drawn.main_camera_node = node
+        try:
+            colours, depth = self._renderer.render(drawn, flags=self._flags)
+        finally:
+            drawn.remove_node(node)
+        seen = depth > 0
+        if isinstance(camera, MapCamera):
+            depth = _flat_depth(depth, ABOVE, far + ABOVE) - ABOVE
+        colours = np.array(colours)
+        colours[~seen] = BACKGROUND
+        return Frame(colours, np.where(seen, depth, np.inf).astype(np.float32))
+
+    def _scene(self, scene: Scene) -> Any:
+        """Return a pyrender scene of one unlit mesh or cloud."""
+        shades = np.empty((len(scene.colours), 4), np.float32)
+        shades[:, :3] = scene.colours / np.float32(255)
+        shades[:, 3] = 1
+        primitive = self._pyrender.Primitive(
+            positions=scene.points,
+            indices=None if scene.is_cloud else sound_faces(scene),
+            color_0=shades,
+            mode=0 if scene.is_cloud else 4,
+            material=self._pyrender.MetallicRoughnessMaterial(doubleSided=True),
+        )
+        drawn = self._pyrender.Scene(bg_color=[*(np.array(BACKGROUND) / 255), 1.0])
+        drawn.add(self._pyrender.Mesh([primitive]))
+        return drawn
+
+    def _camera(
+        self, camera: Camera | MapCamera, width: int, height: int, far: float
+    ) -> tuple[Any, FloatArray]:
+        """Return pyrender's camera and its pose, (4, 4), in OpenGL's convention."""
+        if isinstance(camera, MapCamera):
+            half = camera.metres_per_pixel / 2
+            lens = self._pyrender.OrthographicCamera(
+                width * half, height * half, znear=ABOVE, zfar=far + ABOVE
+            )
+            pose = np.eye(4)
+            pose[:3, 3] = [*camera.centre, camera.height + ABOVE]
+            return lens, pose
+        focal = camera.focal(height)
+        lens = self._pyrender.IntrinsicsCamera(
+            focal, focal, width / 2, height / 2, znear=NEAR, zfar=far
+        )
+        return lens, camera.pose @ TO_OPENGL
+
+
+def _point_size(scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> float:
+    """Return the side in pixels that squares of the cloud's spacing have close by."""
+    sample = scene.points[:: max(1, len(scene.points) // 20_000)].astype(float)
+    view = projection(camera, width, height)
+    homogeneous = np.column_stack([sample, np.ones(len(sample))]) @ view.matrix.T
+    u, v, w, depth = homogeneous.T
+    shown = (depth > view.near) & (u > 0) & (v > 0) & (u < w * width) & (v < w * height)
+    if not shown.any():
+        return 1.0
+    area = np.prod(np.sort(np.ptp(sample, axis=0))[1:])
+    spacing = 2 * np.sqrt(max(float(area), 1e-12) / len(scene.points))
+    close = np.quantile(depth[shown], CLOSE) if view.perspective else 1.0
+    scale = focal_scale(camera, height) / close
+    return float(np.clip(2 * spacing * scale, 1.0, 64.0))
+
+
+def _flat_depth(depth: FloatArray, near: float, far: float) -> FloatArray:
+    """Return metres of an orthographic picture, which pyrender reads as if it were in perspective."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        clip = (far + near - 2 * near * far / depth) / (far - near)
+    return (clip * (far - near) + far + near) / 2
+
+
+def _nothing(width: int, height: int) -> Frame:
+    colours = np.empty((height, width, 3), np.uint8)
+    colours[:] = BACKGROUND
+    return Frame(colours, np.full((height, width), np.inf, np.float32))

@@ -1,0 +1,199 @@
+"""A scene cut into blocks of neighbouring primitives, and which blocks a camera can see.
+
+Faces and points are sorted along a Morton curve and cut into blocks of equal count. A block has a
+bounding box; what lies outside the picture is culled by it, and the rest is drawn from front to
+back, so that what is hidden can be skipped too. A mesh's block holds its own copies of the
+vertices that its faces use, side by side in memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.geometry.camera import FloatArray
+from render_agent.render.projection import Projection
+from render_agent.render.rasteriser import morton
+from render_agent.render.rasteriser.faces import sound_faces
+from render_agent.render.rasteriser.kernels import kernel
+from render_agent.render.rasteriser.point_spacing import splat_radii
+from render_agent.scene.model import Scene
+
+FACES_PER_BLOCK = 256
+POINTS_PER_BLOCK = 512
+
+
+@dataclass(frozen=True, eq=False)
+class MeshBlocks:
+    """A mesh in blocks.
+
+    vertices: (3, v) float32, metres, world frame, block by block. colours: (v, 3) uint8. faces:
+    (m, 3) int32 into vertices. order: (m,) int32, the scene's index of each face. first_vertex:
+    (b + 1,) int32, where each block's vertices begin. boxes: (b, 6) float64, lowest and highest
+    corner of each block, metres.
+    """
+
+    vertices: NDArray[np.float32]
+    colours: NDArray[np.uint8]
+    faces: NDArray[np.int32]
+    order: NDArray[np.int32]
+    first_vertex: NDArray[np.int32]
+    boxes: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class CloudBlocks:
+    """A point cloud in blocks of POINTS_PER_BLOCK points (the last may have fewer).
+
+    points: (3, n) float32, metres, world frame. colours: (n, 3) uint8. order: (n,) int32, the
+    scene's index of each point. radii: (b,) float64, metres, half the side of the squares that a
+    block's points are drawn as. boxes: (b, 6) float64, metres, around these squares.
+    """
+
+    points: NDArray[np.float32]
+    colours: NDArray[np.uint8]
+    order: NDArray[np.int32]
+    radii: FloatArray
+    boxes: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Visible:
+    """The blocks that may be seen, nearest first.
+
+    blocks: (k,) int64. rectangles: (k, 4) int32, first and last-plus-one row and column that each
+    may touch. nearest: (k,) float64, the largest key (see zbuffer) that it may have.
+    """
+
+    blocks: NDArray[np.int64]
+    rectangles: NDArray[np.int32]
+    nearest: FloatArray
+
+
+def mesh_blocks(scene: Scene) -> MeshBlocks:
+    """Return the mesh of `scene` in blocks. Raises RenderError as `sound_faces` does."""
+    points = np.ascontiguousarray(scene.points, np.float32)
+    faces = sound_faces(scene)
+    low, scale = morton.grid_of(scene.bounds)
+    order = morton.sorted_order(morton.face_codes(points, faces, low, scale))
+    faces, sources, first_vertex = _gather(faces, order, len(points), FACES_PER_BLOCK)
+    vertices = np.ascontiguousarray(points[sources].T)
+    return MeshBlocks(
+        vertices, scene.colours[sources], faces, order, first_vertex, _boxes(vertices, first_vertex)
+    )
+
+
+def cloud_blocks(scene: Scene) -> CloudBlocks:
+    """Return the points of `scene` in blocks."""
+    points = np.ascontiguousarray(scene.points, np.float32)
+    low, scale = morton.grid_of(scene.bounds)
+    order = morton.sorted_order(morton.point_codes(points, low, scale))
+    points = np.ascontiguousarray(points[order].T)
+    count = points.shape[1]
+    starts = np.append(np.arange(0, count, POINTS_PER_BLOCK), count).astype(np.int32)
+    boxes = _boxes(points, starts)
+    radii = splat_radii(points, starts, boxes)
+    reach = radii[:, None] * np.sqrt(2)
+    around = np.hstack([boxes[:, :3] - reach, boxes[:, 3:] + reach])
+    return CloudBlocks(points, scene.colours[order], order, radii, around)
+
+
+def visible(boxes: FloatArray, projected: Projection, width: int, height: int) -> Visible:
+    """Return which of the boxes, (b, 6) metres, world frame, may be seen, nearest first."""
+    blocks, rectangles, nearest = _cull(
+        boxes, projected.matrix, projected.perspective, projected.near, width, height
+    )
+    order = np.argsort(-nearest, kind="stable")
+    return Visible(blocks[order], rectangles[order], nearest[order])
+
+
+@kernel
+def _gather(faces: Any, order: Any, count: Any, size: Any) -> Any:
+    """Give each block its own vertices, numbered in the order of use.
+
+    Returns the sorted faces (m, 3) int32 with their new vertex indices, the old index of every new
+    vertex (v,) int32, and where each block's vertices begin (b + 1,) int32.
+    """
+    total = len(order)
+    blocks = (total + size - 1) // size
+    renumbered = np.empty((total, 3), np.int32)
+    sources = np.empty(total * 3, np.int32)
+    first = np.zeros(blocks + 1, np.int32)
+    owner = np.full(count, -1, np.int32)
+    number = np.empty(count, np.int32)
+    used = 0
+    for i in range(total):
+        block = i // size
+        for corner in range(3):
+            vertex = faces[order[i], corner]
+            if owner[vertex] != block:
+                owner[vertex] = block
+                number[vertex] = used
+                sources[used] = vertex
+                used += 1
+            renumbered[i, corner] = number[vertex]
+        first[block + 1] = used
+    return renumbered, sources[:used].copy(), first
+
+
+@kernel
+def _boxes(points: Any, starts: Any) -> Any:
+    """Return the bounding box, (b, 6) float64, of each run of points (3, n)."""
+    boxes = np.empty((len(starts) - 1, 6), np.float64)
+    for block in range(len(starts) - 1):
+        for axis in range(3):
+            low = np.inf
+            high = -np.inf
+            for i in range(starts[block], starts[block + 1]):
+                value = np.float64(points[axis, i])
+                low = min(low, value)
+                high = max(high, value)
+            boxes[block, axis] = low
+            boxes[block, axis + 3] = high
+    return boxes
+
+
+@kernel
+def _cull(boxes: Any, matrix: Any, perspective: Any, near: Any, width: Any, height: Any) -> Any:
+    """Return the boxes that reach into the view: index, rectangle and nearest key of each."""
+    blocks = np.empty(len(boxes), np.int64)
+    rectangles = np.empty((len(boxes), 4), np.int32)
+    nearest = np.empty(len(boxes), np.float64)
+    found = 0
+    for block in range(len(boxes)):
+        left = right = above = below = behind = 0
+        u0 = v0 = depth0 = np.inf
+        u1 = v1 = -np.inf
+        for corner in range(8):
+            x = boxes[block, 3 * (corner & 1)]
+            y = boxes[block, 3 * (corner >> 1 & 1) + 1]
+            z = boxes[block, 3 * (corner >> 2) + 2]
+            hu = matrix[0, 0] * x + matrix[0, 1] * y + matrix[0, 2] * z + matrix[0, 3]
+            hv = matrix[1, 0] * x + matrix[1, 1] * y + matrix[1, 2] * z + matrix[1, 3]
+            hw = matrix[2, 0] * x + matrix[2, 1] * y + matrix[2, 2] * z + matrix[2, 3]
+            depth = matrix[3, 0] * x + matrix[3, 1] * y + matrix[3, 2] * z + matrix[3, 3]
+            left += hu < 0.0
+            right += hu > width * hw
+            above += hv < 0.0
+            below += hv > height * hw
+            behind += depth < near
+            depth0 = min(depth0, depth)
+            u0, u1 = min(u0, hu / hw), max(u1, hu / hw)
+            v0, v1 = min(v0, hv / hw), max(v1, hv / hw)
+        if left == 8 or right == 8 or above == 8 or below == 8 or behind == 8:
+            continue
+        if behind and perspective:
+            u0 = v0 = 0.0
+            u1, v1 = np.float64(width), np.float64(height)
+        depth0 = max(depth0, near)
+        blocks[found] = block
+        rectangles[found, 0] = np.int32(min(max(v0 - 1.0, 0.0), np.float64(height)))
+        rectangles[found, 1] = np.int32(min(max(v1 + 2.0, 0.0), np.float64(height)))
+        rectangles[found, 2] = np.int32(min(max(u0 - 1.0, 0.0), np.float64(width)))
+        rectangles[found, 3] = np.int32(min(max(u1 + 2.0, 0.0), np.float64(width)))
+        nearest[found] = 1.0 / depth0 if perspective else -depth0
+        found += 1
+    return blocks[:found], rectangles[:found], nearest[:found]

@@ -1,0 +1,170 @@
+"""Drawing points into a depth buffer as squares that face the camera, and filling what stays open.
+
+The buffer is that of `zbuffer`. A square has the depth of its point, plus a little that grows from
+its middle outwards, so that a pixel goes to the nearest point's square and not to whichever lies a
+hair in front; equals go to the point that comes first in block order. Then two passes look at each pixel's eight neighbours: where at least five of them
+are clearly in front of it, the pixel is a gap between points, and takes the furthest of those.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from render_agent.render.rasteriser.kernels import kernel
+from render_agent.render.rasteriser.zbuffer import clear, hidden
+
+ENOUGH = 5
+"""Neighbours in front that make a pixel a gap."""
+
+GAP = 0.03
+"""What is clearly in front in perspective: 3 % of the depth (and more than two splats)."""
+
+
+@kernel
+def draw_points(
+    points: Any, radii: Any, block_size: Any,
+    blocks: Any, rectangles: Any, block_keys: Any, matrix: Any, perspective: Any, near: Any,
+    scale: Any, first_row: Any, last_row: Any, keys: Any, nearest: Any,
+) -> None:  # fmt: skip
+    """Draw the visible blocks, front to back, into one band of the buffer.
+
+    points … radii: see CloudBlocks; blocks … block_keys: see Visible; matrix … near: see Projection.
+    scale: pixels per metre (at a depth of one metre in perspective). keys: (H, W) float32, -inf
+    where nothing is yet. nearest: (H, W) int32, position of the nearest point in block order.
+    """
+    clear(keys, nearest, first_row, last_row)
+    m = matrix
+    width = np.float64(keys.shape[1])
+    band_top, band_bottom = np.float64(first_row), np.float64(last_row)
+    for i in range(len(blocks)):
+        if hidden(keys, rectangles[i], first_row, last_row, block_keys[i]):
+            continue
+        start = blocks[i] * block_size
+        radius = radii[blocks[i]]
+        for point in range(start, min(start + block_size, points.shape[1])):
+            x = np.float64(points[0, point])
+            y = np.float64(points[1, point])
+            z = np.float64(points[2, point])
+            depth = m[3, 0] * x + m[3, 1] * y + m[3, 2] * z + m[3, 3]
+            if depth < near:
+                continue
+            shrink = 1.0 / depth if perspective else 1.0
+            v = (m[1, 0] * x + m[1, 1] * y + m[1, 2] * z + m[1, 3]) * shrink
+            half = max(radius * scale * shrink, 0.5)
+            if v + half <= band_top or v - half >= band_bottom:
+                continue
+            u = (m[0, 0] * x + m[0, 1] * y + m[0, 2] * z + m[0, 3]) * shrink
+            if u + half <= 0.0 or u - half >= width:
+                continue
+            key = shrink if perspective else -depth
+            # a square of one pixel has no outer part to set back
+            back = 0.0
+            if half > 0.5:
+                outer = 1.0 / (depth + radius) if perspective else -depth - radius
+                back = (key - outer) / (2.0 * half * half)
+            _square(u, v, half, key, back, point, first_row, last_row, keys, nearest)
+
+
+@kernel
+def _square(
+    u: Any, v: Any, half: Any, key: Any, back: Any, point: Any,
+    first_row: Any, last_row: Any, keys: Any, nearest: Any,
+) -> None:  # fmt: skip
+    """Draw one square around (u, v), set back by `back` times the squared pixels from its middle."""
+    width = np.float64(keys.shape[1])
+    top = np.int64(np.ceil(max(v - half, np.float64(first_row)) - 0.5))
+    bottom = np.int64(np.ceil(min(v + half, np.float64(last_row)) - 0.5))
+    left = np.int64(np.ceil(max(u - half, 0.0) - 0.5))
+    right = np.int64(np.ceil(min(u + half, width) - 0.5))
+    for row in range(top, bottom):
+        dv = row + 0.5 - v
+        for column in range(left, right):
+            du = column + 0.5 - u
+            here = np.float32(key - back * (du * du + dv * dv))
+            seen = keys[row, column]
+            before = nearest[row, column]
+            # without a branch, since most squares lie behind others and which do is anyone's guess
+            wins = (here > seen) | ((here == seen) & (point < before))
+            keys[row, column] = here if wins else seen
+            nearest[row, column] = point if wins else before
+
+
+@kernel
+def _in_front(key: Any, perspective: Any, step: Any) -> Any:
+    """Return the key above which a neighbour is clearly in front of a pixel."""
+    if key == -np.inf:
+        return key
+    if not perspective:
+        return np.float32(key + step)
+    share = max(GAP, step * key)
+    return np.float32(key / (1.0 - share)) if share < 0.9 else np.float32(np.inf)
+
+
+@kernel
+def fill_gaps(
+    keys: Any, nearest: Any, perspective: Any, step: Any, first_row: Any, last_row: Any,
+    filled_keys: Any, filled: Any,
+) -> None:  # fmt: skip
+    """Write one band of the buffer with its gaps between points filled.
+
+    step: metres, the least difference in depth that is clearly in front. The buffer before is
+    keys and nearest, the buffer after filled_keys and filled, all (H, W).
+    """
+    height, width = keys.shape
+    for row in range(first_row, last_row):
+        for column in range(width):
+            key = keys[row, column]
+            filled_keys[row, column] = key
+            filled[row, column] = nearest[row, column]
+            limit = _in_front(key, perspective, step)
+            # five of eight neighbours are never all at the corners
+            if (
+                keys[max(row - 1, 0), column] <= limit
+                and keys[min(row + 1, height - 1), column] <= limit
+                and keys[row, max(column - 1, 0)] <= limit
+                and keys[row, min(column + 1, width - 1)] <= limit
+            ):
+                continue
+            count = 0
+            furthest = np.float32(np.inf)
+            source = nearest[row, column]
+            for r in range(max(row - 1, 0), min(row + 2, height)):
+                for c in range(max(column - 1, 0), min(column + 2, width)):
+                    other = keys[r, c]
+                    if other > limit:
+                        count += 1
+                        if other < furthest:
+                            furthest = other
+                            source = nearest[r, c]
+            if count >= ENOUGH:
+                filled_keys[row, column] = furthest
+                filled[row, column] = source
+
+
+@kernel
+def colour_points(
+    points: Any, point_colours: Any, order: Any, matrix: Any, background: Any,
+    first_row: Any, last_row: Any, keys: Any, nearest: Any, colours: Any,
+) -> None:  # fmt: skip
+    """Turn one band of the buffer into a picture, in place.
+
+    colours: (H, W, 3) uint8 is written; keys become the depths of the points in metres (inf where
+    nothing is), nearest becomes the scene's point index.
+    """
+    for row in range(first_row, last_row):
+        for column in range(keys.shape[1]):
+            point = nearest[row, column]
+            if point < 0:
+                keys[row, column] = np.inf
+                for channel in range(3):
+                    colours[row, column, channel] = background[channel]
+                continue
+            for channel in range(3):
+                colours[row, column, channel] = point_colours[point, channel]
+            depth = matrix[3, 3]
+            for axis in range(3):
+                depth += matrix[3, axis] * np.float64(points[axis, point])
+            keys[row, column] = depth
+            nearest[row, column] = order[point]

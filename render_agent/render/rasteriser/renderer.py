@@ -1,0 +1,158 @@
+"""The default renderer: a z-buffer on the processor, for meshes and clouds, without OpenGL."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.errors import RenderError
+from render_agent.geometry.camera import Camera, MapCamera
+from render_agent.render.base import BACKGROUND, Frame
+from render_agent.render.projection import Projection, focal_scale, projection
+from render_agent.render.rasteriser import point_splats as splats
+from render_agent.render.rasteriser import zbuffer
+from render_agent.render.rasteriser.blocks import (
+    FACES_PER_BLOCK,
+    POINTS_PER_BLOCK,
+    CloudBlocks,
+    MeshBlocks,
+    cloud_blocks,
+    mesh_blocks,
+    visible,
+)
+from render_agent.scene.model import Scene
+from render_agent.system.threads import begun_pool
+
+ROWS = 64
+"""Rows of a band: what one thread draws at a time; small enough to stay in the processor's cache."""
+
+Band = tuple[int, int]
+
+
+class Rasteriser:
+    """Draws meshes and point clouds with compiled z-buffer kernels (see Renderer).
+
+    threads: how many draw at once, as many as the machine has processors unless given; the pixels
+    are the same for any number. The blocks of a scene are built when it is first drawn and live as
+    long as the scene.
+    """
+
+    name = "rasteriser"
+
+    def __init__(self, threads: int | None = None) -> None:
+        self.threads = threads or os.cpu_count() or 1
+        self._pool = begun_pool(self.threads, "render")
+        self._blocks: WeakKeyDictionary[Scene, MeshBlocks | CloudBlocks] = WeakKeyDictionary()
+
+    def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
+        """Return the picture of `scene` that `camera` sees, `width` × `height` pixels.
+
+        Raises RenderError where the picture has no pixels.
+        """
+        if width < 1 or height < 1:
+            raise RenderError(f"A picture of {width}x{height} pixels cannot be drawn.")
+        projected = projection(camera, width, height)
+        blocks = self._blocks.get(scene)
+        if blocks is None:
+            blocks = self._blocks[scene] = (
+                cloud_blocks(scene) if scene.is_cloud else mesh_blocks(scene)
+            )
+        if isinstance(blocks, MeshBlocks):
+            return self._mesh(blocks, projected, width, height)
+        return self._cloud(blocks, projected, focal_scale(camera, height), width, height)
+
+    def close(self) -> None:
+        """End the threads and forget the blocks."""
+        self._pool.shutdown()
+        self._blocks.clear()
+
+    def _mesh(self, mesh: MeshBlocks, view: Projection, width: int, height: int) -> Frame:
+        seen = visible(mesh.boxes, view, width, height)
+        keys, nearest, colours = _buffers(width, height)
+
+        def band(rows: Band) -> None:
+            zbuffer.draw_faces(
+                mesh.vertices, mesh.faces, mesh.order, mesh.first_vertex, FACES_PER_BLOCK,
+                seen.blocks, seen.rectangles, seen.nearest,
+                view.matrix, view.perspective, view.near, *rows, keys, nearest,
+            )  # fmt: skip
+            zbuffer.colour_faces(
+                mesh.vertices, mesh.colours, mesh.faces, mesh.order,
+                view.matrix, view.perspective, _BACKGROUND, *rows, keys, nearest, colours,
+            )  # fmt: skip
+
+        self._in_bands(band, height)
+        return Frame(colours, keys, nearest)
+
+    def _cloud(
+        self, cloud: CloudBlocks, view: Projection, scale: float, width: int, height: int
+    ) -> Frame:
+        seen = visible(cloud.boxes, view, width, height)
+        keys, nearest, colours = _buffers(width, height)
+        other_keys, other_nearest, _ = _buffers(width, height)
+        step = 4 * float(np.median(cloud.radii)) if len(cloud.radii) else 0.0
+
+        def draw(rows: Band) -> None:
+            splats.draw_points(
+                cloud.points, cloud.radii, POINTS_PER_BLOCK,
+                seen.blocks, seen.rectangles, seen.nearest,
+                view.matrix, view.perspective, view.near, scale, *rows, keys, nearest,
+            )  # fmt: skip
+
+        def fill(rows: Band) -> None:
+            splats.fill_gaps(
+                keys, nearest, view.perspective, step, *rows, other_keys, other_nearest
+            )
+
+        def fill_again_and_colour(rows: Band) -> None:
+            splats.fill_gaps(
+                other_keys, other_nearest, view.perspective, step, *rows, keys, nearest
+            )
+            splats.colour_points(
+                cloud.points, cloud.colours, cloud.order,
+                view.matrix, _BACKGROUND, *rows, keys, nearest, colours,
+            )  # fmt: skip
+
+        for task in (draw, fill, fill_again_and_colour):
+            self._in_bands(task, height)
+        return Frame(colours, keys, nearest)
+
+    def _in_bands(self, task: Callable[[Band], None], height: int) -> None:
+        """Run `task` on every band of rows, on the renderer's threads."""
+        bands = [(top, min(top + ROWS, height)) for top in range(0, height, ROWS)]
+        if len(bands) == 1 or self.threads == 1:
+            for band in bands:
+                task(band)
+        else:
+            list(self._pool.map(task, bands))
+
+
+_BACKGROUND = np.array(BACKGROUND, np.uint8)
+
+
+def _buffers(
+    width: int, height: int
+) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.uint8]]:
+    """Return room for depths (H, W), primitives (H, W) and colours (H, W, 3)."""
+    size = (height, width)
+    return np.empty(size, np.float32), np.empty(size, np.int32), np.empty((*size, 3), np.uint8)
+
+
+def compile_kernels() -> None:
+    """Compile all kernels (or load them compiled), by drawing a tiny mesh and a tiny cloud."""
+    corners = np.array([[1, -1, 0], [1, 1, 0], [1, 0, 1]], np.float32)
+    bounds = np.array([corners.min(axis=0), corners.max(axis=0)], np.float64)
+    colours = np.full((3, 3), 128, np.uint8)
+    points = np.repeat(corners, 4, axis=0)
+    faces = np.array([[0, 1, 2]], np.int32)
+    renderer = Rasteriser(threads=1)
+    for scene in (
+        Scene("mesh", corners, colours, faces, 0.0, 1.0, bounds),
+        Scene("cloud", points, np.repeat(colours, 4, axis=0), None, 0.0, 1.0, bounds),
+    ):
+        renderer.draw(scene, Camera((0.0, 0.0, 0.5)), 8, 8)
+    renderer.close()

@@ -1,0 +1,299 @@
+"""Drawing triangles into a depth buffer, and colouring what is seen.
+
+The buffer keeps for each pixel a key that grows towards the camera (1 / depth in perspective,
+-depth in a map: both are linear over the picture) and the position of its triangle in block order.
+A triangle covers a pixel when the pixel's centre lies inside: in each row from its left edge up to
+but without its right edge, both computed from the edge's upper end downwards, so that two
+triangles that share an edge leave no pixel out, whatever their order. Equal keys go to the face
+with the lower index in the scene. Colours come afterwards, once for each pixel.
+
+A band is a run of whole rows; bands are drawn independently of each other, so that threads share
+no pixel.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from render_agent.render.rasteriser.kernels import kernel
+
+
+@kernel
+def clear(keys: Any, nearest: Any, first_row: Any, last_row: Any) -> None:
+    """Empty one band of the buffer."""
+    for row in range(first_row, last_row):
+        for column in range(keys.shape[1]):
+            keys[row, column] = -np.inf
+            nearest[row, column] = -1
+
+
+@kernel
+def hidden(keys: Any, rectangle: Any, first_row: Any, last_row: Any, key: Any) -> Any:
+    """Return whether a block can be left out of a band.
+
+    It can where its rectangle (see Visible) does not reach into the band, and where all pixels
+    there already show something nearer than `key`, the nearest that the block may be.
+    """
+    limit = np.float32(key + 1e-6 * abs(key))
+    for row in range(max(rectangle[0], first_row), min(rectangle[1], last_row)):
+        open_pixels = 0
+        for column in range(rectangle[2], rectangle[3]):
+            open_pixels += keys[row, column] <= limit
+        if open_pixels:
+            return False
+    return True
+
+
+@kernel
+def _project(vertices: Any, first: Any, last: Any, m: Any, perspective: Any, out: Any) -> Any:
+    """Write u, v, key and depth of vertices first … last-1 into the rows of `out`."""
+    a0, a1, a2, a3 = m[0, 0], m[0, 1], m[0, 2], m[0, 3]
+    b0, b1, b2, b3 = m[1, 0], m[1, 1], m[1, 2], m[1, 3]
+    d0, d1, d2, d3 = m[3, 0], m[3, 1], m[3, 2], m[3, 3]
+    for i in range(last - first):
+        x = np.float64(vertices[0, first + i])
+        y = np.float64(vertices[1, first + i])
+        z = np.float64(vertices[2, first + i])
+        depth = d0 * x + d1 * y + d2 * z + d3
+        scale = 1.0 / depth if perspective else 1.0
+        out[0, i] = (a0 * x + a1 * y + a2 * z + a3) * scale
+        out[1, i] = (b0 * x + b1 * y + b2 * z + b3) * scale
+        out[2, i] = scale if perspective else -depth
+        out[3, i] = depth
+
+
+@kernel
+def _fill(
+    x0: Any, y0: Any, k0: Any, x1: Any, y1: Any, k1: Any, x2: Any, y2: Any, k2: Any,
+    face: Any, order: Any, first_row: Any, last_row: Any, keys: Any, nearest: Any,
+) -> Any:  # fmt: skip
+    """Draw one triangle of corners (pixels, key) into rows first_row … last_row-1."""
+    if y1 < y0:
+        x0, y0, k0, x1, y1, k1 = x1, y1, k1, x0, y0, k0
+    if y2 < y1:
+        x1, y1, k1, x2, y2, k2 = x2, y2, k2, x1, y1, k1
+        if y1 < y0:
+            x0, y0, k0, x1, y1, k1 = x1, y1, k1, x0, y0, k0
+    top = np.int64(np.ceil(max(y0, np.float64(first_row)) - 0.5))
+    bottom = np.int64(np.ceil(min(y2, np.float64(last_row)) - 0.5))
+    if top >= bottom:
+        return
+    width = np.float64(keys.shape[1])
+    long_slope = (x2 - x0) / (y2 - y0)
+    area = (x1 - x0) * (y2 - y0) - (x2 - x0) * (y1 - y0)
+    if area == 0.0:
+        return
+    low = min(k0, k1, k2)
+    high = max(k0, k1, k2)
+    ku = kv = np.nan
+    for row in range(top, bottom):
+        y = row + 0.5
+        xa = x0 + (y - y0) * long_slope
+        if y < y1:
+            xb = x0 + (y - y0) * ((x1 - x0) / (y1 - y0))
+        else:
+            xb = x1 + (y - y1) * ((x2 - x1) / (y2 - y1))
+        left = np.int64(np.ceil(max(min(xa, xb), 0.0) - 0.5))
+        right = np.int64(np.ceil(min(max(xa, xb), width) - 0.5))
+        if left >= right:
+            continue
+        # many small faces cover no centre after all and never need how the key changes
+        if np.isnan(ku):
+            ku = ((k1 - k0) * (y2 - y0) - (k2 - k0) * (y1 - y0)) / area
+            kv = ((k2 - k0) * (x1 - x0) - (k1 - k0) * (x2 - x0)) / area
+        start = k0 + (y - y0) * kv + (0.5 - x0) * ku
+        for column in range(left, right):
+            key = np.float32(min(max(start + column * ku, low), high))
+            seen = keys[row, column]
+            if key > seen:
+                keys[row, column] = key
+                nearest[row, column] = face
+            elif key == seen and order[face] < order[nearest[row, column]]:
+                nearest[row, column] = face
+
+
+@kernel
+def _corner(vertices: Any, vertex: Any, m: Any, out: Any) -> Any:
+    """Write the homogeneous pixel (u w, v w, w) and the depth of one vertex into `out`."""
+    x = np.float64(vertices[0, vertex])
+    y = np.float64(vertices[1, vertex])
+    z = np.float64(vertices[2, vertex])
+    for i in range(4):
+        out[i] = m[i, 0] * x + m[i, 1] * y + m[i, 2] * z + m[i, 3]
+
+
+@kernel
+def _clipped(corners: Any, near: Any, perspective: Any, polygon: Any) -> Any:
+    """Cut a triangle at the near plane; write u, v and key of what is left; return its corners.
+
+    corners: (3, 4) homogeneous pixels and depths. polygon: (4, 3). A cut edge is always computed
+    from its near end, so that both its triangles get the same point.
+    """
+    count = 0
+    for i in range(3):
+        a, b = i, (i + 1) % 3
+        if corners[a, 3] >= near:
+            scale = 1.0 / corners[a, 2]
+            polygon[count, 0] = corners[a, 0] * scale
+            polygon[count, 1] = corners[a, 1] * scale
+            polygon[count, 2] = scale if perspective else -corners[a, 3]
+            count += 1
+        if (corners[a, 3] >= near) != (corners[b, 3] >= near):
+            if corners[a, 3] >= near:
+                a, b = b, a
+            part = (near - corners[a, 3]) / (corners[b, 3] - corners[a, 3])
+            scale = 1.0 / near if perspective else 1.0
+            polygon[count, 0] = (corners[a, 0] + (corners[b, 0] - corners[a, 0]) * part) * scale
+            polygon[count, 1] = (corners[a, 1] + (corners[b, 1] - corners[a, 1]) * part) * scale
+            polygon[count, 2] = scale if perspective else -near
+            count += 1
+    return count
+
+
+@kernel
+def _covering(
+    faces: Any, start: Any, stop: Any, base: Any, local: Any, near: Any,
+    top: Any, bottom: Any, width: Any, found: Any,
+) -> Any:  # fmt: skip
+    """Write which of the faces start … stop-1 may cover a pixel into `found`; return how many.
+
+    Those have a pixel's centre within their bounding rectangle, or reach through the near plane.
+    In a dense scan most faces fall between the pixels; the loop has no branches to be mispredicted.
+    """
+    count = 0
+    for face in range(start, stop):
+        a, b, c = faces[face, 0] - base, faces[face, 1] - base, faces[face, 2] - base
+        ua, ub, uc = local[0, a], local[0, b], local[0, c]
+        va, vb, vc = local[1, a], local[1, b], local[1, c]
+        first_row = np.ceil(max(min(va, vb, vc), top) - 0.5)
+        last_row = np.ceil(min(max(va, vb, vc), bottom) - 0.5)
+        first_column = np.ceil(max(min(ua, ub, uc), 0.0) - 0.5)
+        last_column = np.ceil(min(max(ua, ub, uc), width) - 0.5)
+        da, db, dc = local[3, a], local[3, b], local[3, c]
+        covers = (first_row < last_row) & (first_column < last_column)
+        cut = min(da, db, dc) < near
+        found[count] = face
+        count += int((covers | cut) & (max(da, db, dc) >= near))
+    return count
+
+
+@kernel
+def _draw_cut(
+    corners: Any, polygon: Any, near: Any, perspective: Any,
+    face: Any, order: Any, first_row: Any, last_row: Any, keys: Any, nearest: Any,
+) -> None:  # fmt: skip
+    """Draw what is left of a triangle that reaches through the near plane."""
+    for third in range(2, _clipped(corners, near, perspective, polygon)):
+        _fill(
+            polygon[0, 0], polygon[0, 1], polygon[0, 2],
+            polygon[third - 1, 0], polygon[third - 1, 1], polygon[third - 1, 2],
+            polygon[third, 0], polygon[third, 1], polygon[third, 2],
+            face, order, first_row, last_row, keys, nearest,
+        )  # fmt: skip
+
+
+@kernel
+def draw_faces(
+    vertices: Any, faces: Any, order: Any, first_vertex: Any, block_size: Any,
+    blocks: Any, rectangles: Any, block_keys: Any, matrix: Any, perspective: Any, near: Any,
+    first_row: Any, last_row: Any, keys: Any, nearest: Any,
+) -> None:  # fmt: skip
+    """Draw the visible blocks, front to back, into one band of the buffer.
+
+    vertices … first_vertex: see MeshBlocks; blocks … block_keys: see Visible; matrix … near: see
+    Projection. keys: (H, W) float32, -inf where nothing is yet. nearest: (H, W) int32, position of
+    the nearest face in block order.
+    """
+    clear(keys, nearest, first_row, last_row)
+    local = np.empty((4, 3 * block_size), np.float64)
+    corners = np.empty((3, 4), np.float64)
+    polygon = np.empty((4, 3), np.float64)
+    width = np.float64(keys.shape[1])
+    found = np.empty(block_size, np.int64)
+    for i in range(len(blocks)):
+        if hidden(keys, rectangles[i], first_row, last_row, block_keys[i]):
+            continue
+        start = blocks[i] * block_size
+        base = first_vertex[blocks[i]]
+        _project(vertices, base, first_vertex[blocks[i] + 1], matrix, perspective, local)
+        count = _covering(
+            faces, start, min(start + block_size, len(faces)), base, local, near,
+            np.float64(first_row), np.float64(last_row), width, found,
+        )  # fmt: skip
+        for face in found[:count]:
+            a, b, c = faces[face, 0] - base, faces[face, 1] - base, faces[face, 2] - base
+            if min(local[3, a], local[3, b], local[3, c]) < near:
+                for corner in range(3):
+                    _corner(vertices, faces[face, corner], matrix, corners[corner])
+                _draw_cut(
+                    corners, polygon, near, perspective,
+                    face, order, first_row, last_row, keys, nearest,
+                )  # fmt: skip
+            else:
+                _fill(
+                    local[0, a], local[1, a], local[2, a],
+                    local[0, b], local[1, b], local[2, b],
+                    local[0, c], local[1, c], local[2, c],
+                    face, order, first_row, last_row, keys, nearest,
+                )  # fmt: skip
+
+
+@kernel
+def _cross(a: Any, b: Any, out: Any) -> Any:
+    out[0] = a[1] * b[2] - a[2] * b[1]
+    out[1] = a[2] * b[0] - a[0] * b[2]
+    out[2] = a[0] * b[1] - a[1] * b[0]
+
+
+@kernel
+def colour_faces(
+    vertices: Any, vertex_colours: Any, faces: Any, order: Any, matrix: Any, perspective: Any,
+    background: Any, first_row: Any, last_row: Any, keys: Any, nearest: Any, colours: Any,
+) -> None:  # fmt: skip
+    """Turn one band of the buffer into a picture, in place.
+
+    colours: (H, W, 3) uint8 is written; keys become depths in metres (inf where nothing is), nearest
+    becomes the scene's face index. With the corners' homogeneous pixels a, b, c and the pixel
+    p = (u, v, 1), the barycentric weight of a is p · (b × c) over the sum of the three: exact in
+    perspective, also for faces that reach behind the camera.
+    """
+    corners = np.empty((3, 4), np.float64)
+    normals = np.empty((3, 3), np.float64)
+    shades = np.empty((3, 3), np.float64)
+    last = -1
+    for row in range(first_row, last_row):
+        for column in range(keys.shape[1]):
+            face = nearest[row, column]
+            if face < 0:
+                keys[row, column] = np.inf
+                for channel in range(3):
+                    colours[row, column, channel] = background[channel]
+                continue
+            if face != last:
+                last = face
+                for corner in range(3):
+                    vertex = faces[face, corner]
+                    _corner(vertices, vertex, matrix, corners[corner])
+                    for channel in range(3):
+                        shades[corner, channel] = np.float64(vertex_colours[vertex, channel])
+                _cross(corners[1], corners[2], normals[0])
+                _cross(corners[2], corners[0], normals[1])
+                _cross(corners[0], corners[1], normals[2])
+            u, v = column + 0.5, row + 0.5
+            wa = normals[0, 0] * u + normals[0, 1] * v + normals[0, 2]
+            wb = normals[1, 0] * u + normals[1, 1] * v + normals[1, 2]
+            wc = normals[2, 0] * u + normals[2, 1] * v + normals[2, 2]
+            sign = 1.0 if wa + wb + wc > 0.0 else -1.0
+            wa, wb, wc = max(wa * sign, 0.0), max(wb * sign, 0.0), max(wc * sign, 0.0)
+            total = wa + wb + wc
+            if total == 0.0:
+                wa = wb = wc = total = 1.0
+            scale = 1.0 / total
+            for channel in range(3):
+                shade = wa * shades[0, channel] + wb * shades[1, channel] + wc * shades[2, channel]
+                colours[row, column, channel] = np.uint8(shade * scale + 0.5)
+            key = keys[row, column]
+            keys[row, column] = np.float32(1.0) / key if perspective else -key
+            nearest[row, column] = order[face]

@@ -1,0 +1,125 @@
+"""Where the camera begins: in free space near the middle, facing the view with the most to see."""
+
+from __future__ import annotations
+
+import logging
+import math
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.errors import UsageError
+from render_agent.geometry.camera import Camera, Vector, wrapped
+from render_agent.render.base import Renderer
+from render_agent.scene.model import Scene
+
+if TYPE_CHECKING:
+    from render_agent.scene.free_space.free_space import FreeSpace
+
+Start = str | tuple[Vector, float]
+"""`best`, `middle`, or a position in metres, world frame, with a yaw in degrees."""
+
+CANDIDATES = (0.0, 90.0, 180.0, 270.0)
+"""The yaws that `best` compares; of equals the first is taken."""
+
+LOOK = (160, 120)
+"""Width and height in pixels of the views that are compared."""
+
+FAR = 8.0
+"""What is further away than this, in metres along the optical axis, is not counted as seen."""
+
+PATCH = 0.1
+"""Metres: seen surface is counted in cubes of this size, so that near walls do not outweigh far rooms."""
+
+EYE_HEIGHT = 1.6
+"""Metres above the floor."""
+
+log = logging.getLogger(__name__)
+
+
+def parse_start(text: str) -> Start:
+    """Return what `--start` asks for. UsageError where it is neither a word nor a pose."""
+    if text in ("best", "middle"):
+        return text
+    with suppress(ValueError):
+        x, y, z, yaw = (float(number) for number in text.split(","))
+        if all(map(math.isfinite, (x, y, z, yaw))):
+            return (x, y, z), yaw
+    raise UsageError(
+        f'the start "{text}" is neither best nor middle nor a pose: write x,y,z,yaw in metres'
+        " and degrees, as in 1.5,-0.2,1.6,90"
+    )
+
+
+def start_camera(
+    scene: Scene, renderer: Renderer, space: FreeSpace, where: Start, vertical_fov: float
+) -> Camera:
+    """Return the first camera of every question about `scene`.
+
+    where: as `parse_start` gives or reads it; a pose that is not free is moved to the nearest that
+    is. vertical_fov: degrees. In a mirrored scene it is the mirror image of the camera that the scene
+    as it was would have. UsageError for another text, RenderError where the views that are to be
+    compared cannot be drawn.
+    """
+    asked = parse_start(where) if isinstance(where, str) else where
+    if not isinstance(asked, str):
+        position, yaw = asked
+        pose = Camera(position, wrapped(yaw), 0.0, vertical_fov)
+        return _free(space, pose.mirrored(scene.mirrored_at))
+    x, y, z = (float(value) for value in space.start_position(EYE_HEIGHT))
+    first = Camera((x, y, z), 0.0, 0.0, vertical_fov)
+    views = [replace(first, yaw=_yaw(yaw, scene)) for yaw in CANDIDATES]
+    if asked == "middle":
+        return views[0]
+    return max(views, key=lambda view: seen_patches(scene, renderer, view))
+
+
+def seen_patches(scene: Scene, renderer: Renderer, camera: Camera) -> int:
+    """Return how many cubes of PATCH metres hold a surface that the camera sees within FAR metres."""
+    width, height = LOOK
+    depth = renderer.draw(scene, camera, width, height).depth
+    # Rounding, not cutting off, keeps walls and floors at whole decimetres clear of the cubes' sides.
+    points = surface(depth, camera)
+    if scene.mirrored_at is not None:  # the cubes are those of the scene as it was
+        points = points * (-1.0, 1.0, 1.0) + (2 * scene.mirrored_at, 0.0, 0.0)
+    patches = np.rint(points / PATCH).astype(np.int64)
+    return len(np.unique(patches, axis=0))
+
+
+def surface(depth: NDArray[np.float32], camera: Camera) -> NDArray[np.float64]:
+    """Return the points, (n, 3) metres, world frame, of the pixels of `depth` nearer than FAR.
+
+    depth: (H, W), metres along the optical axis, inf where nothing is.
+    """
+    height, width = depth.shape
+    rows, columns = np.nonzero(depth < FAR)
+    near = depth[rows, columns].astype(np.float64)
+    focal = camera.focal(height)
+    local = np.column_stack(
+        [(columns + 0.5 - width / 2) / focal, (rows + 0.5 - height / 2) / focal, np.ones(len(near))]
+    )
+    points: NDArray[np.float64] = (local * near[:, None]) @ camera.pose[:3, :3].T + camera.position
+    return points
+
+
+def _yaw(yaw: float, scene: Scene) -> float:
+    """Return the yaw, degrees, that stands in a scene for `yaw` in it before it was mirrored."""
+    return wrapped(yaw if scene.mirrored_at is None else 180.0 - yaw)
+
+
+def _free(space: FreeSpace, pose: Camera) -> Camera:
+    """Return the camera at the nearest free place, with a warning where that is another one."""
+    x, y, z = (float(value) for value in space.nearest_free(pose.position))
+    moved = math.dist((x, y, z), pose.position)
+    if moved > 1e-6:
+        log.warning(
+            "the start (%.2f, %.2f, %.2f) is not free: the camera begins %.2f m away at"
+            " (%.2f, %.2f, %.2f)",
+            *pose.position,
+            moved,
+            *(x, y, z),
+        )
+    return pose.at((x, y, z))

@@ -1,0 +1,63 @@
+"""The process that draws for a run: one renderer, asked over a connection until that is closed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import traceback
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from render_agent.errors import RenderAgentError, RenderError
+from render_agent.render.base import Frame, Renderer
+from render_agent.render.registry import make_renderer
+from render_agent.render.subprocess.protocol import Begun, Drawn, Job
+from render_agent.scene.model import Scene
+
+
+def serve(connection: int, name: str) -> None:
+    """Make the renderer `name`, and draw with it until the other side is gone.
+
+    connection: its file descriptor.
+    """
+    asked: Connection[Drawn | Begun, Job] = Connection(connection)
+    try:
+        renderer = make_renderer(name)
+    except RenderAgentError as error:
+        asked.send(Begun(error))
+        return
+    asked.send(Begun(None))
+    scenes: dict[int, Scene] = {}
+    try:
+        while True:
+            asked.send(_done(asked.recv(), renderer, scenes))
+    except (EOFError, OSError):
+        renderer.close()
+
+
+def _done(job: Job, renderer: Renderer, scenes: dict[int, Scene]) -> Drawn:
+    """Draw one picture; the kernel ends the process where that takes for ever, whoever waits for it."""
+    for number in job.gone:
+        scenes.pop(number, None)
+    if job.scene is not None:
+        scenes[job.number] = job.scene
+    signal.setitimer(signal.ITIMER_REAL, job.seconds)
+    try:
+        found: Frame | RenderAgentError | MemoryError = renderer.draw(
+            scenes[job.number], job.camera, job.width, job.height
+        )
+    except RenderAgentError as error:
+        found = error
+    except Exception as error:  # noqa: BLE001 - a renderer may be anybody's code
+        found = MemoryError() if isinstance(error, MemoryError) else RenderError(repr(error))
+        found.add_note(traceback.format_exc())
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    return Drawn(found, memory())
+
+
+def memory() -> int:
+    """Return the bytes of memory that this process holds, 0 where the system does not tell."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0

@@ -1,0 +1,215 @@
+"""A renderer in a process of its own: where its library crashes, hangs or leaks, the run goes on."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from multiprocessing.connection import Pipe
+from weakref import WeakKeyDictionary, finalize
+
+from render_agent.errors import RenderError, SetupError
+from render_agent.geometry.camera import Camera, MapCamera
+from render_agent.render.base import Frame, Renderer
+from render_agent.render.registry import make_renderer
+from render_agent.render.subprocess.protocol import Begun, Drawn, Job
+from render_agent.scene.model import Scene
+
+MOST_SECONDS = 300.0
+"""A view that takes longer never comes: the largest scans take seconds, without a graphics card too."""
+
+MOST_SECONDS_TO_START = 300.0
+"""A renderer that takes longer to be made never is: large libraries may come off a slow disk."""
+
+TRIES = 2
+"""How often a view is drawn before its question fails."""
+
+MOST_DEATHS = 4
+"""Processes that one scene may cost; after them it is drawn no more."""
+
+MOST_MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
+"""Bytes that the process may hold after a view; where it holds more, the next view is drawn by a new one."""
+
+LEAST_VIEWS = 20
+"""Views that a process draws at the least before it is ended for its memory: a large scene may need as much."""
+
+logger = logging.getLogger(__name__)
+
+
+def make_guarded(name: str) -> Renderer:
+    """Return the renderer called `name` so that it cannot take the run with it. SetupError as it has it.
+
+    The program's own draws in this process: nothing in it can crash, and nothing is handed to and fro.
+    """
+    return make_renderer(name) if name == "rasteriser" else Apart(name)
+
+
+class Died(Exception):
+    """The drawing process ended, or was ended."""
+
+
+class Apart:
+    """Draws with the renderer `name` in a process of its own, begun anew where it ended (see Renderer).
+
+    SetupError where the renderer cannot be made.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._deaths: WeakKeyDictionary[Scene, int] = WeakKeyDictionary()
+        self._stopped = False
+        try:
+            self._process: DrawingProcess | None = DrawingProcess(name)
+        except Died as how:
+            raise SetupError(
+                f"The renderer {name} {how} when it was started; use the renderer rasteriser."
+            ) from None
+
+    def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
+        """Return the picture of `scene` that `camera` sees, `width` × `height` pixels.
+
+        Raises RenderError where the renderer does, and where its process ended TRIES times.
+        """
+        how = f"ended {MOST_DEATHS} times"
+        for _ in range(TRIES):
+            if self._deaths.get(scene, 0) >= MOST_DEATHS:
+                break
+            try:
+                return self._drawn(scene, camera, width, height)
+            except Died as death:
+                self._end()
+                if self._stopped:
+                    raise RenderError("The run was stopped while this was drawn.") from None
+                self._deaths[scene] = self._deaths.get(scene, 0) + 1
+                how = str(death)
+                logger.warning("the renderer %s %s when it drew %s", self.name, how, scene.id)
+        raise RenderError(
+            f"The renderer {self.name} {how} when it drew {scene.id}; use the renderer rasteriser."
+        )
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.close()
+            self._process = None
+
+    def stop(self) -> None:
+        """End the process at once, whatever it does; may be called from any thread."""
+        self._stopped = True
+        if (process := self._process) is not None:
+            process.kill()
+
+    def _drawn(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
+        if self._stopped:
+            raise Died
+        if self._process is None:
+            self._process = DrawingProcess(self.name)
+            if self._stopped:  # meanwhile
+                raise Died
+        try:
+            drawn = self._process.draw(scene, camera, width, height)
+        except Died:
+            raise
+        except BaseException:  # what was asked for and what is said would no longer fit together
+            self._end()
+            raise
+        if drawn.memory > MOST_MEMORY and self._process.views >= LEAST_VIEWS:
+            logger.warning(
+                "the renderer %s holds %d MB: it is started anew", self.name, drawn.memory // 10**6
+            )
+            self._end()
+        if isinstance(drawn.frame, Frame):
+            return drawn.frame
+        raise drawn.frame
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
+
+
+class DrawingProcess:
+    """One process that draws, the scenes that it was told, and how many `views` it drew. Died where it ends."""
+
+    def __init__(self, name: str) -> None:
+        self._connection, theirs = Pipe()
+        asked = (
+            f"import sys; sys.path[:] = {sys.path!r}; from render_agent.render.subprocess.renderer_process import"
+            f" serve; serve({theirs.fileno()}, {name!r})"
+        )
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", asked],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,  # of the results of a run, and of nothing else
+                pass_fds=[theirs.fileno()],
+                process_group=0,  # Ctrl-C is for the run, which then ends this
+            )
+        self._numbers: WeakKeyDictionary[Scene, int] = WeakKeyDictionary()
+        self._next = 0
+        self.views = 0
+        self._gone: list[int] = []
+        begun = self._hear(MOST_SECONDS_TO_START)
+        if isinstance(begun, Begun) and begun.error is not None:
+            self.close()
+            raise begun.error
+
+    def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Drawn:
+        """Return the picture, or the error that the renderer raised."""
+        number = self._numbers.get(scene)
+        new = number is None
+        if number is None:
+            self._next += 1
+            number = self._numbers[scene] = self._next
+            finalize(scene, self._gone.append, number).atexit = False
+        gone, self._gone[:] = tuple(self._gone), []
+        job = Job(number, scene if new else None, gone, camera, width, height, 2 * MOST_SECONDS)
+        try:
+            self._connection.send(job)
+        except OSError:
+            raise self._death() from None
+        drawn = self._hear(MOST_SECONDS)
+        assert isinstance(drawn, Drawn)
+        self.views += 1
+        return drawn
+
+    def close(self) -> None:
+        """Let the process end, or end it."""
+        self._connection.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(10)
+        self.kill()
+
+    def kill(self) -> None:
+        """End the process at once."""
+        self._process.kill()
+        self._process.wait()
+
+    def _hear(self, seconds: float) -> Begun | Drawn:
+        """Return what the process says next."""
+        try:
+            if not self._connection.poll(seconds):
+                self.kill()
+                raise Died(f"gave nothing in {seconds:.0f} s")
+            told: Begun | Drawn = self._connection.recv()
+        except (EOFError, OSError):
+            raise self._death() from None
+        return told
+
+    def _death(self) -> Died:
+        """Return how the process ended."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(10)
+        self.kill()
+        code = self._process.returncode
+        if code >= 0:
+            return Died(f"ended its process with exit code {code}")
+        try:
+            name = signal.Signals(-code).name
+        except ValueError:
+            name = f"signal {-code}"
+        memory = ", as where memory runs out" if -code == signal.SIGKILL else ""
+        return Died(f"crashed its process ({name}{memory})")

@@ -1,0 +1,225 @@
+"""Which part of a scene's surface belongs to which box, as seen from a place.
+
+A piece of surface (a face with all its corners, or a point) belongs to a box that holds it, grown by
+MARGIN. What the object touches does not: the floor under it, the wall behind it, the table that it
+stands on. Such a surface goes on beside the box, and it is seen through the box, from within the
+plane of the side along which it lies; what the object itself has there is seen from beyond that plane.
+So around each side it is looked for surface along it (within SHELL, up to RING beside the box), and
+pieces of the box at the same height count for a camera beyond that side alone; where a mesh tells
+which way its faces look, those that look into the box count for none. Of boxes that hold the
+same piece the smallest gets it, as books are not the shelf that they stand in and a chair is not the
+table that it is pushed under; boxes less than ALIKE times as large get it too, as a bed and the
+blanket all over it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.geometry.boxes import OrientedBox
+from render_agent.geometry.camera import FloatArray, Vector
+from render_agent.render.rasteriser.faces import sound_faces
+from render_agent.scene.model import Scene
+
+MARGIN = 0.01
+"""Metres that a surface may lie outside of its box, as scans are bent and boxes are tight."""
+
+SHELL = 0.02
+"""Metres inside of a side in which a surface along it may still be what the object touches."""
+
+THIN = 1 / 3
+"""Of a box's thickness at the most: the front of a picture or of a rug lies in no back side's shell."""
+
+RING = 0.1
+"""Metres beside a box in which it is looked for what it touches."""
+
+LEAST = 0.05
+"""Of that ring at least so much has to be surface along the side."""
+
+ROUGH = 0.004
+"""Metres that a surface may be off where the object touches it, from what it is beside the box."""
+
+PARALLEL = 0.7
+"""A face lies along a side where the cosine of the angle between their normals is larger."""
+
+ALIKE = 2.0
+"""Boxes whose volumes differ by less than this factor share what lies in both."""
+
+SIDES = np.array([1, 2, 4, 8, 16, 32], np.int16)
+"""A bit for each side of a box: along its axes 0, 1, 2 the lower, then the upper ones."""
+
+NEVER = 64
+"""The bit of what counts for no camera."""
+
+KINDS = 128
+"""Combinations of bits."""
+
+LEVEL, SURE = 0.1, 0.8
+"""Metres from the floor's height in which a level face is floor; the part of it that has to look up (or
+all has to look down) for the faces of a mesh to be known to look one way."""
+
+
+ROUNDING = 1e-4
+"""Metres that float32 may be off."""
+
+
+class Belonging:
+    """Which pieces of surface lie in which of some boxes.
+
+    corners: (p, c, 3) metres, the corners of each piece. normals: (p, 3) unit, None where pieces have
+    none; oriented: whether they are known to look out of the things. Pieces that lie in the same boxes, along the same sides, form a group; group 0 lies in none.
+    """
+
+    def __init__(
+        self,
+        corners: NDArray[np.float32],
+        normals: FloatArray | None,
+        boxes: Sequence[OrientedBox],
+        *,
+        oriented: bool = False,
+    ) -> None:
+        self.boxes = list(boxes)
+        self.groups = np.zeros(len(corners) + 1, np.int32)
+        """(p + 1,) the group of each piece; the last, which index -1 reads, is that of no piece."""
+        rows: list[tuple[tuple[int, int], ...]] = [()]
+        low, high = corners.min(axis=1), corners.max(axis=1)
+        for number, box in enumerate(self.boxes):
+            ends = box.grown(RING).bounds
+            near = np.flatnonzero(((low <= ends[1]) & (high >= ends[0])).all(axis=1))
+            looks = None if normals is None else normals[near]
+            around = _Around(corners[near], looks, box, oriented=oriented)
+            found = near[around.inside]
+            pairs = self.groups[found].astype(np.int64) * KINDS + around.touched()[around.inside]
+            kinds, which = np.unique(pairs, return_inverse=True)
+            self.groups[found] = len(rows) + which
+            rows += [(*rows[int(kind) // KINDS], (number, int(kind) % KINDS)) for kind in kinds]
+        self._sides = np.full((len(rows), len(self.boxes)), -1, np.int16)
+        for group, row in enumerate(rows):
+            for number, bits in row:
+                self._sides[group, number] = bits
+        self._volumes = np.array([float(box.size.prod()) for box in self.boxes])
+
+    @classmethod
+    def of(cls, scene: Scene, boxes: Sequence[OrientedBox]) -> Belonging:
+        """Return which faces, or points of a cloud, of `scene` lie in which boxes.
+
+        RenderError where a face names a vertex that the scene does not have.
+        """
+        if scene.faces is None:
+            return cls(scene.points[:, None], None, boxes)
+        corners = scene.points[sound_faces(scene)]
+        normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+        normals /= np.maximum(np.linalg.norm(normals, axis=1), 1e-20)[:, None]
+        way = _way(scene, corners, normals)
+        return cls(corners, way * normals if way else normals, boxes, oriented=bool(way))
+
+    def seen_from(self, position: Vector) -> NDArray[np.bool_]:
+        """Return which group counts for which box, (groups, boxes), from a place in metres."""
+        hidden = np.array([NEVER | _within(box, position) for box in self.boxes], np.int16)
+        counts: NDArray[np.bool_] = (self._sides >= 0) & ((self._sides & hidden) == 0)
+        if not counts.shape[1]:
+            return counts
+        volumes = np.where(counts, self._volumes, np.inf)
+        counts &= volumes <= ALIKE * volumes.min(axis=1, keepdims=True)
+        return counts
+
+    def pieces(self, groups: NDArray[np.bool_]) -> NDArray[np.intp]:
+        """Return the indices of the pieces in the marked groups, (groups,) bool."""
+        return np.flatnonzero(groups[self.groups[:-1]])
+
+
+class _Around:
+    """The pieces in and around one box, along its axes."""
+
+    def __init__(
+        self,
+        corners: NDArray[np.float32],
+        normals: FloatArray | None,
+        box: OrientedBox,
+        *,
+        oriented: bool,
+    ) -> None:
+        local = (corners - box.centre) @ box.axes.T
+        self.half = box.size / 2
+        self.low, self.high = local.min(axis=1), local.max(axis=1)
+        within = self.half + MARGIN + ROUNDING
+        self.inside: NDArray[np.bool_] = np.all(
+            (self.low >= -within) & (self.high <= within), axis=1
+        )
+        self.shell = np.minimum(SHELL, THIN * box.size)
+        self.flat = np.ones((len(corners), 3), bool)
+        self.looks = None
+        if normals is not None:
+            looks = normals @ box.axes.T
+            self.flat = np.abs(looks) > PARALLEL
+            self.looks = looks if oriented else None
+
+    def touched(self) -> NDArray[np.int16]:
+        """Return for each piece the bits of the sides where it lies along what the box touches."""
+        bits = np.zeros(len(self.inside), np.int16)
+        for axis in range(3):
+            for upper in (False, True):
+                low, high = self._heights(axis, upper)
+                along = (
+                    self.flat[:, axis] & (low >= -self.shell[axis]) & (high <= MARGIN + ROUNDING)
+                )
+                others = [other for other in range(3) if other != axis]
+                heights = self._beside(along, (low + high) / 2, others)
+                if heights is not None:
+                    level = (low >= heights[0] - ROUGH) & (high <= heights[1] + ROUGH)
+                    bits[along & level] |= SIDES[axis + 3 * upper]
+                    if self.looks is not None:
+                        inwards = self.looks[:, axis] < 0 if upper else self.looks[:, axis] > 0
+                        bits[along & level & inwards] |= NEVER
+        return bits
+
+    def _heights(self, axis: int, upper: bool) -> tuple[FloatArray, FloatArray]:
+        """Return the least and the largest height of each piece above one side, outwards, metres."""
+        if upper:
+            return self.low[:, axis] - self.half[axis], self.high[:, axis] - self.half[axis]
+        return -self.high[:, axis] - self.half[axis], -self.low[:, axis] - self.half[axis]
+
+    def _beside(
+        self, along: NDArray[np.bool_], height: FloatArray, others: list[int]
+    ) -> tuple[float, float] | None:
+        """Return between which heights the surface along a side goes on beside it, None where none does.
+
+        along: which pieces lie along it. others: the two axes of the side.
+        """
+        low, high = self.low[:, others], self.high[:, others]
+        half = self.half[others]
+        near = ((low <= half + RING) & (high >= -half - RING)).all(axis=1)
+        beyond = ((low < -half - 1e-3) | (high > half + 1e-3)).any(axis=1)
+        found = np.flatnonzero(along & near & beyond)
+        if not len(found):
+            return None
+        cut = np.minimum(high[found], half + RING) - np.maximum(low[found], -half - RING)
+        weights = np.maximum(cut, 1e-3).prod(axis=1)
+        ring = float((2 * half + 2 * RING).prod() - (2 * half).prod())
+        if weights.sum() < LEAST * ring:
+            return None
+        order = np.argsort(height[found], kind="stable")
+        share = np.cumsum(weights[order]) / weights.sum()
+        ends = np.searchsorted(share, (0.1, 0.9))
+        first, last = height[found][order][ends]
+        return float(first), float(last)
+
+
+def _way(scene: Scene, corners: NDArray[np.float32], normals: FloatArray) -> int:
+    """Return 1 where the faces of a mesh look out of the things, -1 where into them, 0 where unknown."""
+    floor = (np.abs(corners[:, :, 2] - scene.floor) < LEVEL).all(axis=1)
+    floor &= np.abs(normals[:, 2]) > PARALLEL
+    edges = corners[floor, 1:] - corners[floor, :1]
+    areas = np.linalg.norm(np.cross(edges[:, 0], edges[:, 1]), axis=1)
+    up = float(areas[normals[floor, 2] > 0].sum() / areas.sum()) if areas.sum() else 0.5
+    return 1 if up >= SURE else -1 if up <= 1 - SURE else 0
+
+
+def _within(box: OrientedBox, position: Vector) -> int:
+    """Return the bits of the sides that a place lies within the planes of."""
+    local = box.local(np.array(position)[None])[0]
+    beyond = np.concatenate([local < -box.size / 2, local > box.size / 2])
+    return int(SIDES[~beyond].sum())

@@ -1,0 +1,143 @@
+"""How much of a room's surface was seen.
+
+The surface is points all over it, as many to every square metre. The room's visible surface is what
+can be seen from free places all over its floor, at two heights, within REACH; what nobody who walks
+there can see (the inside of a cabinet, the outside of a wall) does not count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.geometry.camera import Camera, FloatArray
+from render_agent.render.base import Frame, Renderer
+from render_agent.scene.free_space.free_space import FreeSpace
+from render_agent.scene.free_space.standing import CLEARANCE
+from render_agent.scene.free_space.surface import areas_and_normals, one_each
+from render_agent.scene.model import Scene
+
+POINTS = 3000
+"""Points of the surface: a coverage is good to within about a percent."""
+
+REACH = 6.0
+"""Metres: farther away nothing counts as seen."""
+
+PLACES = 12
+"""Free places, as far from each other as can be, from which the room is looked at."""
+
+HEIGHTS = (1.6, 0.9)
+"""Metres above the floor, in turn, of these places."""
+
+STEP = 0.4
+"""Metres between the places that are tried."""
+
+SIDE = 96
+"""Pixels of the square pictures in the six directions from a place."""
+
+SLACK, SLACK_PER_METRE = 0.05, 0.01
+"""Metres that a point may lie behind the surface in the picture, and metres more for each of depth."""
+
+CELL = 0.05
+"""Metres: of a cloud's points one in such a cell stands for its surface."""
+
+DIRECTIONS = ((0.0, 0.0), (90.0, 0.0), (180.0, 0.0), (-90.0, 0.0), (0.0, 90.0), (0.0, -90.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Surface:
+    """The visible surface of a room as points of equal weight, (n, 3) metres, scene frame."""
+
+    points: FloatArray
+
+    @classmethod
+    def of(cls, scene: Scene, space: FreeSpace, renderer: Renderer) -> Surface:
+        """Return the visible surface of a scene. RenderError where it cannot be drawn."""
+        points = spread(scene)
+        visible = np.zeros(len(points), bool)
+        for place in free_places(space):
+            for yaw, pitch in DIRECTIONS:
+                camera = Camera(place, yaw, pitch, 90.0)
+                frame = renderer.draw(scene, camera, SIDE, SIDE)
+                open_yet = np.flatnonzero(~visible)
+                visible[open_yet] = cls(points[open_yet]).seen(frame, camera)
+        return cls(points[visible])
+
+    def seen(self, frame: Frame, camera: Camera) -> NDArray[np.bool_]:
+        """Return which points, (n,), show in a view of the scene and lie within REACH."""
+        height, width = frame.depth.shape
+        local = camera.seen(self.points)
+        found = np.zeros(len(local), bool)
+        ahead = np.flatnonzero((local[:, 2] > 0) & ((local**2).sum(axis=1) <= REACH**2))
+        depth = local[ahead, 2]
+        across = local[ahead, :2] * (camera.focal(height) / depth)[:, None]
+        u, v = across[:, 0] + width / 2, across[:, 1] + height / 2
+        within = (u >= 0) & (u < width) & (v >= 0) & (v < height)
+        ahead, depth, u, v = ahead[within], depth[within], u[within], v[within]
+        # of the four pixels around it the farthest, as a slanting surface has more than one depth
+        left = np.clip(np.floor(u - 0.5).astype(np.intp), 0, width - 1)
+        top = np.clip(np.floor(v - 0.5).astype(np.intp), 0, height - 1)
+        right, below = np.minimum(left + 1, width - 1), np.minimum(top + 1, height - 1)
+        seen = frame.depth
+        farthest = np.maximum(
+            np.maximum(seen[top, left], seen[top, right]),
+            np.maximum(seen[below, left], seen[below, right]),
+        )
+        there = np.isfinite(farthest) & (depth <= farthest * (1 + SLACK_PER_METRE) + SLACK)
+        found[ahead[there]] = True
+        return found
+
+
+def spread(scene: Scene, count: int = POINTS) -> FloatArray:
+    """Return points all over the surface within a scene's bounds, at most `count`, (n, 3) metres.
+
+    Each stands for the same area; the same scene always gives the same points.
+    """
+    chance = np.random.default_rng(0)
+    if scene.faces is None:
+        points = scene.points[one_each(scene.points, CELL)].astype(np.float64)
+        inside = ((points >= scene.bounds[0]) & (points <= scene.bounds[1])).all(axis=1)
+        points = points[inside]
+        some = chance.permutation(len(points))[:count]
+        found: FloatArray = points[np.sort(some)]
+        return found
+    corners = scene.points[scene.faces]
+    areas = areas_and_normals(corners)[0].astype(np.float64)
+    if not areas.sum():
+        return np.empty((0, 3))
+    # one draw in each of `count` equal parts of the area, so that they lie evenly
+    ends = np.cumsum(areas)
+    drawn = (np.arange(count) + chance.random(count)) / count * ends[-1]
+    which = np.minimum(np.searchsorted(ends, drawn), len(areas) - 1)
+    one, two = np.sqrt(chance.random(count)), chance.random(count)
+    weights = np.stack([1 - one, one * (1 - two), one * two], axis=1)
+    points = np.einsum("nc,ncx->nx", weights, corners[which].astype(np.float64))
+    slack = 1e-6
+    inside = ((points >= scene.bounds[0] - slack) & (points <= scene.bounds[1] + slack)).all(axis=1)
+    kept: FloatArray = points[inside]
+    return kept
+
+
+def free_places(space: FreeSpace, count: int = PLACES) -> list[tuple[float, float, float]]:
+    """Return free places over the floor, each as far from those before as can be, metres."""
+    low, high = space.bounds
+    x, y = (np.arange(low[axis] + STEP / 2, high[axis], STEP) for axis in (0, 1))
+    level = np.stack(np.meshgrid(x, y, indexing="ij"), axis=-1).reshape(-1, 2)
+    floors = np.column_stack([level, np.full(len(level), space.floor)])
+    level = level[space.tree.query(floors, distance_upper_bound=STEP)[0] < STEP]
+    first = space.start_position()
+    chosen = [tuple(map(float, first))]
+    heights = [float(np.clip(space.floor + height, low[2], high[2])) for height in HEIGHTS]
+    candidates = [
+        places[space.tree.query(places, distance_upper_bound=1.0)[0] >= CLEARANCE]
+        for places in (np.column_stack([level, np.full(len(level), z)]) for z in heights)
+    ]
+    for number in range(1, count):
+        places = candidates[number % len(candidates)]
+        if not len(places):
+            continue
+        away = np.min([((places - place) ** 2).sum(axis=1) for place in chosen], axis=0)
+        chosen.append(tuple(map(float, places[int(away.argmax())])))
+    return [(x, y, z) for x, y, z in chosen]

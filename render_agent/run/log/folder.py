@@ -1,0 +1,317 @@
+"""A run folder: made, found, opened, continued."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import cached_property
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+from render_agent.config import RunConfig, fingerprint_of
+from render_agent.dialogue.state import Phase, Question, QuestionState, Turn
+from render_agent.errors import RunLogError, UsageError
+from render_agent.observation.picture_store import Pictures
+from render_agent.run.log.formats import FORMAT, check_format
+from render_agent.run.log.known_forms import RECORD, RESULTS
+from render_agent.run.log.lines import (
+    check_line,
+    error_to_json,
+    question_from_json,
+    question_to_json,
+    replay,
+    turn_to_json,
+)
+from render_agent.run.log.lock import is_there, lock
+from render_agent.system.contained_paths import refuse_ways_out
+from render_agent.system.whole_files import (
+    json_bytes,
+    json_line,
+    json_lines,
+    read_json,
+    read_lines,
+    write_all,
+    write_whole,
+    writing,
+)
+from render_agent.text.forms import misfit
+
+NAMED_BY = "%Y%m%dT%H%M%S"
+"""How a run folder is named after the second it began, local time."""
+
+
+class RunFolder:
+    """One run on disk, for reading; `RunLog` writes it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        if not (path / "config.json").is_file():
+            raise RunLogError(f"{path} is not a run folder: it has no config.json")
+        refuse_ways_out(path)
+        self._record: dict[str, Any] = read_json(path / "config.json")
+        check_format(path, self._record)
+
+    @cached_property
+    def record(self) -> dict[str, Any]:
+        """What `config.json` holds. RunLogError where it was edited into something else."""
+        if wrong := misfit(self._record, RECORD):
+            raise RunLogError(f"{self.path / 'config.json'} is damaged: {wrong}; restore the file")
+        return self._record
+
+    @property
+    def name(self) -> str:
+        """The folder's name."""
+        return self.path.name
+
+    @property
+    def config(self) -> RunConfig:
+        """The options of the run. RunLogError where `config.json` was edited."""
+        saved = self.record["config"]
+        try:
+            config = RunConfig.from_json(saved)
+        except UsageError as error:
+            raise RunLogError(
+                f"{self.path} cannot be read ({error}): it was written by render_agent"
+                f" {self.record['program']:.40}; use that version, or a newer one"
+            ) from error
+        if fingerprint_of(saved) != self.record["fingerprint"]:
+            raise RunLogError(
+                f"{self.path / 'config.json'} was edited after the run began: its options do not fit"
+                " their fingerprint; undo the change, or start a new run with the options you want"
+            )
+        return config
+
+    @property
+    def has_questions(self) -> bool:
+        """Whether `questions.jsonl` is there; it is written whole, after `config.json`."""
+        return (self.path / "questions.jsonl").is_file()
+
+    def questions(self) -> list[Question]:
+        """Return the chosen questions in their order. RunLogError where one cannot be read."""
+        lines, _ = read_lines(self.path / "questions.jsonl")
+        questions = []
+        for number, line in enumerate(lines, start=1):
+            try:
+                questions.append(question_from_json(line))
+            except ValueError as error:
+                raise RunLogError(
+                    f"line {number} of {self.path / 'questions.jsonl'} is no question ({error}); restore"
+                    " the file"
+                ) from error
+        return questions
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Return the whole lines of `turns.jsonl`, none where it is not there yet.
+
+        RunLogError where one is no line of a log.
+        """
+        turns = self.path / "turns.jsonl"
+        found = read_lines(turns)[0] if turns.exists() else []
+        for number, line in enumerate(found, start=1):
+            try:
+                check_line(line)
+            except ValueError as error:
+                raise RunLogError(
+                    f"{turns} is damaged: line {number} does not fit: {error}"
+                ) from error
+        return found
+
+    def replay(
+        self,
+        states: Mapping[str, QuestionState],
+        lines: Iterable[Mapping[str, Any]] | None = None,
+    ) -> None:
+        """Give every logged turn back to its state. RunLogError where a line does not fit.
+
+        lines: those of the log, where they were read already.
+        """
+        try:
+            replay(self.lines() if lines is None else lines, states)
+        except ValueError as error:
+            raise RunLogError(f"{self.path / 'turns.jsonl'} is damaged: {error}") from error
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has come to its end: `results.json` is written last."""
+        return (self.path / "results.json").is_file()
+
+    def results(self) -> dict[str, Any] | None:
+        """Return `results.json`, None where the run has not come to its end.
+
+        RunLogError where it is damaged.
+        """
+        path = self.path / "results.json"
+        if not self.finished:
+            return None
+        found: dict[str, Any] = read_json(path)
+        if wrong := misfit(found, RESULTS):
+            raise RunLogError(
+                f"{path} is damaged: {wrong}; remove it, and make it anew with render-agent --continue"
+                f" {self.path}"
+            )
+        return found
+
+
+class RunLog:
+    """A run folder being written, locked against every other process until `close`."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+        self.path = folder.path
+        self._lock = lock(self.path)
+        self.pictures = Pictures(self.path, self.check_there)
+        self._turns: FileIO | None = None
+        self._synced = True
+
+    @classmethod
+    def create(cls, output: Path, kind: str, record: Mapping[str, Any]) -> RunLog:
+        """Make a new run folder named by the present second; `config.json` is in it from the start.
+
+        kind: `batched` or `single`. record: what `config.json` holds. RunLogError where the folder
+        cannot be written.
+        """
+        with writing(output):
+            output.mkdir(parents=True, exist_ok=True)
+            draft = Path(tempfile.mkdtemp(prefix=".new-", dir=output))
+            draft.chmod(0o777 & ~_umask())
+        try:
+            write_whole(draft / "config.json", json_bytes({"format": FORMAT, **record}))
+            path = _claim(draft, output, kind)
+        except RunLogError:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
+        return cls(RunFolder(path))
+
+    def write_questions(self, questions: Iterable[Question]) -> None:
+        """Write `questions.jsonl`, whole or not at all."""
+        lines = json_lines(question_to_json(question) for question in questions)
+        write_whole(self.path / "questions.jsonl", lines)
+
+    @property
+    def there(self) -> bool:
+        """Whether the run folder is still the one that was opened."""
+        return is_there(self.path, self._lock)
+
+    def check_there(self) -> None:
+        """Raise RunLogError where the run folder is not the one that was opened.
+
+        An open file takes what is written also after its folder was deleted, and nobody would know.
+        """
+        if not self.there:
+            raise RunLogError(
+                f"{self.path} is gone: it was deleted, moved or replaced while the run was written; put it"
+                " back and go on with it, or start the run anew"
+            )
+
+    def append(self, question_id: str, turn: Turn) -> None:
+        """Append one turn; it exists from now on."""
+        self._append(turn_to_json(question_id, turn))
+
+    def append_error(
+        self, question_id: str, turn: int, phase: Phase, error: str, events: Sequence[str] = ()
+    ) -> None:
+        """Append the error that stopped a question, and the engine's events before it."""
+        self._append(error_to_json(question_id, turn, phase, error, events))
+
+    def sync(self) -> None:
+        """Wait until what was appended also survives the machine's death."""
+        if self._turns is not None and not self._synced:
+            with writing(self.path / "turns.jsonl"):
+                os.fsync(self._turns.fileno())
+            self._synced = True
+
+    def write_results(self, results: Mapping[str, Any], table: str) -> None:
+        """Write `results.csv`, then `results.json`, which marks the end."""
+        self.check_there()
+        write_whole(self.path / "results.csv", table.encode())
+        write_whole(self.path / "results.json", json_bytes(results))
+
+    def write_results_of(self, parser: str, results: Mapping[str, Any]) -> None:
+        """Write the results by another parser beside the official ones."""
+        write_whole(self.path / f"results.{parser}.json", json_bytes(results))
+
+    def close(self) -> None:
+        """Finish writing and unlock."""
+        self.pictures.close()
+        if self._turns is not None:
+            self._turns.close()
+            self._turns = None
+        self._lock.close()
+
+    def append_line(self, line: Mapping[str, Any]) -> None:
+        """Append a line that another run's log holds."""
+        self._append(dict(line))
+
+    def _append(self, line: dict[str, Any]) -> None:
+        self.check_there()
+        with writing(self.path / "turns.jsonl"):
+            if self._turns is None:
+                self._turns = self._open_turns()
+            self._synced = False
+            write_all(self._turns, json_line(line))
+
+    def _open_turns(self) -> FileIO:
+        path = self.path / "turns.jsonl"
+        if path.is_file():
+            _, whole = read_lines(path)
+            with path.open("r+b") as file:
+                file.truncate(whole)
+        return path.open("ab", buffering=0)
+
+
+def find_run(output: Path, which: str) -> RunFolder:
+    """Return the run that `recent`, a name or a path means. RunLogError where there is none."""
+    if which == "recent":
+        runs = list_runs(output)
+        if not runs:
+            raise RunLogError(f"there is no run in {output} yet: start one with --batch or --ply")
+        return RunFolder(runs[-1])
+    for path in (output / which, Path(which)):
+        if path.is_dir():
+            return RunFolder(path)
+    raise RunLogError(f"there is no run {which!r}, neither in {output} nor as a path")
+
+
+def list_runs(output: Path) -> list[Path]:
+    """Return the run folders in `output`, oldest first."""
+    if not output.is_dir():
+        return []
+    found = (path for path in output.iterdir() if not path.name.startswith("."))
+    return sorted(path for path in found if (path / "config.json").is_file())
+
+
+def _claim(draft: Path, output: Path, kind: str) -> Path:
+    """Give a new run folder its name: the present second, or the next that is free."""
+    moment = max(datetime.now(), _after_the_newest(output))
+    for later in range(600):
+        name = (moment + timedelta(seconds=later)).strftime(NAMED_BY)
+        if any((output / f"{name}_{taken}").exists() for taken in ("batched", "single")):
+            continue
+        try:
+            return draft.rename(output / f"{name}_{kind}")
+        except OSError:  # another process took the name in between
+            continue
+    raise RunLogError(f"cannot make a run folder in {output}: its names are taken")
+
+
+def _after_the_newest(output: Path) -> datetime:
+    """Return the second after the newest run's, where that is of the last day: a clock may be set back.
+
+    So the newest run is the one that began last, also in the hour that summer time has twice.
+    """
+    runs = list_runs(output)
+    try:
+        newest = datetime.strptime(runs[-1].name[:15], NAMED_BY) + timedelta(seconds=1)
+    except (IndexError, ValueError):  # there is none, or it has another name
+        return datetime.min
+    return newest if newest < datetime.now() + timedelta(days=1) else datetime.min
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,58 @@
+"""What a run in mirrored rooms says of left and right: do the answers change sides with the room?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from render_agent.dialogue.state import Question, QuestionState
+from render_agent.observation.stress.left_right import mirrored_truth, names_sides
+from render_agent.score.means import MACRO, Scored
+from render_agent.score.official import score_answer
+from render_agent.score.summary import summary
+
+
+def mirrored_figures(states: Sequence[QuestionState]) -> dict[str, Any]:
+    """Return the scores of the questions of left and right against both truths, in percent.
+
+    states: of a run in mirrored rooms, those that are scored. `n`: questions whose options name left
+    or right and whose truth in the mirrored room is known; `excluded`: those where it is not.
+    `mirrored`, `original`: their summaries against either truth. `turned`: of those whose truth
+    changes with the room, `n`, the share of answers that turned with it (`mirrored`) and that stayed
+    (`original`), each with its 95 % interval over scenes.
+    """
+    asked = [state for state in states if names_sides(state.question)]
+    truths = {state.id: mirrored_truth(state.question) for state in asked}
+    known = [state for state in asked if truths[state.id] is not None]
+    turned = [state for state in known if truths[state.id] != _original(state.question)]
+    return {
+        "n": len(known),
+        "excluded": len(asked) - len(known),
+        "mirrored": summary(_scored(known, truths), MACRO),
+        "original": summary(_scored(known, None), MACRO),
+        "turned": {
+            "n": len(turned),
+            "mirrored": _share(_scored(turned, truths)),
+            "original": _share(_scored(turned, None)),
+        },
+    }
+
+
+def _original(question: Question) -> str:
+    return (question.truth or "").upper()
+
+
+def _scored(states: Sequence[QuestionState], truths: dict[str, str | None] | None) -> list[Scored]:
+    """Return scores against the given truths, or against the questions' own."""
+    scored = []
+    for state in states:
+        question = state.question
+        truth = _original(question) if truths is None else truths[state.id]
+        score = score_answer(question.type, state.answer, str(truth))
+        scored.append(Scored(question.type, question.dataset, question.scene, score))
+    return scored
+
+
+def _share(scored: Sequence[Scored]) -> dict[str, Any]:
+    found = summary(scored, MACRO)
+    return {"share": found["micro"], "interval": found["intervals"].get("micro")}

@@ -1,0 +1,77 @@
+"""A run read back from its folder, to be looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+from render_agent.config.view_budget import views_note
+from render_agent.dialogue.state import Question, QuestionState, SceneSource
+from render_agent.errors import RunLogError, SceneError
+from render_agent.observation.stress.pictures import NOTES
+from render_agent.run.log.folder import RunFolder
+from render_agent.run.log.results import results
+from render_agent.score.summary import OFFICIAL
+
+
+class Unread:
+    """Scenes that nobody looks at: what was said in a run is read without its scans."""
+
+    def get(self, question: Question) -> NoReturn:
+        """SceneError, always."""
+        raise SceneError(f"the scan of question {question.id} is not read when a log is")
+
+
+UNREAD = Unread()
+
+
+def read_states(
+    folder: RunFolder,
+    lines: Sequence[Mapping[str, Any]] | None = None,
+    scenes: SceneSource = UNREAD,
+) -> list[QuestionState]:
+    """Return the questions of a run as its log has them, in order.
+
+    lines: those of the log, where they were read already. scenes: where their scenes come from, if they
+    are looked at.
+    RunLogError where the log is damaged, or the run was killed before its questions were written.
+    """
+    if not folder.has_questions:
+        raise RunLogError(
+            f"{folder.path} has no questions yet: go on with it by render-agent --continue"
+            f" {folder.path}"
+        )
+    config = folder.config
+    states = [
+        QuestionState(question, scenes, config.max_turns, blind=config.blind)
+        for question in folder.questions()
+    ]
+    folder.replay({state.id: state for state in states}, lines)
+    return states
+
+
+def results_of(
+    folder: RunFolder, parser: str = OFFICIAL, states: Sequence[QuestionState] | None = None
+) -> dict[str, Any]:
+    """Return the results of a run as its log has it. RunLogError where the log is damaged.
+
+    states: the run's questions, where they were read already.
+    """
+    return results(
+        read_states(folder) if states is None else states,
+        partial=folder.config.partial,
+        notes=notes(folder.record),
+        parser=parser,
+        mirrored=folder.config.pictures == "mirrored",
+    )
+
+
+def notes(record: Mapping[str, Any]) -> list[str]:
+    """Return what must be said beside every figure of a run, by what `config.json` holds of it."""
+    choosing = record.get("choosing", {})
+    told = [*record.get("notes", []), record["engine"].get("note"), choosing.get("note")]
+    config = record["config"]
+    kinds, turns = config.get("kinds", ()), config.get("max_turns", 1)
+    told.append(views_note(config.get("views", "free"), kinds, turns))
+    told.append(NOTES.get(config.get("pictures", "real")))
+    return [note for note in told if note]

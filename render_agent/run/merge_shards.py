@@ -1,0 +1,115 @@
+"""Shards of one run, made on several machines, joined into the run that they are parts of."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from render_agent.config import RunConfig
+from render_agent.dialogue.state import Question
+from render_agent.errors import RunLogError, UsageError
+from render_agent.run.log.folder import RunFolder, RunLog
+from render_agent.run.log.reading import notes, read_states
+from render_agent.run.log.results import results, table
+from render_agent.system.contained_paths import check_inside
+
+
+def merge(output: Path, shards: Sequence[RunFolder]) -> tuple[Path, dict[str, Any]]:
+    """Write a new run folder with the questions, turns and pictures of all shards.
+
+    Returns the folder and its results. A shard that was not finished stays so: the merged run is
+    continued like any other. UsageError where the runs are not all the shards of one run, RunLogError
+    where one cannot be read or the folder cannot be written.
+    """
+    config = _common(shards)
+    record = dict(shards[0].record)
+    record |= {
+        "config": config.to_json(),
+        "fingerprint": config.fingerprint,
+        "merged": [shard.name for shard in shards],
+        "sha256": _joined(shard.record["sha256"] for shard in shards),
+    }
+    told = [shard.record for shard in shards if shard.record.get("choosing", {}).get("note")]
+    if told:  # boxes may be known of the scenes of some shards only
+        record["choosing"] = told[0]["choosing"]
+    questions = _in_order([question for shard in shards for question in shard.questions()])
+    log = RunLog.create(output, "batched", record)
+    try:
+        for shard in shards:
+            _copy_pictures(shard.path, log.path)
+            for line in shard.lines():
+                log.append_line(line)
+        log.sync()
+        log.write_questions(questions)
+        states = read_states(log.folder)
+        found = results(
+            states,
+            partial=config.partial,
+            notes=notes(record),
+            mirrored=config.pictures == "mirrored",
+        )
+        if not any(state.active for state in states):
+            log.write_results(found, table(found["questions"]))
+    finally:
+        log.close()
+    return log.path, found
+
+
+def _common(shards: Sequence[RunFolder]) -> RunConfig:
+    """Return the options that all shards share. UsageError where they are not one run's shards."""
+    configs = [shard.config.without_shard() for shard in shards]
+    parts = [(shard.config.shard or "").partition("/") for shard in shards]
+    for shard, config, (part, _, _) in zip(shards, configs, parts, strict=True):
+        if not part:
+            raise UsageError(f"{shard.name} is no shard: it was not run with --shard I/N")
+        if config.fingerprint != configs[0].fingerprint:
+            raise UsageError(f"{shard.name} and {shards[0].name} were run with different options")
+    count = parts[0][2]
+    numbers = sorted(int(part) for part, _, _ in parts)
+    if any(of != count for _, _, of in parts) or len(set(numbers)) < len(numbers):
+        raise UsageError(
+            "the runs are not shards of one division: each part I/N must be there once"
+        )
+    absent = sorted(set(range(1, int(count) + 1)) - set(numbers))
+    if absent:
+        raise UsageError(f"of {count} shards these are absent: {', '.join(map(str, absent))}")
+    return configs[0]
+
+
+def _in_order(questions: list[Question]) -> list[Question]:
+    """Return the questions by their ids, where those are numbers as VSI-Bench's are."""
+    if all(question.id.isdecimal() for question in questions):
+        return sorted(questions, key=lambda question: int(question.id))
+    return questions
+
+
+def _joined(hashes: Any) -> dict[str, Any]:
+    joined: dict[str, Any] = {}
+    for shard in hashes:
+        for name, value in shard.items():
+            joined[name] = joined.get(name, {}) | value if isinstance(value, dict) else value
+    return joined
+
+
+def _copy_pictures(source: Path, target: Path) -> None:
+    """Link the pictures where one disk holds both folders, else copy them. RunLogError where neither."""
+    for picture in (source / "views").rglob("*.png"):
+        there = target / picture.relative_to(source)
+        check_inside(source, picture)
+        try:
+            there.parent.mkdir(parents=True, exist_ok=True)
+            _link_or_copy(picture, there)
+        except OSError as error:
+            raise RunLogError(f"cannot copy {picture} to {there}: {error.strerror}") from error
+
+
+def _link_or_copy(picture: Path, there: Path) -> None:
+    if there.exists():  # the opening of a scene that two shards share
+        return
+    try:
+        os.link(picture, there)
+    except OSError:  # another disk, or one that knows no links
+        shutil.copyfile(picture, there)

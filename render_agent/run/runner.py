@@ -1,0 +1,327 @@
+"""A run from its options to its results: the parts put together, started or continued."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from render_agent.agents.registry import make_agent
+from render_agent.agents.verifiers.provenance import describe_choosing
+from render_agent.agents.verifiers.registry import check_verifiers, make_panel
+from render_agent.config import AUTO, CHANGEABLE, OPTIONS, RunConfig
+from render_agent.config.paths import absolute_paths
+from render_agent.dialogue.chat import Message
+from render_agent.dialogue.state import Question, QuestionState
+from render_agent.engines.base import Engine
+from render_agent.engines.registry import describe_engine, make_engine
+from render_agent.errors import UsageError
+from render_agent.observation import Looker
+from render_agent.observation.picture_store import Pictures
+from render_agent.observation.setup import MakeLooker, make_looker, make_prompt
+from render_agent.observation.stress.scenes import check_stress, scenes_of
+from render_agent.observation.view_policies.registry import check_views
+from render_agent.questions.notes import question_notes, scene_kinds
+from render_agent.questions.selection import choose_questions, question_files
+from render_agent.render.start_pose import parse_start
+from render_agent.run.disk_space import refuse_a_full_disk
+from render_agent.run.input_files import (
+    check_facts,
+    check_model,
+    check_scans,
+    check_verifier_files,
+    facts_hashes,
+    packages,
+    scan_hashes,
+    sha256,
+    verifier_hashes,
+)
+from render_agent.run.log.base import TurnLog
+from render_agent.run.log.folder import RunFolder, RunLog
+from render_agent.run.log.reading import notes
+from render_agent.run.log.results import results, table
+from render_agent.run.phase_controller import Observer, PhaseController, Sampling
+from render_agent.run.workers.cluster import check_ray
+from render_agent.run.workers.dispatch import deal_out
+from render_agent.scene.cache import SceneCache
+from render_agent.system.malloc import give_back_large_blocks
+
+MakeEngine = Callable[[RunConfig, Sequence[Question]], Engine]
+DescribeEngine = Callable[[RunConfig], dict[str, Any]]
+
+PACKAGES = ("numpy", "numba", "scipy", "torch", "transformers", "ray", "llguidance", "openai", "open3d", "open3d-cpu", "trimesh", "pyrender", "pillow")  # fmt: skip
+"""Packages whose versions a run records."""
+
+
+class Run:
+    """One run, ready to go: its log is open and locked, its states are as the log has them."""
+
+    def __init__(self, config: RunConfig, log: RunLog, questions: Sequence[Question]) -> None:
+        self.config = config
+        self.log = log
+        self.scenes = scenes_of(config, questions)
+        self.states = [
+            QuestionState(q, self.scenes, config.max_turns, blind=config.blind) for q in questions
+        ]
+        self.by_id = {state.id: state for state in self.states}
+
+    @property
+    def max_batched_turns(self) -> int:
+        """The batched turns, never more than there are turns."""
+        return min(self.config.max_batched_turns, self.config.max_turns)
+
+    @property
+    def path(self) -> Path:
+        """The run folder."""
+        return self.log.path
+
+    def go(
+        self,
+        observer: Observer,
+        make_engine: MakeEngine = make_engine,
+        look: MakeLooker | None = None,
+    ) -> dict[str, Any]:
+        """Take every active question to its end, write the results and return them.
+
+        make_engine, look: give what answers and what draws, look by default `make_looker`; called
+        only where a question is active.
+        SetupError, EngineError or RunLogError where the run has to stop; it can be continued.
+        """
+        if any(state.active for state in self.states):
+            config = self.config
+            play_here = partial(play, look=look or make_looker)
+            if not config.alone:
+                deal_out(config, self.states, self.log, observer, make_engine, play_here)
+            else:
+                questions = [state.question for state in self.states]
+                with closing(make_engine(config, questions)) as engine:
+                    play_here(config, engine, self.scenes, self.log, observer, self.states)
+        stamps = notes(self.log.folder.record)
+        found = results(
+            self.states,
+            partial=self.config.partial,
+            notes=stamps,
+            mirrored=self.config.pictures == "mirrored",
+        )
+        self.log.write_results(found, table(found["questions"]))
+        return found
+
+    def close(self) -> None:
+        """Close and unlock the run folder."""
+        self.log.close()
+
+
+def play(
+    config: RunConfig,
+    engine: Engine,
+    scenes: SceneCache,
+    log: TurnLog,
+    observer: Observer,
+    states: Sequence[QuestionState],
+    look: MakeLooker,
+) -> None:
+    """Take every active question to its end in this process.
+
+    EngineError or RunLogError where that is impossible.
+    """
+    give_back_large_blocks()
+    together = config.finish_together
+    batched = 0 if engine.capabilities.one_dialogue else config.max_batched_turns
+    questions = [state.question for state in states]
+    looker, prompt = look(config, scenes, log.pictures, questions), make_prompt(config)
+    panel = make_panel(config, questions, engine)
+    controller = PhaseController(
+        looker,
+        engine,
+        log,
+        prompt,
+        observer,
+        make_agent(config, prompt, panel, looker),
+        panel,
+        max_batched_turns=min(batched, config.max_turns),
+        finish_together=engine.batch_size if together == AUTO else int(together),
+        sampling=Sampling(
+            config.temperature,
+            config.seed,
+            config.max_new_tokens,
+            guided=not config.no_guide,
+        ),
+    )
+    controller.run(states)
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a run would begin with; pictures lie in `folder`.
+
+    bytes_a_pixel: of the pictures drawn. seconds_a_view: of drawing another view of that scene.
+    """
+
+    questions: list[Question]
+    messages: list[Message]
+    folder: Path
+    bytes_a_pixel: float = 0.0
+    seconds_a_view: float = 0.0
+
+
+def preview(config: RunConfig, folder: Path) -> Preview:
+    """Return the chosen questions and the first prompt, its views drawn into `folder`.
+
+    SetupError, SceneError or RenderError where even that is impossible. No model is loaded.
+    """
+    parse_start(config.start)
+    check_verifiers(config, models=False)
+    questions = choose_questions(replace(config, allow_missing=True))
+    scenes, pictures = scenes_of(config, questions), Pictures(folder)
+    first = next((question for question in questions if question.scan is not None), questions[0])
+    looker = make_looker(config, scenes, pictures, [first])
+    look = looker.look(QuestionState(first, scenes, config.max_turns, blind=config.blind))
+    began = time.perf_counter()
+    if isinstance(looker, Looker):
+        looker.viewer.ego(scenes.get(first), look.camera)
+    seconds = time.perf_counter() - began
+    looker.close()
+    pictures.close()
+    messages = make_prompt(config).opening(first, look.views, look.camera)
+    drawn = [folder / view.file for view in look.views]
+    pixels = len(drawn) * config.image_size[0] * config.image_size[1]
+    stored = sum(file.stat().st_size for file in drawn)
+    return Preview(questions, messages, folder, stored / pixels if pixels else 0.0, seconds)
+
+
+def check(
+    config: RunConfig, describe: DescribeEngine = describe_engine
+) -> tuple[list[Question], Mapping[str, Any]]:
+    """Return the questions of a new run and what is recorded of its engine; nothing is written.
+
+    SetupError where something is missing for the run. No model is loaded.
+    """
+    parse_start(config.start)
+    check_ray(config)
+    questions = choose_questions(config)
+    check_stress(config, questions)
+    check_views(config, questions)
+    check_verifiers(config)
+    refuse_a_full_disk(config, questions)
+    return questions, describe(config)
+
+
+def start(config: RunConfig, describe: DescribeEngine = describe_engine) -> Run:
+    """Return a new run in a new folder. SetupError where something is missing for it.
+
+    describe: gives what is recorded of the engine.
+    """
+    questions, engine = check(config, describe)
+    log = RunLog.create(
+        Path(config.output),
+        "batched" if config.batch else "single",
+        record(config, questions, engine),
+    )
+    log.write_questions(questions)
+    return Run(config, log, questions)
+
+
+def go_on(folder: RunFolder, changes: Mapping[str, Any]) -> Run:
+    """Return a run read back from its folder, its failed questions active again.
+
+    changes: options that differ from the saved ones. UsageError where one would change results;
+    RunLogError where the folder is locked, edited or damaged; SetupError where a scan has changed.
+    """
+    saved = folder.config
+    changes = {**changes, **absolute_paths(changes)}
+    if "workers" in changes:  # it takes the place of saved devices
+        changes = {"devices": (), **changes}
+    elif "devices" in changes:
+        changes["workers"] = OPTIONS["workers"].default
+    differing = {name: value for name, value in changes.items() if getattr(saved, name) != value}
+    if fixed := sorted(differing.keys() - CHANGEABLE):
+        flag = "--" + fixed[0].replace("_", "-")
+        raise UsageError(
+            f"{flag} would change the results of {folder.name}: a run goes on with its saved options;"
+            f" leave {flag} out, or start a new run"
+        )
+    config = replace(saved, **differing)
+    check_ray(config)
+    packages(config)  # refused here, where one is gone
+    log = RunLog(folder)
+    try:
+        if folder.has_questions:
+            questions = folder.questions()
+        else:  # killed before they were written
+            questions = choose_questions(saved)
+            log.write_questions(questions)
+        run = Run(config, log, questions)
+        folder.replay(run.by_id)
+        for state in run.states:
+            state.retry()
+        active = [state.question for state in run.states if state.active]
+        check_views(config, active)
+        shuffled = config.pictures == "shuffled"  # then any scan may be shown
+        check_scans(folder, questions if shuffled and active else active)
+        check_facts(folder, config, active)
+        if active:
+            check_verifier_files(folder, config)
+            check_model(folder, config)
+    except BaseException:
+        log.close()
+        raise
+    return run
+
+
+def record(
+    config: RunConfig, questions: Sequence[Question], engine: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what `config.json` holds beside its format: the options, and what the run depends on."""
+    prompt = make_prompt(config)
+    return {
+        "program": version("render_agent"),
+        "commit": _commit(),
+        "fingerprint": config.fingerprint,
+        "config": config.to_json(),
+        "engine": dict(engine),
+        "choosing": describe_choosing(config, questions),
+        "notes": question_notes(config, questions),
+        "scenes": scene_kinds(questions),
+        "versions": _versions(),
+        "packages": packages(config),
+        "machine": {
+            "system": platform.platform(),
+            "processor": platform.machine(),
+            "cores": os.cpu_count(),
+            "python": platform.python_version(),
+        },
+        "sha256": {
+            "questions": {str(file): sha256(file) for file in question_files(config)},
+            "prompt": hashlib.sha256(prompt.instructions.encode()).hexdigest(),
+            "annotations": facts_hashes(config, questions),
+            "scans": scan_hashes(questions),
+            "verifiers": verifier_hashes(config),
+        },
+    }
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in PACKAGES:
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
+
+
+def _commit() -> str | None:
+    here = Path(__file__).parent
+    command = ["git", "-C", str(here), "rev-parse", "HEAD"]
+    try:
+        asked = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return asked.stdout.strip() or None

@@ -1,0 +1,211 @@
+"""The worker: runs the questions it is handed with an engine and a renderer of its own."""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from logging.handlers import QueueHandler
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from render_agent.config import RunConfig
+from render_agent.dialogue.state import Phase, Question, QuestionState, Turn
+from render_agent.engines.base import Engine
+from render_agent.errors import RenderAgentError
+from render_agent.observation.picture_store import Pictures
+from render_agent.observation.stress.scenes import scenes_of
+from render_agent.render.png import encode
+from render_agent.run.log.base import TurnLog
+from render_agent.run.phase_controller import Observer
+from render_agent.run.workers.messages import (
+    Drawn,
+    Failed,
+    Hand,
+    Message,
+    Noted,
+    Ready,
+    Stopped,
+    Took,
+)
+from render_agent.scene.cache import LIMIT, SceneCache
+from render_agent.system.threads import begun_pool
+from render_agent.system.whole_files import write_whole
+
+Send = Callable[[Message], None]
+MakeEngine = Callable[[RunConfig, Sequence[Question]], Engine]
+
+
+class Play(Protocol):
+    """Takes questions to their end with an engine, in this process."""
+
+    def __call__(
+        self,
+        config: RunConfig,
+        engine: Engine,
+        scenes: SceneCache,
+        log: TurnLog,
+        observer: Observer,
+        states: Sequence[QuestionState],
+    ) -> None:
+        """EngineError or RunLogError where that is impossible."""
+        ...
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What every worker of a run is made of.
+
+    questions: all of the run, since an engine may be built with them. neighbours: the workers that
+    share a machine, this one included. scratch: a folder of this run alone.
+    """
+
+    questions: Sequence[Question]
+    make_engine: MakeEngine
+    play: Play
+    neighbours: int
+    scratch: Path
+
+
+class Worker:
+    """One process that runs hands of questions; made by Ray, on this machine or another.
+
+    Its methods give lists of messages as they come.
+    """
+
+    def __init__(self, config: RunConfig, setup: Setup, number: int) -> None:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        threads = str(max(1, (cores or 1) // setup.neighbours))
+        for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS"):  # read when the libraries are loaded
+            os.environ[name] = threads
+        self.config = config
+        self.setup = setup
+        self.folder = setup.scratch / str(number)
+        self.scenes = scenes_of(config, setup.questions, LIMIT // setup.neighbours)
+        self._told: SimpleQueue[Message | None] = SimpleQueue()
+        self._thread = begun_pool(1, "worker")  # it owns the engine
+        program = logging.getLogger("render_agent")
+        program.setLevel(logging.DEBUG if config.verbose else logging.INFO)
+        program.addHandler(_Forward(self._told.put))
+        program.propagate = False
+
+    def begin(self) -> Iterator[list[Message]]:
+        """Make the engine."""
+        yield from self._telling(self._begin)
+
+    def play(self, hand: Hand) -> Iterator[list[Message]]:
+        """Take the questions of a hand to their end."""
+        yield from self._telling(lambda: self._play(hand))
+
+    def close(self) -> None:
+        """Give the engine and the scratch folder back."""
+        self._thread.submit(self.engine.close).result()
+        self._clear()
+
+    def _begin(self) -> None:
+        self.engine = self.setup.make_engine(self.config, self.setup.questions)
+        self._told.put(Ready(self.engine.batch_size, os.getpid(), platform.node()))
+
+    def _play(self, hand: Hand) -> None:
+        self._clear()  # also what a worker that was killed left in the same place
+        for file, png in hand.pictures.items():
+            write_whole(self.folder / file, png, durable=False)
+        config = self.config
+        states = [
+            QuestionState(
+                question, self.scenes, config.max_turns, blind=config.blind, turns=[*turns]
+            )
+            for question, turns in hand.questions
+        ]
+        log = ToldLog(self.folder, self._told.put)
+        try:
+            self.setup.play(config, self.engine, self.scenes, log, _Unwatched(), states)
+        finally:
+            log.pictures.close()
+
+    def _telling(self, work: Callable[[], None]) -> Iterator[list[Message]]:
+        """Give what is told while `work` is done in the engine's thread, as much as there is at a time."""
+        done = self._thread.submit(self._do, work)
+        done.add_done_callback(lambda _: self._told.put(None))
+        message = self._told.get()
+        while message is not None:
+            messages = [message]
+            while not self._told.empty() and (message := self._told.get()) is not None:
+                messages.append(message)
+            yield messages
+            if message is not None:
+                message = self._told.get()
+        done.result()
+
+    def _do(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except RenderAgentError as error:
+            self._told.put(Stopped(error))
+
+    def _clear(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class ToldPictures(Pictures):
+    """Pictures that are also told to the driver; on disk here only while their questions are."""
+
+    def __init__(self, folder: Path, send: Send) -> None:
+        super().__init__(folder)
+        self._send = send
+
+    def _write(self, file: str, picture: NDArray[Any]) -> None:
+        png = encode(picture)
+        self.store(file, png)
+        self._send(Drawn(file, png))
+
+
+class ToldLog:
+    """A log whose lines are told to the driver, in order."""
+
+    def __init__(self, folder: Path, send: Send) -> None:
+        self.pictures: Pictures = ToldPictures(folder, send)
+        self._send = send
+
+    def append(self, question_id: str, turn: Turn) -> None:
+        """Tell one turn."""
+        self._send(Took(question_id, turn))
+
+    def append_error(
+        self, question_id: str, turn: int, phase: Phase, error: str, events: Sequence[str] = ()
+    ) -> None:
+        """Tell the error that stopped a question, and the engine's events before it."""
+        self._send(Failed(question_id, turn, phase, error, tuple(events)))
+
+    def sync(self) -> None:
+        """The driver does it."""
+
+
+class _Forward(QueueHandler):
+    """Tells the driver what is logged here."""
+
+    def __init__(self, send: Send) -> None:
+        super().__init__(SimpleQueue())
+        self._send = send
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        self._send(Noted(record))
+
+
+class _Unwatched:
+    """The driver's observer watches, by what is told."""
+
+    def began(self, phase: Phase, states: Sequence[QuestionState]) -> None:
+        """Nothing to do."""
+
+    def took(self, state: QuestionState, turn: Turn) -> None:
+        """Nothing to do."""
+
+    def failed(self, state: QuestionState) -> None:
+        """Nothing to do."""

@@ -1,0 +1,67 @@
+"""ScanNet's axis alignment: the turn that makes a scan's walls parallel to the axes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.scene.formats.cleaning import Scan, unreadable
+
+SCAN_NAME = re.compile(r"(?P<scene>.+)_vh_clean(?:_2)?(?:\.labels)?\.ply")
+"""What ScanNet calls its meshes; SCENE.txt beside one holds its alignment."""
+
+LARGEST_FILE = 1 << 20
+"""Bytes: ScanNet's text files have less than a thousand."""
+
+TOLERANCE = 1e-3
+"""The alignment is written with six digits."""
+
+
+def alignment_file(scan: Path) -> Path | None:
+    """Return the file beside a ScanNet mesh that holds its alignment, there or not; None for others."""
+    match = SCAN_NAME.fullmatch(scan.name)
+    return scan.with_name(match["scene"] + ".txt") if match else None
+
+
+def read_alignment(scan: Path) -> NDArray[np.float64] | None:
+    """Return the matrix, (4, 4), that takes the mesh of the file `scan` to its aligned frame, metres.
+
+    None where there is none: the scan is no ScanNet mesh, its text file is not there, or names no
+    axisAlignment. SceneError where that is there but is no turn and shift.
+    """
+    path = alignment_file(scan)
+    if path is None or not path.is_file():
+        return None
+    with path.open("rb") as file:
+        text = file.read(LARGEST_FILE).decode("utf-8", "replace")
+    found = re.search(r"^\s*axisAlignment\s*=(.*)$", text, re.MULTILINE)
+    if found is None:
+        return None
+    try:
+        matrix = np.array([float(word) for word in found[1].split()]).reshape(4, 4)
+    except ValueError:
+        matrix = np.zeros((4, 4))
+    turn = matrix[:3, :3]
+    if not (
+        np.isfinite(matrix).all()
+        and np.abs(turn).max() <= 1 + TOLERANCE  # larger numbers overflow in the product
+        and np.abs(turn @ turn.T - np.eye(3)).max() < TOLERANCE
+        and np.linalg.det(turn) > 0
+        and np.array_equal(matrix[3], (0, 0, 0, 1))
+    ):
+        raise unreadable(
+            scan, f"the axisAlignment in {path} is no turn and shift of 16 numbers", "restore it"
+        )
+    return matrix
+
+
+def aligned(scan: Scan, matrix: NDArray[np.float64]) -> Scan:
+    """Return the scan in the frame that `matrix`, (4, 4), takes it to; points become float64."""
+    # Vertices that are not finite are dropped later.
+    with np.errstate(invalid="ignore", over="ignore"):
+        points = scan.points.astype(np.float64) @ matrix[:3, :3].T + matrix[:3, 3]
+    return replace(scan, points=points)

@@ -1,0 +1,104 @@
+"""A scan's file read as a scene."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+from typing import Literal
+
+from render_agent.scene.extent import Extent, extent
+from render_agent.scene.formats.axis_alignment import aligned, read_alignment
+from render_agent.scene.formats.cleaning import LARGEST, Scan, cleaned, turned_up, unreadable
+from render_agent.scene.formats.meshes import UP_AXIS, read_other
+from render_agent.scene.formats.ply import LONGEST_HEADER, read_header, vertex_scan
+from render_agent.scene.formats.ply_ascii import read_ascii
+from render_agent.scene.formats.ply_binary import read_binary
+from render_agent.scene.formats.point_cloud import thinned
+from render_agent.scene.formats.shading import shaded_cloud, shaded_mesh
+from render_agent.scene.model import Scene
+from render_agent.scene.stand_in.polygons import triangles
+
+Up = Literal["auto", "y", "z"]
+
+
+def load_scene(path: Path, id: str | None = None, up: Up = "auto") -> Scene:
+    """Return the scene of a PLY, GLB, glTF, OBJ, STL or OFF file.
+
+    id: the scene's name; without it, the file's. up: the axis of the file that points up; `auto` is
+    y for GLB, glTF and OBJ, else z. Scans without colours are shaded, clouds of too many points
+    thinned, scans far from zero moved (see `Scene.origin`), ScanNet's meshes aligned as the text file
+    beside them says. SceneError where the file holds no scene; nothing is allocated on its header's
+    word alone.
+    """
+    path = Path(path)
+    try:
+        scan = read_scan(path, up)
+        alignment = read_alignment(path)
+        if alignment is not None:
+            scan = aligned(scan, alignment)
+        scan = cleaned(scan, path)
+        if scan.faces is None:
+            scan = thinned(scan)
+        found = extent(scan)
+        spread = float((found.bounds[1] - found.bounds[0]).max())
+        if not 0.01 < spread <= LARGEST:
+            raise unreadable(path, f"it is {spread:,.3g} m wide", "export it in metres")
+        return _scene(scan, found, path, path.stem if id is None else id)
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise unreadable(path, why, "check its name and its permissions") from None
+    except MemoryError:
+        raise unreadable(path, "it needs more memory than there is", "thin it out") from None
+
+
+def read_scan(path: Path, up: Up) -> Scan:
+    """Return what the file holds, z up, unchecked. SceneError where it is not whole."""
+    size = _size(path)
+    with path.open("rb") as file:
+        start = file.read(LONGEST_HEADER)
+        if start.startswith(b"ply"):
+            header = read_header(path, start, size)
+            file.seek(header.size)
+            if header.order:
+                columns, polygons = read_binary(path, file, header, size)
+            else:
+                columns, polygons = read_ascii(path, file, header)
+            faces = None if polygons is None else triangles(polygons)
+            scan, axis = vertex_scan(path, columns, faces), "z"
+        else:
+            scan, axis = read_other(path, size), UP_AXIS[path.suffix.lower()]
+    return turned_up(scan) if (axis if up == "auto" else up) == "y" else scan
+
+
+def _size(path: Path) -> int:
+    """Return the length in bytes of a file that can be read."""
+    if "\0" in str(path):
+        raise unreadable(path, "a file name has no zero byte in it", "check its name")
+    found = path.stat()
+    if stat.S_ISDIR(found.st_mode):
+        raise unreadable(path, "it is a directory", "name the file of the scan in it")
+    if not stat.S_ISREG(found.st_mode):
+        raise unreadable(path, "it is no ordinary file", "copy the scan into one")
+    if not found.st_size:
+        raise unreadable(path, "it is empty")
+    return found.st_size
+
+
+def _scene(scan: Scan, found: Extent, path: Path, name: str) -> Scene:
+    low, high = (float(corner[2]) for corner in found.bounds)
+    colours = scan.colours
+    if colours is None and scan.faces is not None:
+        colours = shaded_mesh(scan.points, scan.faces)
+    elif colours is None:
+        colours = shaded_cloud(scan.points, low, high)
+    return Scene(
+        name,
+        scan.points,
+        colours,
+        scan.faces,
+        found.floor,
+        found.ceiling,
+        found.bounds,
+        path,
+        scan.origin,
+    )

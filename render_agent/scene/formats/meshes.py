@@ -1,0 +1,152 @@
+"""Scans in other formats than PLY: GLB, glTF, OBJ, STL and OFF; the door to trimesh."""
+
+from __future__ import annotations
+
+import logging
+import struct
+import warnings
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.scene.formats.cleaning import Scan, unreadable
+from render_agent.scene.stand_in.polygons import triangles
+from render_agent.text.safe_parse import parse_json
+
+UP_AXIS: dict[str, Literal["y", "z"]] = {
+    ".glb": "y",
+    ".gltf": "y",
+    ".obj": "y",
+    ".stl": "z",
+    ".off": "z",
+}
+"""The formats, and which of their axes points up."""
+
+MOST_FACES = 100_000_000
+"""A scene that shows the same mesh many times has at most so many faces in all."""
+
+PLAIN = np.uint8(180)
+"""Grey of the parts without colours in a scene with colours."""
+
+
+def read_other(path: Path, size: int) -> Scan:
+    """Return the scan of a GLB, glTF, OBJ, STL or OFF file of `size` bytes, its axes as in the file.
+
+    A texture becomes the colour of each vertex. SceneError where it holds no surface.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in UP_AXIS:
+        raise unreadable(path, "it is no PLY file", "use PLY, GLB, glTF, OBJ, STL or OFF")
+    _check_promises(path, suffix, size)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return _through_trimesh(path)
+    # trimesh's parsers meet a broken file with whatever exception their line of code happens to
+    # raise, of no common class.
+    except Exception as error:
+        if isinstance(error, MemoryError):
+            raise
+        reason = " ".join(str(error).split())[:120] or type(error).__name__
+        raise unreadable(path, f"it is no whole {suffix[1:].upper()} file ({reason})") from error
+
+
+def _check_promises(path: Path, suffix: str, size: int) -> None:
+    """SceneError where a glTF asks for room that its file does not fill."""
+    if suffix not in (".glb", ".gltf"):
+        return
+    with path.open("rb") as file:
+        text = file.read() if suffix == ".gltf" else _json_chunk(path, file, size)
+    try:
+        accessors = parse_json(text).get("accessors") or []
+        counts = [entry.get("count", 0) for entry in accessors if "bufferView" not in entry]
+        promised = sum(max(0, int(count)) for count in counts)
+    except (ValueError, TypeError, AttributeError, OverflowError):
+        raise unreadable(path, f"it is no whole {suffix[1:].upper()} file") from None
+    if promised > size:
+        raise unreadable(path, f"its header promises {promised:,} numbers that it does not hold")
+
+
+def _json_chunk(path: Path, file: BinaryIO, size: int) -> bytes:
+    """Return the first chunk of a GLB file. SceneError where a chunk is longer than the file."""
+    found, place = b"", 12
+    while place < size:
+        file.seek(place)
+        length = int(struct.unpack("<I", file.read(4).ljust(4, b"\0"))[0])
+        if place + 8 + length > size:
+            raise unreadable(path, f"it promises {length:,} bytes that it does not hold")
+        file.seek(place + 8)
+        found = found or file.read(length)
+        place += 8 + length
+    return found
+
+
+def _through_trimesh(path: Path) -> Scan:
+    import trimesh
+    from PIL import EpsImagePlugin
+
+    EpsImagePlugin.gs_binary = False  # a texture may be any picture, and this kind is a program
+    logging.getLogger("trimesh").setLevel(logging.CRITICAL)
+    return scan_of_geometry(trimesh.load_scene(path, process=False))
+
+
+def scan_of_geometry(geometry: Any) -> Scan:
+    """Return a trimesh scene, mesh or point cloud as a scan, its axes as they are.
+
+    ValueError where it shows no surface, or the same mesh far too often.
+    """
+    import trimesh
+
+    loaded = geometry if isinstance(geometry, trimesh.Scene) else trimesh.Scene(geometry)
+    placed = [loaded.graph[node] for node in loaded.graph.nodes_geometry]
+    shown = [(loaded.geometry[name], matrix) for matrix, name in placed]
+    meshes = [entry for entry in shown if isinstance(entry[0], trimesh.Trimesh)]
+    clouds = [entry for entry in shown if isinstance(entry[0], trimesh.PointCloud)]
+    if sum(len(mesh.faces) for mesh, _ in meshes) > MOST_FACES:
+        raise ValueError(f"it shows more than {MOST_FACES:,} faces")
+    if not meshes and not clouds:
+        raise ValueError("it holds no surface")
+    return _joined(meshes or clouds)
+
+
+def _joined(shown: list[tuple[Any, NDArray[np.float64]]]) -> Scan:
+    """Return geometries, each with the (4, 4) matrix that puts it into the scene, as one scan."""
+    points, colours, faces, count = [], [], [], 0
+    for geometry, matrix in shown:
+        local = np.asarray(geometry.vertices, np.float64)
+        points.append(local @ matrix[:3, :3].T + matrix[:3, 3])
+        colours.append(_colours(geometry))
+        if hasattr(geometry, "faces"):
+            corners = np.asarray(geometry.faces, np.int64)
+            if len(corners) and not 0 <= corners.min() <= corners.max() < len(local):
+                raise ValueError("a face uses a vertex that is not there")
+            faces.append(triangles({3: corners + count}))
+        count += len(local)
+    plain = all(part is None for part in colours)
+    painted = [
+        np.full((len(at), 3), PLAIN) if part is None else part
+        for at, part in zip(points, colours, strict=True)
+    ]
+    return Scan(
+        np.concatenate(points),
+        None if plain else np.concatenate(painted),
+        np.concatenate(faces) if faces else None,
+    )
+
+
+def _colours(geometry: Any) -> NDArray[np.uint8] | None:
+    """Return the colours, (n, 3), of a geometry's vertices, or None where it has none."""
+    visual = geometry.visual if hasattr(geometry, "visual") else None
+    # What a coloured cloud of trimesh has as its visual knows neither what it is nor whether it is.
+    if visual is None or not getattr(visual, "defined", True):
+        return None
+    if getattr(visual, "kind", "vertex") == "texture":
+        if visual.uv is None or not len(visual.uv):
+            return np.tile(
+                np.asarray(visual.material.main_color, np.uint8)[:3], (len(geometry.vertices), 1)
+            )
+        visual = visual.to_color()
+    colours = np.asarray(visual.vertex_colors)[:, :3].astype(np.uint8)
+    return colours if len(colours) == len(geometry.vertices) else None

@@ -1,0 +1,173 @@
+"""The rows of an ASCII PLY file."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.scene.formats.cleaning import unreadable
+from render_agent.scene.formats.ply import Columns, Element, Header, corner_list, cut_short
+from render_agent.scene.stand_in.polygons import Polygons
+
+BLOCK = 1 << 24
+"""Bytes of text that are turned into numbers at a time."""
+
+LONGEST_NUMBER = 1 << 12
+
+Floats = NDArray[np.float64]
+
+
+def read_ascii(path: Path, file: BinaryIO, header: Header) -> tuple[Columns, Polygons | None]:
+    """Return the vertex columns and the faces of an ASCII PLY file; `file` stands behind its header."""
+    numbers = _Numbers(path, file)
+    columns: Columns = {}
+    polygons: Polygons | None = None
+    for element in header.needed():
+        if not element.has_lists:
+            table = numbers.take(element.count * len(element.properties))
+            if table is None:
+                raise cut_short(path, element)
+            if element.name == "vertex":
+                columns = _typed(element, table.reshape(element.count, -1))
+        elif element.name == "vertex":
+            raise unreadable(path, "its vertices carry lists")
+        else:
+            corners = corner_list(path, element) if element.name == "face" else None
+            found, used = _lists(path, element, corners, numbers.rest())
+            numbers.skip(used)
+            polygons = found if element.name == "face" else polygons
+    return columns, polygons
+
+
+class _Numbers:
+    """The numbers of a text, taken in order."""
+
+    def __init__(self, path: Path, file: BinaryIO) -> None:
+        self._blocks = _blocks(path, file)
+        self._left = np.empty(0)
+
+    def take(self, count: int) -> Floats | None:
+        """Return the next `count` numbers, or None where there are fewer."""
+        parts, have = [self._left], len(self._left)
+        while have < count and (block := next(self._blocks, None)) is not None:
+            parts.append(block)
+            have += len(block)
+        numbers = parts[-1] if have == len(parts[-1]) else np.concatenate(parts)
+        self._left = numbers[count:]
+        return numbers[:count] if have >= count else None
+
+    def rest(self) -> Floats:
+        """Return all numbers that are left, without taking them."""
+        self._left = np.concatenate([self._left, *self._blocks])
+        return self._left
+
+    def skip(self, count: int) -> None:
+        """Pass over `count` numbers of those that `rest` gave."""
+        self._left = self._left[count:]
+
+
+def _blocks(path: Path, file: BinaryIO) -> Iterator[Floats]:
+    carried = b""
+    while block := file.read(BLOCK):
+        text = carried + block
+        end = max(text.rfind(gap) for gap in (b"\n", b" ", b"\r", b"\t")) + 1
+        text, carried = text[:end], text[end:]
+        if len(carried) > LONGEST_NUMBER:
+            raise unreadable(path, "what follows its header is no text of numbers")
+        yield _parsed(path, text)
+    yield _parsed(path, carried)
+
+
+def _parsed(path: Path, text: bytes) -> Floats:
+    if not text.strip():
+        return np.empty(0)
+    with warnings.catch_warnings():
+        # numpy before 2.3 only warns of text that is no number, and stops there.
+        warnings.simplefilter("error", DeprecationWarning)
+        try:
+            return np.fromstring(text, np.float64, sep=" ")
+        except (ValueError, DeprecationWarning):
+            raise unreadable(path, "what follows its header is no text of numbers") from None
+
+
+def _typed(element: Element, table: Floats) -> Columns:
+    columns: Columns = {}
+    for column, values in zip(element.properties, table.T, strict=True):
+        kind = np.dtype(column.type)
+        if kind.kind in "iu":
+            limits = np.iinfo(kind)
+            values = np.clip(np.nan_to_num(values), limits.min, limits.max)
+        with np.errstate(over="ignore"):
+            columns[column.name] = values.astype(kind)
+    return columns
+
+
+def _lists(
+    path: Path, element: Element, corners: int | None, numbers: Floats
+) -> tuple[Polygons, int]:
+    """Return the lists of property `corners` by their length, and how many numbers the rows take."""
+    starts, lengths, used = _even(element, corners, numbers) or _walk(
+        path, element, corners, numbers
+    )
+    polygons: Polygons = {}
+    for length in np.unique(lengths[lengths >= 3]):
+        indices = numbers[starts[lengths == length, None] + np.arange(length)]
+        if not (np.abs(indices) < 2**53).all() or (indices != np.rint(indices)).any():
+            raise unreadable(path, "a face in it names a vertex that is no whole number")
+        polygons[int(length)] = indices.astype(np.int64)
+    return polygons, used
+
+
+Found = tuple[NDArray[np.int64], NDArray[np.int64], int]
+
+
+def _even(element: Element, corners: int | None, numbers: Floats) -> Found | None:
+    """Return where the lists begin, their lengths and the end, where all rows are as long as the first."""
+    position, heads, start = 0, [], 0
+    for i, column in enumerate(element.properties):
+        if column.count:
+            if position >= len(numbers) or numbers[position] not in range(len(numbers)):
+                return None
+            heads.append(position)
+            if i == corners:
+                start = position + 1
+            position += int(numbers[position])
+        position += 1
+    used = element.count * position
+    if used > len(numbers):
+        return None
+    table = numbers[:used].reshape(element.count, position)
+    if any((table[:, head] != table[0, head]).any() for head in heads):
+        return None
+    rows = np.arange(element.count, dtype=np.int64) * position
+    length = int(table[0, start - 1]) if corners is not None else 0
+    return rows + start, np.full(element.count, length, np.int64), used
+
+
+def _walk(path: Path, element: Element, corners: int | None, numbers: Floats) -> Found:
+    """Return the same where rows differ in length, one row after the other."""
+    values = numbers.tolist()
+    starts, lengths, position = [], [], 0
+    lists = [bool(column.count) for column in element.properties]
+    try:
+        for _ in range(element.count):
+            for i, is_list in enumerate(lists):
+                if is_list:
+                    length = int(values[position])
+                    if length != values[position] or length < 0:
+                        raise unreadable(path, f"a list in it has {values[position]:g} entries")
+                    if i == corners:
+                        starts.append(position + 1)
+                        lengths.append(length)
+                    position += length
+                position += 1
+    except (IndexError, ValueError, OverflowError):  # ran out, or a length is NaN or infinite
+        raise cut_short(path, element) from None
+    if position > len(values):
+        raise cut_short(path, element)
+    return np.array(starts, np.int64), np.array(lengths, np.int64), position

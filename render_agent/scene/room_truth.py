@@ -1,0 +1,203 @@
+"""What is true of a home: its objects' boxes, their counts and distances, its rooms and areas.
+
+Written as JSON beside the scan, with the names of VSI-Bench's own annotations (`object_bbox`,
+`centroid`, `axesLengths`, `normalizedAxes`, `object_counts`, `room_size`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from render_agent.errors import QuestionsError
+from render_agent.geometry.boxes import OrientedBox, distance
+from render_agent.text.forms import COUNT, Each, Either, Form, Number, misfit
+from render_agent.text.safe_parse import parse_json, read_bounded
+from render_agent_lab.room_generator.plan import Box2, Room
+from render_agent_lab.room_generator.shapes import Array
+
+DATASET = "rooms"
+
+METRES = Number(-1e6, 1e6)
+FORM: Form = {
+    "scene": str,
+    "kind": str,
+    "height": METRES,
+    "rooms": [{"purpose": str, "polygon": [(METRES, METRES)]}],
+    "ways": [(METRES,) * 4],
+    "object_bbox": Each(
+        [
+            {
+                "number": COUNT,
+                "kind": str,
+                "room": COUNT,
+                "on": Either((None, COUNT)),
+                "centroid": (METRES,) * 3,
+                "axesLengths": (METRES,) * 3,
+                "normalizedAxes": (Number(-1.001, 1.001),) * 9,
+            }
+        ]
+    ),
+}
+"""What is read of a file."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrueObject:
+    """An object and its tight box.
+
+    centre: (3,) metres, world frame; size: (3,) metres along its axes; axes: (3, 3), a unit axis a
+    row. room: number of the room that it is in. support: number of the object that it stands on.
+    """
+
+    label: str
+    centre: Array
+    size: Array
+    axes: Array
+    kind: str
+    room: int
+    support: int | None = None
+
+    @cached_property
+    def box(self) -> OrientedBox:
+        """Its box."""
+        return OrientedBox(self.centre, self.size, self.axes)
+
+    @property
+    def longest(self) -> float:
+        """Its longest dimension in centimetres."""
+        return float(self.size.max()) * 100
+
+
+@dataclass(frozen=True, eq=False)
+class RoomTruth:
+    """Everything that is known about a home.
+
+    area: square metres of floor in all rooms. height: of the ceilings, metres. ways: rectangles
+    (x low, y low, x high, y high) in metres, the floor in doors and passages between rooms.
+    """
+
+    scene: str
+    kind: str
+    area: float
+    height: float
+    rooms: list[Room]
+    ways: list[Box2]
+    objects: list[TrueObject]
+
+    @cached_property
+    def counts(self) -> Counter[str]:
+        """How many objects there are of every label."""
+        return Counter(thing.label for thing in self.objects)
+
+    def apart(self, one: TrueObject, other: TrueObject) -> float:
+        """Return the metres between the closest points of the boxes of two of its objects."""
+        key = frozenset((id(one), id(other)))
+        if key not in self._apart:
+            self._apart[key] = distance(one.box, other.box)
+        return self._apart[key]
+
+    @cached_property
+    def _apart(self) -> dict[frozenset[int], float]:
+        return {}
+
+    def only(self, label: str) -> TrueObject:
+        """Return the one object of a label. ValueError where there is none or more than one."""
+        (found,) = (thing for thing in self.objects if thing.label == label)
+        return found
+
+
+def to_json(truth: RoomTruth) -> dict[str, Any]:
+    """Return a truth as it is written.
+
+    `normalizedAxes` are the nine numbers of `axes`, row by row; `on` and `number` refer to the order
+    of the objects; `distances` holds the metres between the closest points of the boxes of objects
+    that are the only ones of their label.
+    """
+    boxes: dict[str, list[dict[str, Any]]] = {}
+    for number, thing in enumerate(truth.objects):
+        low, high = thing.box.bounds
+        boxes.setdefault(thing.label, []).append(
+            {
+                "number": number,
+                "kind": thing.kind,
+                "room": thing.room,
+                "on": thing.support,
+                "centroid": thing.centre.tolist(),
+                "axesLengths": thing.size.tolist(),
+                "normalizedAxes": thing.axes.ravel().tolist(),
+                "min": np.round(low, 5).tolist(),
+                "max": np.round(high, 5).tolist(),
+                "longest_cm": round(thing.longest, 1),
+            }
+        )
+    corners = np.concatenate([room.corners for room in truth.rooms])
+    middle = (corners.min(0) + corners.max(0)) / 2
+    return {
+        "dataset": DATASET,
+        "scene": truth.scene,
+        "kind": truth.kind,
+        "room_size": round(truth.area, 4),
+        "room_center": [round(float(value), 4) for value in (*middle, truth.height / 2)],
+        "height": truth.height,
+        "rooms": [
+            {"purpose": room.purpose, "area": round(room.area, 4), "polygon": room.corners.tolist()}
+            for room in truth.rooms
+        ],
+        "ways": [[round(value, 4) for value in way] for way in truth.ways],
+        "object_counts": dict(sorted(truth.counts.items())),
+        "object_bbox": boxes,
+        "distances": _distances(truth),
+    }
+
+
+def _distances(truth: RoomTruth) -> list[list[Any]]:
+    alone = sorted(label for label, count in truth.counts.items() if count == 1)
+    return [
+        [one, other, round(truth.apart(truth.only(one), truth.only(other)), 4)]
+        for place, one in enumerate(alone)
+        for other in alone[place + 1 :]
+    ]
+
+
+def read_truth(path: Path) -> RoomTruth:
+    """Return the truth that lies beside a scan. QuestionsError where the file is no such truth."""
+    try:
+        data = parse_json(read_bounded(path))
+        if wrong := misfit(data, FORM):
+            raise ValueError(wrong)
+        return _from_json(data)
+    except (OSError, ValueError) as error:
+        raise QuestionsError(
+            f"{path} is no truth of a room that make-rooms wrote: {error}"
+        ) from error
+
+
+def _from_json(data: dict[str, Any]) -> RoomTruth:
+    numbered = {}
+    for label, boxes in data["object_bbox"].items():
+        for box in boxes:
+            numbered[box["number"]] = TrueObject(
+                label,
+                np.array(box["centroid"], float),
+                np.array(box["axesLengths"], float),
+                np.array(box["normalizedAxes"], float).reshape(3, 3),
+                box["kind"],
+                box["room"],
+                box["on"],
+            )
+    rooms = [Room(room["purpose"], np.array(room["polygon"], float)) for room in data["rooms"]]
+    return RoomTruth(
+        data["scene"],
+        data["kind"],
+        sum(room.area for room in rooms),
+        data["height"],
+        rooms,
+        [tuple(way) for way in data["ways"]],
+        [numbered[number] for number in sorted(numbered)],
+    )

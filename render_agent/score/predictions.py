@@ -1,0 +1,124 @@
+"""Anybody's answers, from a file, scored as a run's are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from render_agent.dialogue.state import Question
+from render_agent.errors import QuestionsError
+from render_agent.score.chance import chance_levels
+from render_agent.score.means import MACRO, MICRO, Scored
+from render_agent.score.official import ORDER
+from render_agent.score.parsers import PARSERS
+from render_agent.score.summary import OFFICIAL, ORDER_NOTE, figures, means
+from render_agent.text.safe_parse import parse_json, read_bounded
+
+FORM = '{"id": 0, "prediction": "A"}'
+
+
+def read_predictions(path: Path, questions: Sequence[Question]) -> dict[str, str | None]:
+    """Return the predictions in a file by question id, word for word; null is no answer.
+
+    A line holds an id, a number or a text, and a prediction, a text; a number counts as it is
+    written. Errors: QuestionsError where the file cannot be read, or a line is something else, has
+    an id that no question has, or one that an earlier line had.
+    """
+    try:
+        lines = read_bounded(path).decode("utf-8-sig").split("\n")
+    except (OSError, ValueError) as error:
+        raise QuestionsError(f"cannot read the predictions in {path}: {error}") from error
+    known = {question.id for question in questions}
+    found: dict[str, str | None] = {}
+    seen: dict[str, int] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        question_id, prediction = _read_line(line, f"{path}, line {number}")
+        if question_id not in known:
+            raise QuestionsError(
+                f"{path}, line {number}: no question has the id {question_id!r:.80}; is it another file's?"
+            )
+        if question_id in seen:
+            raise QuestionsError(
+                f"{path}, line {number}: the id {question_id!r:.80} was there before, in line"
+                f" {seen[question_id]}; leave one of them out"
+            )
+        seen[question_id] = number
+        found[question_id] = prediction
+    if not found:
+        raise QuestionsError(f"{path} holds no predictions: write lines such as {FORM}")
+    return found
+
+
+def score_predictions(
+    questions: Sequence[Question],
+    predictions: Mapping[str, str | None],
+    parser: str = OFFICIAL,
+) -> dict[str, Any]:
+    """Return what the predictions come to over all the questions; one without a prediction scores 0.
+
+    `official` is always the official parser's; the other means, `tasks` and `types` (type → score in
+    percent) are those of `parser`. Questions without a truth are left out.
+    """
+    asked = [question for question in questions if question.truth is not None]
+    macro = OFFICIAL if parser == OFFICIAL else MACRO
+    found = figures(_scored(asked, predictions, parser), macro)
+    missing = sum(question.id not in predictions for question in asked)
+    empty = sum(not (predictions[q.id] or "").strip() for q in asked if q.id in predictions)
+    notes = [f"{missing} of {len(asked)} questions have no prediction: they score 0"] * bool(
+        missing
+    )
+    notes += [ORDER_NOTE] * any(question.type == ORDER for question in asked)
+    others = {
+        name: means(_scored(asked, predictions, name)) for name in PARSERS if name != OFFICIAL
+    }
+    return {
+        "status": "partial" if missing else "complete",
+        "notes": notes,
+        "parser": parser,
+        **found,
+        OFFICIAL: means(_scored(asked, predictions, OFFICIAL))[MACRO],
+        "types": {name: entry["score"] for name, entry in found["types"].items()},
+        "parsers": {
+            name: {MACRO: other[MACRO], MICRO: other[MICRO]} for name, other in others.items()
+        },
+        "chance": chance_levels(asked),
+        "counts": {
+            "questions": len(asked),
+            "predictions": len(asked) - missing,
+            "missing": missing,
+            "empty": empty,
+            "types": {name: entry["n"] for name, entry in found["types"].items()},
+        },
+    }
+
+
+def _read_line(line: str, where: str) -> tuple[str, str | None]:
+    try:
+        row = parse_json(line, parse_float=str, parse_int=str)
+    except ValueError as error:
+        raise QuestionsError(f"{where} is no JSON: {error}; write {FORM}") from error
+    if not (isinstance(row, dict) and isinstance(row.get("id"), str) and "prediction" in row):
+        raise QuestionsError(f"{where} must have an id and a prediction, as {FORM}")
+    prediction = row["prediction"]
+    if not isinstance(prediction, str | None):
+        raise QuestionsError(f"{where}: the prediction must be a text, not {prediction!r:.60}")
+    return row["id"], prediction
+
+
+def _scored(
+    questions: Sequence[Question], predictions: Mapping[str, str | None], parser: str
+) -> list[Scored]:
+    score = PARSERS[parser]
+    return [
+        Scored(
+            question.type,
+            question.dataset,
+            question.scene,
+            score(question.type, predictions.get(question.id), question.truth or ""),
+            question.pruned,
+        )
+        for question in questions
+    ]

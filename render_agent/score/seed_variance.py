@@ -1,0 +1,65 @@
+"""The spread between repeated runs of the same questions: what sampling alone changes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rich.table import Table
+
+from render_agent.score.tables import figure
+
+WORK = {
+    "turns": "turns a question",
+    "renders": "pictures drawn a question",
+    "tokens_in": "tokens read a question",
+    "tokens_out": "tokens written a question",
+}
+
+
+class Spread(NamedTuple):
+    """Mean and sample standard deviation of one figure over runs, and how many runs had it."""
+
+    mean: float
+    deviation: float | None
+    runs: int
+
+
+def spread(results: Sequence[Mapping[str, Any]]) -> dict[str, Spread]:
+    """Return the spread of every mean and type over the `results.json` of repeated runs.
+
+    So is that of what a question took, where the results tell it.
+
+    The deviation is that between runs (n - 1 in its denominator), None for a single run; the
+    intervals in each run's own results are those over scenes.
+    """
+    figures: dict[str, list[float]] = {}
+    for found in results:
+        row = {name: found.get(name) for name in ("official", "official_raw", "micro")}
+        row |= {name: entry["score"] for name, entry in found.get("types", {}).items()}
+        work = found.get("totals", {}).get("per_question") or {}
+        row |= {words: work.get(name) for name, words in WORK.items()}
+        for name, value in row.items():
+            if value is not None:
+                figures.setdefault(name, []).append(value)
+    return {name: _spread(values) for name, values in figures.items()}
+
+
+def _spread(values: Sequence[float]) -> Spread:
+    mean = sum(values) / len(values)
+    if len(values) == 1:
+        return Spread(mean, None, 1)
+    squares = sum((value - mean) ** 2 for value in values)
+    return Spread(mean, math.sqrt(squares / (len(values) - 1)), len(values))
+
+
+def spread_table(results: Sequence[Mapping[str, Any]]) -> Table:
+    """Return the spread as a person reads it."""
+    table = Table(title=f"{len(results)} runs", title_justify="left")
+    table.add_column("")
+    for name in ("mean", "deviation between runs", "runs"):
+        table.add_column(name, justify="right")
+    for name, entry in spread(results).items():
+        table.add_row(name, figure(entry.mean), figure(entry.deviation), str(entry.runs))
+    return table

@@ -1,0 +1,246 @@
+"""Figures as a person reads them on a terminal, 80 characters wide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from rich.table import Table
+
+from render_agent.score.means import DIRECTION, MACRO
+from render_agent.score.official import DIRECTION_TYPES, ORDER
+from render_agent.score.summary import OFFICIAL
+from render_agent.text.plain_table import plain_table
+
+COUNTED = "answered exhausted failed missing active repaired predictions empty".split()
+"""The counts that a caption shows, in this order."""
+
+ALWAYS = ("answered", "failed")
+"""Those of them that are shown when they are 0."""
+
+SHOWN = 20
+"""So many changed questions are listed."""
+
+
+class Line(NamedTuple):
+    """One line of a table of scores; bounds: of the interval."""
+
+    label: str
+    number: int | None
+    score: float | None
+    bounds: list[float] | None = None
+
+
+def score_table(found: Mapping[str, Any]) -> Table:
+    """Return the scores by type, with every named mean below and what they are in the caption."""
+    parser = found["parser"]
+    by = "VSI-Bench's definitions" if parser == OFFICIAL else f"answers read as {parser} does"
+    table = plain_table(f"Score by {by}{'' if found['status'] == 'complete' else ' (PARTIAL)'}")
+    table.add_column("question type", no_wrap=True)
+    for name in ("n", "score", "95 % interval", "random", "frequency"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name, line in _by_type(found).items():
+        if name == ORDER:
+            table.add_section()
+        levels = (found["chance"][baseline].get(name) for baseline in ("random", "frequency"))
+        _add(table, line, *(figure(level) for level in levels))
+    table.add_section()
+    for line in overall_lines(found):
+        _add(table, line)
+    table.caption = _caption(found)
+    return table
+
+
+def comparison_table(found: Mapping[str, Any]) -> Table:
+    """Return both scores, their difference, its interval and both tests, by mean and type."""
+    table = plain_table(f"b: {found['b']}, a: {found['a']}, {found['n']} questions")
+    table.add_column("", no_wrap=True)
+    for name in ("a", "b", "b − a", "95 % interval", "p", "McNemar"):
+        table.add_column(name, justify="right", no_wrap=True)
+    tests = found["mcnemar"]
+    for name, entry in found["differences"].items():
+        test = tests.get("choices" if name == OFFICIAL else name)
+        table.add_row(
+            _shown(name),
+            *(figure(entry[column]) for column in ("a", "b", "difference")),
+            interval(entry["interval"]),
+            probability(entry["p"]),
+            f"{test['only_a']}:{test['only_b']} {probability(test['p'])}" if test else "",
+        )
+    table.caption = (
+        "interval and p: bootstrap over scenes. McNemar: choices that are right in one run only (a:b)"
+        " and the exact p, as if questions of one scene were independent; in the row official those of all"
+        " choices."
+    )
+    for name, (one, two) in found.get("options", {}).items():
+        table.caption += f"\n- {name.replace('_', '-')}: a {_typed(one)}, b {_typed(two)}"
+    for side, work in found.get("work", {}).items():
+        table.caption += f"\n- {side}, a question: {took(work)}" if work else ""
+    for side, notes in found.get("notes", {}).items():
+        table.caption += "".join(f"\n- {side}: {note}" for note in notes)
+    return table
+
+
+def changed_table(found: Mapping[str, Any]) -> Table:
+    """Return the first of the questions that are right in one run and wrong in the other."""
+    changed = found["changed"]
+    gained = sum(entry["b"]["score"] > entry["a"]["score"] for entry in changed)
+    table = plain_table(
+        f"{len(changed)} questions changed sides: {gained} won, {len(changed) - gained} lost"
+    )
+    for name in ("question", "type", "scene", "truth", "a", "b"):
+        table.add_column(name, overflow="fold")
+    for entry in changed[:SHOWN]:
+        answers = (entry[side]["answer"] or "–" for side in ("a", "b"))
+        table.add_row(
+            entry["question_id"], entry["type"], entry["scene"], str(entry["truth"]), *answers
+        )
+    if len(changed) > SHOWN:
+        table.caption = f"and {len(changed) - SHOWN} more (--json has all)"
+    return table
+
+
+def figure(score: float | None) -> str:
+    """Return a figure with one decimal, a dash for none."""
+    return "–" if score is None else f"{score:.1f}"
+
+
+def interval(bounds: list[float] | None) -> str:
+    """Return an interval with one decimal, nothing for none."""
+    return "" if bounds is None else f"{bounds[0]:.1f} … {bounds[1]:.1f}"
+
+
+def signed(points: float | None) -> str:
+    """Return a difference with its sign and one decimal, a dash for none."""
+    return "–" if points is None else f"{points:+.1f}"
+
+
+def probability(p: float | None) -> str:
+    """Return a p value as one reads it, a dash for none."""
+    if p is None:
+        return "–"
+    return "<.001" if p < 0.001 else f"{p:.3f}"
+
+
+def _add(table: Table, line: Line, *more: str) -> None:
+    number = "" if line.number is None else str(line.number)
+    table.add_row(line.label, number, figure(line.score), interval(line.bounds), *more)
+
+
+def _shown(name: str) -> str:
+    """Return the name of a type, the kinds of direction indented below their task."""
+    return name.replace(f"{DIRECTION}_", "    ") if name in DIRECTION_TYPES else name
+
+
+def _by_type(found: Mapping[str, Any]) -> dict[str, Line]:
+    """Return the line of every type, the kinds of direction below their task, order last."""
+    numbers = found["counts"].get("types", {})
+    within = found["intervals"]
+    types = {
+        name: Line(_shown(name), entry["n"], entry["score"], within[name])
+        if isinstance(entry, Mapping)
+        else Line(_shown(name), numbers[name], entry, within[name])
+        for name, entry in found["types"].items()
+    }
+    directions = {name: types[name] for name in DIRECTION_TYPES if name in types}
+    lines: dict[str, Line] = {}
+    for name, line in types.items():
+        if name in directions and DIRECTION not in lines:
+            asked = sum(line.number or 0 for line in directions.values())
+            score = found["tasks"][DIRECTION]
+            lines |= {DIRECTION: Line(DIRECTION, asked, score, within[DIRECTION]), **directions}
+        elif name != ORDER:
+            lines[name] = line
+    return lines | {name: types[name] for name in (ORDER,) if name in types}
+
+
+def overall_lines(found: Mapping[str, Any]) -> list[Line]:
+    """Return a line for every overall figure of some results."""
+    macro = OFFICIAL if found["parser"] == OFFICIAL else MACRO
+    within, number = found["intervals"], found["n"]
+    lines = _official(found)
+    if macro == MACRO:
+        label = f"mean of tasks, {found['parser']}"
+        lines.append(Line(label, number, found[MACRO], within.get(MACRO)))
+    for name, label in (
+        ("without_order", "without appearance order"),
+        ("micro", "micro: mean of questions"),
+        ("mean_of_types", "mean of types"),
+    ):
+        lines.append(Line(label, None, found[name], within.get(name)))
+    parts = {"debiased": found["debiased"]} if found["debiased"] else {}
+    if len(found["datasets"]) > 1:
+        parts |= found["datasets"]
+    lines += [
+        Line(f"{name} alone", part["n"], part[macro], part["intervals"].get(macro))
+        for name, part in parts.items()
+        if part["n"] < number
+    ]
+    lines += [
+        Line(f"read as {name} does", None, other[MACRO])
+        for name, other in found["parsers"].items()
+        if name != found["parser"]
+    ]
+    return lines + (mirrored_lines(found["mirrored"]) if "mirrored" in found else [])
+
+
+def mirrored_lines(found: Mapping[str, Any]) -> list[Line]:
+    """Return what left and right came to in mirrored rooms, of `mirrored` of results: means of questions."""
+    lines = [
+        Line(
+            f"left/right, {truth} truth",
+            found["n"],
+            found[truth]["micro"],
+            found[truth]["intervals"].get("micro"),
+        )
+        for truth in ("mirrored", "original")
+    ]
+    turned = found["turned"]
+    share = turned["mirrored"]
+    return [*lines, Line("turned with the room", turned["n"], share["share"], share["interval"])]
+
+
+def _official(found: Mapping[str, Any]) -> list[Line]:
+    """Return the official figures; those of a run that lacks answers say what they are over."""
+    over = found.get("official_over_scored", {"score": found[OFFICIAL], "n": found["n"]})
+    lacking = found[OFFICIAL] is None and over["score"] is not None
+    label = "official, of those scored" if lacking else "official: mean of tasks"
+    lines = [Line(label, over["n"], over["score"], found["intervals"].get(OFFICIAL))]
+    if lacking:
+        lines.append(Line("official, the others as 0", None, found["official_missing_as_zero"]))
+    if "official_raw" in found:
+        lines.append(Line("official, answers as given", None, found["official_raw"]))
+    return lines
+
+
+def _caption(found: Mapping[str, Any]) -> str:
+    counts = found["counts"]
+    told = [
+        f"{name} {counts[name]}"
+        for name in COUNTED
+        if counts.get(name) or (name in ALWAYS and name in counts)
+    ]
+    work = work_words(found)
+    lines = [" · ".join(told), *([work] if work else [])]
+    return "\n".join([*lines, *(f"- {note}" for note in found["notes"])])
+
+
+def work_words(found: Mapping[str, Any]) -> str | None:
+    """Return what a question of a run took on average; None where its results do not tell."""
+    work = found.get("totals", {}).get("per_question")
+    return f"a question: {took(work)}" if work else None
+
+
+def _typed(value: Any) -> str:
+    """Return the value of an option as it would be typed."""
+    if value in (None, (), [], ""):
+        return "not given"
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def took(work: Mapping[str, float]) -> str:
+    """Return in words what questions took on average, of `per_question` of results."""
+    return (
+        f"{work['turns']:.1f} turns, {work['renders']:.1f} pictures drawn,"
+        f" {work['tokens_in']:,.0f} tokens read, {work['tokens_out']:,.0f} written"
+    )

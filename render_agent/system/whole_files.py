@@ -1,0 +1,114 @@
+"""Files that are whole or not there, and lines of JSON of which only the last can be torn."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+from render_agent.errors import RunLogError
+from render_agent.text.safe_parse import LONGEST_LINE, parse_json, read_bounded
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn an error of the operating system while writing `path` into one clear RunLogError."""
+    try:
+        yield
+    except OSError as error:
+        raise RunLogError(
+            f"cannot write {path}: {error.strerror or error}; make room or give access, then go on:"
+            f" nothing that was logged is lost"
+        ) from error
+
+
+def write_whole(path: Path, content: bytes, *, durable: bool = True) -> None:
+    """Write a file so that it is there whole or not at all, whenever the process dies.
+
+    durable: also when the machine dies. RunLogError where it cannot be written.
+    """
+    partial = path.with_name(f".{path.name}.part")
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Path.open takes no opener
+        with open(partial, "wb", opener=_not_through_a_link) as file:
+            file.write(content)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        partial.replace(path)
+
+
+def _not_through_a_link(path: str, flags: int) -> int:
+    """Open a file, but none that a link of that name leads to."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+
+
+def write_all(file: FileIO, content: bytes) -> None:
+    """Write all of `content` to an unbuffered file; OSError where only a part of it fits."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[file.write(rest) :]
+
+
+def json_bytes(data: Any) -> bytes:
+    """Return `data` as JSON, indented unless they are nested too deeply for that; see `json_line`."""
+    try:
+        text = json.dumps(data, indent=1, ensure_ascii=False)
+    except RecursionError:
+        return json_line(data)
+    return (text + "\n").encode("utf-8", "backslashreplace")
+
+
+def json_line(data: Any) -> bytes:
+    """Return `data` as one line of JSON; lone surrogates become the escapes that JSON has for them."""
+    return (json.dumps(data, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")
+
+
+def json_lines(data: Iterable[Any]) -> bytes:
+    """Return one line of JSON for each of `data`."""
+    return b"".join(json_line(entry) for entry in data)
+
+
+def read_json(path: Path) -> Any:
+    """Return the JSON in a file. RunLogError where it is none."""
+    try:
+        return parse_json(read_bounded(path))
+    except (OSError, ValueError) as error:
+        raise RunLogError(f"cannot read {path}: {error}") from error
+
+
+def read_lines(path: Path) -> tuple[list[dict[str, Any]], int]:
+    """Return the whole lines of a JSON-lines file, and how many bytes they take.
+
+    A torn last line is left out; any other unreadable line is a RunLogError that names it.
+    """
+    lines: list[dict[str, Any]] = []
+    whole = 0
+    try:
+        with path.open("rb") as file:
+            while line := file.readline(LONGEST_LINE):
+                if not line.endswith(b"\n"):
+                    if len(line) == LONGEST_LINE:
+                        raise RunLogError(
+                            f"line {len(lines) + 1} of {path} has more than {LONGEST_LINE:,} bytes;"
+                            " restore the file, or cut it before that line and continue"
+                        )
+                    break
+                try:
+                    lines.append(parse_json(line))
+                except ValueError as error:
+                    if file.read(1):
+                        raise RunLogError(
+                            f"line {len(lines) + 1} of {path} is not JSON ({error}); restore the file,"
+                            " or cut it before that line and continue"
+                        ) from error
+                    break
+                whole += len(line)
+    except OSError as error:
+        raise RunLogError(f"cannot read {path}: {error.strerror or error}") from error
+    return lines, whole

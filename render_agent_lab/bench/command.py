@@ -1,0 +1,290 @@
+"""The command `bench`: what is compared, and where the figures go."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from render_agent.cli.completion import files, folders
+from render_agent.cli.help_page import GroupPage
+from render_agent.errors import SetupError, UsageError
+from render_agent_lab.bench.verifiers.command import verifiers_command
+
+if TYPE_CHECKING:
+    from render_agent.config import RunConfig
+    from render_agent_lab.bench.script import Lengths
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+DECIDED_HERE = ("batch", "ply", "question", "max_batched_turns", "finish_together", "batch_size")
+"""Options of a run that bench sets itself."""
+
+
+class TurnRange(click.ParamType[tuple[int, int]]):
+    """How many turns questions take, written 9 or 1-9."""
+
+    name = "N|A-B"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, int]:
+        """Return the least and the most."""
+        if isinstance(value, tuple):
+            return value
+        least, _, most = str(value).partition("-")
+        most = most or least
+        if not (least.isdecimal() and most.isdecimal() and 1 <= int(least) <= int(most)):
+            self.fail(f"{value!r} is no range of turns: write it as 9 or 1-9")
+        return int(least), int(most)
+
+
+class Names(click.ParamType[tuple[str, ...]]):
+    """Names, or numbers, with commas between them."""
+
+    name = "LIST"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
+        """Return the names in the order given."""
+        if isinstance(value, tuple):
+            return value
+        return tuple(part.strip() for part in str(value).split(",") if part.strip())
+
+
+def _list(flag: str, default: str, text: str) -> Callable[[F], F]:
+    return click.option(flag, type=Names(), default=default, show_default=True, help=text)
+
+
+@click.group("bench", cls=GroupPage, invoke_without_command=True)
+@click.option(
+    "--questions",
+    type=click.IntRange(1),
+    default=64,
+    show_default=True,
+    metavar="N",
+    help="How many questions.",
+)
+@click.option(
+    "--turns",
+    type=TurnRange(),
+    default="1-9",
+    show_default=True,
+    help="Turns of a question; every number of a range is as likely.",
+)
+@click.option(
+    "--reply-tokens",
+    type=click.FloatRange(1),
+    default=120,
+    show_default=True,
+    metavar="N",
+    help="Median of a reply's tokens; they are distributed log-normally.",
+)
+@_list(
+    "--schedules",
+    "sequential,two-phase,lockstep,refill",
+    "Which schedules; NAME/REUSE for one way of reuse only.",
+)
+@_list("--engines", "transformers", "Which engines; scripted needs no time and no model.")
+@_list("--reuse", "none,keys", "With what kept over the turns of a question (transformers).")
+@_list("--batch-sizes", "16,64", "Of lockstep and refill, or auto; sequential has 1, two-phase 16.")
+@_list("--renderers", "rasteriser", "Which renderers.")
+@click.option(
+    "--random-weights",
+    metavar="NAME|DIR",
+    shell_complete=folders,
+    help="Build the model with random weights: Qwen/Qwen3-VL-2B, -4B or -8B-Instruct, small, or a"
+    " folder with a config.json.",
+)
+@click.option("--small", is_flag=True, help="The same as --random-weights small.")
+@click.option("--own-replies", is_flag=True, help="Let the model write its own replies.")
+@click.option(
+    "--rounds",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="How often each is measured; the median counts.",
+)
+@click.option("--threads", type=click.IntRange(1), metavar="N", help="Threads of PyTorch.")
+@click.option(
+    "--output",
+    metavar="DIR",
+    help="Write bench.json, bench.md and bench.svg there.",
+    shell_complete=folders,
+)
+@click.option(
+    "--notes",
+    metavar="FILE",
+    help="Markdown to put behind the table of bench.md.",
+    shell_complete=files,
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def bench_command(context: click.Context, /, as_json: bool, **given: Any) -> None:
+    """Measure schedules and engines side by side on this machine, with the same questions.
+
+    Options of a run stand before the command. Questions are those of the bundled rooms, unless
+    --benchmark names others. Replies are written beforehand, so that every schedule does the same
+    work, and the model computes every token of them; --own-replies lets it choose.
+
+    \b
+    Examples:
+      render-agent bench --small
+      render-agent --device cuda --dtype bfloat16 bench --random-weights Qwen/Qwen3-VL-8B-Instruct
+      render-agent bench verifiers
+    """
+    if context.invoked_subcommand is not None:
+        return
+
+    from render_agent.text.console import plain_console
+    from render_agent.text.sanitize import json_text
+    from render_agent_lab.bench.report import table
+
+    config = _config(context, given)
+    heard = plain_console(stderr=True)
+    found = compare(config, given, lambda words: heard.print(words, soft_wrap=True))
+    if given["output"]:
+        write(found, given["output"], given["notes"])
+    if as_json:
+        click.echo(json_text(found))
+    else:
+        plain_console().print(table(found["variants"]))
+
+
+bench_command.add_command(verifiers_command)
+
+
+def compare(config: RunConfig, given: dict[str, Any], told: Any) -> dict[str, Any]:
+    """Return the figures of all variants, and all that they depend on.
+
+    given: the options of the command, by name. told: is told what is going on. SetupError where the
+    model or the questions are not at hand.
+    """
+    from render_agent.questions.selection import choose_questions
+    from render_agent_lab.bench.engines import Engines, load, tokenizing
+    from render_agent_lab.bench.measure import Bench
+    from render_agent_lab.bench.report import circumstances
+    from render_agent_lab.bench.script import Lengths, ScriptedWalk
+    from render_agent_lab.bench.variants import variants
+
+    ways = variants(
+        given["engines"],
+        given["schedules"],
+        given["reuse"],
+        [_size(size) for size in given["batch_sizes"]],
+        given["renderers"],
+    )
+    if given["threads"] is not None:
+        _hold_threads(given["threads"])
+    random_weights = "small" if given["small"] else given["random_weights"]
+    pretrained = load(config, random_weights) if "transformers" in given["engines"] else None
+    lengths = Lengths(given["turns"], given["reply_tokens"], most=config.max_new_tokens)
+    questions = choose_questions(config)
+    script = ScriptedWalk(questions, lengths, tokenizing(pretrained), config.seed)
+    engines = Engines(config, pretrained, None if given["own_replies"] else script)
+    rows = Bench(config, engines, told).compare(ways, given["rounds"])
+    return {
+        **circumstances(
+            shlex.join(["render-agent", *sys.argv[1:]]),
+            about(pretrained, random_weights or config.model_name),
+            workload=_workload(len(questions), config, given, lengths),
+        ),
+        "rounds": given["rounds"],
+        "variants": rows,
+    }
+
+
+def write(found: dict[str, Any], folder: str, notes: str | None) -> None:
+    """Write the figures into a folder as JSON, as a page and as a plot. SetupError where that fails."""
+    import json
+    from pathlib import Path
+
+    from render_agent_lab.bench.plot import plot
+    from render_agent_lab.bench.report import markdown
+
+    place = Path(folder)
+    said = Path(notes).read_text("utf-8") if notes else ""
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "bench.json").write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+        (place / "bench.md").write_text(markdown(found, said), "utf-8")
+        model = f"{found['model']['name']} on {found['model'].get('device', 'no device')}"
+        plot(found["variants"], f"Questions an hour: {model}", place / "bench.svg")
+    except OSError as error:
+        raise SetupError(f"cannot write to {folder}: {error.strerror}") from error
+
+
+def _config(context: click.Context, given: dict[str, Any]) -> RunConfig:
+    """Return the options of all runs. UsageError where one is given that bench decides."""
+    from render_agent.config import RunConfig
+
+    parent = context.parent
+    assert parent is not None
+    options = dict(context.obj)
+    typed = {name for name in options if _is_given(parent, name)}
+    if wrong := [name for name in DECIDED_HERE if name in typed]:
+        flag = "--" + wrong[0].replace("_", "-")
+        raise UsageError(f"{flag} goes with a run: bench has --schedules and --batch-sizes")
+    if "benchmark" not in typed:
+        options["benchmark"] = "rooms"
+    if "max_turns" not in typed:
+        options["max_turns"] = given["turns"][1]
+    decided = {"batch": True, "shuffle": True, "limit": given["questions"], "no_guide": True}
+    return RunConfig(**options | decided).absolute()
+
+
+def _is_given(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) is not ParameterSource.DEFAULT
+
+
+def _size(text: str) -> int | str:
+    if text == "auto":
+        return text
+    if not (text.isdecimal() and int(text)):
+        raise UsageError(f"--batch-sizes: {text!r} is no number of requests")
+    return int(text)
+
+
+def _hold_threads(number: int) -> None:
+    import torch
+
+    torch.set_num_threads(number)
+
+
+def about(pretrained: Any, name: str) -> dict[str, Any]:
+    """Return what is said of a model beside figures: its size, number format and place."""
+    if pretrained is None:
+        return {"name": name}
+    model = pretrained.model
+    return {
+        "name": name,
+        "parameters": sum(weight.numel() for weight in model.parameters()),
+        "dtype": str(model.dtype).removeprefix("torch."),
+        "device": _device_name(model.device),
+    }
+
+
+def _device_name(device: Any) -> str:
+    import torch
+
+    if device.type == "cuda":
+        return f"{device} ({torch.cuda.get_device_name(device)})"
+    return f"{device} ({torch.get_num_threads()} threads)"
+
+
+def _workload(count: int, config: RunConfig, given: dict[str, Any], lengths: Lengths) -> str:
+    least, most = lengths.turns
+    width, height = config.image_size
+    said = (
+        "the model's own"
+        if given["own_replies"]
+        else f"given beforehand, log-normal with median {lengths.reply_tokens:g} tokens and σ"
+        f" {lengths.spread}"
+    )
+    turns = f"{least} to {most}" if least < most else str(most)
+    return (
+        f"{count} questions of {turns} turns, views of {width} × {height}; replies of at most"
+        f" {config.max_new_tokens} tokens, {said}; medians of {given['rounds']} round(s)."
+    )

@@ -1,0 +1,97 @@
+"""The engines that are compared, made from one model that is loaded once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from render_agent.config import AUTO, RunConfig
+from render_agent.dialogue.state import Question
+from render_agent.engines.base import Engine, Request
+from render_agent.engines.registry import engine_options, make_engine
+from render_agent.engines.scripted.engine import BATCH_SIZE, ScriptedEngine
+from render_agent_lab.bench.script import ScriptedWalk
+from render_agent_lab.bench.variants import Variant
+
+if TYPE_CHECKING:
+    from render_agent.engines.transformers.pretrained import Pretrained
+
+
+@dataclass(frozen=True, slots=True)
+class Replies:
+    """A policy that says what a script says."""
+
+    script: ScriptedWalk
+
+    def reply(self, request: Request) -> str:
+        """Return the text of the reply to one request."""
+        return self.script(request)
+
+
+class Engines:
+    """Makes the engine of every variant.
+
+    pretrained: the model of the transformers engine. script: gives its replies beforehand; None lets
+    it write its own.
+    """
+
+    def __init__(
+        self, config: RunConfig, pretrained: Pretrained | None, script: ScriptedWalk | None
+    ) -> None:
+        self.config = config
+        self.pretrained = pretrained
+        self.script = script
+
+    def make(self, variant: Variant, config: RunConfig, questions: Sequence[Question]) -> Engine:
+        """Return the engine of a variant. SetupError where it cannot be made."""
+        if variant.engine == "scripted" and self.script is not None:
+            size = BATCH_SIZE if variant.batch_size == AUTO else int(variant.batch_size)
+            return ScriptedEngine(Replies(self.script), size)
+        if variant.engine != "transformers" or self.pretrained is None:
+            return make_engine(config, questions)
+        from render_agent.engines.transformers.opening import open_model
+        from render_agent.engines.transformers.reuse import dialogue_tokens, engine_of
+
+        options = {**engine_options(config.engine_option), "reuse": variant.reuse}
+        # What a variant closes is its own: the model stays in `pretrained`.
+        loaded = open_model(
+            config.model_name,
+            max_model_len=config.max_model_len,
+            options=options,
+            pretrained=self.pretrained,
+            script=self.script,
+        )
+        rows = None if variant.batch_size == AUTO else int(variant.batch_size)
+        return engine_of(loaded, rows, options, dialogue_tokens(loaded, config, options))
+
+
+def load(config: RunConfig, random_weights: str | None) -> Pretrained:
+    """Return the model of the transformers engine: the one that the options name, or a random one.
+
+    SetupError where it cannot be had.
+    """
+    options = engine_options(config.engine_option)
+    if random_weights is not None:
+        from render_agent.engines.transformers.random_model import random_model
+
+        attention = options.get("attn_implementation")
+        return random_model(random_weights, config.device, config.dtype, attention, config.seed)
+    from render_agent.engines.loading import find_model
+    from render_agent.engines.transformers.pretrained import load_pretrained
+
+    found = find_model(config.model_name, config.revision)
+    return load_pretrained(found, config.dtype, config.device, options)
+
+
+def tokenizing(pretrained: Pretrained | None) -> Callable[[str], Sequence[Any]]:
+    """Return what splits a text into the model's tokens, into words where there is no model."""
+    if pretrained is None:
+        return str.split
+    tokenizer = pretrained.processor.tokenizer
+
+    def tokens(text: str) -> list[int]:
+        ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
+        return ids
+
+    return tokens

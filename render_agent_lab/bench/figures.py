@@ -1,0 +1,179 @@
+"""What one run came to, read from its log, and several runs of one variant together."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from render_agent_lab.bench.variants import Variant
+
+SAID = ("turn", "messages", "reply", "action", "happened", "stood", "camera", "finish")
+"""What makes a transcript: all that no schedule may change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a run's log says that was done.
+
+    prefilled: prompt tokens that the model computed. first_seen: those that no earlier turn of their
+    question had. transcripts: of every question a digest of all that was said and done. openings: of
+    every question its first reply.
+    """
+
+    questions: int
+    failed: int
+    turns: int
+    prompt: int
+    cached: int
+    prefilled: int
+    first_seen: int
+    written: int
+    events: Mapping[str, int]
+    transcripts: Mapping[str, str]
+    openings: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One run of one variant.
+
+    processor: seconds that the process computed, all its threads together: what a busy machine does
+    not change.     limit: requests under way at the
+    most. running: mean requests under way over the limit. waiting: seconds in which nothing was asked of
+    the engine while a view was being drawn. memory: bytes at the most, None where it cannot be told.
+    """
+
+    variant: Variant
+    seconds: float
+    processor: float
+    calls: int
+    limit: int
+    running: float
+    waiting: float
+    drawing: float
+    memory: int | None
+    work: Work
+
+
+def work_of(lines: Iterable[Mapping[str, Any]]) -> Work:
+    """Return what the lines of a `turns.jsonl` say that was done.
+
+    A later turn's prompt begins with the whole prompt of the turn before and its reply: what comes
+    behind them is seen for the first time.
+    """
+    turns: dict[str, list[Mapping[str, Any]]] = {}
+    failed = set()
+    events: Counter[str] = Counter()
+    for line in lines:
+        if line["error"] is not None:
+            failed.add(line["question_id"])
+            continue
+        turns.setdefault(line["question_id"], []).append(line)
+        events.update(line["events"])
+    every = [line["tokens"] for said in turns.values() for line in said]
+    prompt, cached = sum(t["in"] for t in every), sum(t["from_cache"] for t in every)
+    return Work(
+        questions=len(turns.keys() | failed),
+        failed=len(failed),
+        turns=len(every),
+        prompt=prompt,
+        cached=cached,
+        prefilled=prompt - cached,
+        first_seen=sum(_first_seen(said) for said in turns.values()),
+        written=sum(t["out"] for t in every),
+        events=dict(sorted(events.items())),
+        transcripts={question: _digest(said) for question, said in turns.items()},
+        openings={q: min(said, key=_number)["reply"] for q, said in turns.items()},
+    )
+
+
+def summary(
+    trials: Sequence[Trial], baselines: Mapping[str, float], agreed: Work
+) -> dict[str, Any]:
+    """Return the figures of one variant over its rounds: medians, and what was the same in all.
+
+    baselines: median seconds of the schedules that others are compared with, by name. agreed: the
+    run whose transcripts all others should have.
+    """
+    variant, work = trials[0].variant, trials[0].work
+    seconds = median(trial.seconds for trial in trials)
+    waiting = median(trial.waiting for trial in trials)
+    memory = [trial.memory for trial in trials if trial.memory is not None]
+    return {
+        "engine": variant.engine,
+        "schedule": variant.schedule,
+        "reuse": variant.reuse,
+        "batch_size": variant.batch_size,
+        "limit": trials[0].limit,
+        "renderer": variant.renderer,
+        "seconds": round(seconds, 3),
+        "all_seconds": [round(trial.seconds, 3) for trial in trials],
+        "processor_seconds": round(median(trial.processor for trial in trials), 3),
+        "questions": work.questions,
+        "failed": max(trial.work.failed for trial in trials),
+        "turns": work.turns,
+        "questions_an_hour": round(3600 * work.questions / seconds),
+        **{f"times_{name}": round(base / seconds, 2) for name, base in baselines.items()},
+        "calls": trials[0].calls,
+        "tokens_prompt": work.prompt,
+        "tokens_prefilled": work.prefilled,
+        "tokens_first_seen": work.first_seen,
+        "tokens_written": work.written,
+        "prefilled_over_first_seen": _over(work.prefilled, work.first_seen),
+        "cached_share": _over(work.cached, work.prompt),
+        "running_over_limit": round(median(trial.running for trial in trials), 3),
+        "waiting_for_views": round(waiting, 3),
+        "waiting_share": _over(waiting, seconds),
+        "drawing": round(median(trial.drawing for trial in trials), 3),
+        "peak_bytes": max(memory) if memory else None,
+        "events": dict(sum((Counter(trial.work.events) for trial in trials), Counter[str]())),
+        "same_transcripts": all(t.work.transcripts == agreed.transcripts for t in trials),
+        "questions_that_differ": max(
+            _differing(t.work.transcripts, agreed.transcripts) for t in trials
+        ),
+        "first_replies_that_differ": max(
+            _differing(t.work.openings, agreed.openings) for t in trials
+        ),
+    }
+
+
+def baselines_of(trials: Sequence[Trial]) -> dict[str, float]:
+    """Return the median seconds of sequential and two-phase without reuse, by name, where they were run."""
+    found = {}
+    for name in ("sequential", "two-phase"):
+        plain = [t for t in trials if t.variant.schedule == name]
+        least = [t for t in plain if t.variant == plain[0].variant]
+        if least:
+            found[name.replace("-", "_")] = median(trial.seconds for trial in least)
+    return found
+
+
+def _first_seen(turns: Sequence[Mapping[str, Any]]) -> int:
+    said = sorted((line["turn"], line["tokens"]) for line in turns)
+    seen = before = 0
+    for _, tokens in said:
+        seen += max(0, tokens["in"] - before)
+        before = tokens["in"] + tokens["out"]
+    return seen
+
+
+def _digest(said: Sequence[Mapping[str, Any]]) -> str:
+    kept = [{name: line[name] for name in SAID} for line in sorted(said, key=_number)]
+    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+
+
+def _differing(a: Mapping[str, str], b: Mapping[str, str]) -> int:
+    return sum(a.get(name) != b.get(name) for name in a.keys() | b.keys())
+
+
+def _number(line: Mapping[str, Any]) -> int:
+    return int(line["turn"])
+
+
+def _over(part: float, whole: float) -> float:
+    return round(part / whole, 3) if whole else 0.0

@@ -1,0 +1,123 @@
+"""Takes the same questions to their end in every variant, and measures each."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from render_agent.config import RunConfig
+from render_agent.dialogue.state import Question
+from render_agent.engines.base import Engine
+from render_agent.engines.transformers.device_memory import DeviceMemory, MainMemory, memory_of
+from render_agent.observation import Looking
+from render_agent.observation.picture_store import Pictures
+from render_agent.observation.setup import make_looker
+from render_agent.run.log.folder import RunFolder
+from render_agent.run.phase_controller import Silent
+from render_agent.run.runner import start
+from render_agent.scene.cache import SceneCache
+from render_agent_lab.bench.engines import Engines
+from render_agent_lab.bench.figures import Trial, baselines_of, summary, work_of
+from render_agent_lab.bench.meter import MeteredEngine, MeteredLooker, overlap
+from render_agent_lab.bench.variants import Variant
+
+WARM_UP_QUESTIONS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """One comparison.
+
+    config: the options of all runs, schedules apart. told: is told what is being measured.
+    """
+
+    config: RunConfig
+    engines: Engines
+    told: Callable[[str], None]
+
+    def compare(self, variants: Sequence[Variant], rounds: int) -> list[dict[str, Any]]:
+        """Return the figures of every variant, in order: medians over rounds that take turns.
+
+        Each way of answering and drawing runs once beforehand, unmeasured, so that what is compiled
+        or loaded at first use is there.
+        """
+        warm: dict[tuple[str, str, str], Variant] = {}
+        for variant in variants:
+            warm[variant.engine, variant.reuse, variant.renderer] = variant
+        for variant in warm.values():
+            self.told(f"warming up: {variant.name}")
+            self.measure(variant, replace(self.config, limit=WARM_UP_QUESTIONS))
+        trials: list[Trial] = []
+        for number in range(rounds):
+            for variant in variants:
+                self.told(f"round {number + 1} of {rounds}: {variant.name}")
+                trials.append(trial := self.measure(variant, self.config))
+                self.told(f"  {trial.seconds:.1f} s, {trial.processor:.1f} of the processor")
+        bases = baselines_of(trials)
+        of_each = [[trial for trial in trials if trial.variant == v] for v in variants]
+        return [summary(found, bases, trials[0].work) for found in of_each]
+
+    def measure(self, variant: Variant, config: RunConfig) -> Trial:
+        """Return what one run of a variant took, in a run folder that goes afterwards."""
+        with tempfile.TemporaryDirectory(prefix="render-agent-bench-") as folder:
+            options = {"output": folder, **variant.options(config.max_turns)}
+            # The folder's record would otherwise look for weights that there may not be.
+            run = start(replace(config, engine="scripted", model=None, **options))
+            watch = Watch(self.engines, variant, replace(config, engine=variant.engine, **options))
+            try:
+                run.go(Silent(), watch.make_engine, watch.make_looker)
+            finally:
+                run.close()
+            return watch.trial(run.path)
+
+
+class Watch:
+    """Watches one run: from the engine's being there to the end of the last turn."""
+
+    def __init__(self, engines: Engines, variant: Variant, config: RunConfig) -> None:
+        self.engines = engines
+        self.variant = variant
+        self.config = config
+        self.memory: DeviceMemory = MainMemory()
+        if engines.pretrained is not None:
+            self.memory = memory_of(engines.pretrained.model)
+        self.began = self.began_cpu = 0.0
+
+    def make_engine(self, config: RunConfig, questions: Sequence[Question]) -> Engine:
+        """Return the variant's engine, watched; the clock starts."""
+        inside = self.engines.make(self.variant, self.config, questions)
+        self.engine = MeteredEngine(inside, self.memory)
+        self.began, self.began_cpu = time.perf_counter(), time.process_time()
+        return cast("Engine", self.engine)  # whose attributes are only read
+
+    def make_looker(
+        self,
+        config: RunConfig,
+        scenes: SceneCache,
+        pictures: Pictures,
+        questions: Sequence[Question],
+    ) -> Looking:
+        """Return what draws the views, watched."""
+        self.looker = MeteredLooker(make_looker(config, scenes, pictures, questions))
+        return self.looker
+
+    def trial(self, path: Path) -> Trial:
+        """Return the figures of the run whose log lies at a path."""
+        engine, ended = self.engine, self.engine.closed
+        drawing = self.looker.drawing
+        return Trial(
+            variant=self.variant,
+            seconds=ended - self.began,
+            processor=engine.closed_cpu - self.began_cpu,
+            calls=engine.calls,
+            limit=engine.limit,
+            running=engine.running(),
+            waiting=overlap(engine.gaps(self.began, ended), drawing),
+            drawing=sum(end - start for start, end in drawing),
+            memory=engine.peak,
+            work=work_of(RunFolder(path).lines()),
+        )

@@ -1,0 +1,221 @@
+"""The command `bench verifiers`: which runs, which verifiers, and where the figures go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from render_agent.cli import completion
+from render_agent.errors import SetupError, UsageError
+
+if TYPE_CHECKING:
+    from render_agent.config.agent_plan import VerifierPlan
+    from render_agent.run.log.folder import RunFolder
+    from render_agent_lab.bench.verifiers.measure import Judging
+
+Told = Callable[[str], None]
+
+DEFAULT = ("random", "geometry", "geometry:unnamed")
+
+TRAINED_HERE = "learned (trained here)"
+"""How the head is called that is trained on the spot."""
+
+DECIDED_HERE = ("batch", "ply", "question", "benchmark", "agent", "verifier", "temperature")
+"""Options of a run that the bench sets itself."""
+
+FOR_THE_WALK = ("image_size", "max_turns", "seed", "renderer")
+"""Options of a run that hold for the walks of the bench, too."""
+
+
+@click.command("verifiers")
+@click.argument("runs", nargs=-1, metavar="[RUN]…", shell_complete=completion.runs_in)
+@click.option(
+    "--verifier",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="What scores the candidates; may be given more than once (default: random, geometry and"
+    " geometry:unnamed; without a RUN a head trained on the spot, too).",
+)
+@click.option(
+    "--candidates",
+    type=click.IntRange(2, 64),
+    default=8,
+    show_default=True,
+    metavar="K",
+    help="Candidates of a decision, where no RUN is given.",
+)
+@click.option(
+    "--questions",
+    type=click.IntRange(1),
+    default=80,
+    show_default=True,
+    metavar="N",
+    help="Questions of the bundled rooms, where no RUN is given.",
+)
+@click.option(
+    "--train-rooms",
+    type=click.IntRange(0),
+    default=12,
+    show_default=True,
+    metavar="N",
+    help="Rooms that are made to train a head in, where neither RUN nor --verifier is given.",
+)
+@click.option(
+    "--output",
+    metavar="DIR",
+    help="Write bench.json and bench.md there.",
+    shell_complete=completion.folders,
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def verifiers_command(
+    context: click.Context, /, runs: tuple[str, ...], as_json: bool, **given: Any
+) -> None:
+    """Measure verifiers side by side over the logged decisions of RUNs, or in the bundled rooms.
+
+    \b
+    Examples:
+      render-agent bench verifiers
+      render-agent bench verifiers results/RUN --verifier geometry --verifier learned:heads/first
+
+    Of a RUN those decisions count whose candidates were drawn (--agent lookahead:K), in scenes whose boxes
+    are known. Without one, a policy explores the bundled rooms with K random candidates a turn. Options
+    of the model that a judge asks stand before the command.
+    """
+
+    from render_agent.text.console import plain_console
+    from render_agent.text.sanitize import json_text
+    from render_agent_lab.bench.verifiers.tables import about, printed, sheets
+
+    heard = plain_console(stderr=True)
+    root = context.find_root()
+    options = {
+        name: value
+        for name, value in (context.obj or {}).items()
+        if root.get_parameter_source(name) is not ParameterSource.DEFAULT
+    }
+    if wrong := [name for name in DECIDED_HERE if name in options]:
+        flag = "--" + wrong[0].replace("_", "-")
+        raise UsageError(f"{flag} goes with a run: bench verifiers has options of its own")
+    found = compare(options, runs, given, lambda words: heard.print(words, soft_wrap=True))
+    if given["output"]:
+        write(found, given["output"])
+    if as_json:
+        click.echo(json_text(found))
+        return
+    console = plain_console()
+    console.print(about(found))
+    for sheet in sheets(found):
+        console.print()
+        console.print(printed(sheet))
+
+
+def compare(
+    options: Mapping[str, Any], runs: tuple[str, ...], given: Mapping[str, Any], told: Told
+) -> dict[str, Any]:
+    """Return the figures of all verifiers, and all that they depend on.
+
+    options: those of a run that were given. runs: paths, or names. given: the options of the command.
+    SetupError where something is missing.
+    """
+    import shlex
+    import sys
+    import tempfile
+    import time
+
+    from render_agent.config.agent_plan import VerifierPlan, verifier_plans
+    from render_agent_lab.bench.report import circumstances
+    from render_agent_lab.bench.verifiers.measure import measure, opened
+    from render_agent_lab.bench.verifiers.walks import trained_here
+
+    began = time.perf_counter()
+    plans = {plan.label: plan for plan in verifier_plans(given["names"] or DEFAULT)}
+    trains = not (runs or given["names"]) and given["train_rooms"]
+    with (
+        tempfile.TemporaryDirectory(prefix="render_agent-") as scratch,
+        _judging(options, plans.values()) as judging,
+    ):
+        place = Path(scratch)
+        walked = {name: options[name] for name in FOR_THE_WALK if name in options}
+        if trains:
+            head = trained_here(place / "training", given["train_rooms"], told, **walked)
+            plans[TRAINED_HERE] = VerifierPlan("learned", str(head))
+        folders, said = _runs(place, options, runs, given, told)
+        with opened(folders) as sources:
+            found = measure(sources, plans, judging, told, logged=bool(runs))
+    return {
+        **circumstances(shlex.join(["render-agent", *sys.argv[1:]]), {}, workload=said),
+        "seconds": time.perf_counter() - began,
+        **found,
+    }
+
+
+def write(found: dict[str, Any], folder: str) -> None:
+    """Write the figures into a folder as JSON and as a page. SetupError where that fails."""
+    import json
+
+    from render_agent_lab.bench.verifiers.tables import markdown
+
+    place = Path(folder)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "bench.json").write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+        (place / "bench.md").write_text(markdown(found), "utf-8")
+    except OSError as error:
+        raise SetupError(f"cannot write to {folder}: {error.strerror}") from error
+
+
+def _runs(
+    place: Path,
+    options: Mapping[str, Any],
+    runs: tuple[str, ...],
+    given: Mapping[str, Any],
+    told: Told,
+) -> tuple[list[RunFolder], str]:
+    """Return the runs whose decisions are measured, and in words what they are."""
+    from render_agent.config import OPTIONS
+    from render_agent.run.log.folder import find_run
+    from render_agent_lab.bench.verifiers.walks import walk
+
+    if runs:
+        output = Path(options.get("output", OPTIONS["output"].default))
+        return [find_run(output, run) for run in runs], f"The runs {', '.join(runs)}."
+    count = given["candidates"]
+    told(f"the bundled rooms are explored, {count} candidates a turn")
+    walked = {name: options[name] for name in FOR_THE_WALK if name in options}
+    more = {"limit": given["questions"], "shuffle": True, **walked}
+    folder = walk(place / "runs", "rooms", f"lookahead:{count}", "random", **more)
+    return [folder], f"The bundled rooms, explored at random with {count} candidates a turn."
+
+
+@contextmanager
+def _judging(options: Mapping[str, Any], plans: Iterable[VerifierPlan]) -> Iterator[Judging]:
+    """Give what a judge asks: the engine of the options where one needs it.
+
+    SetupError where what a verifier needs is not at hand.
+    """
+    from contextlib import closing
+    from dataclasses import replace
+
+    from render_agent.agents.verifiers.registry import check_verifiers
+    from render_agent.config import RunConfig
+    from render_agent.engines.registry import make_engine
+    from render_agent_lab.bench.verifiers.measure import Judging
+
+    plans = list(plans)
+    asks = any(plan.name == "judge" and plan.argument is None for plan in plans)
+    own = {} if asks else {"engine": "scripted", "model": "explorer"}
+    decided = {"batch": True, "benchmark": "rooms", "agent": "single", "verifier": ()}
+    unwanted = {"ply", "question", "option", "verifier_weights"}
+    kept = {name: value for name, value in options.items() if name not in unwanted}
+    config = RunConfig(**kept | own | decided).absolute()
+    named = tuple(plan.label for plan in plans)
+    check_verifiers(replace(config, agent="lookahead:2", temperature=1.0, verifier=named))
+    with closing(make_engine(config, [])) as engine:
+        yield Judging(config, engine)

@@ -1,0 +1,170 @@
+"""The floor of a home as a person reads it off the map: its rooms, and ways between them."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.scene.model import Scene
+from render_agent.scene.room_truth import RoomTruth
+from render_agent_lab.room_generator.walkway import (
+    CELL,
+    CLEARANCE,
+    COMFORT,
+    Walkway,
+    footprint_distance,
+    stands_in_the_way,
+)
+
+COARSE = 2
+"""Cells of the walkway between two nodes of a way: 0.1 m."""
+
+TIGHT = 3.0
+"""So many times as long a way counts where it is free, but not in comfort."""
+
+NEIGHBOURS = tuple(
+    (i, j, COARSE * CELL * math.hypot(i, j))
+    for i in (-1, 0, 1)
+    for j in (-1, 0, 1)
+    if (i, j) != (0, 0)
+)
+"""Steps to the nodes beside one: rows, columns, metres."""
+
+Point = tuple[float, float]
+"""Metres on the floor plan."""
+Node = tuple[int, int]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Ways:
+    """The shortest ways from one place: to each node metres, longer where it is tight, and the node before."""
+
+    metres: NDArray[np.float64]
+    before: dict[Node, Node]
+
+
+class Floor:
+    """The free floor of a home, in the frame of the scene in which it is shown.
+
+    truth: what is known of it, in its file's frame. scene: says how that frame was moved and mirrored.
+    """
+
+    def __init__(self, truth: RoomTruth, scene: Scene) -> None:
+        self.truth = truth
+        self._origin: NDArray[np.float64] = np.array(scene.origin[:2])
+        self._mirrored_at = scene.mirrored_at
+        self._ways: dict[Point, Ways] = {}
+
+    def room_of(self, place: Point) -> int | None:
+        """Return the number of the room in which a place is, None in doors and outside."""
+        point = self._in_file(np.array([place]))
+        for number, room in enumerate(self.truth.rooms):
+            if room.holds(point)[0]:
+                return number
+        return None
+
+    def ways(self, start: Point) -> Ways:
+        """Return the shortest ways from a place, or from the free one nearest to it."""
+        if start not in self._ways:
+            self._ways[start] = self._found(start)
+        return self._ways[start]
+
+    def middle_of(self, number: int, ways: Ways) -> Node | None:
+        """Return the node nearest to a room's middle to which a way leads."""
+        corners = self.truth.rooms[number].corners
+        apart = np.hypot(*np.moveaxis(self._nodes - corners.mean(0), -1, 0))
+        reached = np.isfinite(ways.metres) & self._in_rooms[number]
+        return _least(np.where(reached, apart, np.inf))
+
+    def farthest(self, places: Sequence[Point], ways: Ways) -> tuple[Node, float] | None:
+        """Return the node to which a way leads that is farthest from some places, and how far, metres."""
+        nodes = self._nodes
+        points = self._in_file(np.array(places))
+        apart = np.linalg.norm(nodes[..., None, :] - points, axis=-1).min(axis=-1)
+        found = _least(np.where(np.isfinite(ways.metres), -apart, np.inf))
+        return None if found is None else (found, float(apart[found]))
+
+    def along(self, ways: Ways, goal: Node) -> list[Point]:
+        """Return the places on the way to a node, the first first."""
+        found = [goal]
+        while found[-1] in ways.before:
+            found.append(ways.before[found[-1]])
+        points = self._from_file(np.array([self._nodes[node] for node in found[::-1]]))
+        return [(float(x), float(y)) for x, y in points]
+
+    @cached_property
+    def _walkway(self) -> Walkway:
+        return Walkway(self.truth.rooms, self.truth.ways)
+
+    @cached_property
+    def _nodes(self) -> NDArray[np.float64]:
+        """Where the nodes are, (rows, columns, 2) metres."""
+        return self._walkway.centres[::COARSE, ::COARSE]
+
+    @cached_property
+    def _costs(self) -> NDArray[np.float64]:
+        """How many times its length a step to each node counts: inf where it is not free."""
+        points = self._nodes.reshape(-1, 2)
+        off = np.full(len(points), np.inf)
+        for thing in self.truth.objects:
+            if stands_in_the_way(thing.box, thing.kind, thing.support is not None):
+                np.minimum(off, footprint_distance(thing.box, points), out=off)
+        costs = np.full(self._nodes.shape[:2], np.inf)
+        for margin, cost in ((CLEARANCE, TIGHT), (COMFORT, 1.0)):
+            free = self._walkway.free[margin][::COARSE, ::COARSE]
+            costs[free & (off.reshape(costs.shape) >= margin)] = cost
+        return costs
+
+    def _found(self, start: Point) -> Ways:
+        """Return the shortest ways from a place, by Dijkstra's algorithm."""
+        costs = self._costs
+        metres = np.full(costs.shape, np.inf)
+        before: dict[Node, Node] = {}
+        apart = np.linalg.norm(self._nodes - self._in_file(np.array([start]))[0], axis=-1)
+        first = _least(np.where(np.isfinite(costs), apart, np.inf))
+        waiting = [] if first is None else [(0.0, first)]
+        if first is not None:
+            metres[first] = 0.0
+        while waiting:
+            gone, node = heapq.heappop(waiting)
+            if gone > metres[node]:
+                continue
+            for i, j, length in NEIGHBOURS:
+                other = node[0] + i, node[1] + j
+                if not (0 <= other[0] < costs.shape[0] and 0 <= other[1] < costs.shape[1]):
+                    continue
+                there = gone + length * float(costs[other])
+                if there < metres[other]:
+                    metres[other], before[other] = there, node
+                    heapq.heappush(waiting, (there, other))
+        return Ways(metres, before)
+
+    @cached_property
+    def _in_rooms(self) -> list[Mask]:
+        return [mask[::COARSE, ::COARSE] for mask in self._walkway.rooms]
+
+    def _in_file(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return places (n, 2) of the scene in the frame of its file."""
+        return self._mirrored(points) + self._origin
+
+    def _from_file(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self._mirrored(points - self._origin)
+
+    def _mirrored(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self._mirrored_at is None:
+            return points
+        there: NDArray[np.float64] = points * (-1.0, 1.0) + (2 * self._mirrored_at, 0.0)
+        return there
+
+
+def _least(values: NDArray[np.float64]) -> Node | None:
+    """Return where the least value is, None where all are infinite."""
+    row, column = np.unravel_index(int(values.argmin()), values.shape)
+    return (int(row), int(column)) if np.isfinite(values[row, column]) else None

@@ -1,0 +1,83 @@
+"""What the expert knows of scenes: the boxes, and where a truth lies beside a scan, its rooms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from render_agent.dialogue.state import Question
+from render_agent.questions.ground_truth import Facts, known_facts
+from render_agent.scene.model import Scene
+from render_agent.scene.room_truth import RoomTruth, read_truth
+from render_agent.scene.stand_in.annotations import is_annotations
+from render_agent_lab.expert.derive import Knowledge
+from render_agent_lab.expert.floor import Floor
+
+
+@dataclass(eq=False)
+class Home:
+    """What is known of a scene, in the frame of its file.
+
+    truth: of the rooms that `make-rooms` writes, None of others.
+    """
+
+    facts: Facts
+    truth: RoomTruth | None
+    _floor: tuple[tuple[object, ...], Floor] | None = None
+
+    @property
+    def extents(self) -> tuple[tuple[float, float], ...]:
+        """How far each room reaches along x and y, metres, the largest first; none where nobody knows."""
+        boxes = [] if self.truth is None else [room.box for room in self.truth.rooms]
+        extents = [(right - left, back - front) for left, front, right, back in boxes]
+        return tuple(sorted(extents, key=lambda extent: -extent[0] * extent[1]))
+
+    @cached_property
+    def categories(self) -> frozenset[str]:
+        """The categories that have boxes, in lower case."""
+        return frozenset(name.lower() for name, some in self.facts.boxes.items() if some)
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """All of it."""
+        boxes = {name.lower(): tuple(some) for name, some in self.facts.boxes.items()}
+        return Knowledge(boxes, self.extents)
+
+    def floor_in(self, scene: Scene) -> Floor | None:
+        """Return its floor in the frame of the scene as it was loaded, None where it is not known."""
+        if self.truth is None:
+            return None
+        frame = scene.origin, scene.mirrored_at
+        if self._floor is None or self._floor[0] != frame:
+            self._floor = frame, Floor(self.truth, scene)
+        return self._floor[1]
+
+
+def homes_of(questions: Sequence[Question], annotations: str | None = None) -> dict[str, Home]:
+    """Return what is known of the scenes of some questions; others are left out.
+
+    Errors: QuestionsError as in `known_facts`.
+    """
+    scans = {question.scene: question.scan for question in questions}
+    return {
+        scene: Home(facts, _truth(scans[scene]))
+        for scene, facts in known_facts(questions, annotations).items()
+    }
+
+
+def known_scenes(
+    questions: Sequence[Question], annotations: str | None = None
+) -> dict[str, Knowledge]:
+    """Return all that is known of the scenes of some questions, in the frames of their files.
+
+    Scenes of which nothing is known are left out. Errors: QuestionsError as in `known_facts`.
+    """
+    return {scene: home.knowledge for scene, home in homes_of(questions, annotations).items()}
+
+
+def _truth(scan: Path | None) -> RoomTruth | None:
+    if scan is None or is_annotations(scan) or not scan.with_suffix(".json").is_file():
+        return None
+    return read_truth(scan.with_suffix(".json"))

@@ -1,0 +1,111 @@
+"""What to do next, by what is known by now: look for what is missing, or at what the map hardly shows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from render_agent.dialogue.state import View
+from render_agent.geometry.camera import Camera
+from render_agent.render.visibility.room_visibility import Room
+from render_agent.scene.free_space.free_space import FreeSpace
+from render_agent_lab.expert.derive import spot_of
+from render_agent_lab.expert.floor import Floor
+from render_agent_lab.expert.known import Home
+from render_agent_lab.expert.search import (
+    Move,
+    around,
+    faced,
+    levelled,
+    onwards,
+    overhead,
+    stood,
+    towards,
+    upwards,
+)
+from render_agent_lab.expert.seeing import LEAST_ON_MAP, SURE_ON_MAP, Sightings
+
+
+@dataclass(frozen=True, eq=False)
+class Situation:
+    """A turn of a dialogue: what a question names, and how well its views have shown the room so far."""
+
+    names: Sequence[str]
+    room: Room
+    found: Sightings
+    views: Sequence[View]
+    home: Home
+
+    def counting(self) -> Move | None:
+        """Return the next look of one who counts, None where it is time to answer.
+
+        All around first; then into every room, unless the map shows all that was seen of the kind.
+        """
+        if not self._looked_around:
+            return around(self.names)
+        if self.which and all(self.found.on_map[number] >= LEAST_ON_MAP for number in self.which):
+            return None
+        return self._onwards(self.names, within=not self.which)
+
+    def looking(self) -> Move | None:
+        """Return the next look of one who looks for what is missing, None where all is known."""
+        missing = set(self.names) - {self.room.labels[number] for number in self.which}
+        if missing and not self._looked_around:
+            return around(missing)
+        if missing:
+            up = upwards(self.cameras, missing)
+            return up or self._onwards(missing)
+        return self._levelled(self._look_closer())
+
+    @cached_property
+    def cameras(self) -> list[Camera]:
+        """Those of all views but maps."""
+        return stood(self.views)
+
+    @cached_property
+    def which(self) -> list[int]:
+        """The numbers of the boxes of what is named that were shown."""
+        told, labels = self.found.told, self.room.labels
+        return [
+            number for number, label in enumerate(labels) if label in self.names and told[number]
+        ]
+
+    @cached_property
+    def floor(self) -> Floor | None:
+        """The floor in the frame of the scene, None where it is not known."""
+        assert self.room.scene is not None, "the room is open"
+        return self.home.floor_in(self.room.scene)
+
+    @property
+    def _space(self) -> FreeSpace:
+        assert self.room.space is not None, "the room is open"
+        return self.room.space()
+
+    @property
+    def _looked_around(self) -> bool:
+        return any(view.kind == "around" for view in self.views)
+
+    def _onwards(self, sought: Collection[str], *, within: bool = True) -> Move | None:
+        """Return the step to where it has not looked yet; who looks for ceiling lights goes on looking up."""
+        move = onwards(self.views, self.floor, self._space, within=within)
+        return move if overhead(sought) else self._levelled(move)
+
+    def _levelled(self, move: Move | None) -> Move | None:
+        return None if move is None else levelled(self.cameras[-1], move)
+
+    def _look_closer(self) -> Move | None:
+        """Return a look at the one that covers least of the map, where it is too little to be sure.
+
+        Only at what is in the room where it stands and in no picture yet, and only once.
+        """
+        if not self.which:
+            return None
+        least = min(self.which, key=lambda number: (self.found.on_map[number], number))
+        if self.found.on_map[least] >= SURE_ON_MAP or self.found.seen[least]:
+            return None
+        here = self.cameras[-1]
+        spot = spot_of([box for some in self.room.facts.boxes.values() for box in some][least])
+        floor = self.floor
+        apart = floor is not None and floor.room_of(here.position[:2]) != floor.room_of(spot)
+        return None if apart or faced(self.cameras, spot) else towards(here, spot, self._space)

@@ -1,0 +1,92 @@
+"""A furnished home from a seed: its plan, its items and its surface."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from render_agent.errors import SetupError
+from render_agent_lab.room_generator.floor_plans import flat, l_shaped, single
+from render_agent_lab.room_generator.furnish import furnish
+from render_agent_lab.room_generator.item import Item
+from render_agent_lab.room_generator.light import Light, lit
+from render_agent_lab.room_generator.placing import Placer, Unfurnishable
+from render_agent_lab.room_generator.plan import Plan
+from render_agent_lab.room_generator.shapes import Mesh, merged
+from render_agent_lab.room_generator.structure import shell
+
+SPACING = 0.07
+"""Metres between the vertices of a floor; those of furniture lie closer together."""
+
+KINDS = (
+    "living room",
+    "flat of 3 rooms",
+    "bedroom",
+    "L-shaped studio",
+    "flat of 4 rooms",
+    "office",
+    "flat of 2 rooms",
+    "kitchen",
+)
+"""What is built in turn."""
+
+
+@dataclass(frozen=True, eq=False)
+class Home:
+    """A furnished room or flat; mesh: the surface with its light, metres, z up, floor at 0."""
+
+    kind: str
+    plan: Plan
+    items: list[Item]
+    mesh: Mesh
+
+
+def build_home(seed: int, number: int, spacing: float = SPACING) -> Home:
+    """Build home `number` of a seed; the same two numbers give the same home, whatever else is built.
+
+    spacing: metres between the vertices of its floor. Errors: SetupError where nothing fits.
+    """
+    kind = KINDS[number % len(KINDS)]
+    for attempt in range(60):
+        rng = np.random.default_rng((seed, number, attempt))
+        plan = _plan(rng, kind)
+        placer = Placer(plan, rng, spacing)
+        try:
+            furnish(placer)
+        except Unfurnishable:
+            continue
+        parts = shell(plan, rng, spacing)
+        mesh = merged([*parts, *(item.mesh for item in placer.items)])
+        return Home(kind, plan, placer.items, lit(mesh, _lights(plan, placer.items), rng))
+    raise SetupError(
+        f"home {number} of seed {seed}, a {kind}, could not be furnished: make it of another seed"
+    )
+
+
+def _plan(rng: np.random.Generator, kind: str) -> Plan:
+    if kind.startswith("flat of"):
+        return flat(rng, int(kind.split()[2]))
+    if kind.startswith("L-shaped"):
+        return l_shaped(rng, kind.removeprefix("L-shaped "))
+    return single(rng, kind)
+
+
+def _lights(plan: Plan, items: list[Item]) -> list[Light]:
+    """Daylight before every window, and every ceiling light."""
+    lights = []
+    for opening in plan.openings:
+        if opening.kind == "window":
+            span, tall = opening.high - opening.low, opening.top - opening.bottom
+            spots = [
+                (*opening.side.at(opening.low + span * u, 0.12), opening.bottom + tall * v)
+                for u in (0.2, 0.5, 0.8)
+                for v in (0.25, 0.75)
+            ]
+            facing = np.array([*opening.side.inward, -0.35])
+            lights.append(Light(np.array(spots), facing, 2.1 * span * tall, (0.97, 1.0, 1.04)))
+    for item in items:
+        if item.built.kind == "ceiling light":
+            spot = item.position + np.array([0, 0, -0.12])
+            lights.append(Light(spot[None], np.array([0, 0, -1.0]), 1.9, (1.05, 1.0, 0.9)))
+    return lights

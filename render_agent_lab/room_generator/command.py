@@ -1,0 +1,128 @@
+"""The command that makes furnished rooms with their truths and questions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from render_agent.cli.completion import folders
+from render_agent.errors import SetupError
+
+if TYPE_CHECKING:
+    from render_agent.scene.room_truth import RoomTruth
+
+COUNT, SEED, EACH, SPACING = 8, 1, 20, 0.07
+QUESTIONS = "questions.jsonl"
+
+
+def make_rooms(
+    output: Path,
+    count: int = COUNT,
+    seed: int = SEED,
+    questions: int = EACH,
+    spacing: float = SPACING,
+    as_scan: bool = False,
+) -> list[Path]:
+    """Make homes 0 … count - 1 of a seed and return the files that were written.
+
+    Each home is a scan `roomNN.ply` and its truth `roomNN.json`; `questions.jsonl` asks about all of
+    them, at most `questions` each. spacing: metres between the vertices of a floor. as_scan: with the
+    faults of a hand-held scan. The same arguments write the same bytes. Errors: SetupError where the
+    folder cannot be written.
+    """
+    from render_agent_lab.room_generator.ask import ask
+    from render_agent_lab.room_generator.write import write_questions
+
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        truths = [make_room(output, seed, number, spacing, as_scan) for number in range(count)]
+        if questions:
+            write_questions(ask(truths, seed, questions), output / QUESTIONS)
+    except OSError as error:
+        raise SetupError(f"cannot write rooms to {output}: {error.strerror}") from error
+    written = [
+        output / f"{truth.scene}{suffix}" for truth in truths for suffix in (".ply", ".json")
+    ]
+    return [*written, output / QUESTIONS] if questions else written
+
+
+def make_room(
+    folder: Path, seed: int, number: int, spacing: float = SPACING, as_scan: bool = False
+) -> RoomTruth:
+    """Write home `number` of a seed, its scan and its truth, and return its truth."""
+    # the generator is loaded when it is used, so that the command line starts quickly
+    import numpy as np
+
+    from render_agent_lab.room_generator import scan, write
+    from render_agent_lab.room_generator.annotate import truth_of
+    from render_agent_lab.room_generator.build import build_home
+
+    home = build_home(seed, number, spacing)
+    truth = truth_of(home, f"room{number:02d}")
+    mesh = scan.as_scan(home, np.random.default_rng((seed, number, 8))) if as_scan else home.mesh
+    write.write_scan(mesh, folder / f"{truth.scene}.ply")
+    write.write_truth(truth, folder / f"{truth.scene}.json")
+    return truth
+
+
+@click.command("make-rooms")
+@click.option(
+    "--output",
+    required=True,
+    metavar="DIR",
+    help="Where the rooms are written.",
+    shell_complete=folders,
+)
+@click.option(
+    "--count",
+    type=click.IntRange(1, 9999),
+    default=COUNT,
+    show_default=True,
+    metavar="N",
+    help="How many homes.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=SEED,
+    show_default=True,
+    metavar="N",
+    help="Which homes: the same seed, the same bytes.",
+)
+@click.option(
+    "--questions",
+    type=click.IntRange(0),
+    default=EACH,
+    show_default=True,
+    metavar="N",
+    help="How many questions about each home at most.",
+)
+@click.option(
+    "--spacing",
+    type=click.FloatRange(0.02, 0.5),
+    default=SPACING,
+    show_default=True,
+    metavar="X",
+    help="Metres between the vertices of a floor.",
+)
+@click.option(
+    "--as-scan",
+    is_flag=True,
+    help="With noise, holes, unseen patches and drifting colours, as scans have them.",
+)
+def make_rooms_command(
+    output: str, count: int, seed: int, questions: int, spacing: float, as_scan: bool
+) -> None:
+    """Make furnished rooms and flats with exact truths and VSI-Bench's questions about them.
+
+    \b
+    Examples:
+      render-agent make-rooms --output my_rooms --count 4 --seed 7
+      render-agent --batch --benchmark my_rooms/questions.jsonl
+    """
+    written = make_rooms(Path(output), count, seed, questions, spacing, as_scan)
+    size = sum(path.stat().st_size for path in written) / 1e6
+    homes = "1 home" if count == 1 else f"{count} homes"
+    click.echo(f"{homes} in {output}: {len(written)} files, {size:.1f} MB")

@@ -1,0 +1,130 @@
+"""Questions after directions, in VSI-Bench's words: easy, medium and hard.
+
+One stands at the centre of one object and faces the centre of another; angles are horizontal,
+degrees counter-clockwise from there, so that positive ones lie to the left.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from itertools import permutations
+
+import numpy as np
+
+from render_agent.scene.room_truth import RoomTruth
+from render_agent_lab.room_generator.draft import Draft, only_labels
+from render_agent_lab.room_generator.shapes import Array
+
+MARGIN = 15.0
+"""Degrees that the answer lies off every border between two answers, at least."""
+CLEAR = 0.3
+"""Metres between the closest points of any two of the three objects, at least."""
+STEP = 0.8
+"""Metres between the centres of any two of the three on the floor plan, at least."""
+WIDEST = 120.0
+"""What lies farther to the side, degrees, is not asked for as left or right."""
+BACK = 135.0
+"""Degrees from which on a turn is a turn back, as the medium question says."""
+
+LEADS = "If I am standing by the {0} and facing the {1}, is the {2} to "
+EASY = LEADS + "the left or the right of the {1}?"
+MEDIUM = (
+    LEADS + "my left, right, or back?\n"
+    "An object is to my back if I would have to turn at least 135 degrees in order to face it."
+)
+HARD = (
+    LEADS + "my front-left, front-right, back-left, or back-right?\n"
+    "The directions refer to the quadrants of a Cartesian plane (if I am standing at the origin and"
+    " facing along the positive y-axis)."
+)
+
+SIDES = "left", "right"
+SIDES_AND_BACK = *SIDES, "back"
+QUADRANTS = "front-left", "front-right", "back-left", "back-right"
+"""The options of the three questions."""
+
+
+def directions(truth: RoomTruth) -> list[Draft]:
+    """Every question after a direction that has one clear answer."""
+    drafts = []
+    for names, angle in _triples(truth):
+        for kind, text, answer, options in (
+            ("easy", EASY, _clear_side(angle), SIDES),
+            ("medium", MEDIUM, _clear_side_or_back(angle), SIDES_AND_BACK),
+            ("hard", HARD, _clear_quadrant(angle), QUADRANTS),
+        ):
+            if answer is not None:
+                drafts.append(
+                    Draft(
+                        f"object_rel_direction_{kind}", text.format(*names), answer, options, names
+                    )
+                )
+    return drafts
+
+
+def bearing(position: Array, facing: Array, target: Array) -> float:
+    """Return the angle from the way one faces to a target, degrees in -180 … 180, left positive.
+
+    position, facing, target: (2,) or (3,) points in metres.
+    """
+    ahead, there = (facing - position)[:2], (target - position)[:2]
+    cross = ahead[0] * there[1] - ahead[1] * there[0]
+    return math.degrees(math.atan2(float(cross), float(ahead @ there)))
+
+
+def side(angle: float) -> str:
+    """Return left or right for an angle in degrees, left positive."""
+    return "left" if angle > 0 else "right"
+
+
+def side_or_back(angle: float) -> str:
+    """Return left, right or back for an angle in degrees, left positive."""
+    return "back" if abs(angle) >= BACK else side(angle)
+
+
+def quadrant(angle: float) -> str:
+    """Return front-left, front-right, back-left or back-right for an angle in degrees, left positive."""
+    return f"{'front' if abs(angle) < 90 else 'back'}-{side(angle)}"
+
+
+CALLED: Mapping[str, Callable[[float], str]] = {
+    "object_rel_direction_easy": side,
+    "object_rel_direction_medium": side_or_back,
+    "object_rel_direction_hard": quadrant,
+}
+"""By type of question, what it calls an angle."""
+
+
+def _clear_side(angle: float) -> str | None:
+    """Return left or right, None where it is neither clearly."""
+    return side(angle) if MARGIN <= abs(angle) <= WIDEST else None
+
+
+def _clear_side_or_back(angle: float) -> str | None:
+    """Return left, right or back, None where it is none of them clearly."""
+    return "back" if abs(angle) >= BACK + MARGIN else _clear_side(angle)
+
+
+def _clear_quadrant(angle: float) -> str | None:
+    """Return the quadrant, None near the border of two."""
+    near = min(abs(abs(angle) - border) for border in (0, 90, 180)) < MARGIN
+    return None if near else quadrant(angle)
+
+
+def _triples(truth: RoomTruth) -> Iterator[tuple[tuple[str, str, str], float]]:
+    """Yield three names and the angle of the third, for objects that are far enough apart."""
+    names = only_labels(truth)
+    things = {name: truth.only(name) for name in names}
+    far = {
+        (one, other)
+        for one, other in permutations(names, 2)
+        if float(np.hypot(*(things[one].centre - things[other].centre)[:2])) >= STEP
+        and truth.apart(things[one], things[other]) >= CLEAR
+    }
+    for one, two, three in permutations(names, 3):
+        if {(one, two), (one, three), (two, three)} <= far:
+            yield (
+                (one, two, three),
+                bearing(things[one].centre, things[two].centre, things[three].centre),
+            )

@@ -1,0 +1,110 @@
+"""What belongs to the walls: doors, windows, and the heaters and curtains at the windows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from render_agent_lab.room_generator.item import Item
+from render_agent_lab.room_generator.placing import GAP, Placer
+from render_agent_lab.room_generator.plan import DOOR_HEIGHT, WALL, Opening, Side
+
+
+def fit_openings(placer: Placer) -> None:
+    """Hang doors and windows, and put heaters and curtains where there is room.
+
+    Doors and windows of one home are of one make; so are the curtains of one window.
+    """
+    make = int(placer.rng.integers(1 << 30))
+    for opening in placer.plan.openings:
+        if opening.kind == "entry":
+            _closed_door(placer, opening, make)
+        elif opening.kind == "door":
+            _open_door(placer, opening, make)
+        elif opening.kind == "window":
+            _window(placer, opening, make)
+
+
+def _closed_door(placer: Placer, opening: Opening, make: int) -> None:
+    side = opening.side
+    leaf = placer.make(
+        "door", make, width=opening.high - opening.low - 0.0006, height=DOOR_HEIGHT - 0.01
+    )
+    placer.put(leaf, side.at(opening.middle, -0.12), side.facing, side.room, 0.003, anywhere=True)
+
+
+def _open_door(placer: Placer, opening: Opening, make: int) -> None:
+    """A leaf that stands open at about a right angle, in either room, at either jamb."""
+    leaf = placer.make(
+        "door", make, width=opening.high - opening.low - 0.02, height=DOOR_HEIGHT - 0.01
+    )
+    wide, thick = leaf.mesh.bounds[1][:2] * 2
+    assert opening.other is not None
+    ways = [(room, end) for room in (opening.side.room, opening.other) for end in (-1, 1)]
+    for index in placer.rng.permutation(len(ways)):
+        room, end = ways[int(index)]
+        jamb = opening.low if end < 0 else opening.high
+        along = jamb + end * (thick / 2 + 0.02)
+        off = wide / 2 + 0.035
+        inward = off if room == opening.side.room else -WALL - off
+        where = opening.side.at(along, inward)
+        turn = opening.side.facing + 90.0
+        if not placer.plan.rooms[room].holds(opening.side.at(along + end * 0.1, inward)[None])[0]:
+            continue
+        if placer.put(leaf, where, turn % 360, room, 0.003, anywhere=True):
+            return
+    placer.surely(None)
+
+
+def _window(placer: Placer, opening: Opening, make: int) -> None:
+    side, plan = opening.side, placer.plan
+    pane = placer.make(
+        "window",
+        make,
+        width=opening.high - opening.low - 0.0006,
+        height=opening.top - opening.bottom - 0.0106,
+    )
+    depth = float(pane.mesh.bounds[1, 1] - pane.mesh.bounds[0, 1])
+    where = side.at(opening.middle, -0.155 + depth / 2)
+    placer.put(pane, where, side.facing, side.room, opening.bottom + 0.005, anywhere=True)
+    purpose = plan.rooms[side.room].purpose
+    if placer.rng.random() < 0.7:
+        _heater(placer, opening)
+    if purpose not in ("bathroom", "kitchen") and placer.rng.random() < 0.6:
+        _curtains(placer, opening)
+
+
+def _heater(placer: Placer, opening: Opening) -> Item | None:
+    side = opening.side
+    heater = placer.make("heater")
+    low, high = heater.mesh.bounds
+    if high[2] > opening.bottom - 0.05:
+        return None
+    half = (high - low) / 2
+    along = float(np.clip(opening.middle, half[0] + 0.1, side.length - half[0] - 0.1))
+    where = side.at(along, GAP + half[1] + 0.02)
+    return placer.put(heater, where, side.facing, side.room)
+
+
+def _curtains(placer: Placer, opening: Opening) -> None:
+    side = opening.side
+    height = min(opening.top + 0.12, placer.plan.height - 0.12) - 0.06
+    make = int(placer.rng.integers(1 << 30))
+    for end, edge in ((-1, opening.low), (1, opening.high)):
+        curtain = placer.make("curtain", make, height=height)
+        half = (curtain.mesh.bounds[1] - curtain.mesh.bounds[0]) / 2
+        along = edge + end * (half[0] + 0.06)
+        if half[0] + 0.02 < along < side.length - half[0] - 0.02 and _free_of_doors(
+            placer, side, along
+        ):
+            where = side.at(along, 0.07 + half[1])
+            hung = placer.put(curtain, where, side.facing, side.room, 0.06)
+            if hung:  # nothing is hung behind a curtain
+                placer.keep_clear.append(hung.box.grown(0.08))
+
+
+def _free_of_doors(placer: Placer, side: Side, along: float) -> bool:
+    return not any(
+        opening.side.same(side) and opening.low - 0.5 < along < opening.high + 0.5
+        for opening in placer.plan.openings
+        if opening.kind != "window"
+    )

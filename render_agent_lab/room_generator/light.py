@@ -1,0 +1,153 @@
+"""Light baked into vertex colours: what windows and lamps give, less what stands in the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent_lab.room_generator.shapes import Array, Mesh
+
+VOXEL = 0.075
+"""Metres."""
+ORIGIN = np.array([0.0131, 0.0173, 0.0117])
+"""Shifts the voxels so that walls and floors at round figures do not lie on their borders."""
+
+
+@dataclass(frozen=True, eq=False)
+class Light:
+    """A source of light.
+
+    spots: (k, 3) points on it, metres; facing: (3,) the way it shines; power: arbitrary;
+    colour: what it does to red, green and blue.
+    """
+
+    spots: Array
+    facing: Array
+    power: float
+    colour: tuple[float, float, float]
+
+
+def lit(mesh: Mesh, lights: list[Light], rng: np.random.Generator) -> Mesh:
+    """Return the mesh with its colours multiplied by the light that falls on every vertex."""
+    normals = mesh.normals
+    space = Space(mesh)
+    start = mesh.points + 1.3 * VOXEL * normals
+    sky = _openness(space, start, normals)
+    received = 0.34 + 0.34 * sky[:, None] * np.ones(3)
+    for light in lights:
+        received += _from(light, space, start, normals)[:, None] * np.array(light.colour)
+    received = _smoothed(mesh, received)
+    exposure = received / (0.43 + 0.7 * received)
+    colours = np.clip(mesh.colours, 0, 1) * exposure
+    glowing = mesh.colours.min(1) > 0.855
+    bright = (mesh.colours[:, 0] > 0.995) & glowing
+    colours = np.where(bright[:, None], mesh.colours, colours)
+    return Mesh(mesh.points, np.clip(colours, 0.0, 1.0), mesh.faces)
+
+
+class Space:
+    """Which voxels hold surface."""
+
+    def __init__(self, mesh: Mesh) -> None:
+        samples = _samples(mesh)
+        self.low = samples.min(0) - 2 * VOXEL - ORIGIN
+        cells = self._cells(samples)
+        self.full = np.zeros(tuple(cells.max(0) + 3), bool)
+        self.full[tuple(cells.T)] = True
+
+    def _cells(self, points: Array) -> NDArray[np.int64]:
+        cells: NDArray[np.int64] = np.floor((points - self.low) / VOXEL).astype(np.int64)
+        return cells
+
+    def blocked(self, points: Array) -> NDArray[np.bool_]:
+        """Return whether each point (n, 3) lies in a voxel that holds surface, (n,)."""
+        cells = self._cells(points)
+        inside = ((cells >= 0) & (cells < self.full.shape)).all(1)
+        found = np.zeros(len(points), bool)
+        found[inside] = self.full[tuple(cells[inside].T)]
+        return found
+
+    def open_way(self, start: Array, way: Array, far: Array) -> NDArray[np.bool_]:
+        """Return whether nothing stands in the way from each point.
+
+        start: (n, 3) metres; way: (n, 3) unit vectors; far: (n,) metres. The last two voxels before
+        the end do not count, since the end itself may be a surface.
+        """
+        free = np.ones(len(start), bool)
+        reach = 1.2 * VOXEL
+        while len(going := np.flatnonzero(free & (reach < far - 2.5 * VOXEL))):
+            free[going[self.blocked(start[going] + reach * way[going])]] = False
+            reach += 1.2 * VOXEL
+        return free
+
+
+def _samples(mesh: Mesh) -> Array:
+    """Points on the surface close enough together that no voxel of a face is missed."""
+    a, b, c = (mesh.points[mesh.faces[:, corner]] for corner in range(3))
+    sides = np.linalg.norm(np.stack([b - a, c - b, a - c]), axis=-1).max(0)
+    parts = [mesh.points]
+    for low, high, count in ((0.0, 0.12, 2), (0.12, 0.35, 6), (0.35, 9e9, 14)):
+        chosen = (sides > low) & (sides <= high)
+        for i in range(count + 1):
+            for j in range(count + 1 - i):
+                u, v = i / count, j / count
+                parts.append((a + u * (b - a) + v * (c - a))[chosen])
+    return np.concatenate(parts)
+
+
+def _directions() -> Array:
+    """Directions spread evenly over the sphere (a Fibonacci lattice)."""
+    count = 44
+    place = np.arange(count) + 0.5
+    z = 1 - 2 * place / count
+    around = np.pi * (1 + 5**0.5) * place
+    flat = np.sqrt(1 - z * z)
+    return np.stack([flat * np.cos(around), flat * np.sin(around), z], 1)
+
+
+def _openness(space: Space, start: Array, normals: Array) -> Array:
+    """Return how much of the half space before every point is free for a metre, (n,) in 0 … 1."""
+    total, weight = np.zeros(len(start)), np.zeros(len(start))
+    for direction in _directions():
+        cosine = normals @ direction
+        index = np.flatnonzero(cosine > 0.15)
+        clear = np.ones(len(index))
+        open_ = np.ones(len(index), bool)
+        for step in range(1, 11):
+            reach = VOXEL * step * 1.15
+            hit = open_ & space.blocked(start[index] + reach * direction)
+            clear[hit] = step / 11
+            open_ &= ~hit
+        total[index] += cosine[index] * clear
+        weight[index] += cosine[index]
+    return np.divide(total, weight, out=np.zeros_like(total), where=weight > 0)
+
+
+def _from(light: Light, space: Space, start: Array, normals: Array) -> Array:
+    """Return what reaches every point from one light, (n,)."""
+    facing = light.facing / np.linalg.norm(light.facing)
+    received = np.zeros(len(start))
+    for spot in light.spots:
+        way = spot - start
+        far = np.linalg.norm(way, axis=1)
+        way /= np.maximum(far, 1e-6)[:, None]
+        falls = (normals * way).sum(1).clip(0) * (0.35 - 0.65 * (way @ facing)).clip(0.05)
+        strength = falls * light.power / (1.2 + far**2) / len(light.spots)
+        index = np.flatnonzero((strength > 0.004) & (far < 9))
+        free = space.open_way(start[index], way[index], far[index])
+        received[index] += strength[index] * free
+    return received
+
+
+def _smoothed(mesh: Mesh, values: Array, rounds: int = 2) -> Array:
+    """Return values (n, k) averaged over neighbouring vertices."""
+    for _ in range(rounds):
+        total, count = values.copy(), np.ones(len(values))
+        for a, b in ((0, 1), (1, 2), (2, 0)):
+            for x, y in ((a, b), (b, a)):
+                np.add.at(total, mesh.faces[:, x], values[mesh.faces[:, y]])
+                np.add.at(count, mesh.faces[:, x], 1)
+        values = total / count[:, None]
+    return values

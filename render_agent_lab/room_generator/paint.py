@@ -1,0 +1,213 @@
+"""Colours of materials, vertex by vertex: wood, cloth, plaster, tiles, print.
+
+Every function returns a `Paint`. Colours are sRGB triples in 0 … 1, lengths metres.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent_lab.room_generator.shapes import Array, Paint
+
+Colour = tuple[float, float, float]
+
+
+def hashed(cells: NDArray[np.int64], seed: int) -> Array:
+    """Return a number in [0, 1) for every integer cell (n, k), the same on every machine."""
+    value = np.full(len(cells), seed * 0x9E3779B1 + 0x7F4A7C15, np.uint64)
+    for axis in range(cells.shape[1]):
+        value ^= cells[:, axis].astype(np.uint64)
+        value *= np.uint64(0xBF58476D1CE4E5B9)
+        value ^= value >> np.uint64(29)
+        value *= np.uint64(0x94D049BB133111EB)
+        value ^= value >> np.uint64(32)
+    return (value >> np.uint64(11)).astype(float) / 2.0**53
+
+
+def noise(points: Array, size: float | Sequence[float], seed: int) -> Array:
+    """Return smooth noise in 0 … 1 at points (n, 3), its blobs about `size` metres along each axis."""
+    scaled = points / np.asarray(size, float)
+    cell = np.floor(scaled).astype(np.int64)
+    part = scaled - cell
+    part = part * part * (3 - 2 * part)
+    total = np.zeros(len(points))
+    for corner in range(8):
+        step = np.array([corner >> 2 & 1, corner >> 1 & 1, corner & 1])
+        weight = np.where(step, part, 1 - part).prod(1)
+        total += weight * hashed(cell + step, seed)
+    return total
+
+
+def shaded(colour: Sequence[float], factor: Array) -> Array:
+    """Return `colour` times `factor` (n,), as (n, 3)."""
+    return np.asarray(colour, float)[None] * factor[:, None]
+
+
+def plain(colour: Sequence[float], roughness: float = 0.03, seed: int = 0) -> Paint:
+    """One colour with faint unevenness: lacquer, plastic, metal."""
+
+    def paint(points: Array) -> Array:
+        return shaded(colour, 1 + roughness * (2 * noise(points, 0.15, seed) - 1))
+
+    return paint
+
+
+def cloth(colour: Sequence[float], seed: int = 0, stripes: float = 0.0) -> Paint:
+    """Woven cloth: fine grain, soft folds, and stripes `stripes` metres wide where that is not 0."""
+
+    def paint(points: Array) -> Array:
+        factor = 0.86 + 0.16 * noise(points, 0.03, seed) + 0.12 * noise(points, 0.25, seed + 1)
+        if stripes:
+            factor = factor * np.where(np.floor(points[:, 0] / stripes) % 2 == 0, 1.0, 0.78)
+        return shaded(colour, factor)
+
+    return paint
+
+
+def wood(colour: Sequence[float], along: int = 0, seed: int = 0) -> Paint:
+    """Wood with its grain along axis 0, 1 or 2."""
+    sizes = [0.045, 0.045, 0.045]
+    sizes[along] = 0.7
+    wide = [0.16, 0.16, 0.16]
+    wide[along] = 1.5
+
+    def paint(points: Array) -> Array:
+        grain = noise(points, sizes, seed)
+        return shaded(colour, 0.8 + 0.2 * grain + 0.12 * noise(points, wide, seed + 1))
+
+    return paint
+
+
+def planks(colour: Sequence[float], width: float, length: float, along: int, seed: int) -> Paint:
+    """A floor of staggered boards, `width` by `length` metres, along axis 0 or 1."""
+
+    def paint(points: Array) -> Array:
+        row = np.floor(points[:, 1 - along] / width).astype(np.int64)
+        shift = hashed(row[:, None], seed) * length
+        board = np.floor((points[:, along] + shift) / length).astype(np.int64)
+        tone = hashed(np.stack([row, board], 1), seed + 1)
+        sizes = [0.05, 0.05, 1.0]
+        sizes[along] = 0.5
+        grain = noise(points, sizes, seed + 2)
+        warm = np.array([0.04, 0.0, -0.03])
+        painted: Array = shaded(colour, 0.78 + 0.26 * tone + 0.12 * grain) + tone[:, None] * warm
+        return painted
+
+    return paint
+
+
+JOINT = 0.024
+"""Width of a joint between tiles, metres."""
+
+
+def joints(low: float, high: float, size: float) -> list[float]:
+    """Return the coordinates at which a tiled surface needs vertices, metres."""
+    edges = np.arange(math.floor(low / size), math.ceil(high / size) + 1) * size
+    return sorted(float(edge + off) for edge in edges for off in (-JOINT / 2, 0.0, JOINT / 2))
+
+
+def tiles(
+    colour: Sequence[float] | Array,
+    other: Sequence[float] | Array,
+    size: float,
+    axes: tuple[int, int],
+    seed: int,
+) -> Paint:
+    """Square tiles, `size` metres wide, of two colours in turn, with darker joints between them.
+
+    Joints are as wide as JOINT: surfaces need vertices there (`joints`).
+    """
+
+    def paint(points: Array) -> Array:
+        place = points[:, axes] / size
+        cell = np.floor(place).astype(np.int64)
+        odd = (cell.sum(1) % 2).astype(float)[:, None]
+        tone = 0.94 + 0.1 * hashed(cell, seed)
+        off_joint = (0.5 - np.abs(place - cell - 0.5)).min(1) * size
+        joint = (off_joint < JOINT / 4).astype(float)
+        colours = np.asarray(colour, float) * (1 - odd) + np.asarray(other, float) * odd
+        painted: Array = colours * (tone * (1 - 0.3 * joint))[:, None]
+        return painted
+
+    return paint
+
+
+def plaster(colour: Sequence[float], seed: int) -> Paint:
+    """A painted wall: broad faint patches and a little grain."""
+
+    def paint(points: Array) -> Array:
+        broad, grain = noise(points, 0.9, seed), noise(points, 0.09, seed + 1)
+        return shaded(colour, 0.95 + 0.06 * broad + 0.03 * grain)
+
+    return paint
+
+
+def carpet(colour: Sequence[float], seed: int) -> Paint:
+    """Fitted carpet: coarse grain and trodden patches."""
+
+    def paint(points: Array) -> Array:
+        return shaded(
+            colour, 0.82 + 0.2 * noise(points, 0.06, seed) + 0.1 * noise(points, 0.6, seed + 1)
+        )
+
+    return paint
+
+
+def leaves(colour: Sequence[float], seed: int) -> Paint:
+    """Foliage: light and dark by the leaf."""
+
+    def paint(points: Array) -> Array:
+        return shaded(colour, 0.55 + 0.75 * noise(points, 0.05, seed))
+
+    return paint
+
+
+def by_height(stops: Sequence[tuple[float, Colour]], axis: int = 2) -> Paint:
+    """Colours that change with height (or along another axis): (metres, colour) pairs, rising."""
+    heights = [height for height, _ in stops]
+    colours = np.array([colour for _, colour in stops])
+
+    def paint(points: Array) -> Array:
+        return np.stack(
+            [np.interp(points[:, axis], heights, colours[:, band]) for band in range(3)], 1
+        )
+
+    return paint
+
+
+def picture(rng: np.random.Generator, low: Array, high: Array) -> Paint:
+    """A print: hills, an abstract or a sunset within the rectangle low … high, (2,) x and z metres."""
+    kind = int(rng.integers(3))
+    colours = rng.uniform(0.1, 0.95, (6, 3))
+    spots = rng.uniform(0.1, 0.9, (6, 2))
+    sizes = rng.uniform(0.1, 0.32, 6)
+    phase = rng.uniform(0, 6)
+
+    def paint(points: Array) -> Array:
+        u, v = ((points[:, [0, 2]] - low) / (high - low)).T
+        if kind == 0:
+            return _hills(u, v, phase, colours)
+        sky: Array = colours[0] * (1 - v[:, None]) + colours[1] * v[:, None]
+        if kind == 1:
+            sky = colours[0][None] * np.where(u < spots[0, 0], 1.0, 0.75)[:, None]
+        for spot, size, colour in zip(spots, sizes, colours, strict=True):
+            near = np.hypot(u - spot[0], v - spot[1]) < size
+            if kind == 1:
+                near = np.maximum(np.abs(u - spot[0]), np.abs(v - spot[1])) < size
+            sky = np.where(near[:, None], colour, sky)
+        return sky
+
+    return paint
+
+
+def _hills(u: Array, v: Array, phase: float, colours: Array) -> Array:
+    sky = np.array([0.95, 0.85, 0.7]) * (1 - v[:, None]) + np.array([0.45, 0.65, 0.9]) * v[:, None]
+    for row, level in enumerate((0.62, 0.45, 0.28)):
+        ridge = level + 0.1 * np.sin(3 * u * (row + 1) * math.pi / 2 + phase + row)
+        green = np.array([0.25, 0.5, 0.3]) * (1.2 - 0.25 * row) * (0.6 + 0.5 * colours[row])
+        sky = np.where((v < ridge)[:, None], green, sky)
+    return sky

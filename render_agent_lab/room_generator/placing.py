@@ -1,0 +1,258 @@
+"""Finding places for furniture: against walls, beside, before and on other things.
+
+Nothing stands in anything else, before a door or before a window, and the floor stays walkable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from render_agent.geometry.boxes import OrientedBox, overlap, upright
+from render_agent_lab.room_generator.furniture.catalogue import Built, built
+from render_agent_lab.room_generator.item import Item
+from render_agent_lab.room_generator.plan import Opening, Plan, Side
+from render_agent_lab.room_generator.shapes import Array
+from render_agent_lab.room_generator.structure import SKIRTING
+from render_agent_lab.room_generator.walkway import Walkway, stands_in_the_way
+
+GAP = SKIRTING + 0.008
+"""Between the back of a piece and its wall, metres."""
+APART = 0.02
+"""Between two pieces at least, metres."""
+TRIES = 24
+
+
+class Unfurnishable(Exception):
+    """A room in which what it cannot do without finds no place; another one is drawn."""
+
+
+class Placer:
+    """The furniture of a home as it is put down, item by item.
+
+    Every method that places something returns the item, or None where there is no room for it.
+    """
+
+    def __init__(self, plan: Plan, rng: np.random.Generator, step: float) -> None:
+        self.plan = plan
+        self.rng = rng
+        self.step = step
+        self.items: list[Item] = []
+        self.walkway = Walkway(plan.rooms, plan.ways)
+        self.keep_clear = [_kept_clear(opening) for opening in plan.openings]
+
+    def make(self, kind: str, twin: int | None = None, **given: Any) -> Built:
+        """Build a piece; those with the same number `twin` are alike."""
+        rng = self.rng if twin is None else np.random.default_rng(twin)
+        return built(kind, rng, self.step, **given)
+
+    def put(
+        self,
+        piece: Built,
+        where: Array,
+        turn: float,
+        room: int,
+        height: float | None = None,
+        support: Item | None = None,
+        anywhere: bool = False,
+    ) -> Item | None:
+        """Put a piece down with the middle of its footprint at `where`, (2,) metres.
+
+        height: of its lowest point; None is the floor or the rug there. anywhere: also before doors
+        and windows, and in walls.
+        """
+        low = self._ground(piece, where, turn) if height is None else height
+        item = Item(piece, np.array([*where, low]), turn, room, support)
+        if not anywhere and not self._allowed(item):
+            return None
+        if any(
+            overlap(item.box.grown(APART / 2), other.box.grown(APART / 2))
+            for other in self._near(item)
+        ):
+            return None
+        if stands_in_the_way(item.box, piece.kind, support is not None):
+            free = self.walkway.without(item.box)
+            if not self.walkway.passable(free):
+                return None
+            self.walkway.free = free
+        self.items.append(item)
+        return item
+
+    def _near(self, item: Item) -> list[Item]:
+        """What the item must keep off: all but what it stands on and the rugs under it."""
+        under = [item.support] if item.support else []
+        flat = [
+            other for other in self.items if other.built.kind == "rug" and item.built.kind != "rug"
+        ]
+        return [other for other in self.items if other not in under and other not in flat]
+
+    def _ground(self, piece: Built, where: Array, turn: float) -> float:
+        if piece.kind == "rug":
+            return 0.0
+        low, high = piece.mesh.bounds
+        box = upright(low, high, turn, np.array([*where, 0.0]))
+        rugs = [item.box for item in self.items if item.built.kind == "rug"]
+        return max((float(rug.bounds[1, 2]) for rug in rugs if overlap(box, rug)), default=0.0)
+
+    def _allowed(self, item: Item) -> bool:
+        low, high = item.built.mesh.bounds
+        u, v = (np.linspace(low[axis], high[axis], 7) for axis in (0, 1))
+        grid = np.stack(np.meshgrid(u, v), -1).reshape(-1, 2)
+        points = np.array([item.point(x, y) for x, y in grid])
+        if not self.plan.rooms[item.room].holds(points).all():
+            return False
+        if item.box.bounds[1, 2] > self.plan.height - 0.01:
+            return False
+        zones = [] if item.built.kind == "rug" else self.keep_clear
+        return not any(overlap(item.box, zone) for zone in zones)
+
+    def wall(self, kind: str, room: int, height: float | None = None, **given: Any) -> Item | None:
+        """Put a piece with its back to a wall, on the floor or hung at a height in metres."""
+        piece = self.make(kind, **given)
+        half = (piece.mesh.bounds[1] - piece.mesh.bounds[0]) / 2
+        sides = self.plan.rooms[room].sides(room)
+        gap = GAP if height is None else 0.004
+        for _ in range(TRIES):
+            side = self._pick(sides)
+            reach = half[0] + 0.03
+            if side.length < 2 * reach:
+                continue
+            along = float(self.rng.uniform(reach, side.length - reach))
+            if height is None and self.rng.random() < 0.5:
+                along = reach if self.rng.random() < 0.5 else side.length - reach
+            item = self.put(piece, side.at(along, gap + half[1]), side.facing, room, height)
+            if item:
+                return item
+        return None
+
+    def corner(self, kind: str, room: int) -> Item | None:
+        """Put a piece into a corner of a room."""
+        piece = self.make(kind)
+        half = (piece.mesh.bounds[1] - piece.mesh.bounds[0]) / 2
+        sides = self.plan.rooms[room].sides(room)
+        for _ in range(TRIES):
+            side = self._pick(sides)
+            off = half[0] + GAP + float(self.rng.uniform(0.03, 0.1))
+            along = off if self.rng.random() < 0.5 else side.length - off
+            item = self.put(piece, side.at(along, half[1] + GAP + 0.05), side.facing, room)
+            if item:
+                return item
+        return None
+
+    def _pick(self, sides: Sequence[Side]) -> Side:
+        share = np.array([side.length for side in sides])
+        return sides[int(self.rng.choice(len(sides), p=share / share.sum()))]
+
+    def beside(self, kind: str, item: Item, gap: tuple[float, float] = (0.05, 0.12)) -> Item | None:
+        """Put a piece at the left or right of an item, their backs in line."""
+        piece = self.make(kind)
+        half = (piece.mesh.bounds[1] - piece.mesh.bounds[0]) / 2
+        for side in self.rng.permutation([-1, 1]):
+            right = side * (item.size[0] / 2 + half[0] + self.rng.uniform(*gap))
+            where = item.point(right, item.size[1] / 2 - half[1])
+            placed = self.put(piece, where, item.turn, item.room)
+            if placed:
+                return placed
+        return None
+
+    def before(
+        self, kind: str, item: Item, gaps: Sequence[float], towards: bool, shift: float = 0.0
+    ) -> Item | None:
+        """Put a piece before an item: facing it (towards) or the same way; gaps: metres, tried in turn."""
+        piece = self.make(kind)
+        half = (piece.mesh.bounds[1] - piece.mesh.bounds[0]) / 2
+        for gap in gaps:
+            where = item.point(shift, -(item.size[1] / 2 + gap + half[1]))
+            turn = item.turn + 180.0 if towards else item.turn
+            placed = self.put(piece, where, turn % 360, item.room)
+            if placed:
+                return placed
+        return None
+
+    def around(self, kind: str, table: Item, count: int) -> list[Item]:
+        """Put chairs of one set along the sides of a table, facing it, each a little askew."""
+        piece = self.make(kind, twin=int(self.rng.integers(1 << 30)))
+        width, depth = table.size[:2]
+        seats = [
+            (x * width, side)
+            for side in (-1, 1)
+            for x in ((-0.25, 0.25) if width > 1.25 else (0.0,))
+        ]
+        ends = [(y * depth, side) for side in (-1, 1) for y in (0.0,)]
+        spots = [("side", *seat) for seat in seats] + [("end", *end) for end in ends]
+        order = [spots[int(index)] for index in self.rng.permutation(len(seats))]
+        order += [spots[len(seats) + int(index)] for index in self.rng.permutation(len(ends))]
+        placed: list[Item] = []
+        for place, shift, side in order:
+            if len(placed) == count:
+                break
+            chair = self._seat(piece, table, place, shift, side)
+            if chair:
+                placed.append(chair)
+        return placed
+
+    def _seat(self, piece: Built, table: Item, place: str, shift: float, side: int) -> Item | None:
+        half = (piece.mesh.bounds[1] - piece.mesh.bounds[0])[1] / 2
+        for gap in (0.07, 0.12):
+            askew = float(self.rng.uniform(-7, 7))
+            if place == "side":
+                where = table.point(shift, side * (table.size[1] / 2 + half + gap))
+                turn = table.turn + (0.0 if side > 0 else 180.0)
+            else:
+                where = table.point(side * (table.size[0] / 2 + half + gap), shift)
+                turn = table.turn + (-90.0 if side > 0 else 90.0)
+            placed = self.put(piece, where, (turn + askew) % 360, table.room)
+            if placed:
+                return placed
+        return None
+
+    def on(
+        self,
+        kind: str,
+        item: Item,
+        across: tuple[float, float] = (-1, 1),
+        along: tuple[float, float] = (-1, 1),
+        askew: float = 8.0,
+        **given: Any,
+    ) -> Item | None:
+        """Put a piece on an item, within these shares of its free half width and half depth."""
+        if item.built.top is None:
+            return None
+        piece = self.make(kind, **given)
+        half = (piece.mesh.bounds[1] - piece.mesh.bounds[0]) / 2
+        spare = np.maximum(item.size[:2] / 2 - half[:2] - 0.02, 0)
+        height = float(item.position[2]) + item.built.top + 0.001
+        for _ in range(TRIES):
+            x, y = self.rng.uniform(*across) * spare[0], self.rng.uniform(*along) * spare[1]
+            turn = item.turn + float(self.rng.uniform(-askew, askew))
+            placed = self.put(
+                piece, item.point(x, y), turn % 360, item.room, height, item, anywhere=True
+            )
+            if placed:
+                return placed
+        return None
+
+    def ceiling(self, room: int, where: Array) -> Item | None:
+        """Hang a lamp from the ceiling."""
+        piece = self.make("ceiling light")
+        top = piece.mesh.bounds[1, 2]
+        return self.put(piece, where, 0.0, room, self.plan.height - top - 0.002, anywhere=True)
+
+    def surely(self, item: Item | None) -> Item:
+        """Return the item. Unfurnishable where it found no place."""
+        if item is None:
+            raise Unfurnishable
+        return item
+
+
+def _kept_clear(opening: Opening) -> OrientedBox:
+    """What stays free before an opening: the way through a door, the view out of a window."""
+    if opening.kind == "window":
+        area, bottom = opening.area(0.3, 0.1), opening.bottom - 0.02
+    else:
+        beyond = 0.1 if opening.other is None else opening.depth + 0.75
+        area, bottom = opening.area(0.75, beyond, margin=0.08), 0.0
+    top = opening.top
+    return upright(np.array([area[0], area[1], bottom]), np.array([area[2], area[3], top]))

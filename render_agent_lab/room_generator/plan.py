@@ -1,0 +1,176 @@
+"""A floor plan: rooms, the walls between them, and where doors, passages and windows are.
+
+Metres, world frame, z up, the floor at 0. All walls run along x or y.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent_lab.room_generator.shapes import Array
+
+WALL = 0.12
+"""Thickness of a wall between two rooms, metres."""
+OUTER = 0.24
+"""Thickness of a wall to the outside, metres."""
+DOOR_WIDTH, DOOR_HEIGHT = 0.88, 2.05
+
+OpeningKind = Literal["door", "entry", "passage", "window"]
+Box2 = tuple[float, float, float, float]
+"""x low, y low, x high, y high."""
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One wall of a room, seen from inside.
+
+    start, end: (2,) metres; the room lies to the left of the way from start to end.
+    """
+
+    room: int
+    start: Array
+    end: Array
+
+    @property
+    def length(self) -> float:
+        """Metres."""
+        return float(np.abs(self.end - self.start).sum())
+
+    @property
+    def along(self) -> Array:
+        """The unit vector from start to end, (2,)."""
+        return (self.end - self.start) / self.length
+
+    @property
+    def inward(self) -> Array:
+        """The unit vector into the room, (2,)."""
+        x, y = self.along
+        return np.array([-y, x])
+
+    def same(self, other: Side) -> bool:
+        """Whether it is the same wall of the same room."""
+        return self.room == other.room and bool(np.allclose(self.start, other.start))
+
+    def backs(self, other: Side) -> bool:
+        """Whether it and `other` are the two faces of one wall between rooms."""
+        gap = float((other.start - self.start) @ self.inward)
+        return bool(np.allclose(other.along, -self.along)) and abs(gap + WALL) < 1e-6
+
+    @property
+    def facing(self) -> float:
+        """The turn, in degrees, of a piece that stands with its back (+y) to the wall."""
+        x, y = self.inward
+        return float(np.degrees(np.arctan2(x, -y))) + 0.0
+
+    def at(self, along: float, inward: float = 0.0) -> Array:
+        """Return the point `along` metres from the start and `inward` metres off the wall, (2,)."""
+        return self.start + along * self.along + inward * self.inward
+
+
+@dataclass(frozen=True, eq=False)
+class Opening:
+    """A hole in a wall.
+
+    side: seen from the room that it was planned for; low … high: metres along that side; bottom …
+    top: heights; other: the room behind it, None for the outside.
+    """
+
+    kind: OpeningKind
+    side: Side
+    low: float
+    high: float
+    bottom: float
+    top: float
+    other: int | None = None
+
+    @property
+    def middle(self) -> float:
+        """Metres along its side."""
+        return (self.low + self.high) / 2
+
+    @property
+    def depth(self) -> float:
+        """Thickness of the wall around it, metres."""
+        return OUTER if self.other is None else WALL
+
+    def area(self, into: float, beyond: float, margin: float = 0.0) -> Box2:
+        """Return the floor before it: `into` the room, `beyond` the wall's room face, metres."""
+        a = self.side.at(self.low - margin, into)
+        b = self.side.at(self.high + margin, -beyond)
+        low, high = np.minimum(a, b), np.maximum(a, b)
+        return float(low[0]), float(low[1]), float(high[0]), float(high[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Room:
+    """A room: what it is for, and its floor as a polygon (k, 2), counter-clockwise, metres."""
+
+    purpose: str
+    corners: Array
+
+    @property
+    def area(self) -> float:
+        """Square metres, by the shoelace formula."""
+        x, y = self.corners.T
+        return float(abs(x @ np.roll(y, -1) - y @ np.roll(x, -1)) / 2)
+
+    @property
+    def box(self) -> Box2:
+        """The rectangle around it."""
+        (a, b), (c, d) = self.corners.min(0), self.corners.max(0)
+        return float(a), float(b), float(c), float(d)
+
+    def sides(self, number: int) -> list[Side]:
+        """Return its walls in order; number: its place among the rooms of its plan."""
+        ends = np.roll(self.corners, -1, axis=0)
+        return [Side(number, a, b) for a, b in zip(self.corners, ends, strict=True)]
+
+    def holds(self, points: Array) -> NDArray[np.bool_]:
+        """Return whether points (n, 2) lie inside, (n,) bool; points on the edge may be either."""
+        inside = np.zeros(len(points), bool)
+        x, y = points.T
+        for (ax, ay), (bx, by) in zip(self.corners, np.roll(self.corners, -1, axis=0), strict=True):
+            if ay != by:
+                crosses = (ay > y) != (by > y)
+                inside ^= crosses & (x < ax + (y - ay) * (bx - ax) / (by - ay))
+        return inside
+
+
+@dataclass(eq=False)
+class Plan:
+    """A home: rooms, the outline of all of them with the walls between, openings, ceiling height."""
+
+    rooms: list[Room]
+    outline: Array
+    height: float
+    openings: list[Opening] = field(default_factory=list)
+
+    @property
+    def area(self) -> float:
+        """Floor of all rooms, square metres; walls are not counted."""
+        return sum(room.area for room in self.rooms)
+
+    @property
+    def ways(self) -> list[Box2]:
+        """The floor in the doors and passages between rooms."""
+        inner = [opening for opening in self.openings if opening.other is not None]
+        return [opening.area(0.01, opening.depth + 0.01) for opening in inner]
+
+    @property
+    def sides(self) -> list[Side]:
+        """Every wall of every room."""
+        return [side for number, room in enumerate(self.rooms) for side in room.sides(number)]
+
+    def outside(self, side: Side) -> bool:
+        """Whether a wall lies on the outline."""
+        middle = side.at(side.length / 2, -0.01)
+        return not bool(Room("", self.outline).holds(middle[None])[0])
+
+
+def rectangle(x: float, y: float, a: float, b: float) -> Array:
+    """Return the corners of a rectangle, counter-clockwise, (4, 2)."""
+    return np.array([[x, y], [a, y], [a, b], [x, b]], float)

@@ -1,0 +1,193 @@
+"""Questions after routes, in VSI-Bench's words: turns to fill in between straight, clear legs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import permutations, product
+
+import numpy as np
+
+from render_agent.geometry.boxes import OrientedBox
+from render_agent.scene.room_truth import RoomTruth, TrueObject
+from render_agent_lab.room_generator.directions import bearing
+from render_agent_lab.room_generator.draft import Draft, only_labels
+from render_agent_lab.room_generator.shapes import Array
+from render_agent_lab.room_generator.walkway import (
+    CELL,
+    CLEARANCE,
+    Walkway,
+    footprint_distance,
+    stands_in_the_way,
+)
+
+REACHED = 0.4
+"""One has arrived at an object this near to its footprint, metres."""
+LEG = 0.7
+"""The shortest leg, metres."""
+SQUARE = 32.0
+"""How far a turn may be off 90 degrees to either side."""
+BACK = 152.0
+"""A turn of more degrees is a turn back."""
+TURNS = ("Turn Left", "Turn Right", "Turn Back")
+UNFIT = {"ceiling light", "picture", "clock", "curtain", "rug", "exhaust fan", "towel", "mirror"}
+"""What one does not walk up to."""
+
+TEXT = (
+    "You are a robot beginning at the {start} and facing the {facing}. You want to navigate to the"
+    " {goal}. You will perform the following actions (Note: for each [please fill in], choose either"
+    " 'turn back,' 'turn left,' or 'turn right.'): {actions}. You have reached the final destination."
+)
+FILL = "[please fill in]"
+
+
+@dataclass(frozen=True, eq=False)
+class Stop:
+    """Where one stands after a leg: (2,) metres; the object that one walked to; the turns so far."""
+
+    where: Array
+    thing: TrueObject
+    heading: Array
+    turns: tuple[str, ...]
+    passed: tuple[TrueObject, ...]
+    actions: tuple[str, ...]
+
+
+def turn_of(angle: float) -> str | None:
+    """Return the turn that an angle (degrees, left positive) is, None where it is none clearly."""
+    if abs(angle) >= BACK:
+        return "Turn Back"
+    if abs(abs(angle) - 90) <= SQUARE:
+        return "Turn Left" if angle > 0 else "Turn Right"
+    return None
+
+
+def routes(truth: RoomTruth, rng: np.random.Generator, most: int = 40) -> list[Draft]:
+    """Some routes of one to three turns whose legs are straight and clear of furniture."""
+    walks = _Walks(truth, rng)
+    drafts: dict[str, Draft] = {}
+    for start in walks.starts():
+        frontier = [start]
+        for _leg in range(3):
+            reached = [stop for origin in frontier for stop in walks.legs(origin)]
+            for stop in reached:
+                sensible = stop.turns.count("Turn Back") <= 1
+                if stop.turns and sensible and (len(stop.turns) > 1 or rng.random() < 0.1):
+                    drafts.setdefault(
+                        "; ".join(stop.actions) + stop.passed[0].label, _draft(stop, rng)
+                    )
+            chosen = rng.permutation(len(reached))[:4]
+            frontier = [
+                reached[int(index)] for index in chosen if len(reached[int(index)].turns) < 3
+            ]
+        if len(drafts) >= most:
+            break
+    return list(drafts.values())
+
+
+class _Walks:
+    """The free floor of a home and the things that one can walk up to."""
+
+    def __init__(self, truth: RoomTruth, rng: np.random.Generator) -> None:
+        self.rng = rng
+        self.things = [truth.only(label) for label in only_labels(truth) if label not in UNFIT]
+        self.things = [thing for thing in self.things if thing.support is None]
+        walkway = Walkway(truth.rooms, truth.ways)
+        self.centres = walkway.centres
+        self.free = walkway.free[CLEARANCE]
+        for thing in truth.objects:
+            if stands_in_the_way(thing.box, thing.kind, thing.support is not None):
+                self.free = self.free & (self._off(thing.box) >= CLEARANCE)
+
+    def _off(self, box: OrientedBox) -> Array:
+        flat = footprint_distance(box, self.centres.reshape(-1, 2))
+        return flat.reshape(self.centres.shape[:2])
+
+    def starts(self) -> Iterator[Stop]:
+        """Yield places beside things, facing other things of the same room, in random order."""
+        pairs = [
+            (one, other) for one, other in permutations(self.things, 2) if one.room == other.room
+        ]
+        for index in self.rng.permutation(len(pairs)):
+            thing, facing = pairs[int(index)]
+            near = self.free & (self._off(thing.box) <= REACHED)
+            spots = self.centres[near]
+            if not len(spots):
+                continue
+            where = spots[int(self.rng.integers(len(spots)))]
+            ahead = facing.centre[:2] - where
+            by_centres = facing.centre[:2] - thing.centre[:2]
+            if np.hypot(*by_centres) > 0.8 and np.hypot(*ahead) > 0.5:
+                yield Stop(where, thing, ahead, (), (thing, facing), ())
+
+    def legs(self, stop: Stop) -> list[Stop]:
+        """Return where one can go from a stop, straight on or after one clear turn."""
+        found = []
+        for goal in self.things:
+            if goal is stop.thing or goal in stop.passed[:1] + stop.passed[2:]:
+                continue
+            end = self._walk(stop.where, goal)
+            if end is None:
+                continue
+            heading = end - stop.where
+            straight = not stop.actions and goal is stop.passed[1]
+            turn = None if straight else self._turn(stop, heading, goal)
+            if not straight and turn is None:
+                continue
+            actions = (
+                *stop.actions,
+                *([] if straight else [FILL]),
+                f"Go forward until the {goal.label}",
+            )
+            turns = stop.turns if turn is None else (*stop.turns, turn)
+            found.append(Stop(end, goal, heading, turns, (*stop.passed, goal), actions))
+        return found
+
+    def _turn(self, stop: Stop, heading: Array, goal: TrueObject) -> str | None:
+        """The turn from where one looks to where one goes; the objects' centres must agree."""
+        origin = np.zeros(2)
+        turn = turn_of(bearing(origin, stop.heading, heading))
+        before = stop.passed[1] if not stop.actions else stop.passed[-2]
+        if not stop.actions:
+            ahead = before.centre - stop.thing.centre
+        elif len(stop.passed) == 3:
+            ahead = stop.thing.centre - stop.passed[0].centre
+        else:
+            ahead = stop.thing.centre - before.centre
+        by_centres = turn_of(bearing(origin, ahead[:2], (goal.centre - stop.thing.centre)[:2]))
+        return turn if turn == by_centres else None
+
+    def _walk(self, start: Array, goal: TrueObject) -> Array | None:
+        """Return how far one gets straight towards an object, None where that is not up to it."""
+        way = goal.centre[:2] - start
+        length = float(np.hypot(*way))
+        steps = np.arange(0, length, CELL / 2)
+        points = start + steps[:, None] * way / max(length, 1e-9)
+        cells = np.floor((points - self.centres[0, 0]) / CELL + 0.5).astype(int)
+        cells = np.clip(cells, 0, np.array(self.free.shape) - 1)
+        open_ = self.free[tuple(cells.T)]
+        stop = len(points) if open_.all() else int(np.argmin(open_))
+        if stop == 0 or steps[stop - 1] < LEG:
+            return None
+        end: Array = points[stop - 1]
+        off = {
+            id(thing): float(footprint_distance(thing.box, end[None])[0]) for thing in self.things
+        }
+        nearest = min(off.values())
+        return end if off[id(goal)] <= min(REACHED, nearest + 1e-6) else None
+
+
+def _draft(stop: Stop, rng: np.random.Generator) -> Draft:
+    actions = " ".join(f"{number}. {action}" for number, action in enumerate(stop.actions, 1))
+    text = TEXT.format(
+        start=stop.passed[0].label,
+        facing=stop.passed[1].label,
+        goal=stop.thing.label,
+        actions=actions,
+    )
+    answer = ", ".join(stop.turns)
+    others = [", ".join(turns) for turns in product(TURNS, repeat=len(stop.turns))]
+    others.remove(answer)
+    wrong = [others[int(index)] for index in rng.permutation(len(others))[:3]]
+    labels = tuple(dict.fromkeys(thing.label for thing in stop.passed))
+    return Draft("route_planning", text, answer, (answer, *wrong), labels)

@@ -1,0 +1,126 @@
+"""A perfect surface made to look scanned: noise, holes, unseen patches, drifting colours, soft edges."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent_lab.room_generator.build import Home
+from render_agent_lab.room_generator.light import VOXEL, Space
+from render_agent_lab.room_generator.paint import noise
+from render_agent_lab.room_generator.shapes import Array, Mesh
+from render_agent_lab.room_generator.walkway import CLEARANCE, Walkway, stands_in_the_way
+
+STOPS = 10
+"""From how many places the home was scanned."""
+REACH = 4.5
+"""How far the scanner sees, metres."""
+WELD = 0.002
+"""Vertices nearer than this become one, metres."""
+
+
+def as_scan(home: Home, rng: np.random.Generator) -> Mesh:
+    """Return the surface of a home as a hand-held scanner would bring it back, metres, z up.
+
+    What was seen from none of a few places on the floor is missing, and so are patches of glass and
+    random ones; edges are rounded, vertices off by millimetres, the whole bent by a centimetre.
+    """
+    mesh = home.mesh
+    seen = _seen(mesh, _walk(home, rng))
+    patches = noise(mesh.points, 0.35, int(rng.integers(1 << 30)))
+    glass = _within(home, mesh.points, ("window", "mirror", "tv"))
+    keep = seen & (patches > 0.13) & ~(glass & (patches > 0.6))
+    mesh = _part(mesh, keep)
+    mesh = _welded(mesh)
+    mesh = Mesh(_softened(mesh, mesh.points), _softened(mesh, mesh.colours), mesh.faces)
+    return Mesh(_shaken(mesh, rng), _drifted(mesh, rng), mesh.faces)
+
+
+def _walk(home: Home, rng: np.random.Generator) -> Array:
+    """Places of the scanner, (STOPS, 3) metres: free floor of every room, at the height of a hand."""
+    walkway = Walkway(home.plan.rooms, home.plan.ways)
+    for item in home.items:
+        if stands_in_the_way(item.box, item.built.kind, item.support is not None):
+            walkway.free = walkway.without(item.box)
+    places = []
+    for number in range(STOPS * len(home.plan.rooms)):
+        room = walkway.rooms[number % len(home.plan.rooms)]
+        spots = walkway.centres[walkway.free[CLEARANCE] & room]
+        if len(spots):
+            spot = spots[int(rng.integers(len(spots)))]
+            places.append((*spot, float(rng.uniform(1.2, 1.7))))
+    return np.array(places)
+
+
+def _seen(mesh: Mesh, places: Array) -> NDArray[np.bool_]:
+    space = Space(mesh)
+    normals = mesh.normals
+    start = mesh.points + 1.3 * VOXEL * normals
+    seen = np.zeros(len(start), bool)
+    for place in places:
+        way = place - start
+        far = np.linalg.norm(way, axis=1)
+        way /= far[:, None]
+        index = np.flatnonzero(~seen & (far < REACH) & ((way * normals).sum(1) > 0.12))
+        seen[index] = space.open_way(start[index], way[index], far[index])
+    for _ in range(2):  # the scanner's rays are coarse: what lies between seen points was seen
+        shown = seen[mesh.faces].any(1)
+        seen[mesh.faces[shown]] = True
+    return seen
+
+
+def _within(home: Home, points: Array, kinds: tuple[str, ...]) -> NDArray[np.bool_]:
+    inside = np.zeros(len(points), bool)
+    for item in home.items:
+        if item.built.kind in kinds:
+            box = item.box.grown(0.01)
+            inside |= (np.abs(box.local(points)) < box.size / 2).all(1)
+    return inside
+
+
+def _part(mesh: Mesh, keep: NDArray[np.bool_]) -> Mesh:
+    """The faces whose corners are all kept."""
+    faces = mesh.faces[keep[mesh.faces].all(1)]
+    used, index = np.unique(faces, return_inverse=True)
+    return Mesh(mesh.points[used], mesh.colours[used], index.reshape(-1, 3))
+
+
+def _welded(mesh: Mesh) -> Mesh:
+    """The same surface with vertices at the same place made one, as fused scans have them."""
+    cells = np.floor(mesh.points / WELD + 0.37).astype(np.int64)
+    _, first, index = np.unique(cells, axis=0, return_index=True, return_inverse=True)
+    faces = index.reshape(-1)[mesh.faces]
+    whole = (
+        (faces[:, 0] != faces[:, 1]) & (faces[:, 1] != faces[:, 2]) & (faces[:, 2] != faces[:, 0])
+    )
+    return Mesh(mesh.points[first], mesh.colours[first], faces[whole])
+
+
+def _softened(mesh: Mesh, values: Array) -> Array:
+    """Values (n, k) moved a third of the way to the mean of their neighbours."""
+    total, count = np.zeros_like(values), np.zeros(len(values))
+    for a, b in ((0, 1), (1, 2), (2, 0)):
+        for x, y in ((a, b), (b, a)):
+            np.add.at(total, mesh.faces[:, x], values[mesh.faces[:, y]])
+            np.add.at(count, mesh.faces[:, x], 1)
+    mean = total / np.maximum(count, 1)[:, None]
+    return np.where(count[:, None] > 0, values * 0.67 + mean * 0.33, values)
+
+
+def _shaken(mesh: Mesh, rng: np.random.Generator) -> Array:
+    """Points off by millimetres each, and by a centimetre over the length of a room."""
+    bend = [noise(mesh.points, 2.5, int(rng.integers(1 << 30))) - 0.5 for _ in range(3)]
+    # broad enough for coarse parts to follow, so that thin layers stay behind one another
+    bumps = noise(mesh.points, 0.6, int(rng.integers(1 << 30))) - 0.5
+    jitter = rng.normal(0, 0.0006, mesh.points.shape)
+    shaken: Array = mesh.points + 0.025 * np.stack(bend, 1) + 0.012 * bumps[:, None] * mesh.normals
+    return shaken + jitter
+
+
+def _drifted(mesh: Mesh, rng: np.random.Generator) -> Array:
+    """Colours whose brightness and warmth change from place to place, with a little grain."""
+    bright = 0.88 + 0.24 * noise(mesh.points, 1.2, int(rng.integers(1 << 30)))
+    warm = 0.12 * (noise(mesh.points, 1.8, int(rng.integers(1 << 30))) - 0.5)
+    tint = np.stack([1 + warm, np.ones_like(warm), 1 - warm], 1)
+    grain = rng.normal(0, 0.012, mesh.colours.shape)
+    return np.clip(mesh.colours * bright[:, None] * tint + grain, 0, 1)

@@ -1,0 +1,98 @@
+"""The floor on which one can walk, as a grid of cells, and whether it hangs together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.geometry.boxes import OrientedBox
+from render_agent_lab.room_generator.plan import Box2, Room
+from render_agent_lab.room_generator.shapes import Array
+
+CELL = 0.05
+"""Metres."""
+CLEARANCE = 0.2
+"""What the camera keeps between itself and everything, metres."""
+COMFORT = 0.27
+"""The clearance with which one can still go from every room to every other, metres."""
+HEAD = 1.9
+"""What hangs higher blocks nobody, metres."""
+
+Mask = NDArray[np.bool_]
+
+
+class Walkway:
+    """Cells of free floor, kept at two clearances while things are put down."""
+
+    def __init__(self, rooms: Sequence[Room], ways: Sequence[Box2]) -> None:
+        """Start with empty rooms and the floor in the doors between them (x low, y low, x high, y high)."""
+        corners = np.concatenate([room.corners for room in rooms])
+        low, high = corners.min(0) - 0.1, corners.max(0) + 0.1
+        shape = np.ceil((high - low) / CELL).astype(int)
+        rows, columns = np.mgrid[0 : shape[0], 0 : shape[1]]
+        self.centres: Array = low + (np.stack([rows, columns], -1) + 0.5) * CELL
+        floor = self._floor(rooms, ways)
+        self.rooms: list[Mask] = [room.holds(self._flat).reshape(floor.shape) for room in rooms]
+        self.free = {margin: _eroded(floor, margin) for margin in (CLEARANCE, COMFORT)}
+
+    @property
+    def _flat(self) -> Array:
+        return self.centres.reshape(-1, 2)
+
+    def _floor(self, rooms: Sequence[Room], ways: Sequence[Box2]) -> Mask:
+        inside = np.zeros(len(self._flat), bool)
+        for room in rooms:
+            inside |= room.holds(self._flat)
+        x, y = self._flat.T
+        for a, b, c, d in ways:
+            inside |= (x > a) & (x < c) & (y > b) & (y < d)
+        return inside.reshape(self.centres.shape[:2])
+
+    def without(self, box: OrientedBox) -> dict[float, Mask]:
+        """Return the free cells that are left once something stands in `box`."""
+        near = footprint_distance(box, self._flat).reshape(self.centres.shape[:2])
+        return {margin: free & (near >= margin) for margin, free in self.free.items()}
+
+    def passable(self, free: dict[float, Mask]) -> bool:
+        """Whether all free floor hangs together and every room can be reached in comfort."""
+        if pieces(free[CLEARANCE]) != 1:
+            return False
+        labels, _ = _labelled(free[COMFORT])
+        largest = np.bincount(labels[labels > 0]).argmax() if labels.any() else 0
+        main = (labels == largest) & (largest > 0)
+        return all(bool((main & room).sum() * CELL**2 > 0.6) for room in self.rooms)
+
+
+def footprint_distance(box: OrientedBox, points: Array) -> Array:
+    """Return how far points (n, 2) lie from the footprint of an upright box, (n,) metres."""
+    offset = (points - box.centre[:2]) @ box.axes[:2, :2].T
+    beyond = np.maximum(np.abs(offset) - box.size[:2] / 2, 0)
+    return np.hypot(beyond[:, 0], beyond[:, 1])
+
+
+def stands_in_the_way(box: OrientedBox, kind: str, supported: bool) -> bool:
+    """Return whether something keeps people from walking through its footprint."""
+    return box.bounds[0, 2] < HEAD and not supported and kind not in ("rug", "curtain")
+
+
+def pieces(free: Mask) -> int:
+    """Return into how many parts the free cells fall, side by side counting as connected."""
+    return _labelled(free)[1]
+
+
+def _labelled(free: Mask) -> tuple[NDArray[np.int32], int]:
+    from scipy import ndimage
+
+    labels, count = ndimage.label(free)
+    return labels, int(count)
+
+
+def _eroded(floor: Mask, margin: float) -> Mask:
+    from scipy import ndimage
+
+    padded = np.pad(floor, 1)
+    distance = ndimage.distance_transform_edt(padded)[1:-1, 1:-1] * CELL
+    eroded: Mask = distance - CELL / 2 >= margin
+    return eroded

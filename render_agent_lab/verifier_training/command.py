@@ -1,0 +1,129 @@
+"""The command that trains a verifier on one's own runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from render_agent.cli import completion
+from render_agent.errors import UsageError
+
+
+@click.command("train-verifier")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN…", shell_complete=completion.runs_in)
+@click.option(
+    "--output",
+    required=True,
+    metavar="DIR",
+    help="Where the verifier is written.",
+    shell_complete=completion.folders,
+)
+@click.option(
+    "--runs-in",
+    default="experiment_logs",
+    show_default=True,
+    metavar="DIR",
+    help="Where runs lie that are given by name.",
+    shell_complete=completion.folders,
+)
+@click.option(
+    "--held-out",
+    default="0.25",
+    show_default=True,
+    metavar="SHARE|SCENES",
+    help="The share of scenes that are held out, or their names with commas.",
+)
+@click.option(
+    "--encoder",
+    default="pixels",
+    show_default=True,
+    metavar="pixels|siglip2[:MODEL]",
+    help="What makes the features: pixels needs no weights.",
+)
+@click.option(
+    "--members",
+    type=click.IntRange(1, 64),
+    default=3,
+    show_default=True,
+    metavar="N",
+    help="How many members the ensemble has.",
+)
+@click.option(
+    "--epochs",
+    type=click.IntRange(1),
+    default=12,
+    show_default=True,
+    metavar="N",
+    help="How often every decision is learned from.",
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(0, min_open=True),
+    default=1e-3,
+    show_default=True,
+    metavar="X",
+    help="The highest rate of learning.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Of the split, the first weights and the order.",
+)
+@click.option(
+    "--device", default="auto", show_default=True, metavar="NAME", help="Where it is trained."
+)
+def train_verifier_command(
+    runs: tuple[str, ...],
+    output: str,
+    runs_in: str,
+    held_out: str,
+    encoder: str,
+    members: int,
+    epochs: int,
+    rate: float,
+    seed: int,
+    device: str,
+) -> None:
+    """Train a verifier on the decisions of RUN… (recent, names or paths), for --verifier learned:DIR.
+
+    \b
+    Examples:
+      render-agent train-verifier recent --output my_verifier
+    """
+    from render_agent.agents.verifiers.learned.training import Settings
+    from render_agent.run.log.folder import find_run
+    from render_agent_lab.verifier_training.card_text import spanned, standing
+    from render_agent_lab.verifier_training.train import Wishes, train
+
+    wishes = Wishes(
+        encoder,
+        _held_out(held_out),
+        device,
+        Settings(members=members, epochs=epochs, rate=rate, seed=seed),
+    )
+    folders = [find_run(Path(runs_in), run) for run in dict.fromkeys(runs)]
+    learned = train(folders, Path(output), wishes, lambda line: click.echo(line, err=True))
+    held = learned["held_out"]
+    for title, found in (("good moves", held["good"]), ("named things found", held["named"])):
+        if found:
+            click.echo(f"{title}, {found['decisions']} decisions in scenes held out:")
+            for name, row in found["success"].items():
+                click.echo(f"  {name:<12} {100 * row['mean']:5.1f} %  ({spanned(row)})")
+            for line in standing(found):
+                click.echo(f"  {line}")
+    click.echo(f"{output}: verifier and card; use it with --verifier learned:{output}")
+
+
+def _held_out(text: str) -> float | tuple[str, ...]:
+    """Return a share of scenes, or their names. UsageError where it is a number that is no share."""
+    try:
+        share = float(text)
+    except ValueError:
+        return tuple(name.strip() for name in text.split(",") if name.strip())
+    if not 0 < share < 1:
+        raise UsageError("--held-out is a share between 0 and 1, such as 0.25, or names of scenes")
+    return share

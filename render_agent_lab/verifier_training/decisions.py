@@ -1,0 +1,203 @@
+"""Decisions read from run logs, their candidates judged by what each would have shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from itertools import groupby
+
+import numpy as np
+
+from render_agent.agents.verifiers.base import FloatArray, Situation
+from render_agent.agents.verifiers.geometry import GeometryVerifier, make_geometry
+from render_agent.dialogue.moves import carry_out
+from render_agent.dialogue.reply import Action
+from render_agent.dialogue.state import Candidate, Question, QuestionState, Turn, View
+from render_agent.errors import SetupError
+from render_agent.observation.picture_store import Pictures
+from render_agent.observation.question_visibility import Thing, as_things, boxes_seen, named_boxes
+from render_agent.observation.stress.scenes import scenes_of
+from render_agent.questions.sufficiency import faithful
+from render_agent.render.base import Renderer
+from render_agent.render.visibility.room_visibility import NOTHING, Room
+from render_agent.run.log.folder import RunFolder
+from render_agent.run.log.reading import read_states
+from render_agent.scene.cache import SceneCache
+from render_agent.score.official import score_answer
+from render_agent_lab.verifier_training.decision import Decision, good_moves
+from render_agent_lab.verifier_training.labels import Label, Labels
+
+BORROWED = 7
+"""Moves of other turns that are weighed beside the one that was made, where a run logged no candidates."""
+
+RIGHT = 0.5
+"""The score from which on an answer counts as right."""
+
+
+def read_decisions(
+    folder: RunFolder,
+    labels: Labels | None = None,
+    told: Callable[[str], None] = lambda scene: None,
+) -> list[Decision]:
+    """Return the decisions of a run, judged; of all its scenes whose scans are at hand.
+
+    Candidates are those that the run logged with their views. Where it logged none they are the move that
+    was made and moves of other turns about the same scene, carried out from here. labels: what is known
+    of them already; what is found out is added. told: is given the name of every scene that is begun
+    with. SetupError where the run shows nothing that could be judged, or its model did not choose its
+    views.
+    """
+    config = folder.config
+    if config.views != "free" or not faithful(config):
+        raise SetupError(
+            f"{folder.path} teaches no moves: a run with --views free is needed that shows the scenes as"
+            " they are"
+        )
+    questions = folder.questions()
+    scenes = scenes_of(config, questions)
+    states = [
+        state
+        for state in read_states(folder, scenes=scenes)
+        if state.turns and _there(state.question)
+    ]
+    ordered = sorted(states, key=lambda state: state.question.scene)
+    found: list[Decision] = []
+    with closing(make_geometry(config, questions)) as geometry:
+        reading = Reading(folder, scenes, geometry, labels or Labels())
+        for name, group in groupby(ordered, key=lambda state: state.question.scene):
+            told(name)
+            found += reading.scene(list(group))
+    return found
+
+
+def _there(question: Question) -> bool:
+    return question.scan is not None and question.scan.exists()
+
+
+class Reading:
+    """Reads the decisions of one run, scene by scene."""
+
+    def __init__(
+        self, folder: RunFolder, scenes: SceneCache, geometry: GeometryVerifier, labels: Labels
+    ) -> None:
+        self.run = str(folder.path)
+        self.scenes = scenes
+        self.geometry = geometry
+        self.labels = labels
+        # one for all of them: features are kept by what gives the pictures
+        self._picture = Pictures(folder.path).get
+
+    def scene(self, states: Sequence[QuestionState]) -> list[Decision]:
+        """Return the decisions of the questions about one scene."""
+        moves = [
+            turn.action
+            for state in states
+            for turn in state.turns
+            if isinstance(turn.action, Action) and not turn.action.done
+        ]
+        found, fresh = [], []
+        for state in states:
+            for turn in state.turns[: state.max_turns - 1]:
+                if not isinstance(turn.action, Action) or turn.action.done:
+                    continue
+                space = self.scenes.space(state.question)
+                situation = Situation.logged(state, turn, space, self._picture)
+                candidates, chosen = _candidates(situation, turn, moves)
+                if len(candidates) < 2:
+                    continue
+                key = self.run, state.id, turn.number
+                label = self.labels.get(key, len(candidates))
+                if label is None:
+                    label = self._label(situation, candidates)
+                    fresh.append((key, label))
+                right = chosen if _right(state) else None
+                good = good_moves(state.question, label.found, label.surface, right)
+                found.append(
+                    Decision(
+                        self.run,
+                        situation,
+                        candidates,
+                        chosen,
+                        label.found,
+                        label.surface,
+                        label.geometry,
+                        good,
+                    )
+                )
+        self.labels.add(fresh)
+        return found
+
+    def _label(self, situation: Situation, candidates: Sequence[Candidate]) -> Label:
+        state, space = situation.state, situation.look.space
+        assert space is not None, "the scene is at hand"
+        facts = self.geometry.facts.get(state.question.scene, NOTHING)
+        room = self.geometry.rooms.room(
+            state.question.scene, lambda: state.scene, lambda: space, facts
+        )
+        scores = self.geometry.score(situation, candidates).scores[0]
+        return Label(*_gains(room, self.geometry.renderer, situation, candidates), scores)
+
+
+def _candidates(
+    situation: Situation, turn: Turn, moves: Sequence[Action]
+) -> tuple[tuple[Candidate, ...], int | None]:
+    """Return the candidates of a turn with their views, and the place of the one that was made."""
+    evidence = turn.evidence
+    if evidence is not None:
+        logged = tuple(
+            candidate
+            for candidate in evidence.candidates
+            if candidate.view is not None and candidate.follows is None and candidate.goes_on
+        )
+        if len(logged) > 1:
+            places = [p for p, c in enumerate(logged) if c.number == evidence.chosen]
+            return logged, places[0] if places else None
+    assert isinstance(turn.action, Action), "it was asked before"
+    key = f"{situation.state.id} {situation.turn}".encode()
+    chance = np.random.default_rng(list(key))
+    others = [move for move in dict.fromkeys(moves) if move != turn.action]
+    picked = chance.permutation(len(others))[:BORROWED]
+    return tuple(
+        _carried_out(situation, number, action)
+        for number, action in enumerate([turn.action, *(others[place] for place in picked)])
+    ), 0
+
+
+def _carried_out(situation: Situation, number: int, action: Action) -> Candidate:
+    """Return a move as a candidate; its picture was never drawn, only its camera is known."""
+    look = situation.look
+    assert look.space is not None, "the scene is at hand"
+    moved = carry_out(action, look.camera, look.space)
+    kind = action.view if isinstance(action.view, str) else "ego"
+    view = None
+    if kind in ("ego", "around") and not isinstance(action.view, int):
+        view = View(len(situation.views), kind, "", moved.camera)
+    return Candidate(number, "", action, moved.happened, moved.camera, view)
+
+
+def _gains(
+    room: Room, renderer: Renderer, situation: Situation, candidates: Sequence[Candidate]
+) -> tuple[FloatArray, FloatArray]:
+    """Return what each candidate would show for the first time: named things, and share of the surface."""
+    question = situation.state.question
+
+    def things(views: Sequence[View]) -> frozenset[Thing]:
+        return as_things(question, room, boxes_seen(question, room, views, renderer))
+
+    known = bool(named_boxes(question, room))
+    shown = things(situation.views)
+    covered = room.covered(situation.views, renderer)
+    found = np.full(len(candidates), np.nan)
+    surface = np.zeros(len(candidates))
+    for place, candidate in enumerate(candidates):
+        views = [] if candidate.view is None else [candidate.view]
+        if known:
+            found[place] = len(things(views) - shown)
+        fresh = room.covered(views, renderer) & ~covered
+        surface[place] = fresh.mean() if len(fresh) else 0.0
+    return found, surface
+
+
+def _right(state: QuestionState) -> bool:
+    truth = state.question.truth
+    return truth is not None and score_answer(state.question.type, state.answer, truth) >= RIGHT

@@ -1,0 +1,213 @@
+"""Training a verifier on one's own runs: decisions, features, the split by scene, the fit, and the card."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from render_agent.agents.verifiers.learned.card import save
+from render_agent.agents.verifiers.learned.card_file import CARD
+from render_agent.agents.verifiers.learned.choices import scores_of
+from render_agent.agents.verifiers.learned.encoder import Encoder
+from render_agent.agents.verifiers.learned.encoders import make_encoder
+from render_agent.agents.verifiers.learned.ensemble import Ensemble, place_of
+from render_agent.agents.verifiers.learned.example import Example
+from render_agent.agents.verifiers.learned.shape import Shape
+from render_agent.agents.verifiers.learned.training import Settings, fit
+from render_agent.errors import SetupError, UsageError
+from render_agent.run.input_files import sha256
+from render_agent.run.log.folder import RunFolder
+from render_agent_lab.verifier_training.card_text import card_text
+from render_agent_lab.verifier_training.decision import Decision, scene_names
+from render_agent_lab.verifier_training.decisions import read_decisions
+from render_agent_lab.verifier_training.examples import make_examples
+from render_agent_lab.verifier_training.held_out import figures, successes
+from render_agent_lab.verifier_training.labels import Labels
+
+LEAST = 20
+"""Decisions with a good and a bad move that are learned from, at the least."""
+
+LABELS, CHECKPOINT, TEXT = "decisions.jsonl", "training.safetensors", "README.md"
+
+SMALL = {"width": 64, "heads": 4, "blocks": 1, "layers": 2, "inner": 128}
+"""Sizes of members that read features of few numbers."""
+
+LARGE = {"width": 512, "heads": 8, "blocks": 4, "layers": 4, "inner": 2048}
+"""Sizes of members that read features of a large encoder."""
+
+MANY = 256
+"""Numbers of a patch from which on members are large."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """How a verifier is to be trained.
+
+    encoder: as `--encoder` has it. held_out: the share of scenes, or the names of them. device: where it
+    is trained, as `--device` of a run.
+    """
+
+    encoder: str = "pixels"
+    held_out: float | tuple[str, ...] = 0.25
+    device: str = "auto"
+    settings: Settings = field(default_factory=lambda: Settings(epochs=12, rate=1e-3))
+
+
+def train(
+    folders: Sequence[RunFolder],
+    output: Path,
+    wishes: Wishes = Wishes(),
+    told: Callable[[str], None] = lambda line: None,
+) -> dict[str, Any]:
+    """Train a verifier on runs, write it to `output`, and return what its card tells of its making.
+
+    What is found out on the way is kept in `output`, so that a training that was cut off goes on. told: is
+    given a line on what is going on. SetupError where there is a verifier already, the runs teach too
+    little, or the encoder is not at hand.
+    """
+    if (output / CARD).exists():
+        raise SetupError(f"{output} holds a verifier already: name another --output")
+    encoder = make_encoder(wishes.encoder, wishes.device)
+    decisions = _decisions(folders, output, told)
+    names = scene_names(decisions)
+    held = choose_held_out(sorted(set(names)), wishes.held_out, wishes.settings.seed)
+    learning = [d for d, name in zip(decisions, names, strict=True) if name not in held]
+    testing = [d for d, name in zip(decisions, names, strict=True) if name in held]
+    _refuse_too_few(learning, testing)
+    told(f"{len(learning)} decisions to learn from, {len(testing)} in scenes held out: features")
+    shape = _shape(encoder)
+    examples = make_examples([*learning, *testing], encoder, shape.history)
+    fitted = fit(
+        shape,
+        examples[: len(learning)],
+        examples[len(learning) :],
+        wishes.settings,
+        device=place_of(wishes.device),
+        checkpoint=output / CHECKPOINT,
+        after_epoch=lambda line: told(_epoch_line(line, wishes.settings.epochs)),
+    )
+    learned = {
+        "encoder": {"label": encoder.label, **encoder.describe()},
+        "learned_from": _told_of(folders, learning, set(names) - held),
+        "settings": wishes.settings.to_json(),
+        "epochs": fitted.epochs,
+        "held_out": _measured(fitted.ensemble, testing, examples[len(learning) :], held, wishes),
+    }
+    save(fitted.ensemble, output, learned)
+    (output / TEXT).write_text(card_text(learned, shape), "utf-8")
+    (output / CHECKPOINT).unlink(missing_ok=True)
+    return learned
+
+
+def choose_held_out(scenes: Sequence[str], wanted: float | tuple[str, ...], seed: int) -> set[str]:
+    """Return the scenes that are held out: those that are named, or a share drawn by the seed.
+
+    UsageError where a name is none of them; SetupError where nothing would be left on one side.
+    """
+    if isinstance(wanted, tuple):
+        if odd := sorted(set(wanted) - set(scenes)):
+            raise UsageError(f"--held-out {odd[0]}: the runs have no decision in such a scene")
+        held = set(wanted)
+    else:
+        count = max(1, math.ceil(wanted * len(scenes)))
+        order = np.random.default_rng(seed).permutation(len(scenes))
+        held = {scenes[place] for place in order[:count]}
+    if not 0 < len(held) < len(scenes):
+        raise SetupError(
+            f"decisions of {len(scenes)} scenes cannot be split by scene: two scenes are needed at least,"
+            " one of them held out"
+        )
+    return held
+
+
+def _decisions(
+    folders: Sequence[RunFolder], output: Path, told: Callable[[str], None]
+) -> list[Decision]:
+    """Return the decisions of all runs in which some moves are good and some are not."""
+    labels = Labels(output / LABELS)
+    found: list[Decision] = []
+    for folder in folders:
+        told(f"{folder.name}: what its candidates would have shown")
+        found += read_decisions(folder, labels, told)
+    return [decision for decision in found if decision.is_a_choice]
+
+
+def _refuse_too_few(learning: Sequence[Decision], testing: Sequence[Decision]) -> None:
+    if len(learning) < LEAST or not testing:
+        raise SetupError(
+            f"the runs have {len(learning)} decisions to learn from and {len(testing)} in scenes held out"
+            f" where one move is better than another: {LEAST} and 1 are needed at least; add runs, best"
+            " of --agent lookahead:8 --verifier random"
+        )
+
+
+def _shape(encoder: Encoder) -> Shape:
+    sizes = LARGE if encoder.features >= MANY else SMALL
+    return Shape(
+        rows=encoder.rows,
+        columns=encoder.columns,
+        text=encoder.text,
+        features=encoder.features,
+        **sizes,
+    )
+
+
+def _epoch_line(line: dict[str, Any], epochs: int) -> str:
+    loss = sum(line["loss"]) / len(line["loss"])
+    return (
+        f"epoch {line['epoch']} of {epochs}: loss {loss:.3f},"
+        f" {line['chosen']:.1%} good choices in scenes held out (random {line['chance']:.1%})"
+    )
+
+
+def _told_of(
+    folders: Sequence[RunFolder], decisions: Sequence[Decision], scenes: set[str]
+) -> dict[str, Any]:
+    scans = {decision.situation.state.question.scan for decision in decisions}
+    return {
+        "runs": [
+            {
+                "name": folder.name,
+                "fingerprint": folder.record["fingerprint"],
+                "agent": folder.config.agent,
+                "model": folder.config.model_name,
+            }
+            for folder in folders
+        ],
+        "scenes": sorted(scenes),
+        "scans": sorted({sha256(scan) for scan in scans if scan is not None}),
+        "questions": len({(d.run, d.situation.state.id) for d in decisions}),
+        "decisions": len(decisions),
+    }
+
+
+def _measured(
+    ensemble: Ensemble,
+    decisions: Sequence[Decision],
+    examples: Sequence[Example],
+    held: set[str],
+    wishes: Wishes,
+) -> dict[str, Any]:
+    """Return how well the ensemble chooses in scenes held out, beside random and geometry."""
+    seed = wishes.settings.seed
+    scores = scores_of(ensemble, examples)
+    names = scene_names(decisions)
+    finding = [place for place, d in enumerate(decisions) if d.finds.any() and not d.finds.all()]
+    found: dict[str, Any] = {
+        "scenes": sorted(held),
+        "good": figures(successes(decisions, scores), names, seed),
+        "named": None,
+    }
+    if finding:
+        rows = successes(
+            [decisions[place] for place in finding],
+            [scores[place] for place in finding],
+            named=True,
+        )
+        found["named"] = figures(rows, [names[place] for place in finding], seed)
+    return found
