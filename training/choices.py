@@ -28,11 +28,11 @@ from render_agent.dialogue.chat import assistant
 from render_agent.dialogue.reply import Malformed, read
 from render_agent.dialogue.state import Question
 from render_agent.geometry.boxes import OrientedBox
+from render_agent.geometry.directions import DIRECTION_NAMES
 from render_agent.questions.mentions import kind_of
 from render_agent.questions.rooms import load_rooms
 from render_agent_lab.expert.derive import Knowledge, answering, final_reply, said, things
 from render_agent_lab.expert.known import known_scenes
-from render_agent_lab.room_generator.directions import CALLED
 from training.text_examples import (
     NOWHERE,
     TextExample,
@@ -95,12 +95,16 @@ def names(folder: Path) -> Iterator[TextExample]:
     known = known_scenes(questions)
     for question in questions:
         seen = known.get(question.scene)
-        if question.type not in (*CALLED, NEAREST) or question.truth is None or seen is None:
+        if (
+            question.type not in (*DIRECTION_NAMES, NEAREST)
+            or question.truth is None
+            or seen is None
+        ):
             continue
         others = [
             name
             for name in (*SIDES, *sorted(seen.boxes))
-            if (name in SIDES) == (question.type in CALLED)
+            if (name in SIDES) == (question.type in DIRECTION_NAMES)
             and canonical(name, question.wanted, question.options) is None
         ]
         for number in range(2 if others else 0):

@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from render_agent_lab.room_generator.shapes import Array, rotation
+Array = NDArray[np.float64]
 
 EDGES = np.array(
     [(a, b) for a in range(8) for b in range(8) if b > a and bin(a ^ b).count("1") == 1]
@@ -112,3 +113,11 @@ def _segments(one: Array, other: Array) -> float:
     t = np.clip((b * s + f) / e, 0, 1)
     s = np.clip((b * t - c) / a, 0, 1)
     return float(np.linalg.norm(r + s[..., None] * d1 - t[..., None] * d2, axis=-1).min())
+
+
+def rotation(degrees: float) -> Array:
+    """Return the (3, 3) matrix that turns column vectors about z; exact at quarter turns."""
+    sine, cosine = math.sin(math.radians(degrees)), math.cos(math.radians(degrees))
+    if degrees % 90 == 0:
+        sine, cosine = float(round(sine)), float(round(cosine))
+    return np.array([[cosine, -sine, 0.0], [sine, cosine, 0.0], [0.0, 0.0, 1.0]])

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.state import Question
 from render_agent.geometry.boxes import OrientedBox, distance
+from render_agent.geometry.directions import DIRECTION_NAMES, bearing, side
 from render_agent.questions.ground_truth import Facts
 from render_agent.questions.mentions import subjects
-from render_agent_lab.room_generator.directions import CALLED, bearing, side
 
 
 def true_answer(question: Question, facts: Facts) -> str | None:
@@ -48,7 +48,7 @@ def _closest(question: Question, facts: Facts, target: Sequence[OrientedBox]) ->
 
 
 def _direction(question: Question, boxes: Sequence[OrientedBox]) -> str | None:
-    called = CALLED.get(question.type, side)(bearing(*(box.centre for box in boxes)))
+    called = DIRECTION_NAMES.get(question.type, side)(bearing(*(box.centre for box in boxes)))
     options = letters(question.options)
     return next((letter for letter, text in options.items() if text == called), None)
 

@@ -13,15 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from render_agent.errors import QuestionsError
-from render_agent.geometry.boxes import OrientedBox, distance
+from render_agent.geometry.boxes import Array, OrientedBox, distance
 from render_agent.text.forms import COUNT, Each, Either, Form, Number, misfit
 from render_agent.text.safe_parse import parse_json, read_bounded
-from render_agent_lab.room_generator.plan import Box2, Room
-from render_agent_lab.room_generator.shapes import Array
 
 DATASET = "rooms"
+
+Box2 = tuple[float, float, float, float]
+"""x low, y low, x high, y high, metres."""
 
 METRES = Number(-1e6, 1e6)
 FORM: Form = {
@@ -45,6 +47,36 @@ FORM: Form = {
     ),
 }
 """What is read of a file."""
+
+
+@dataclass(frozen=True, eq=False)
+class Room:
+    """A room: what it is for, and its floor as a polygon (k, 2), counter-clockwise, metres."""
+
+    purpose: str
+    corners: Array
+
+    @property
+    def area(self) -> float:
+        """Square metres, by the shoelace formula."""
+        x, y = self.corners.T
+        return float(abs(x @ np.roll(y, -1) - y @ np.roll(x, -1)) / 2)
+
+    @property
+    def box(self) -> Box2:
+        """The rectangle around it."""
+        (a, b), (c, d) = self.corners.min(0), self.corners.max(0)
+        return float(a), float(b), float(c), float(d)
+
+    def holds(self, points: Array) -> NDArray[np.bool_]:
+        """Return whether points (n, 2) lie inside, (n,) bool; points on the edge may be either."""
+        inside = np.zeros(len(points), bool)
+        x, y = points.T
+        for (ax, ay), (bx, by) in zip(self.corners, np.roll(self.corners, -1, axis=0), strict=True):
+            if ay != by:
+                crosses = (ay > y) != (by > y)
+                inside ^= crosses & (x < ax + (y - ay) * (bx - ax) / (by - ay))
+        return inside
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ from typing import Any
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Request
 from render_agent.engines.scripted.blind_policies import draw
+from render_agent.engines.transformers.random_model import FILLER
 from render_agent.score.chance import frequent_answers
 
 REPLY_TOKENS, SPREAD = 120, 0.45
@@ -20,11 +21,6 @@ REPLY_TOKENS, SPREAD = 120, 0.45
 With that spread the longest of a batch is to its mean as it was found for such replies: 2.0 in a
 batch of 16, 2.6 in one of 64.
 """
-
-FILLER = (
-    "I see a chair beside the table and a shelf behind it, so the door must be to the left of where"
-    " I stand; the window is on the other side of the room and I have not seen the far corner yet. "
-)
 
 
 @dataclass(frozen=True, slots=True)

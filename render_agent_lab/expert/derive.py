@@ -19,9 +19,9 @@ from render_agent.dialogue.answer import letters
 from render_agent.dialogue.state import Question
 from render_agent.geometry.boxes import OrientedBox, distance
 from render_agent.geometry.camera import wrapped
+from render_agent.geometry.directions import DIRECTION_NAMES, side, side_or_back
 from render_agent.questions.mentions import kind_of, named_categories
 from render_agent.questions.sufficiency import EVERY, SIZE
-from render_agent_lab.room_generator.directions import CALLED, side, side_or_back
 
 UNKNOWN = "?"
 """Stands for the place of what was not yet seen."""
@@ -121,7 +121,7 @@ def derivation(question: Question, known: Knowledge) -> str:
         one, other = (spots[name] for name in names)
         return f"apart {way_text(one, other)} {math.dist(one, other):.1f}"
     if kind == "object_rel_direction" and len(names) == 3:
-        return direction(names, spots, CALLED.get(question.type, side))
+        return direction(names, spots, DIRECTION_NAMES.get(question.type, side))
     return _route(question, spots) if kind == "route_planning" else ""
 
 

@@ -6,15 +6,14 @@ degrees counter-clockwise from there, so that positive ones lie to the left.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from itertools import permutations
 
 import numpy as np
 
+from render_agent.geometry.directions import BACK_DEGREES, bearing, quadrant, side
 from render_agent.scene.room_truth import RoomTruth
 from render_agent_lab.room_generator.draft import Draft, only_labels
-from render_agent_lab.room_generator.shapes import Array
 
 MARGIN = 15.0
 """Degrees that the answer lies off every border between two answers, at least."""
@@ -24,8 +23,6 @@ STEP = 0.8
 """Metres between the centres of any two of the three on the floor plan, at least."""
 WIDEST = 120.0
 """What lies farther to the side, degrees, is not asked for as left or right."""
-BACK = 135.0
-"""Degrees from which on a turn is a turn back, as the medium question says."""
 
 LEADS = "If I am standing by the {0} and facing the {1}, is the {2} to "
 EASY = LEADS + "the left or the right of the {1}?"
@@ -63,39 +60,6 @@ def directions(truth: RoomTruth) -> list[Draft]:
     return drafts
 
 
-def bearing(position: Array, facing: Array, target: Array) -> float:
-    """Return the angle from the way one faces to a target, degrees in -180 … 180, left positive.
-
-    position, facing, target: (2,) or (3,) points in metres.
-    """
-    ahead, there = (facing - position)[:2], (target - position)[:2]
-    cross = ahead[0] * there[1] - ahead[1] * there[0]
-    return math.degrees(math.atan2(float(cross), float(ahead @ there)))
-
-
-def side(angle: float) -> str:
-    """Return left or right for an angle in degrees, left positive."""
-    return "left" if angle > 0 else "right"
-
-
-def side_or_back(angle: float) -> str:
-    """Return left, right or back for an angle in degrees, left positive."""
-    return "back" if abs(angle) >= BACK else side(angle)
-
-
-def quadrant(angle: float) -> str:
-    """Return front-left, front-right, back-left or back-right for an angle in degrees, left positive."""
-    return f"{'front' if abs(angle) < 90 else 'back'}-{side(angle)}"
-
-
-CALLED: Mapping[str, Callable[[float], str]] = {
-    "object_rel_direction_easy": side,
-    "object_rel_direction_medium": side_or_back,
-    "object_rel_direction_hard": quadrant,
-}
-"""By type of question, what it calls an angle."""
-
-
 def _clear_side(angle: float) -> str | None:
     """Return left or right, None where it is neither clearly."""
     return side(angle) if MARGIN <= abs(angle) <= WIDEST else None
@@ -103,7 +67,7 @@ def _clear_side(angle: float) -> str | None:
 
 def _clear_side_or_back(angle: float) -> str | None:
     """Return left, right or back, None where it is none of them clearly."""
-    return "back" if abs(angle) >= BACK + MARGIN else _clear_side(angle)
+    return "back" if abs(angle) >= BACK_DEGREES + MARGIN else _clear_side(angle)
 
 
 def _clear_quadrant(angle: float) -> str | None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from render_agent.scene.room_truth import Box2, Room
 from render_agent_lab.room_generator.plan import (
     DOOR_HEIGHT,
     DOOR_WIDTH,
     WALL,
-    Box2,
     Opening,
     OpeningKind,
     Plan,
-    Room,
     Side,
     rectangle,
+    room_sides,
 )
 from render_agent_lab.room_generator.shapes import Array
 
@@ -146,7 +146,7 @@ def _light(rng: np.random.Generator, plan: Plan, number: int) -> None:
     """Give a room one or two windows in its outer walls."""
     free = [
         side
-        for side in plan.rooms[number].sides(number)
+        for side in room_sides(plan.rooms[number], number)
         if plan.outside(side)
         and side.length > 1.6
         and not any(opening.side.same(side) for opening in plan.openings)

@@ -13,7 +13,7 @@ import numpy as np
 from render_agent.geometry.boxes import OrientedBox, overlap, upright
 from render_agent_lab.room_generator.furniture.catalogue import Built, built
 from render_agent_lab.room_generator.item import Item
-from render_agent_lab.room_generator.plan import Opening, Plan, Side
+from render_agent_lab.room_generator.plan import Opening, Plan, Side, room_sides
 from render_agent_lab.room_generator.shapes import Array
 from render_agent_lab.room_generator.structure import SKIRTING
 from render_agent_lab.room_generator.walkway import Walkway, stands_in_the_way
@@ -112,7 +112,7 @@ class Placer:
         """Put a piece with its back to a wall, on the floor or hung at a height in metres."""
         piece = self.make(kind, **given)
         half = (piece.mesh.bounds[1] - piece.mesh.bounds[0]) / 2
-        sides = self.plan.rooms[room].sides(room)
+        sides = room_sides(self.plan.rooms[room], room)
         gap = GAP if height is None else 0.004
         for _ in range(TRIES):
             side = self._pick(sides)
@@ -131,7 +131,7 @@ class Placer:
         """Put a piece into a corner of a room."""
         piece = self.make(kind)
         half = (piece.mesh.bounds[1] - piece.mesh.bounds[0]) / 2
-        sides = self.plan.rooms[room].sides(room)
+        sides = room_sides(self.plan.rooms[room], room)
         for _ in range(TRIES):
             side = self._pick(sides)
             off = half[0] + GAP + float(self.rng.uniform(0.03, 0.1))

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from render_agent_lab.room_generator.shapes import Array
+from render_agent.geometry.boxes import Array
+from render_agent.scene.room_truth import Box2, Room
 
 WALL = 0.12
 """Thickness of a wall between two rooms, metres."""
@@ -20,8 +20,6 @@ OUTER = 0.24
 DOOR_WIDTH, DOOR_HEIGHT = 0.88, 2.05
 
 OpeningKind = Literal["door", "entry", "passage", "window"]
-Box2 = tuple[float, float, float, float]
-"""x low, y low, x high, y high."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,39 +103,10 @@ class Opening:
         return float(low[0]), float(low[1]), float(high[0]), float(high[1])
 
 
-@dataclass(frozen=True, eq=False)
-class Room:
-    """A room: what it is for, and its floor as a polygon (k, 2), counter-clockwise, metres."""
-
-    purpose: str
-    corners: Array
-
-    @property
-    def area(self) -> float:
-        """Square metres, by the shoelace formula."""
-        x, y = self.corners.T
-        return float(abs(x @ np.roll(y, -1) - y @ np.roll(x, -1)) / 2)
-
-    @property
-    def box(self) -> Box2:
-        """The rectangle around it."""
-        (a, b), (c, d) = self.corners.min(0), self.corners.max(0)
-        return float(a), float(b), float(c), float(d)
-
-    def sides(self, number: int) -> list[Side]:
-        """Return its walls in order; number: its place among the rooms of its plan."""
-        ends = np.roll(self.corners, -1, axis=0)
-        return [Side(number, a, b) for a, b in zip(self.corners, ends, strict=True)]
-
-    def holds(self, points: Array) -> NDArray[np.bool_]:
-        """Return whether points (n, 2) lie inside, (n,) bool; points on the edge may be either."""
-        inside = np.zeros(len(points), bool)
-        x, y = points.T
-        for (ax, ay), (bx, by) in zip(self.corners, np.roll(self.corners, -1, axis=0), strict=True):
-            if ay != by:
-                crosses = (ay > y) != (by > y)
-                inside ^= crosses & (x < ax + (y - ay) * (bx - ax) / (by - ay))
-        return inside
+def room_sides(room: Room, number: int) -> list[Side]:
+    """Return the walls of a room in order; number: its place among the rooms of its plan."""
+    ends = np.roll(room.corners, -1, axis=0)
+    return [Side(number, a, b) for a, b in zip(room.corners, ends, strict=True)]
 
 
 @dataclass(eq=False)
@@ -163,7 +132,7 @@ class Plan:
     @property
     def sides(self) -> list[Side]:
         """Every wall of every room."""
-        return [side for number, room in enumerate(self.rooms) for side in room.sides(number)]
+        return [side for number, room in enumerate(self.rooms) for side in room_sides(room, number)]
 
     def outside(self, side: Side) -> bool:
         """Whether a wall lies on the outline."""

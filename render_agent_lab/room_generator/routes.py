@@ -9,8 +9,8 @@ from itertools import permutations, product
 import numpy as np
 
 from render_agent.geometry.boxes import OrientedBox
+from render_agent.geometry.directions import bearing
 from render_agent.scene.room_truth import RoomTruth, TrueObject
-from render_agent_lab.room_generator.directions import bearing
 from render_agent_lab.room_generator.draft import Draft, only_labels
 from render_agent_lab.room_generator.shapes import Array
 from render_agent_lab.room_generator.walkway import (

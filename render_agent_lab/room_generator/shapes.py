@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from render_agent.geometry.boxes import Array, rotation
+
 Faces = NDArray[np.int64]
 Paint = Callable[[Array], Array]
 """Points (n, 3) in metres, in the frame of the part's owner → colours (n, 3) in 0 … 1."""
@@ -54,14 +55,6 @@ class Mesh:
     def turned(self, degrees: float) -> Mesh:
         """Return the mesh turned about the z axis, counter-clockwise seen from above."""
         return Mesh(self.points @ rotation(degrees).T, self.colours, self.faces)
-
-
-def rotation(degrees: float) -> Array:
-    """Return the (3, 3) matrix that turns column vectors about z; exact at quarter turns."""
-    sine, cosine = math.sin(math.radians(degrees)), math.cos(math.radians(degrees))
-    if degrees % 90 == 0:
-        sine, cosine = float(round(sine)), float(round(cosine))
-    return np.array([[cosine, -sine, 0.0], [sine, cosine, 0.0], [0.0, 0.0, 1.0]])
 
 
 def merged(meshes: Sequence[Mesh]) -> Mesh:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from render_agent.scene.room_truth import Room
 from render_agent_lab.room_generator.paint import carpet, joints, plain, planks, plaster, tiles
-from render_agent_lab.room_generator.plan import OUTER, WALL, Opening, Plan, Room, Side
+from render_agent_lab.room_generator.plan import OUTER, WALL, Opening, Plan, Side, room_sides
 from render_agent_lab.room_generator.shapes import Array, Mesh, Paint, box, grid, marks, panel
 
 WALLS = (
@@ -51,7 +52,7 @@ def shell(plan: Plan, rng: np.random.Generator, step: float) -> list[Mesh]:
                 room, plan.height, 2.2 * step, Finish(plaster((0.95, 0.95, 0.94), number)), up=False
             )
         )
-        for side in room.sides(number):
+        for side in room_sides(room, number):
             parts.extend(_wall(plan, side, 1.5 * step, _wall_finish(room, side, wall)))
     trim = plain((0.94, 0.93, 0.91), 0.02, 5)
     for opening in plan.openings:

@@ -12,6 +12,7 @@ from render_agent.dialogue.answer import canonical, letters
 from render_agent.dialogue.reply import read
 from render_agent.dialogue.state import Question
 from render_agent.geometry.boxes import upright
+from render_agent.geometry.directions import DIRECTION_NAMES
 from render_agent.questions.rooms import BUNDLED, bundled
 from render_agent_lab.expert.derive import (
     Knowledge,
@@ -27,7 +28,6 @@ from render_agent_lab.expert.derive import (
     turn_text,
 )
 from render_agent_lab.expert.known import known_scenes
-from render_agent_lab.room_generator.directions import CALLED
 
 HOME = Knowledge(
     {
@@ -189,7 +189,7 @@ def test_bearings_are_counter_clockwise_from_x_and_left_is_positive():
 
 def test_every_turn_is_said_as_a_difference_and_called_as_the_question_calls_it():
     for ahead, there in product(range(100), repeat=2):
-        for kind, word in CALLED.items():
+        for kind, word in DIRECTION_NAMES.items():
             said = turn_text(ahead / 10, there / 10, word)
             numbers = turn_said(str(ahead / 10), str(there / 10))
             assert said == f"turn {numbers}: {called(kind, ahead / 10, there / 10)}"

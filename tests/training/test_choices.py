@@ -9,10 +9,10 @@ from made_runs import play, transcripts
 from render_agent.agents.feedback import NOT_READ
 from render_agent.dialogue.answer import canonical, letters
 from render_agent.engines.scripted.engine import Replies, ScriptedEngine
+from render_agent.geometry.directions import DIRECTION_NAMES
 from render_agent.questions.mentions import kind_of
 from render_agent.questions.rooms import BUNDLED, load_rooms
 from render_agent_lab.expert.derive import things
-from render_agent_lab.room_generator.directions import CALLED
 from training.choices import ANSWER, COMPARED, MISTAKES, NEAREST, SIDES, names, nearest, routes
 from training.dialogue_file import DIALOGUES, load_dialogues
 from training.processor import small_processor
@@ -104,7 +104,7 @@ def test_names_that_are_no_option_are_given_and_the_truth_is_learned():
     asked = {
         question.id: question
         for question in load_rooms(BUNDLED)
-        if question.type == NEAREST or question.type in CALLED
+        if question.type == NEAREST or question.type in DIRECTION_NAMES
     }
     assert {one.question.type for one in made} == {question.type for question in asked.values()}
     assert len({one.question.id for one in made}) >= len(asked) / 2
@@ -112,7 +112,7 @@ def test_names_that_are_no_option_are_given_and_the_truth_is_learned():
         question = one.question
         said = one.given.rpartition(": ")[2]
         assert canonical(said, "letter", question.options) is None
-        assert (said in SIDES) == (question.type in CALLED)
+        assert (said in SIDES) == (question.type in DIRECTION_NAMES)
         assert reply_of(one)["answer"] == letters(question.options)[question.truth]
         if one.before:
             reply, told = (message["content"][0]["text"] for message in one.before)

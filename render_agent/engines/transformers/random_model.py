@@ -16,7 +16,12 @@ from render_agent.engines.transformers.pretrained import (
 from render_agent.engines.transformers.published_shapes import Shape, find_shape
 from render_agent.errors import SetupError
 from render_agent.text.safe_parse import parse_json
-from render_agent_lab.bench.script import FILLER
+
+FILLER = (
+    "I see a chair beside the table and a shelf behind it, so the door must be to the left of where"
+    " I stand; the window is on the other side of the room and I have not seen the far corner yet. "
+)
+"""English that the small tokenizer learns its words from."""
 
 CHAT_TEMPLATE = (
     "{%- for message in messages -%}"

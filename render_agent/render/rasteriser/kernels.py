@@ -18,7 +18,14 @@ import numba
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-SOURCES = ("kernels.py", "morton.py", "blocks.py", "zbuffer.py", "splats.py", "spacing.py")
+SOURCES = (
+    "kernels.py",
+    "morton.py",
+    "blocks.py",
+    "zbuffer.py",
+    "point_splats.py",
+    "point_spacing.py",
+)
 
 
 def cache_folder() -> Path | None:

@@ -65,7 +65,7 @@ def write_comparison(found: Comparison, place: Path) -> Path:
         _write(place / "plots" / f"{plot.name}.svg", plot.svg)
     write_whole(place / "questions.js", _script(found.changes), durable=False)
     _write_changed(found, place)
-    page = environment("report").get_template("compare.html")
+    page = environment("analysis/report").get_template("compare.html")
     told = page.render(
         found.frame,
         root="",
@@ -92,7 +92,7 @@ def _write_changed(found: Comparison, place: Path) -> None:
     states = [{state.id: state for state in run.report.states} for run in found.runs]
     plans = [_plans(run, place) for run in found.runs]
     pages = [None, *(_page_of(change) for change in found.changes), None]
-    template, frame = environment("report").get_template("compared.html"), found.frame
+    template, frame = environment("analysis/report").get_template("compared.html"), found.frame
     try:
         for number, change in enumerate(found.changes):
             sides = [

@@ -62,7 +62,7 @@ def write(report: ReportData, place: Path) -> None:
 
 
 def _render(name: str, shared: Mapping[str, Any], **more: Any) -> str:
-    found: str = environment("report").get_template(name).render(**shared, **more)
+    found: str = environment("analysis/report").get_template(name).render(**shared, **more)
     return found
 
 

@@ -153,7 +153,7 @@ def page_of_part(
     order of the run.
     """
     before, after = (None if other is None else _file(other) for other in beside)
-    page = environment("report").get_template("question.html")
+    page = environment("analysis/report").get_template("question.html")
     found: str = page.render(
         frame, root="../", pictures="../../", q=part, before=before, after=after
     )

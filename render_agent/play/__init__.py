@@ -1,1 +1,0 @@
-"""A person in place of the model: the command that starts a sitting."""
