@@ -1,10 +1,11 @@
-"""The rules of the house: which way imports go, where heavy libraries live, how large things are."""
+"""The rules of the house: the tree, which way imports go, where heavy libraries live."""
 
 import ast
 import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from graphlib import TopologicalSorter
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,82 +13,88 @@ from pathlib import Path
 import pytest
 
 TREE = Path(__file__).parents[1]
-PACKAGE = TREE / "render_agent"
 
-LAYERS = [
-    "documents errors forms freed_memory keys models numerals chat plain_table setting system_libraries threads visible",
-    "console option_forms paths web view_budget agent_plan plugins",
-    "choosing_options",
-    "answer score config camera scene.model annotations",
-    "action config_file choosing_budget",
-    "completion help_page",
-    "state run_options",
-    "candidates scene questions view_kinds chance capacity estimate",
-    "prompt",
-    "rooms moves",
-    "facts named",
-    "oracle stress",
-    "render shown",
-    "view_policies eyes",
-    "expert",
+LEVELS = [
+    "errors models text",
+    "geometry registry system",
+    "config scene score web",
+    "dialogue",
+    "questions",
+    "render",
+    "observation",
     "engines",
-    "run_log predictions",
-    "look comparison merging siblings input_files",
-    "choose",
-    "respond dialogues",
     "agents",
-    "deliberation",
-    "controller progress tables",
-    "workers",
-    "runner spread",
-    "diagnosis",
-    "report export",
-    "bench api live turn_lines",
-    "commands scoring doctor",
-    "play sweep",
+    "run",
+    "analysis doctor",
+    "api",
     "cli",
     "__main__",
 ]
-"""The parts of the package, lowest first; a part imports parts of lower layers only, never its neighbours."""
+"""The rooms of the package, lowest first; a room imports rooms of lower levels only, never its neighbours."""
+
+CORE = {room for level in LEVELS[: LEVELS.index("run") + 1] for room in level.split()}
+"""What a run needs; the rooms above are rings, made of run folders, and the core imports none of them."""
 
 DOORS = {
-    "OpenGL": "render",
+    "OpenGL": "render.opengl",
     "llguidance": "engines",
-    "inspect_ai": "export",
+    "inspect_ai": "analysis.export",
     "jinja2": "web",
-    "matplotlib": "bench report sweep",
-    "moderngl": "render",
-    "numba": "render",
-    "open3d": "scene render",
-    "openai": "engines",
-    "pandas": "api export",
-    "plyfile": "scene rooms api",
-    "pyarrow": "questions export",
-    "pyrender": "render",
-    "qwen_vl_utils": "engines",
-    "ray": "workers",
-    "rerun": "export",
-    "scipy": "scene render rooms",
-    "torch": "choose.learned choose.siglip engines doctor.engines doctor.families bench",
-    "torchvision": "engines doctor.engines doctor.families bench",
-    "transformers": "choose.siglip engines doctor.engines doctor.families bench",
-    "trimesh": "scene render rooms",
-    "vllm": "engines",
+    "matplotlib": "analysis",
+    "moderngl": "render.opengl",
+    "numba": "render.rasteriser",
+    "open3d": "scene.formats render.raycast",
+    "openai": "engines.openai",
+    "pandas": "api analysis.export",
+    "pyarrow": "questions analysis.export",
+    "pyrender": "render.opengl",
+    "qwen_vl_utils": "engines.transformers",
+    "ray": "run.workers",
+    "rerun": "analysis.export",
+    "scipy": "scene render",
+    "torch": "agents.verifiers engines doctor",
+    "torchvision": "engines doctor",
+    "transformers": "agents.verifiers engines doctor",
+    "trimesh": "scene render",
+    "vllm": "engines.vllm",
 }
-"""The parts in which a heavy library may be imported."""
+"""The rooms in which a heavy library may be imported."""
 
-LIGHT = "cli config config_file errors"
+OPTIONAL = {
+    "inspect_ai",
+    "matplotlib",
+    "moderngl",
+    "openai",
+    "pandas",
+    "pyarrow",
+    "ray",
+    "rerun",
+    "vllm",
+}
+"""Heavy libraries of extras."""
+
+LIGHT = "cli.main config errors registry"
 """Modules that `render-agent --help` loads."""
 
-MOST_LINES, MOST_LINES_OF_A_FUNCTION = 350, 60
+SHARED_NAMES = {"__init__", "base", "registry", "engine", "options", "command"}
+"""File names that play the same part in every folder that has one."""
 
-SOURCES = {
-    ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__"): path
-    for path in sorted(PACKAGE.rglob("*.py"))
-}
-"""The modules by name, without the package's own."""
+MOST_FILES, MOST_ROOT_MODULES, MOST_LEVELS = 15, 6, 12
 
+
+def modules_of(package):
+    """Return the modules of a top-level package by dotted name, without the package's own."""
+    folder = TREE / package
+    names = {
+        path: ".".join(path.relative_to(folder).with_suffix("").parts).removesuffix(".__init__")
+        for path in sorted(folder.rglob("*.py"))
+    }
+    return {name: path for path, name in names.items()}
+
+
+SOURCES = modules_of("render_agent")
 TREES = {name: ast.parse(path.read_text("utf-8")) for name, path in SOURCES.items()}
+LEVEL_OF = {room: number for number, level in enumerate(LEVELS) for room in level.split()}
 
 
 def only_for_types(node):
@@ -120,36 +127,116 @@ def own_imports(name):
             yield known, line
 
 
-def within(name, parts):
-    return any(f"{name}.".startswith(f"{part}.") for part in parts.split())
+def room_of(name):
+    return name.partition(".")[0]
 
 
-def part_of(name):
-    """Return the part that a module belongs to and the number of its layer."""
-    found = [
-        (part, number)
-        for number, parts in enumerate(LAYERS)
-        for part in parts.split()
-        if within(name, part)
-    ]
-    assert found, f"{name} has no layer: add its part to LAYERS"
-    return max(found, key=lambda place: len(place[0]))
+def within(name, rooms):
+    return any(f"{name}.".startswith(f"{room}.") for room in rooms.split())
 
 
-@pytest.mark.parametrize("name", [name for name in SOURCES if name != "__init__"])
-def test_imports_go_one_way(name):
-    part, layer = part_of(name)
+def room_imports():
+    """Return the rooms that every room imports."""
+    graph = {room_of(name): set() for name in SOURCES if name != "__init__"}
+    for name in SOURCES:
+        if name != "__init__":
+            targets = {room_of(imported) for imported, _ in own_imports(name)}
+            graph[room_of(name)] |= targets - {room_of(name), "__init__"}
+    return graph
+
+
+def test_imports_go_one_way():
     upwards = [
-        f"line {line}: {imported}"
+        f"{name}:{line} imports {imported}"
+        for name in SOURCES
+        if name != "__init__"
         for imported, line in own_imports(name)
-        if (theirs := part_of(imported))[0] != part and theirs[1] >= layer
+        if room_of(imported) not in (room_of(name), "__init__")
+        and LEVEL_OF[room_of(imported)] >= LEVEL_OF[room_of(name)]
     ]
-    assert not upwards, f"{name} is in layer {layer}: {LAYERS[layer]}"
+    assert not upwards
+
+
+def test_rooms_are_at_most_twelve_levels_deep():
+    """Root modules count as rooms: an import from one room of another is a step."""
+    graph = room_imports()
+    depth = {}
+    for room in TopologicalSorter(graph).static_order():
+        depth[room] = 1 + max((depth[target] for target in graph.get(room, ())), default=0)
+    assert max(depth.values()) <= MOST_LEVELS, depth
 
 
 def test_no_module_imports_itself_in_a_circle():
     graph = {name: {imported for imported, _ in own_imports(name)} - {name} for name in SOURCES}
     assert set(TopologicalSorter(graph).static_order()) == set(SOURCES)
+
+
+def test_the_core_imports_no_ring():
+    outside = {"render_agent_lab", "training", "benchmarks", "tests"}
+    wrong = [
+        f"{name}:{line} imports {imported}"
+        for name, tree in TREES.items()
+        for imported, line in imports(tree)
+        if imported.partition(".")[0] in outside
+        or (
+            room_of(name) in CORE
+            and imported.startswith("render_agent.")
+            and imported.split(".")[1] in LEVEL_OF.keys() - CORE
+        )
+    ]
+    assert not wrong
+
+
+def test_every_room_has_a_level_and_the_root_is_small():
+    rooms = {room_of(name) for name in SOURCES if name != "__init__"}
+    assert rooms == set(LEVEL_OF)
+    assert len([name for name in SOURCES if SOURCES[name].parent.name == "render_agent"]) <= (
+        MOST_ROOT_MODULES
+    )
+
+
+def folders():
+    """Return the folders of both packages that hold modules, with their files."""
+    found = {}
+    for package in ("render_agent", "render_agent_lab"):
+        for path in sorted((TREE / package).rglob("*.py")):
+            found.setdefault(path.parent, []).append(path)
+    return found
+
+
+def test_no_folder_holds_too_many_files():
+    assert not {
+        str(folder.relative_to(TREE)): len(files)
+        for folder, files in folders().items()
+        if len(files) > MOST_FILES
+    }
+
+
+def test_a_prefix_of_three_files_is_a_folder():
+    prefixes = Counter(
+        (str(folder.relative_to(TREE)), path.stem.split("_")[0])
+        for folder, files in folders().items()
+        for path in files
+        if "_" in path.stem and not path.stem.startswith("__")
+    )
+    assert not {prefix: count for prefix, count in prefixes.items() if count > 2}
+
+
+def test_no_file_name_has_many_meanings():
+    stems = Counter(path.stem for files in folders().values() for path in files)
+    assert not {
+        stem: count for stem, count in stems.items() if count > 2 and stem not in SHARED_NAMES
+    }
+
+
+def test_every_room_says_what_it_holds_imports_and_where_to_start():
+    silent = []
+    for folder in folders():
+        told = ast.get_docstring(ast.parse((folder / "__init__.py").read_text("utf-8"))) or ""
+        sentences = [part for part in re.split(r"[.;:]\s", told.replace("\n", " ") + " ") if part]
+        if len(sentences) < 3 or "tart with" not in told:
+            silent.append(str(folder.relative_to(TREE)))
+    assert not silent
 
 
 @pytest.mark.parametrize("library", DOORS)
@@ -163,33 +250,24 @@ def test_a_heavy_library_is_imported_in_its_place_only(library):
     assert not elsewhere
 
 
+def loaded_by(imported):
+    asked = f"import sys, {imported}; sys.stdout.write(' '.join(sys.modules))"
+    return set(
+        subprocess.run(
+            [sys.executable, "-c", asked], cwd=TREE, capture_output=True, text=True, check=True
+        ).stdout.split()
+    )
+
+
 @pytest.mark.parametrize("module", LIGHT.split())
 def test_the_command_line_loads_nothing_heavy(module):
-    asked = f"import sys, render_agent.{module}; sys.stdout.write(' '.join(sys.modules))"
-    loaded = subprocess.run(
-        [sys.executable, "-c", asked], cwd=TREE, capture_output=True, text=True, check=True
-    ).stdout.split()
-    assert not {"numpy", "PIL", "rich", "yaml", *DOORS} & set(loaded)
+    heavy = {"numpy", "PIL", "rich", "yaml", "msgspec", *DOORS}
+    assert not heavy & loaded_by(f"render_agent.{module}")
 
 
-def test_the_seams_load_no_heavy_library():
-    asked = "import sys, render_agent.run.runner, render_agent.cli.commands.runs; sys.stdout.write(' '.join(sys.modules))"
-    loaded = subprocess.run(
-        [sys.executable, "-c", asked], cwd=TREE, capture_output=True, text=True, check=True
-    ).stdout.split()
-    assert not set(DOORS) & set(loaded)
-
-
-@pytest.mark.parametrize("name", SOURCES)
-def test_modules_and_functions_are_small(name):
-    assert len(SOURCES[name].read_text("utf-8").splitlines()) <= MOST_LINES
-    long = [
-        f"{node.name} has {node.end_lineno - node.lineno + 1} lines"
-        for node in ast.walk(TREES[name])
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.end_lineno - node.lineno + 1 > MOST_LINES_OF_A_FUNCTION
-    ]
-    assert not long
+def test_importing_the_runner_loads_no_heavy_library():
+    loaded = loaded_by("render_agent.run.runner, render_agent.cli.commands.runs")
+    assert not set(DOORS) & loaded
 
 
 def public_classes(tree):
@@ -197,11 +275,10 @@ def public_classes(tree):
     return [node for node in classes if not node.name.startswith("_")]
 
 
-@pytest.mark.parametrize("name", SOURCES)
-def test_public_things_have_docstrings(name):
-    tree = TREES[name]
+def test_public_things_have_docstrings():
     undescribed = [
-        node.name
+        f"{name}: {node.name}"
+        for name, tree in TREES.items()
         for scope in [tree, *public_classes(tree)]
         for node in scope.body
         if isinstance(node, ast.ClassDef | ast.FunctionDef)
@@ -209,25 +286,37 @@ def test_public_things_have_docstrings(name):
         and not ast.get_docstring(node)
         and not any(ast.unparse(d).endswith((".setter", "overload")) for d in node.decorator_list)
     ]
-    assert ast.get_docstring(tree) or not tree.body
+    undescribed += [
+        name for name, tree in TREES.items() if tree.body and not ast.get_docstring(tree)
+    ]
     assert not undescribed
 
 
-@pytest.mark.parametrize("name", SOURCES)
-def test_nothing_is_printed(name):
-    calls = [node for node in ast.walk(TREES[name]) if isinstance(node, ast.Call)]
-    assert not [call.lineno for call in calls if ast.unparse(call.func) == "print"]
-
-
-@pytest.mark.parametrize("name", SOURCES)
-def test_only_the_command_line_exits(name):
-    exits = {"sys.exit", "exit", "quit", "os._exit"}
-    calls = [
-        call.lineno
-        for call in ast.walk(TREES[name])
-        if isinstance(call, ast.Call) and ast.unparse(call.func) in exits
+def calls_of(tree):
+    return [
+        (ast.unparse(node.func), node.lineno)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
     ]
-    assert not calls or name in ("cli", "doctor.probe")
+
+
+def test_nothing_is_printed():
+    assert not [
+        f"{name}:{line}"
+        for name, tree in TREES.items()
+        for called, line in calls_of(tree)
+        if called == "print"
+    ]
+
+
+def test_only_the_command_line_exits():
+    exits = {"sys.exit", "exit", "quit", "os._exit"}
+    assert not [
+        f"{name}:{line}"
+        for name, tree in TREES.items()
+        for called, line in calls_of(tree)
+        if called in exits and name not in ("cli.main", "doctor.probe")
+    ]
 
 
 def project_files():
@@ -255,10 +344,9 @@ def test_no_file_names_a_place_on_one_machine():
 
 
 def test_names_of_test_files_are_unique():
-    names = [path.name for path in (TREE / "tests").rglob("*.py")]
+    names = [path.name for path in (TREE / "tests").rglob("test_*.py")]
     assert sorted(names) == sorted(set(names))
 
 
 def test_every_door_leads_to_a_known_library():
-    optional = {"inspect_ai", "moderngl", "openai", "pyarrow", "ray", "rerun", "vllm"}
-    assert not [name for name in DOORS if name not in optional and find_spec(name) is None]
+    assert not [name for name in DOORS.keys() - OPTIONAL if find_spec(name) is None]
