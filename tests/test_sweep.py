@@ -15,7 +15,7 @@ import yaml
 from click.testing import CliRunner
 from made_runs import make_questions
 
-from render_agent.analysis.sweep import runner as go
+from render_agent.cli.commands import sweep_run
 from render_agent.analysis.sweep.plan import read_sweep
 from render_agent.cli.main import cli
 from render_agent.errors import EngineError, SetupError, UsageError
@@ -247,9 +247,9 @@ def test_an_error_of_one_cell_does_not_keep_the_others_from_running(tmp_path, mo
             raise EngineError("the engine is gone")
         return real(run, **more)
 
-    real = go.watch
+    real = sweep_run.watch
     with monkeypatch.context() as patched:
-        patched.setattr(go, "watch", watch)
+        patched.setattr(sweep_run, "watch", watch)
         told = json.loads(sweep(file, "--output", tmp_path, "--json", code=1))
     assert told["errors"] == {"model=explorer": "the engine is gone"}
     assert [cell["status"] for cell in told["cells"]] == ["complete", "unfinished", "complete"]

@@ -35,7 +35,7 @@ def sweep_command(context: click.Context, /, file: str, dry_run: bool, **options
     given here beat those in it.
     """
     # the parts of a run are loaded when they are used, so that the command line starts quickly
-    from render_agent.analysis.sweep.runner import check_file, sweep
+    from render_agent.cli.commands.sweep_run import check_file, sweep
     from render_agent.errors import UsageError
 
     typed = {**given_options(context.parent), **given_options(context)}

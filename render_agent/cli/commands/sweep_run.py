@@ -14,27 +14,24 @@ from rich.console import Console
 from rich.table import Table
 
 from render_agent.analysis.sweep.grid import check_cells, find_cells, is_complete, run_cell
+from render_agent.analysis.sweep.output import write_sweep
 from render_agent.analysis.sweep.plan import Sweep, read_sweep
 from render_agent.analysis.sweep.table import (
     CUT_OFF,
     NOT_BEGUN,
     SHORT,
     Row,
-    as_csv,
-    as_markdown,
     caption,
     named,
     said,
     sweep_rows,
     title,
-    varied_names,
     words,
 )
 from render_agent.cli.commands.runs import program, watch
 from render_agent.errors import RenderAgentError, UsageError
 from render_agent.questions.selection import choose_questions
 from render_agent.run.log.folder import RunFolder
-from render_agent.system.whole_files import json_bytes, write_whole
 from render_agent.text.console import plain_console
 from render_agent.text.plain_table import plain_table
 from render_agent.text.sanitize import json_text
@@ -120,31 +117,6 @@ def _tell_plan(asked: Sweep, begun: Mapping[str, RunFolder], console: Console) -
             stands = f"{'complete' if is_complete(folder) else 'goes on'}: {folder.path}"
         base = " (baseline)" if cell.row == asked.baseline.row else ""
         console.print(f"  {cell.label}{base}: {stands}", soft_wrap=True)
-
-
-def write_sweep(asked: Sweep, rows: list[Row], notes: Mapping[str, list[str]]) -> dict[str, Path]:
-    """Write the table, as CSV, Markdown and JSON, and the plot beside the runs; return the files.
-
-    RunLogError where they cannot be written.
-    """
-    from render_agent.analysis.sweep.plot import plot
-
-    folder = Path(asked.cells[0].config.output)
-    varied = varied_names(asked.cells)
-    told = {"name": asked.name, "baseline": asked.baseline.row, "cells": rows, "notes": notes}
-    write_whole(folder / "table.csv", as_csv(rows, varied).encode())
-    write_whole(folder / "table.md", as_markdown(asked, rows, notes).encode())
-    write_whole(folder / "table.json", json_bytes(told))
-    files = {
-        "table": folder / "table.md",
-        "csv": folder / "table.csv",
-        "json": folder / "table.json",
-    }
-    labelled = all(cell.given for cell in asked.cells)
-    by = "label" if labelled else varied[0] if varied else None
-    if plot(rows, named(asked, rows), f"{title(asked)}: official score", by, folder / "plot.svg"):
-        files["plot"] = folder / "plot.svg"
-    return files
 
 
 def sweep_table(asked: Sweep, rows: list[Row], notes: Mapping[str, list[str]]) -> Table:
