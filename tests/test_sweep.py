@@ -15,8 +15,8 @@ import yaml
 from click.testing import CliRunner
 from made_runs import make_questions
 
-from render_agent.cli.commands import sweep_run
 from render_agent.analysis.sweep.plan import read_sweep
+from render_agent.cli.commands import sweep_run
 from render_agent.cli.main import cli
 from render_agent.errors import EngineError, SetupError, UsageError
 from render_agent.run.log.folder import RunFolder, list_runs

@@ -1,4 +1,5 @@
-"""What is made of run folders: diagnosis, report, export, sweeps, live pages.
+"""What is made of run folders: diagnosis, reports, exports, sweeps, live pages, comparisons.
 
-Imports the core and is imported by `api` and `cli` alone. Start with the folder of what you look for.
+Imports the core, and is imported by `api` and `cli` alone. Start with `report.build`, or with the
+folder of what you look for.
 """

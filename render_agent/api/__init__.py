@@ -1,1 +1,4 @@
-"""What Python programs and notebooks use; its names are those of `render_agent`, imported lazily."""
+"""The Python interface: the names of `import render_agent`, for programs and notebooks, imported lazily.
+
+Imports every room but `cli`. Start with `ask`, which starts runs, and `results`, which reads them.
+"""

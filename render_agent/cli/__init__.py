@@ -1,4 +1,4 @@
-"""The command line: commands, options, help, completion. Only this part prints and exits.
+"""The command line: options, commands, help and completion; only this room prints and exits.
 
-Imports everything. Start with `main`.
+Imports every other room. Start with `main`.
 """

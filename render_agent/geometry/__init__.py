@@ -1,4 +1,4 @@
-"""Cameras, poses, oriented boxes and rays, in numpy alone.
+"""Cameras, poses, oriented boxes and directions, in numpy alone.
 
-Imports only `errors` and `text`. Start with `camera`, where the one convention of axes, angles and pixels stands.
+Imports no other room. Start with `camera`, where the one convention of axes, angles and pixels stands.
 """

@@ -1,1 +1,4 @@
-"""Measurements of schedules and engines, side by side in one run on the machine at hand."""
+"""The command `bench`: schedules and engines measured side by side in one run on this machine.
+
+Imports `render_agent`. Start with `command`, then `measure`.
+"""

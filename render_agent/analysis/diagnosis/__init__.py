@@ -1,1 +1,4 @@
-"""Why a question went as it did: what the camera saw of what it named, and what it never looked at."""
+"""The diagnosis: why a question went as it did, by what the camera saw of what the question names.
+
+Imports `render.visibility`, `questions` and the run folder. Start with `diagnose`, then `judge`.
+"""

@@ -1,4 +1,4 @@
-"""What each command does and prints; each returns its exit code.
+"""The commands: what each does and prints, and its exit code.
 
-Imports everything below `cli`. Start with `runs`, which starts and continues runs.
+Imports every room below `cli`. Start with `runs`, which starts and continues runs.
 """

@@ -1,4 +1,4 @@
-"""Renderers for graphics cards: OpenGL by EGL, through pyrender or moderngl.
+"""Renderers on a graphics card: OpenGL by EGL, through pyrender or moderngl.
 
 Imports `render.base`, `scene` and `geometry`. Start with `gl_thread`, which owns the context.
 """

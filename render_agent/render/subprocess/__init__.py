@@ -1,4 +1,4 @@
-"""Renderers with native libraries, run in a child process that may crash without the run.
+"""Renderers with native libraries, in a child process that may crash without the run.
 
 Imports `render.base` and `system`. Start with `subprocess_renderer`.
 """

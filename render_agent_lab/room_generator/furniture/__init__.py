@@ -1,1 +1,4 @@
-"""Parametric furniture: a function a kind, each builds a piece from several parts."""
+"""Parametric furniture: a function a kind, each builds a piece from several parts.
+
+Imports `room_generator.shapes` and `paint`. Start with `catalogue`.
+"""

@@ -1,4 +1,4 @@
-"""The page of one question: its dialogue, its choices, its verdict.
+"""The page of one question: its dialogue, its candidates, its diagnosis.
 
 Imports `analysis.report` and below. Start with `question_page`.
 """
