@@ -34,7 +34,7 @@ from render_agent.run.runner import MakeEngine, make_engine, start
 from render_agent.scene.room_truth import read_truth
 from render_agent.score.comparison import Side, compare
 from render_agent.score.summary import OFFICIAL
-from render_agent_lab.room_generator.ask import ask
+from render_agent_lab.room_generator.questions.balanced import ask
 from render_agent_lab.room_generator.write import write_questions
 
 VIEWS = ("none", "top", "start", "four", "random-walk", "free", "tour", "oracle")

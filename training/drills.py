@@ -23,7 +23,7 @@ from render_agent_lab.expert.derive import (
     turn_text,
     turning,
 )
-from render_agent_lab.room_generator.directions import CALLED, quadrant
+from render_agent_lab.room_generator.questions.directions import CALLED, quadrant
 
 TYPE = "drill"
 

@@ -7,9 +7,9 @@ from itertools import permutations
 
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.reply import KINDS
-from render_agent_lab.room_generator.directions import EASY, HARD, MEDIUM, QUADRANTS
 from render_agent_lab.room_generator.furniture.catalogue import CATALOGUE
-from render_agent_lab.room_generator.routes import FILL, TEXT, TURNS
+from render_agent_lab.room_generator.questions.directions import EASY, HARD, MEDIUM, QUADRANTS
+from render_agent_lab.room_generator.questions.routes import FILL, TEXT, TURNS
 
 LABELS = tuple(sorted({kind.label for kind in CATALOGUE.values()}))
 """What objects are called."""

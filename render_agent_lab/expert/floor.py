@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from render_agent.scene.model import Scene
 from render_agent.scene.room_truth import RoomTruth
-from render_agent_lab.room_generator.walkway import (
+from render_agent_lab.room_generator.floor_plan.walkway import (
     CELL,
     CLEARANCE,
     COMFORT,

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from render_agent.errors import SetupError
-from render_agent_lab.room_generator.floor_plans import flat, l_shaped, single
-from render_agent_lab.room_generator.furnish import furnish
+from render_agent_lab.room_generator.floor_plan.plan import Plan
+from render_agent_lab.room_generator.floor_plan.random_plans import flat, l_shaped, single
+from render_agent_lab.room_generator.floor_plan.structure import shell
+from render_agent_lab.room_generator.furnishing.furnish import furnish
+from render_agent_lab.room_generator.furnishing.placing import Placer, Unfurnishable
 from render_agent_lab.room_generator.item import Item
 from render_agent_lab.room_generator.light import Light, lit
-from render_agent_lab.room_generator.placing import Placer, Unfurnishable
-from render_agent_lab.room_generator.plan import Plan
 from render_agent_lab.room_generator.shapes import Mesh, merged
-from render_agent_lab.room_generator.structure import shell
 
 SPACING = 0.07
 """Metres between the vertices of a floor; those of furniture lie closer together."""

@@ -32,7 +32,7 @@ def make_rooms(
     faults of a hand-held scan. The same arguments write the same bytes. Errors: SetupError where the
     folder cannot be written.
     """
-    from render_agent_lab.room_generator.ask import ask
+    from render_agent_lab.room_generator.questions.balanced import ask
     from render_agent_lab.room_generator.write import write_questions
 
     try:

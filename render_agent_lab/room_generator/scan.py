@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent_lab.room_generator.build import Home
+from render_agent_lab.room_generator.floor_plan.walkway import CLEARANCE, Walkway, stands_in_the_way
 from render_agent_lab.room_generator.light import VOXEL, Space
 from render_agent_lab.room_generator.paint import noise
 from render_agent_lab.room_generator.shapes import Array, Mesh
-from render_agent_lab.room_generator.walkway import CLEARANCE, Walkway, stands_in_the_way
 
 STOPS = 10
 """From how many places the home was scanned."""

@@ -12,8 +12,8 @@ from render_agent.questions.rooms import BUNDLED, bundled
 from render_agent.scene.formats.load import load_scene
 from render_agent.scene.free_space.free_space import FreeSpace
 from render_agent.scene.room_truth import read_truth
-from render_agent_lab.room_generator.ask import ask
 from render_agent_lab.room_generator.command import make_room
+from render_agent_lab.room_generator.questions.balanced import ask
 
 SCENES = sorted(path.stem for path in BUNDLED.glob("*.ply"))
 

@@ -14,8 +14,8 @@ from made_homes import free_floor, made_homes, off, truths_of
 from scipy.spatial import cKDTree
 
 from render_agent.questions.rows import question_from_row
-from render_agent_lab.room_generator.ask import ask
-from render_agent_lab.room_generator.draft import CONFUSED
+from render_agent_lab.room_generator.questions.balanced import ask
+from render_agent_lab.room_generator.questions.draft import CONFUSED
 
 TYPES = {
     "object_counting",

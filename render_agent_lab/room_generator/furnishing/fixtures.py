@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from render_agent_lab.room_generator.floor_plan.plan import DOOR_HEIGHT, WALL, Opening, Side
+from render_agent_lab.room_generator.furnishing.placing import GAP, Placer
 from render_agent_lab.room_generator.item import Item
-from render_agent_lab.room_generator.placing import GAP, Placer
-from render_agent_lab.room_generator.plan import DOOR_HEIGHT, WALL, Opening, Side
 
 
 def fit_openings(placer: Placer) -> None:

@@ -11,15 +11,15 @@ import numpy as np
 from render_agent.geometry.boxes import OrientedBox
 from render_agent.geometry.directions import bearing
 from render_agent.scene.room_truth import RoomTruth, TrueObject
-from render_agent_lab.room_generator.draft import Draft, only_labels
-from render_agent_lab.room_generator.shapes import Array
-from render_agent_lab.room_generator.walkway import (
+from render_agent_lab.room_generator.floor_plan.walkway import (
     CELL,
     CLEARANCE,
     Walkway,
     footprint_distance,
     stands_in_the_way,
 )
+from render_agent_lab.room_generator.questions.draft import Draft, only_labels
+from render_agent_lab.room_generator.shapes import Array
 
 REACHED = 0.4
 """One has arrived at an object this near to its footprint, metres."""

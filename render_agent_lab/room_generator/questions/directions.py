@@ -13,7 +13,7 @@ import numpy as np
 
 from render_agent.geometry.directions import BACK_DEGREES, bearing, quadrant, side
 from render_agent.scene.room_truth import RoomTruth
-from render_agent_lab.room_generator.draft import Draft, only_labels
+from render_agent_lab.room_generator.questions.draft import Draft, only_labels
 
 MARGIN = 15.0
 """Degrees that the answer lies off every border between two answers, at least."""

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 from render_agent.scene.room_truth import DATASET, RoomTruth
-from render_agent_lab.room_generator.directions import directions
-from render_agent_lab.room_generator.draft import Draft
-from render_agent_lab.room_generator.measures import (
+from render_agent_lab.room_generator.questions.directions import directions
+from render_agent_lab.room_generator.questions.draft import Draft
+from render_agent_lab.room_generator.questions.measures import (
     counts,
     distances,
     nearest_of_four,
     room_size,
     sizes,
 )
-from render_agent_lab.room_generator.routes import routes
+from render_agent_lab.room_generator.questions.routes import routes
 
 TURN = (
     "object_counting",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from render_agent.scene.room_truth import Box2, Room
-from render_agent_lab.room_generator.plan import (
+from render_agent_lab.room_generator.floor_plan.plan import (
     DOOR_HEIGHT,
     DOOR_WIDTH,
     WALL,

@@ -7,8 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from render_agent.scene.room_truth import Room
+from render_agent_lab.room_generator.floor_plan.plan import (
+    OUTER,
+    WALL,
+    Opening,
+    Plan,
+    Side,
+    room_sides,
+)
 from render_agent_lab.room_generator.paint import carpet, joints, plain, planks, plaster, tiles
-from render_agent_lab.room_generator.plan import OUTER, WALL, Opening, Plan, Side, room_sides
 from render_agent_lab.room_generator.shapes import Array, Mesh, Paint, box, grid, marks, panel
 
 WALLS = (
