@@ -27,7 +27,7 @@ from render_agent.config import RunConfig
 from render_agent.engines.transformers.random_model import random_model
 from render_agent.questions.selection import choose_questions
 from render_agent_lab.bench.command import about
-from render_agent_lab.bench.engines import Engines, tokenizing
+from render_agent_lab.bench.compared_engines import Engines, tokenizing
 from render_agent_lab.bench.figures import summary
 from render_agent_lab.bench.measure import Bench
 from render_agent_lab.bench.report import circumstances

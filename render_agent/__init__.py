@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from render_agent.api.dialogue import Dialogue as Dialogue
     from render_agent.api.dialogue import DialogueTurn as DialogueTurn
     from render_agent.api.engines import load_engine as load_engine
-    from render_agent.api.pictures import Picture as Picture
-    from render_agent.api.pictures import View as View
+    from render_agent.api.notebook_pictures import Picture as Picture
+    from render_agent.api.notebook_pictures import View as View
     from render_agent.api.results import RunResults as RunResults
     from render_agent.api.results import load_run as load_run
     from render_agent.api.scenes import OpenScene as OpenScene
@@ -42,13 +42,13 @@ _PLACES = {
     "Comparison": "api.comparison",
     "Dialogue": "api.dialogue",
     "DialogueTurn": "api.dialogue",
-    "View": "api.pictures",
-    "Picture": "api.pictures",
+    "View": "api.notebook_pictures",
+    "Picture": "api.notebook_pictures",
     "load_engine": "api.engines",
     "open_scene": "api.scenes",
     "OpenScene": "api.scenes",
     "bundled_rooms": "api.scenes",
-    "Camera": "camera",
+    "Camera": "geometry.camera",
     "RenderAgentError": "errors",
 }
 

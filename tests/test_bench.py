@@ -15,7 +15,7 @@ from render_agent.engines.transformers.published_shapes import SHAPES, find_shap
 from render_agent.errors import SetupError, UsageError
 from render_agent.questions.rooms import bundled
 from render_agent_lab.bench import figures
-from render_agent_lab.bench.engines import Engines
+from render_agent_lab.bench.compared_engines import Engines
 from render_agent_lab.bench.measure import Bench
 from render_agent_lab.bench.meter import MeteredEngine, overlap
 from render_agent_lab.bench.report import COLUMNS, markdown
@@ -140,7 +140,7 @@ def test_running_requests_are_weighted_by_time():
 
 def compared(ways, config, pretrained=None, own_replies=False, lengths=Lengths((2, 3), 6)):  # noqa: B008
     """Return the figures of some variants over few questions."""
-    from render_agent_lab.bench.engines import tokenizing
+    from render_agent_lab.bench.compared_engines import tokenizing
 
     script = ScriptedWalk(bundled(), lengths, tokenizing(pretrained))
     engines = Engines(config, pretrained, None if own_replies else script)

@@ -16,7 +16,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from render_agent.analysis.export.messages import placed
+from render_agent.analysis.export.chat_messages import placed
 from render_agent.dialogue.chat import Message, assistant
 from render_agent.dialogue.state import QuestionState, View
 from render_agent.run.log.folder import RunFolder, find_run

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from render_agent.api.display import page
 from render_agent.api.drawing import Maps
-from render_agent.api.pictures import Picture, View
+from render_agent.api.notebook_pictures import Picture, View
 from render_agent.dialogue.candidates import Standing, standings
 from render_agent.dialogue.chat import Message
 from render_agent.dialogue.reply import Action, Malformed

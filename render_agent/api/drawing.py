@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
-from render_agent.api.pictures import Picture
+from render_agent.api.notebook_pictures import Picture
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question, QuestionState, SceneSource
 from render_agent.errors import RenderError

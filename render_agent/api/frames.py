@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from render_agent.analysis.diagnosis.model import Cause, Diagnosis
 from render_agent.analysis.export.candidate_rows import COLUMNS_OF_CANDIDATES, candidate_rows
 from render_agent.analysis.export.columns import Columns
-from render_agent.analysis.export.rows import (
+from render_agent.analysis.export.result_rows import (
     COLUMNS_OF_QUESTIONS,
     COLUMNS_OF_TURNS,
     OF_RUNS,

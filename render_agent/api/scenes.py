@@ -12,7 +12,7 @@ from typing import Literal
 
 from render_agent.api.defaults import FIELD_OF_VIEW, SIZE
 from render_agent.api.given import GivenScan, scan_file
-from render_agent.api.pictures import Picture
+from render_agent.api.notebook_pictures import Picture
 from render_agent.geometry.camera import Camera
 from render_agent.questions.rooms import BUNDLED
 from render_agent.render.registry import make_renderer

@@ -163,7 +163,7 @@ def compare(config: RunConfig, given: dict[str, Any], told: Any) -> dict[str, An
     model or the questions are not at hand.
     """
     from render_agent.questions.selection import choose_questions
-    from render_agent_lab.bench.engines import Engines, load, tokenizing
+    from render_agent_lab.bench.compared_engines import Engines, load, tokenizing
     from render_agent_lab.bench.measure import Bench
     from render_agent_lab.bench.report import circumstances
     from render_agent_lab.bench.script import Lengths, ScriptedWalk

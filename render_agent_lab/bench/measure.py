@@ -20,7 +20,7 @@ from render_agent.run.log.folder import RunFolder
 from render_agent.run.phase_controller import Silent
 from render_agent.run.runner import start
 from render_agent.scene.cache import SceneCache
-from render_agent_lab.bench.engines import Engines
+from render_agent_lab.bench.compared_engines import Engines
 from render_agent_lab.bench.figures import Trial, baselines_of, summary, work_of
 from render_agent_lab.bench.meter import MeteredEngine, MeteredLooker, overlap
 from render_agent_lab.bench.variants import Variant

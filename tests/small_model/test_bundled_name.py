@@ -19,7 +19,7 @@ from render_agent.errors import SetupError, UsageError
 from render_agent.models import NOTES, instead
 from render_agent.run.log.folder import RunFolder, list_runs
 from render_agent.run.runner import go_on, start
-from render_agent_lab.bench.engines import load
+from render_agent_lab.bench.compared_engines import load
 
 TREE = Path(__file__).parents[2]
 SHORT = {

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from render_agent.analysis.export.columns import Columns
-from render_agent.analysis.export.rows import Diagnoses
+from render_agent.analysis.export.result_rows import Diagnoses
 from render_agent.analysis.export.selection import ChosenRun
 from render_agent.dialogue.candidates import Standing, members, standings
 from render_agent.dialogue.reply import Malformed

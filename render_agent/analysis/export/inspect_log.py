@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from render_agent.analysis.export.rows import Diagnoses
+from render_agent.analysis.export.result_rows import Diagnoses
 from render_agent.analysis.export.selection import ChosenRun
 from render_agent.config import OPTIONS
 from render_agent.dialogue.chat import without_thinking

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from render_agent.analysis.export.messages import dialogue, logged, placed
+from render_agent.analysis.export.chat_messages import dialogue, logged, placed
 from render_agent.analysis.export.selection import ChosenRun
 from render_agent.dialogue.candidates import Standing, members, standings, wordings_of
 from render_agent.dialogue.chat import Message, assistant, message

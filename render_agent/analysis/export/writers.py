@@ -10,7 +10,7 @@ from typing import Any
 from render_agent.analysis.diagnosis.diagnose import kept_diagnoses
 from render_agent.analysis.export.candidate_rows import COLUMNS_OF_CANDIDATES, candidate_rows
 from render_agent.analysis.export.columns import Columns, write_csv, write_parquet
-from render_agent.analysis.export.rows import (
+from render_agent.analysis.export.result_rows import (
     COLUMNS_OF_QUESTIONS,
     COLUMNS_OF_TURNS,
     Diagnoses,
@@ -89,7 +89,7 @@ def _diagnosed(run: ChosenRun) -> Diagnoses:
 
 
 def _messages(runs: Sequence[ChosenRun], to: Path, how: How) -> Written:
-    from render_agent.analysis.export.messages import write_messages
+    from render_agent.analysis.export.chat_messages import write_messages
 
     with replacing(to) as draft:
         number = write_messages(

@@ -11,14 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from render_agent_lab.room_generator.furniture import (
-    decoration,
-    devices,
-    kitchen,
-    seating,
-    storage,
-    tables,
-)
+from render_agent_lab.room_generator.furniture import decoration, devices, kitchen, seating, storage
+from render_agent_lab.room_generator.furniture import tables_and_beds as tables
 from render_agent_lab.room_generator.furniture.piece import Piece
 from render_agent_lab.room_generator.shapes import Mesh
 

@@ -12,14 +12,14 @@ from render_agent.analysis.report.data import page_of
 from render_agent.analysis.report.maps.candidate_marks import TurnMarks, candidate_marks
 from render_agent.analysis.report.maps.floor_plan import Plan
 from render_agent.analysis.report.maps.path_marks import MapMarks, marks, name_of
-from render_agent.analysis.report.question.dialogue import (
+from render_agent.analysis.report.question.message_text import MessagePart, message_parts
+from render_agent.analysis.report.question.turns import (
     Seeing,
     TurnPart,
     seeing,
     turn_parts,
     well_seen,
 )
-from render_agent.analysis.report.question.messages import MessagePart, message_parts
 from render_agent.analysis.report.words import outcome, type_words
 from render_agent.config import RunConfig
 from render_agent.dialogue.answer import letters
