@@ -64,15 +64,15 @@ def start_camera(
     as it was would have. UsageError for another text, RenderError where the views that are to be
     compared cannot be drawn.
     """
-    asked = parse_start(where) if isinstance(where, str) else where
-    if not isinstance(asked, str):
-        position, yaw = asked
+    parsed = parse_start(where) if isinstance(where, str) else where
+    if not isinstance(parsed, str):
+        position, yaw = parsed
         pose = Camera(position, wrapped(yaw), 0.0, vertical_fov)
         return _free(space, pose.mirrored(scene.mirrored_at))
     x, y, z = (float(value) for value in space.start_position(EYE_HEIGHT))
     first = Camera((x, y, z), 0.0, 0.0, vertical_fov)
     views = [replace(first, yaw=_yaw(yaw, scene)) for yaw in CANDIDATES]
-    if asked == "middle":
+    if parsed == "middle":
         return views[0]
     return max(views, key=lambda view: seen_patches(scene, renderer, view))
 

@@ -91,10 +91,10 @@ class Viewer:
     def _brought(self, kind: str, scene: Scene, camera: Camera, trail: Sequence[Camera]) -> Picture:
         """Return the view of a kind that a package brings, under its name."""
         try:
-            found = view_kind(kind)
+            kind_of_view = view_kind(kind)
         except SetupError as error:
             raise RenderError(str(error)) from error
-        drawn = found.draw(self, scene, camera, trail)
+        drawn = kind_of_view.draw(self, scene, camera, trail)
         picture, (width, height) = drawn.picture, self.size
         if picture.dtype != np.uint8 or picture.shape != (height, width, 3):
             raise RenderError(

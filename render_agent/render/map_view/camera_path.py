@@ -89,9 +89,9 @@ def draw_trail(image: Image.Image, plot: Plot, stops: Sequence[Stop]) -> None:
     _Shapes(layer, corner, unit(*image.size)).draw(stops, marks)
     part = Image.alpha_composite(part.convert("RGBA"), layer.reduce(SMOOTH)).convert("RGB")
     for mark in marks:
-        place = mark.spot[0] - corner[0], mark.spot[1] - corner[1]
+        position = mark.spot[0] - corner[0], mark.spot[1] - corner[1]
         pale = not mark.last and _brightness(_shade(mark.stops[-1], stops)) > 150
-        write(part, place, mark.words, mark.letters, fill=INK if pale else PAPER, edge=None)
+        write(part, position, mark.words, mark.letters, fill=INK if pale else PAPER, edge=None)
     image.paste(part, corner)
 
 

@@ -59,13 +59,13 @@ def _levels(scene: Scene) -> tuple[float, ...]:
     edges = scene.floor - 0.5 * SLICE + SLICE * np.arange(slices + 1)
     area, _ = np.histogram(heights, edges, weights=areas)
     smooth = np.convolve(area, np.ones(3), "same")
-    found = [scene.floor]
+    levels = [scene.floor]
     for index in np.flatnonzero(smooth >= LEVEL_SHARE * smooth.max()):
         around = smooth[max(index - 1, 0) : index + 2]
         level = float(edges[index] + SLICE / 2)
-        if smooth[index] == around.max() and level > found[-1] + 2 * SLICE:
-            found.append(level)
-    return tuple(found)
+        if smooth[index] == around.max() and level > levels[-1] + 2 * SLICE:
+            levels.append(level)
+    return tuple(levels)
 
 
 def _mesh_areas(scene: Scene) -> tuple[NDArray[np.floating], NDArray[np.floating]]:

@@ -94,8 +94,8 @@ class TopView:
 
     def _stop(self, number: int, pose: Camera, plan: FloorPlan) -> Stop:
         pixels, _ = plan.camera.project(np.array([pose.position]), *self.size)
-        place = float(pixels[0, 0]), float(pixels[0, 1])
-        return Stop(number, place, pose.yaw, pose.horizontal_fov(*self.size))
+        pixel = float(pixels[0, 0]), float(pixels[0, 1])
+        return Stop(number, pixel, pose.yaw, pose.horizontal_fov(*self.size))
 
 
 def framed(bounds: NDArray[np.float64], cut: float, plot: Plot, size: tuple[int, int]) -> MapCamera:

@@ -38,9 +38,9 @@ def unit(width: int, height: int) -> float:
 @cache
 def font(size: int) -> ImageFont.FreeTypeFont:
     """Return PIL's own font, `size` pixels high, so that no font of the system is needed."""
-    found = ImageFont.load_default(size)
-    assert isinstance(found, ImageFont.FreeTypeFont)
-    return found
+    loaded = ImageFont.load_default(size)
+    assert isinstance(loaded, ImageFont.FreeTypeFont)
+    return loaded
 
 
 def write(

@@ -162,7 +162,7 @@ def _cull(boxes: Any, matrix: Any, perspective: Any, near: Any, width: Any, heig
     blocks = np.empty(len(boxes), np.int64)
     rectangles = np.empty((len(boxes), 4), np.int32)
     nearest = np.empty(len(boxes), np.float64)
-    found = 0
+    visible_count = 0
     for block in range(len(boxes)):
         left = right = above = below = behind = 0
         u0 = v0 = depth0 = np.inf
@@ -189,11 +189,11 @@ def _cull(boxes: Any, matrix: Any, perspective: Any, near: Any, width: Any, heig
             u0 = v0 = 0.0
             u1, v1 = np.float64(width), np.float64(height)
         depth0 = max(depth0, near)
-        blocks[found] = block
-        rectangles[found, 0] = np.int32(min(max(v0 - 1.0, 0.0), np.float64(height)))
-        rectangles[found, 1] = np.int32(min(max(v1 + 2.0, 0.0), np.float64(height)))
-        rectangles[found, 2] = np.int32(min(max(u0 - 1.0, 0.0), np.float64(width)))
-        rectangles[found, 3] = np.int32(min(max(u1 + 2.0, 0.0), np.float64(width)))
-        nearest[found] = 1.0 / depth0 if perspective else -depth0
-        found += 1
-    return blocks[:found], rectangles[:found], nearest[:found]
+        blocks[visible_count] = block
+        rectangles[visible_count, 0] = np.int32(min(max(v0 - 1.0, 0.0), np.float64(height)))
+        rectangles[visible_count, 1] = np.int32(min(max(v1 + 2.0, 0.0), np.float64(height)))
+        rectangles[visible_count, 2] = np.int32(min(max(u0 - 1.0, 0.0), np.float64(width)))
+        rectangles[visible_count, 3] = np.int32(min(max(u1 + 2.0, 0.0), np.float64(width)))
+        nearest[visible_count] = 1.0 / depth0 if perspective else -depth0
+        visible_count += 1
+    return blocks[:visible_count], rectangles[:visible_count], nearest[:visible_count]

@@ -62,11 +62,11 @@ def _search(points: Any, start: Any, stop: Any, x: Any, y: Any, z: Any, best: An
         distance = dx * dx + dy * dy + dz * dz
         if distance >= best[-1]:
             continue
-        place = len(best) - 1
-        while place > 0 and best[place - 1] > distance:
-            best[place] = best[place - 1]
-            place -= 1
-        best[place] = distance
+        slot = len(best) - 1
+        while slot > 0 and best[slot - 1] > distance:
+            best[slot] = best[slot - 1]
+            slot -= 1
+        best[slot] = distance
 
 
 @kernel
@@ -74,7 +74,7 @@ def _block_spacings(points: Any, starts: Any, boxes: Any) -> Any:
     """Return each block's median distance, (b,) metres, from a sample to its eighth neighbour."""
     blocks = len(starts) - 1
     spacings = np.empty(blocks, np.float64)
-    found = np.empty(SAMPLES, np.float64)
+    squared_distances = np.empty(SAMPLES, np.float64)
     best = np.empty(NEIGHBOUR + 1, np.float64)
     for block in range(blocks):
         size = starts[block + 1] - starts[block]
@@ -86,6 +86,6 @@ def _block_spacings(points: Any, starts: Any, boxes: Any) -> Any:
             for other in range(max(0, block - WINDOW), min(blocks, block + WINDOW + 1)):
                 if other != block and _gap(boxes[other], x, y, z) < best[-1]:
                     _search(points, starts[other], starts[other + 1], x, y, z, best)
-            found[sample] = best[-1]
-        spacings[block] = np.sqrt(np.median(found))
+            squared_distances[sample] = best[-1]
+        spacings[block] = np.sqrt(np.median(squared_distances))
     return spacings

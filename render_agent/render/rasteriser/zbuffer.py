@@ -155,7 +155,7 @@ def _clipped(corners: Any, near: Any, perspective: Any, polygon: Any) -> Any:
 @kernel
 def _covering(
     faces: Any, start: Any, stop: Any, base: Any, local: Any, near: Any,
-    top: Any, bottom: Any, width: Any, found: Any,
+    top: Any, bottom: Any, width: Any, covering: Any,
 ) -> Any:  # fmt: skip
     """Write which of the faces start … stop-1 may cover a pixel into `found`; return how many.
 
@@ -174,7 +174,7 @@ def _covering(
         da, db, dc = local[3, a], local[3, b], local[3, c]
         covers = (first_row < last_row) & (first_column < last_column)
         cut = min(da, db, dc) < near
-        found[count] = face
+        covering[count] = face
         count += int((covers | cut) & (max(da, db, dc) >= near))
     return count
 
@@ -211,7 +211,7 @@ def draw_faces(
     corners = np.empty((3, 4), np.float64)
     polygon = np.empty((4, 3), np.float64)
     width = np.float64(keys.shape[1])
-    found = np.empty(block_size, np.int64)
+    covering = np.empty(block_size, np.int64)
     for i in range(len(blocks)):
         if hidden(keys, rectangles[i], first_row, last_row, block_keys[i]):
             continue
@@ -220,9 +220,9 @@ def draw_faces(
         _project(vertices, base, first_vertex[blocks[i] + 1], matrix, perspective, local)
         count = _covering(
             faces, start, min(start + block_size, len(faces)), base, local, near,
-            np.float64(first_row), np.float64(last_row), width, found,
+            np.float64(first_row), np.float64(last_row), width, covering,
         )  # fmt: skip
-        for face in found[:count]:
+        for face in covering[:count]:
             a, b, c = faces[face, 0] - base, faces[face, 1] - base, faces[face, 2] - base
             if min(local[3, a], local[3, b], local[3, c]) < near:
                 for corner in range(3):

@@ -20,17 +20,17 @@ def serve(connection: int, name: str) -> None:
 
     connection: its file descriptor.
     """
-    asked: Connection[Drawn | Begun, Job] = Connection(connection)
+    pipe: Connection[Drawn | Begun, Job] = Connection(connection)
     try:
         renderer = make_renderer(name)
     except RenderAgentError as error:
-        asked.send(Begun(error))
+        pipe.send(Begun(error))
         return
-    asked.send(Begun(None))
+    pipe.send(Begun(None))
     scenes: dict[int, Scene] = {}
     try:
         while True:
-            asked.send(_done(asked.recv(), renderer, scenes))
+            pipe.send(_done(pipe.recv(), renderer, scenes))
     except (EOFError, OSError):
         renderer.close()
 
@@ -43,16 +43,16 @@ def _done(job: Job, renderer: Renderer, scenes: dict[int, Scene]) -> Drawn:
         scenes[job.number] = job.scene
     signal.setitimer(signal.ITIMER_REAL, job.seconds)
     try:
-        found: Frame | RenderAgentError | MemoryError = renderer.draw(
+        result: Frame | RenderAgentError | MemoryError = renderer.draw(
             scenes[job.number], job.camera, job.width, job.height
         )
     except RenderAgentError as error:
-        found = error
+        result = error
     except Exception as error:  # noqa: BLE001 - a renderer may be anybody's code
-        found = MemoryError() if isinstance(error, MemoryError) else RenderError(repr(error))
-        found.add_note(traceback.format_exc())
+        result = MemoryError() if isinstance(error, MemoryError) else RenderError(repr(error))
+        result.add_note(traceback.format_exc())
     signal.setitimer(signal.ITIMER_REAL, 0)
-    return Drawn(found, memory())
+    return Drawn(result, memory())
 
 
 def memory() -> int:

@@ -136,13 +136,13 @@ class DrawingProcess:
 
     def __init__(self, name: str) -> None:
         self._connection, theirs = Pipe()
-        asked = (
+        program = (
             f"import sys; sys.path[:] = {sys.path!r}; from render_agent.render.subprocess.renderer_process import"
             f" serve; serve({theirs.fileno()}, {name!r})"
         )
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", asked],
+                [sys.executable, "-c", program],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,  # of the results of a run, and of nothing else
                 pass_fds=[theirs.fileno()],
@@ -194,10 +194,10 @@ class DrawingProcess:
             if not self._connection.poll(seconds):
                 self.kill()
                 raise Died(f"gave nothing in {seconds:.0f} s")
-            told: Begun | Drawn = self._connection.recv()
+            message: Begun | Drawn = self._connection.recv()
         except (EOFError, OSError):
             raise self._death() from None
-        return told
+        return message
 
     def _death(self) -> Died:
         """Return how the process ended."""

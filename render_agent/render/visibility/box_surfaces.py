@@ -91,10 +91,10 @@ class Belonging:
             near = np.flatnonzero(((low <= ends[1]) & (high >= ends[0])).all(axis=1))
             looks = None if normals is None else normals[near]
             around = _Around(corners[near], looks, box, oriented=oriented)
-            found = near[around.inside]
-            pairs = self.groups[found].astype(np.int64) * KINDS + around.touched()[around.inside]
+            inside = near[around.inside]
+            pairs = self.groups[inside].astype(np.int64) * KINDS + around.touched()[around.inside]
             kinds, which = np.unique(pairs, return_inverse=True)
-            self.groups[found] = len(rows) + which
+            self.groups[inside] = len(rows) + which
             rows += [(*rows[int(kind) // KINDS], (number, int(kind) % KINDS)) for kind in kinds]
         self._sides = np.full((len(rows), len(self.boxes)), -1, np.int16)
         for group, row in enumerate(rows):
@@ -193,18 +193,20 @@ class _Around:
         half = self.half[others]
         near = ((low <= half + RING) & (high >= -half - RING)).all(axis=1)
         beyond = ((low < -half - 1e-3) | (high > half + 1e-3)).any(axis=1)
-        found = np.flatnonzero(along & near & beyond)
-        if not len(found):
+        beyond_pieces = np.flatnonzero(along & near & beyond)
+        if not len(beyond_pieces):
             return None
-        cut = np.minimum(high[found], half + RING) - np.maximum(low[found], -half - RING)
+        cut = np.minimum(high[beyond_pieces], half + RING) - np.maximum(
+            low[beyond_pieces], -half - RING
+        )
         weights = np.maximum(cut, 1e-3).prod(axis=1)
         ring = float((2 * half + 2 * RING).prod() - (2 * half).prod())
         if weights.sum() < LEAST * ring:
             return None
-        order = np.argsort(height[found], kind="stable")
+        order = np.argsort(height[beyond_pieces], kind="stable")
         share = np.cumsum(weights[order]) / weights.sum()
         ends = np.searchsorted(share, (0.1, 0.9))
-        first, last = height[found][order][ends]
+        first, last = height[beyond_pieces][order][ends]
         return float(first), float(last)
 
 

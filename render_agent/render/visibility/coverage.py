@@ -57,9 +57,9 @@ class Surface:
         """Return the visible surface of a scene. RenderError where it cannot be drawn."""
         points = spread(scene)
         visible = np.zeros(len(points), bool)
-        for place in free_places(space):
+        for position in free_places(space):
             for yaw, pitch in DIRECTIONS:
-                camera = Camera(place, yaw, pitch, 90.0)
+                camera = Camera(position, yaw, pitch, 90.0)
                 frame = renderer.draw(scene, camera, SIDE, SIDE)
                 open_yet = np.flatnonzero(~visible)
                 visible[open_yet] = cls(points[open_yet]).seen(frame, camera)
@@ -69,7 +69,7 @@ class Surface:
         """Return which points, (n,), show in a view of the scene and lie within REACH."""
         height, width = frame.depth.shape
         local = camera.seen(self.points)
-        found = np.zeros(len(local), bool)
+        visible = np.zeros(len(local), bool)
         ahead = np.flatnonzero((local[:, 2] > 0) & ((local**2).sum(axis=1) <= REACH**2))
         depth = local[ahead, 2]
         across = local[ahead, :2] * (camera.focal(height) / depth)[:, None]
@@ -86,8 +86,8 @@ class Surface:
             np.maximum(seen[below, left], seen[below, right]),
         )
         there = np.isfinite(farthest) & (depth <= farthest * (1 + SLACK_PER_METRE) + SLACK)
-        found[ahead[there]] = True
-        return found
+        visible[ahead[there]] = True
+        return visible
 
 
 def spread(scene: Scene, count: int = POINTS) -> FloatArray:
@@ -100,9 +100,9 @@ def spread(scene: Scene, count: int = POINTS) -> FloatArray:
         points = scene.points[one_each(scene.points, CELL)].astype(np.float64)
         inside = ((points >= scene.bounds[0]) & (points <= scene.bounds[1])).all(axis=1)
         points = points[inside]
-        some = chance.permutation(len(points))[:count]
-        found: FloatArray = points[np.sort(some)]
-        return found
+        sample = chance.permutation(len(points))[:count]
+        inside_points: FloatArray = points[np.sort(sample)]
+        return inside_points
     corners = scene.points[scene.faces]
     areas = areas_and_normals(corners)[0].astype(np.float64)
     if not areas.sum():
@@ -111,8 +111,8 @@ def spread(scene: Scene, count: int = POINTS) -> FloatArray:
     ends = np.cumsum(areas)
     drawn = (np.arange(count) + chance.random(count)) / count * ends[-1]
     which = np.minimum(np.searchsorted(ends, drawn), len(areas) - 1)
-    one, two = np.sqrt(chance.random(count)), chance.random(count)
-    weights = np.stack([1 - one, one * (1 - two), one * two], axis=1)
+    first, second = np.sqrt(chance.random(count)), chance.random(count)
+    weights = np.stack([1 - first, first * (1 - second), first * second], axis=1)
     points = np.einsum("nc,ncx->nx", weights, corners[which].astype(np.float64))
     slack = 1e-6
     inside = ((points >= scene.bounds[0] - slack) & (points <= scene.bounds[1] + slack)).all(axis=1)
@@ -138,6 +138,6 @@ def free_places(space: FreeSpace, count: int = PLACES) -> list[tuple[float, floa
         places = candidates[number % len(candidates)]
         if not len(places):
             continue
-        away = np.min([((places - place) ** 2).sum(axis=1) for place in chosen], axis=0)
+        away = np.min([((places - position) ** 2).sum(axis=1) for position in chosen], axis=0)
         chosen.append(tuple(map(float, places[int(away.argmax())])))
     return [(x, y, z) for x, y, z in chosen]

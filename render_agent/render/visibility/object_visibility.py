@@ -141,14 +141,14 @@ class Sight:
 
         RenderError where an object cannot be drawn alone.
         """
-        found = []
+        seen_boxes = []
         for number in range(len(self.boxes)) if which is None else which:
             area, share = float(counted.areas[number]), 0.0
             if area:
                 whole = self._amodal(number, position)
                 share = min(1.0, float(counted.angles[number]) / whole) if whole else 0.0
-            found.append(Seen(area, share, _distance(self.boxes[number], position)))
-        return found
+            seen_boxes.append(Seen(area, share, _distance(self.boxes[number], position)))
+        return seen_boxes
 
     def sized(self, size: tuple[int, int]) -> Sight:
         """Return the same for pictures of another size, counted as coarsely; they share what they know."""
@@ -170,8 +170,8 @@ class Sight:
 
     def forget(self) -> None:
         """Forget what was found out from places; what of the surface belongs to boxes stays known."""
-        for found in (self._counts, self._alone, self._whole):
-            found.clear()
+        for cache in (self._counts, self._alone, self._whole):
+            cache.clear()
 
     def _grouped(
         self, frame: Frame, camera: Camera | MapCamera, position: Vector

@@ -149,8 +149,8 @@ class Room:
 
     def forget(self) -> None:
         """Forget what views show; the scene's boxes and its visible surface stay known."""
-        for found in (self._at_hand, self._counted, self._shown):
-            found.clear()
+        for cache in (self._at_hand, self._counted, self._shown):
+            cache.clear()
         if self._sight is not None:
             self._sight.forget()
 
@@ -164,12 +164,12 @@ class Room:
         pose = view.kind, view.camera
         if pose not in self._counted:
             if isinstance(view.camera, MapCamera):
-                found = self._looking(renderer).on_map(view.camera)
+                counted = self._looking(renderer).on_map(view.camera)
             else:
                 looks = self._looks((view.kind, view.camera), renderer)
-                found, *others = (sight.count(frame, each) for sight, each, frame in looks)
-                found = sum(others, found)
-            self._counted[pose] = found
+                counted, *others = (sight.count(frame, each) for sight, each, frame in looks)
+                counted = sum(others, counted)
+            self._counted[pose] = counted
         _touch(self._counted, pose, KEPT)
         return self._counted[pose]
 
