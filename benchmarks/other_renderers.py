@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from render_agent.geometry.camera import Camera
-from render_agent.render.base import BACKGROUND, NEAR, Frame, Renderer
+from render_agent.render.base import BACKGROUND, NEAR_METRES, Frame, Renderer
 from render_agent.render.registry import make_renderer
 from render_agent.scene.model import Scene
 
@@ -65,7 +65,7 @@ class Vtk:
         eye.SetFocalPoint(*(np.array(camera.position) + camera.forward))
         eye.SetViewUp(0, 0, 1)
         eye.SetViewAngle(camera.vertical_fov)
-        eye.SetClippingRange(NEAR, FAR)
+        eye.SetClippingRange(NEAR_METRES, FAR)
         self._window.Render()
         colours, depth = self._vtk.vtkUnsignedCharArray(), self._vtk.vtkFloatArray()
         self._window.GetPixelData(0, 0, width - 1, height - 1, 0, colours, 0)
@@ -134,7 +134,7 @@ class Open3dWindow:
 
 def _metres(z: np.ndarray) -> np.ndarray:
     """Return depths in metres of a depth buffer, inf where it is clear."""
-    depth = NEAR * FAR / (FAR - z * (FAR - NEAR))
+    depth = NEAR_METRES * FAR / (FAR - z * (FAR - NEAR_METRES))
     return np.where(z < 1, depth, np.inf).astype(np.float32)
 
 

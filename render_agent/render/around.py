@@ -13,10 +13,10 @@ from render_agent.render.base import Renderer
 from render_agent.render.map_view.overlay import INK, PAPER, unit, write
 from render_agent.scene.model import Scene
 
-QUARTER = 90.0
+QUARTER_DEGREES = 90.0
 """The horizontal field of view of each direction in degrees: together they show the whole horizon."""
 
-GAP = 4
+GAP_PIXELS = 4
 """Pixels between the four."""
 
 SQUARE = (("ahead", 0.0), ("right", -90.0), ("left", 90.0), ("behind", 180.0))
@@ -44,13 +44,13 @@ def draw_around(
         scale = unit(*size)
         words = f"{name}, yaw {round(view.yaw)}°"
         write(cell, (cell.width / 2, 14 * scale), words, 17 * scale, fill=PAPER, edge=INK)
-        image.paste(cell, (column * (cell_width + GAP), row * (cell_height + GAP)))
+        image.paste(cell, (column * (cell_width + GAP_PIXELS), row * (cell_height + GAP_PIXELS)))
     return np.array(image), ahead
 
 
 def camera_ahead(camera: Camera, size: tuple[int, int]) -> Camera:
     """Return the camera of the direction ahead in a picture of this size."""
-    return replace(camera, vertical_fov=vertical_from_horizontal(QUARTER, *cell_size(size)))
+    return replace(camera, vertical_fov=vertical_from_horizontal(QUARTER_DEGREES, *cell_size(size)))
 
 
 def cameras_of(ahead: Camera) -> list[Camera]:
@@ -66,4 +66,6 @@ def _layout(size: tuple[int, int]) -> tuple[tuple[tuple[str, float], ...], int, 
 def cell_size(size: tuple[int, int]) -> tuple[int, int]:
     """Return the width and height in pixels of one direction in a picture of this size."""
     _, columns, rows = _layout(size)
-    return (size[0] - GAP * (columns - 1)) // columns, (size[1] - GAP * (rows - 1)) // rows
+    return (size[0] - GAP_PIXELS * (columns - 1)) // columns, (
+        size[1] - GAP_PIXELS * (rows - 1)
+    ) // rows

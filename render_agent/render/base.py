@@ -14,7 +14,7 @@ from render_agent.scene.model import Scene
 BACKGROUND = (216, 219, 224)
 """The colour of a pixel in which nothing was scanned."""
 
-NEAR = 0.05
+NEAR_METRES = 0.05
 """Nothing nearer to the camera than this, in metres along the optical axis, is drawn."""
 
 

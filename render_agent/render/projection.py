@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.geometry.camera import Camera, FloatArray, MapCamera
-from render_agent.render.base import NEAR
+from render_agent.render.base import NEAR_METRES
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ def projection(camera: Camera | MapCamera, width: int, height: int) -> Projectio
     turn = camera.pose[:3, :3].T
     local = np.column_stack([turn, -turn @ np.asarray(camera.position)])
     matrix = np.vstack([camera.intrinsics(width, height) @ local, local[2]])
-    return Projection(np.ascontiguousarray(matrix), True, NEAR)
+    return Projection(np.ascontiguousarray(matrix), True, NEAR_METRES)
 
 
 def _map_matrix(camera: MapCamera, width: int, height: int) -> FloatArray:

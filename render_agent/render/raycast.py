@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from render_agent.errors import RenderError
 from render_agent.geometry.camera import Camera, FloatArray, MapCamera
-from render_agent.render.base import BACKGROUND, NEAR, Frame
+from render_agent.render.base import BACKGROUND, NEAR_METRES, Frame
 from render_agent.render.rasteriser.faces import sound_faces
 from render_agent.scene.model import Scene
 
@@ -79,8 +79,8 @@ def _rays(camera: Camera | MapCamera, width: int, height: int) -> tuple[NDArray[
     focal = camera.focal(height)
     local = np.stack([(u - width / 2) / focal, (v - height / 2) / focal, np.ones_like(u)], axis=-1)
     directions = local @ camera.pose[:3, :3].T
-    origins = np.asarray(camera.position) + directions * NEAR
-    return np.concatenate([origins, directions], axis=-1).astype(np.float32), NEAR
+    origins = np.asarray(camera.position) + directions * NEAR_METRES
+    return np.concatenate([origins, directions], axis=-1).astype(np.float32), NEAR_METRES
 
 
 def _colours(scene: Scene, faces: NDArray[np.int32], uvs: FloatArray) -> NDArray[np.uint8]:

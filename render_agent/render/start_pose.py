@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 Start = str | tuple[Vector, float]
 """`best`, `middle`, or a position in metres, world frame, with a yaw in degrees."""
 
-CANDIDATES = (0.0, 90.0, 180.0, 270.0)
+CANDIDATE_YAWS = (0.0, 90.0, 180.0, 270.0)
 """The yaws that `best` compares; of equals the first is taken."""
 
-LOOK = (160, 120)
+PREVIEW_PIXELS = (160, 120)
 """Width and height in pixels of the views that are compared."""
 
-FAR = 8.0
+FAR_METRES = 8.0
 """What is further away than this, in metres along the optical axis, is not counted as seen."""
 
-PATCH = 0.1
+PATCH_METRES = 0.1
 """Metres: seen surface is counted in cubes of this size, so that near walls do not outweigh far rooms."""
 
-EYE_HEIGHT = 1.6
+EYE_HEIGHT_METRES = 1.6
 """Metres above the floor."""
 
 log = logging.getLogger(__name__)
@@ -69,9 +69,9 @@ def start_camera(
         position, yaw = parsed
         pose = Camera(position, wrapped(yaw), 0.0, vertical_fov)
         return _free(space, pose.mirrored(scene.mirrored_at))
-    x, y, z = (float(value) for value in space.start_position(EYE_HEIGHT))
+    x, y, z = (float(value) for value in space.start_position(EYE_HEIGHT_METRES))
     first = Camera((x, y, z), 0.0, 0.0, vertical_fov)
-    views = [replace(first, yaw=_yaw(yaw, scene)) for yaw in CANDIDATES]
+    views = [replace(first, yaw=_yaw(yaw, scene)) for yaw in CANDIDATE_YAWS]
     if parsed == "middle":
         return views[0]
     return max(views, key=lambda view: seen_patches(scene, renderer, view))
@@ -79,13 +79,13 @@ def start_camera(
 
 def seen_patches(scene: Scene, renderer: Renderer, camera: Camera) -> int:
     """Return how many cubes of PATCH metres hold a surface that the camera sees within FAR metres."""
-    width, height = LOOK
+    width, height = PREVIEW_PIXELS
     depth = renderer.draw(scene, camera, width, height).depth
     # Rounding, not cutting off, keeps walls and floors at whole decimetres clear of the cubes' sides.
     points = surface(depth, camera)
     if scene.mirrored_at is not None:  # the cubes are those of the scene as it was
         points = points * (-1.0, 1.0, 1.0) + (2 * scene.mirrored_at, 0.0, 0.0)
-    patches = np.rint(points / PATCH).astype(np.int64)
+    patches = np.rint(points / PATCH_METRES).astype(np.int64)
     return len(np.unique(patches, axis=0))
 
 
@@ -95,7 +95,7 @@ def surface(depth: NDArray[np.float32], camera: Camera) -> NDArray[np.float64]:
     depth: (H, W), metres along the optical axis, inf where nothing is.
     """
     height, width = depth.shape
-    rows, columns = np.nonzero(depth < FAR)
+    rows, columns = np.nonzero(depth < FAR_METRES)
     near = depth[rows, columns].astype(np.float64)
     focal = camera.focal(height)
     local = np.column_stack(

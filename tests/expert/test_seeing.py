@@ -11,7 +11,7 @@ from render_agent.geometry.boxes import upright
 from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.questions.ground_truth import Facts
 from render_agent.render.registry import make_renderer
-from render_agent.render.visibility.box_surfaces import MARGIN
+from render_agent.render.visibility.box_surfaces import MARGIN_METRES
 from render_agent.render.visibility.room_visibility import Rooms
 from render_agent.scene.formats.load import load_scene
 from render_agent.scene.free_space.free_space import FreeSpace
@@ -64,7 +64,9 @@ def test_a_map_shows_each_box_by_its_footprint(tmp_path, renderer):
         camera = replace(TOP, metres_per_pixel=0.02 * SIZE[0] / size[0])
         areas = room_.areas(View(0, "top", "", camera), renderer)
         flat = [box.size[0] * box.size[1] for some in BOXES.values() for box in some]
-        rim = 2 * MARGIN if isinstance(renderer, Forgetful) else 0.0  # of the floor beside it
+        rim = (
+            2 * MARGIN_METRES if isinstance(renderer, Forgetful) else 0.0
+        )  # of the floor beside it
         wide = [
             (box.size[0] + rim) * (box.size[1] + rim) for some in BOXES.values() for box in some
         ]

@@ -24,9 +24,9 @@ RAISES = {"no memory": "memory", "raise": r"ZeroDivisionError\('by a made fault'
 
 FOR_EVER = 10**6
 
-SECONDS = "render_agent.render.subprocess.subprocess_renderer.MOST_SECONDS"
+SECONDS = "render_agent.render.subprocess.subprocess_renderer.MAX_SECONDS"
 MEMORY = "render_agent.render.subprocess.subprocess_renderer.MOST_MEMORY"
-VIEWS = "render_agent.render.subprocess.subprocess_renderer.LEAST_VIEWS"
+VIEWS = "render_agent.render.subprocess.subprocess_renderer.MIN_VIEWS"
 
 
 def frail(

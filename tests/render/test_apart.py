@@ -16,7 +16,7 @@ from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.render.rasteriser.renderer import Rasteriser
 from render_agent.render.registry import make_renderer
 from render_agent.render.subprocess import subprocess_renderer as apart
-from render_agent.render.subprocess.subprocess_renderer import Apart, make_guarded
+from render_agent.render.subprocess.subprocess_renderer import SubprocessRenderer, make_guarded
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
 
@@ -55,7 +55,7 @@ def same(one, other):
 
 def test_it_draws_what_it_draws_in_this_process(frail):
     processes = frail("crash", times=0)
-    here, there = Rasteriser(threads=1), Apart("frail")
+    here, there = Rasteriser(threads=1), SubprocessRenderer("frail")
     mesh = room(box((3, 1, 1), (3.4, 1.5, 1.5), RED))
     scenes = [mesh, as_cloud(mesh)]
     above = MapCamera((2.0, 0.0), 2.5, 0.1)
@@ -82,15 +82,15 @@ def test_it_draws_what_it_draws_in_this_process(frail):
 @pytest.mark.slow
 def test_a_scene_that_crashes_it_again_and_again_is_drawn_no_more(frail):
     processes = frail("crash", times=100)
-    renderer = Apart("frail")
+    renderer = SubprocessRenderer("frail")
     deadly, other = room(), room()
-    for _ in range(apart.MOST_DEATHS // apart.TRIES):
+    for _ in range(apart.MAX_CRASHES // apart.MAX_TRIES):
         with pytest.raises(RenderError, match=r"crashed its process \(SIGSEGV\) when it drew made"):
             renderer.draw(deadly, CAMERA, *SIZE)
-    assert len(processes.read_text().split()) == apart.MOST_DEATHS
+    assert len(processes.read_text().split()) == apart.MAX_CRASHES
     with pytest.raises(RenderError, match=f"ended {apart.MOST_DEATHS} times when it drew made"):
         renderer.draw(deadly, CAMERA, *SIZE)
-    assert len(processes.read_text().split()) == apart.MOST_DEATHS
+    assert len(processes.read_text().split()) == apart.MAX_CRASHES
     frail("crash", times=0)
     assert renderer.draw(other, CAMERA, *SIZE).colours.any()
     renderer.close()
@@ -105,7 +105,7 @@ def test_native_renderers_draw_there_what_they_draw_here(name):
     except SetupError as error:
         pytest.skip(str(error))
     there = make_guarded(name)
-    assert isinstance(there, Apart)
+    assert isinstance(there, SubprocessRenderer)
     scene = room(box((3, 1, 1), (3.4, 1.5, 1.5), RED))
     for camera in (CAMERA, MapCamera((2.0, 0.0), 2.5, 0.1)):
         one, other = (renderer.draw(scene, camera, *SIZE) for renderer in (here, there))
@@ -118,7 +118,7 @@ def test_native_renderers_draw_there_what_they_draw_here(name):
 @pytest.mark.parametrize("how", ["hang", "hang in native code"])
 def test_whoever_waits_for_a_view_that_never_comes_can_be_freed(frail, how):
     processes = frail(how)
-    renderer = Apart("frail")
+    renderer = SubprocessRenderer("frail")
     told = []
 
     def wait():
@@ -132,7 +132,7 @@ def test_whoever_waits_for_a_view_that_never_comes_can_be_freed(frail, how):
     while not processes.with_name("views").exists():
         time.sleep(0.01)
     renderer.stop()
-    waiting.join(apart.MOST_SECONDS / 2)
+    waiting.join(apart.MAX_SECONDS / 2)
     assert told == ["The run was stopped while this was drawn."]
     renderer.close()
     assert gone(processes)
@@ -140,12 +140,12 @@ def test_whoever_waits_for_a_view_that_never_comes_can_be_freed(frail, how):
 
 def test_a_view_that_never_comes_is_waited_for_so_long(frail, monkeypatch):
     processes = frail("hang", times=100)
-    renderer = Apart("frail")
+    renderer = SubprocessRenderer("frail")
     monkeypatch.setattr(apart, "MOST_SECONDS", 0.5)
     with pytest.raises(RenderError, match="frail gave nothing in 0 s when it drew made"):
         renderer.draw(room(), CAMERA, *SIZE)
     renderer.close()
-    assert len(processes.read_text().split()) == apart.TRIES
+    assert len(processes.read_text().split()) == apart.MAX_TRIES
     assert gone(processes)
 
 

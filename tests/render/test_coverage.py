@@ -6,7 +6,13 @@ from made_scenes import box, joined
 
 from render_agent.geometry.camera import Camera
 from render_agent.render.rasteriser.renderer import Rasteriser
-from render_agent.render.visibility.coverage import DIRECTIONS, REACH, Surface, free_places, spread
+from render_agent.render.visibility.coverage import (
+    DIRECTIONS,
+    REACH_METRES,
+    Surface,
+    free_places,
+    spread,
+)
 from render_agent.scene.free_space.free_space import FreeSpace
 from render_agent.scene.model import Scene
 
@@ -80,7 +86,7 @@ def test_what_is_hidden_or_far_is_not_seen():
     assert not seen[behind].any()
     front = np.isclose(surface.points[:, 0], 2.5, atol=1e-4)
     assert seen[front].mean() > 0.95
-    far = Surface(np.array([[0.5 + REACH + 0.1, 1.5, 1.2]]))
+    far = Surface(np.array([[0.5 + REACH_METRES + 0.1, 1.5, 1.2]]))
     assert not look(far, room, renderer, camera).any()
 
 

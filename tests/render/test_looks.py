@@ -14,7 +14,7 @@ from render_agent.render.around import camera_ahead, cameras_of, cell_size
 from render_agent.render.rasteriser.renderer import Rasteriser
 from render_agent.render.visibility import room_visibility as looks
 from render_agent.render.visibility.coverage import Surface
-from render_agent.render.visibility.room_visibility import NEAR, Room, Rooms
+from render_agent.render.visibility.room_visibility import NEAR_METRES, Room, Rooms
 from render_agent.scene.formats.load import load_scene
 from render_agent.scene.free_space.free_space import FreeSpace
 
@@ -101,7 +101,7 @@ def test_what_a_view_shows_is_in_its_frame(scene, space):
         each = [surface.seen(frame, camera) for frame, camera in zip(frames, cameras, strict=True)]
         assert (shown.covered == np.any(each, axis=0)).all()
         depth = np.stack([frame.depth for frame in frames])
-        assert shown.near == (depth < NEAR).mean()
+        assert shown.near == (depth < NEAR_METRES).mean()
         assert shown.empty == np.isinf(depth).mean()
     assert made.shown(VIEWS[4], renderer).nearest == pytest.approx(0.3, abs=0.05)
     assert made.coverage(VIEWS, renderer) == made.covered(VIEWS, renderer).mean()

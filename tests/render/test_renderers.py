@@ -9,7 +9,7 @@ from made_rooms import BLUE, GREEN, RED, as_cloud, box, mesh, room, where_is
 
 from render_agent.errors import RenderError, SetupError
 from render_agent.geometry.camera import Camera, MapCamera
-from render_agent.render.base import BACKGROUND, NEAR
+from render_agent.render.base import BACKGROUND, NEAR_METRES
 from render_agent.render.registry import NAMES, make_renderer
 
 W, H = 320, 240
@@ -139,7 +139,7 @@ def test_a_floor_that_reaches_behind_the_camera_is_whole(renderer):
 
 
 def test_nothing_is_drawn_before_the_near_plane(renderer):
-    near, far = NEAR * 0.9, NEAR * 1.1
+    near, far = NEAR_METRES * 0.9, NEAR_METRES * 1.1
     for distance, seen in ((near, False), (far, True)):
         plate = box((distance, -1, 0), (distance + 1e-4, 1, 3), RED)
         frame = renderer.draw(mesh([plate]), FORWARD, W, H)

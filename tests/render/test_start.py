@@ -12,8 +12,8 @@ from render_agent.geometry.camera import Camera
 from render_agent.render.base import Frame
 from render_agent.render.rasteriser.renderer import Rasteriser
 from render_agent.render.start_pose import (
-    CANDIDATES,
-    FAR,
+    CANDIDATE_YAWS,
+    FAR_METRES,
     parse_start,
     seen_patches,
     start_camera,
@@ -34,14 +34,14 @@ def renderer():
 def screened(open_side):
     """Return a room with a screen a metre from its middle on all sides but one (a yaw)."""
     screens = []
-    for yaw in set(CANDIDATES) - {open_side}:
+    for yaw in set(CANDIDATE_YAWS) - {open_side}:
         ahead = np.round([np.cos(np.radians(yaw)), np.sin(np.radians(yaw))])
         half = 0.05 * np.abs(ahead) + 0.9 * (1 - np.abs(ahead))
         screens.append(box((*(ahead - half), 0), (*(ahead + half), 2.2), BLUE))
     return room(*screens, low=(-4, -4), high=(4, 4))
 
 
-@pytest.mark.parametrize("yaw", CANDIDATES)
+@pytest.mark.parametrize("yaw", CANDIDATE_YAWS)
 @pytest.mark.parametrize("shape", ["mesh", "cloud"])
 def test_best_faces_the_richest_direction(renderer, yaw, shape):
     scene = screened(yaw)
@@ -86,7 +86,7 @@ def test_of_equal_directions_the_first_is_taken_every_time(renderer):
 
     scene = room()
     space = FreeSpace.of(scene)
-    assert start_camera(scene, Blind(), space, "best", FOV).yaw == CANDIDATES[0]
+    assert start_camera(scene, Blind(), space, "best", FOV).yaw == CANDIDATE_YAWS[0]
     first = start_camera(scene, renderer, space, "best", FOV)
     again = start_camera(scene, Rasteriser(threads=1), FreeSpace.of(scene), "best", FOV)
     assert first == again
@@ -129,7 +129,7 @@ def test_depth_leads_back_to_the_surface(renderer):
     frame = renderer.draw(scene, camera, 160, 120)
     points = surface(frame.depth, camera)
     pixels, depth = camera.project(points, 160, 120)
-    rows, columns = np.nonzero(frame.depth < FAR)
+    rows, columns = np.nonzero(frame.depth < FAR_METRES)
     assert np.allclose(pixels, np.column_stack([columns, rows]) + 0.5, atol=1e-4)
     assert np.allclose(depth, frame.depth[rows, columns], atol=1e-5)
     limits = np.array([[-3, -3, 0], [3, 3, 2.7]])
@@ -148,6 +148,6 @@ def test_it_stands_free_in_real_scans(renderer, name):
     space = FreeSpace.of(scene)
     camera = start_camera(scene, renderer, space, "best", FOV)
     assert space.clearance(camera.position) > 0
-    turned = [camera.turned(yaw) for yaw in CANDIDATES]
+    turned = [camera.turned(yaw) for yaw in CANDIDATE_YAWS]
     counts = [seen_patches(scene, renderer, view) for view in turned]
     assert seen_patches(scene, renderer, camera) == max(counts) > 50

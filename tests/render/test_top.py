@@ -16,7 +16,7 @@ from render_agent.render.map_view.camera_path import Stop, arranged, draw_trail
 from render_agent.render.map_view.floor_cut import Storeys
 from render_agent.render.map_view.map_view import TopView
 from render_agent.render.map_view.overlay import GRID, GRID_STRENGTH, PAPER, Plot, write
-from render_agent.render.map_view.wall_section import WALL, mesh_section
+from render_agent.render.map_view.wall_section import WALL_COLOUR, mesh_section
 from render_agent.render.rasteriser.renderer import Rasteriser
 
 SIZES = [(640, 480), (1024, 1024), (333, 250)]
@@ -207,7 +207,10 @@ def test_walls_are_dark_where_they_are_cut(renderer):
     )
     for u, v in np.floor(face).astype(int):
         assert (
-            np.abs(picture[v - 1 : v + 2, u - 1 : u + 2].astype(int) - WALL).max(axis=2).min() < 25
+            np.abs(picture[v - 1 : v + 2, u - 1 : u + 2].astype(int) - WALL_COLOUR)
+            .max(axis=2)
+            .min()
+            < 25
         )
 
 

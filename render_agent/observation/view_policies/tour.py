@@ -18,7 +18,7 @@ from render_agent.observation.view_policies.visible_surface import (
     look_around,
     patches,
 )
-from render_agent.render.start_pose import EYE_HEIGHT
+from render_agent.render.start_pose import EYE_HEIGHT_METRES
 
 HEADINGS = 12
 """Directions that are compared at every place."""
@@ -54,7 +54,7 @@ def tour(place: Place, count: int) -> list[Camera]:
     if not count:
         return []
     start = place.start
-    free = place.space.standing_places(EYE_HEIGHT)
+    free = place.space.standing_places(EYE_HEIGHT_METRES)
     most = max(FEWEST_PLACES, 2 * count)
     positions = [start.position, *spread_out(free, start.position, most)]
     around = [look_around(place.scene, place.renderer, position) for position in positions]

@@ -18,7 +18,7 @@ from render_agent.observation.view_policies.visible_surface import (
     Surroundings,
     look_around,
 )
-from render_agent.render.start_pose import EYE_HEIGHT
+from render_agent.render.start_pose import EYE_HEIGHT_METRES
 from render_agent.render.visibility.object_visibility import pixel_angles
 
 PLACES = 32
@@ -104,7 +104,7 @@ class Lookout:
         self.place = place
         self.frame = float(pixel_angles(*place.size, place.start.vertical_fov).sum())
         """Steradians that a picture takes."""
-        self._free = place.space.standing_places(EYE_HEIGHT)
+        self._free = place.space.standing_places(EYE_HEIGHT_METRES)
         spread = spread_out(self._free, place.start.position, PLACES - 1)
         self._around = [
             look_around(place.scene, place.renderer, position)

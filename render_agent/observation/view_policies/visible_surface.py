@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from render_agent.geometry.camera import Camera, FloatArray, Vector
 from render_agent.render.base import Renderer
-from render_agent.render.start_pose import FAR, surface
+from render_agent.render.start_pose import FAR_METRES, surface
 from render_agent.render.visibility.object_visibility import pixel_angles
 from render_agent.scene.model import Scene
 
@@ -64,7 +64,7 @@ def look_around(
         camera = Camera(position, yaw, pitch, 90.0)
         depth = renderer.draw(scene, camera, SIDE, SIDE).depth
         points.append(surface(depth, camera))
-        angles.append(each[(depth < FAR).ravel()])
+        angles.append(each[(depth < FAR_METRES).ravel()])
     return Surroundings(position, np.concatenate(points), np.concatenate(angles))
 
 

@@ -23,8 +23,8 @@ from render_agent.render.map_view.overlay import (
     write,
 )
 
-RADIUS, RADIUS_HERE = 8.5, 11.0
-WEDGE, WEDGE_HERE = 27.0, 56.0
+RADIUS_PIXELS, RADIUS_HERE_PIXELS = 8.5, 11.0
+WEDGE_PIXELS, WEDGE_HERE_PIXELS = 27.0, 56.0
 """Sizes of a stop's disc and wedge, in pixels of a 640×480 picture; `HERE`: the last stop's."""
 
 
@@ -68,7 +68,7 @@ class Mark:
     @property
     def half(self) -> tuple[float, float]:
         """Half its width and half its height in pixels."""
-        radius = (RADIUS_HERE if self.last else RADIUS) * self.scale
+        radius = (RADIUS_HERE_PIXELS if self.last else RADIUS_PIXELS) * self.scale
         return max(
             radius, font(round(self.letters)).getlength(self.words) / 2 + 0.55 * radius
         ), radius
@@ -109,7 +109,7 @@ def _gathered(stops: Sequence[Stop], scale: float) -> list[Mark]:
     """Return a mark for each place, the newest first."""
     marks: list[Mark] = []
     for stop in reversed(stops):
-        near = (m for m in marks if math.dist(m.place, stop.place) < 0.5 * RADIUS * scale)
+        near = (m for m in marks if math.dist(m.place, stop.place) < 0.5 * RADIUS_PIXELS * scale)
         mark = next(near, None)
         if mark is None:
             marks.append(Mark([stop], stop is stops[-1], scale))
@@ -148,7 +148,7 @@ def _spots(mark: Mark) -> Iterator[Pixel]:
     back = mark.stops[-1].yaw + 180
     for distance in (1.8, 2.4, 3.2, 4.2, 5.4):
         for turn in (0, 30, -30, 60, -60, 90, -90, 120, -120, 150, -150, 180):
-            angle, reach = math.radians(back + turn), distance * RADIUS * mark.scale
+            angle, reach = math.radians(back + turn), distance * RADIUS_PIXELS * mark.scale
             yield u + reach * math.cos(angle), v - reach * math.sin(angle)
 
 
@@ -211,7 +211,7 @@ class _Shapes:
     def wedge(self, stop: Stop, stops: Sequence[Stop]) -> list[Pixel]:
         """Return the corners, on the layer, of what a stop looks towards."""
         u, v = self.at(stop.place)
-        reach = (WEDGE_HERE if stop is stops[-1] else WEDGE) * self.scale
+        reach = (WEDGE_HERE_PIXELS if stop is stops[-1] else WEDGE_PIXELS) * self.scale
         steps = 16
         angles = [
             math.radians(stop.yaw + stop.field_of_view * (step / steps - 0.5))

@@ -9,22 +9,22 @@ from numpy.typing import NDArray
 
 from render_agent.scene.model import Scene
 
-HEAD_HEIGHT = 2.0
+HEAD_HEIGHT_METRES = 2.0
 """Everything higher than this above the floor, in metres, is cut away."""
 
-UNDER_CEILING = 0.35
+UNDER_CEILING_METRES = 0.35
 """So far below the ceiling, in metres, the cut stays, for lamps and uneven ceilings."""
 
-ROOM_HEIGHT = 1.8
+ROOM_HEIGHT_METRES = 1.8
 """A ceiling is at least so far above its floor, in metres; less is the top of an open scan."""
 
-ONE_STOREY = 4.0
+ONE_STOREY_METRES = 4.0
 """A scan that is no higher than this, in metres, has one storey."""
 
-SLICE, CELL = 0.1, 0.1
+SLICE_METRES, CELL_METRES = 0.1, 0.1
 """Metres: how finely levels are told apart, and the raster in which a level's area is counted."""
 
-SAMPLE = 1_000_000
+MAX_SAMPLES = 1_000_000
 """Of more faces or points than this, evenly chosen ones are counted."""
 
 LEVEL_SHARE = 0.25
@@ -42,28 +42,32 @@ class Storeys:
         levels = self.levels(scene)
         below = [level for level in levels if height is not None and level <= height - 0.2]
         floor = max(below, default=scene.floor)
-        ceilings = [level for level in (*levels, scene.ceiling) if level >= floor + ROOM_HEIGHT]
-        return float(min(floor + HEAD_HEIGHT, min(ceilings, default=np.inf) - UNDER_CEILING))
+        ceilings = [
+            level for level in (*levels, scene.ceiling) if level >= floor + ROOM_HEIGHT_METRES
+        ]
+        return float(
+            min(floor + HEAD_HEIGHT_METRES, min(ceilings, default=np.inf) - UNDER_CEILING_METRES)
+        )
 
     def levels(self, scene: Scene) -> tuple[float, ...]:
         """Return the heights of the large level surfaces, metres, lowest first; one for one storey."""
         if scene not in self._levels:
-            tall = scene.ceiling - scene.floor > ONE_STOREY
+            tall = scene.ceiling - scene.floor > ONE_STOREY_METRES
             self._levels[scene] = _levels(scene) if tall else (scene.floor,)
         return self._levels[scene]
 
 
 def _levels(scene: Scene) -> tuple[float, ...]:
     heights, areas = _cloud_areas(scene) if scene.faces is None else _mesh_areas(scene)
-    slices = max(int((scene.ceiling + 0.5 - scene.floor) / SLICE), 3)
-    edges = scene.floor - 0.5 * SLICE + SLICE * np.arange(slices + 1)
+    slices = max(int((scene.ceiling + 0.5 - scene.floor) / SLICE_METRES), 3)
+    edges = scene.floor - 0.5 * SLICE_METRES + SLICE_METRES * np.arange(slices + 1)
     area, _ = np.histogram(heights, edges, weights=areas)
     smooth = np.convolve(area, np.ones(3), "same")
     levels = [scene.floor]
     for index in np.flatnonzero(smooth >= LEVEL_SHARE * smooth.max()):
         around = smooth[max(index - 1, 0) : index + 2]
-        level = float(edges[index] + SLICE / 2)
-        if smooth[index] == around.max() and level > levels[-1] + 2 * SLICE:
+        level = float(edges[index] + SLICE_METRES / 2)
+        if smooth[index] == around.max() and level > levels[-1] + 2 * SLICE_METRES:
             levels.append(level)
     return tuple(levels)
 
@@ -71,7 +75,7 @@ def _levels(scene: Scene) -> tuple[float, ...]:
 def _mesh_areas(scene: Scene) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
     """Return the height (n,) and area (n,) of every face that lies level."""
     assert scene.faces is not None
-    faces = scene.faces[:: len(scene.faces) // SAMPLE + 1]
+    faces = scene.faces[:: len(scene.faces) // MAX_SAMPLES + 1]
     a, b, c = (scene.points[faces[:, corner]] for corner in range(3))
     normals = np.cross(b - a, c - a)
     sizes = np.linalg.norm(normals, axis=1)
@@ -81,10 +85,10 @@ def _mesh_areas(scene: Scene) -> tuple[NDArray[np.floating], NDArray[np.floating
 
 def _cloud_areas(scene: Scene) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
     """Return the height (n,) of every filled cell of every slice, and its area (n,)."""
-    points = scene.points[:: len(scene.points) // SAMPLE + 1]
+    points = scene.points[:: len(scene.points) // MAX_SAMPLES + 1]
     low = points.min(axis=0)
-    cells = np.floor((points - low) / (CELL, CELL, SLICE)).astype(np.int64)
+    cells = np.floor((points - low) / (CELL_METRES, CELL_METRES, SLICE_METRES)).astype(np.int64)
     spans = cells.max(axis=0) + 1
     filled = np.unique((cells[:, 2] * spans[1] + cells[:, 1]) * spans[0] + cells[:, 0])
-    heights = low[2] + (filled // (spans[0] * spans[1]) + 0.5) * SLICE
-    return heights, np.full(len(heights), CELL * CELL)
+    heights = low[2] + (filled // (spans[0] * spans[1]) + 0.5) * SLICE_METRES
+    return heights, np.full(len(heights), CELL_METRES * CELL_METRES)

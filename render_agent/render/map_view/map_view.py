@@ -19,15 +19,15 @@ from render_agent.render.map_view.overlay import SMOOTH, Plot, Ticks, axes, grid
 from render_agent.render.map_view.wall_section import draw_section
 from render_agent.scene.model import Scene
 
-MARGIN = 0.02
+MARGIN_SHARE = 0.02
 """The share of the plot that stays free around the room, on each side."""
 
-STEPS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
-SMALL_STEPS = (0.1, 0.2, 0.5)
+STEPS_METRES = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+SMALL_STEPS_METRES = (0.1, 0.2, 0.5)
 """Metres between the grid's lines: the first that leaves them TICK_SPACE apart; the small ones only
 where less than two whole metres are shown."""
 
-TICK_SPACE = 26.0
+TICK_SPACE_PIXELS = 26.0
 """Pixels between two lines of the grid, at the least."""
 
 
@@ -104,7 +104,7 @@ def framed(bounds: NDArray[np.float64], cut: float, plot: Plot, size: tuple[int,
     bounds: (2, 3) metres, world frame. cut: metres, world frame. size: of the picture, pixels.
     """
     width, height = size
-    inner = np.array(plot.size) * (1 - 2 * MARGIN)
+    inner = np.array(plot.size) * (1 - 2 * MARGIN_SHARE)
     extent = np.maximum(bounds[1, :2] - bounds[0, :2], 0.1)
     scale = float((extent / inner).max())
     aside = ((plot.left + plot.right) / 2 - width / 2) * scale
@@ -117,8 +117,8 @@ def _ticks(camera: MapCamera, plot: Plot, size: tuple[int, int]) -> tuple[Ticks,
     """Return the lines of the grid along x and along y, and the metres between them."""
     width, height = size
     scale = camera.metres_per_pixel
-    steps = SMALL_STEPS + STEPS if max(plot.size) * scale < 2 else STEPS
-    space = TICK_SPACE * max(width / 640, 1)
+    steps = SMALL_STEPS_METRES + STEPS_METRES if max(plot.size) * scale < 2 else STEPS_METRES
+    space = TICK_SPACE_PIXELS * max(width / 640, 1)
     step = next((step for step in steps if step / scale >= space), steps[-1])
     x, y = (
         centre + np.array(ends) * scale

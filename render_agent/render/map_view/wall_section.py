@@ -10,11 +10,11 @@ from render_agent.geometry.camera import FloatArray, MapCamera
 from render_agent.render.map_view.overlay import SMOOTH, unit
 from render_agent.scene.model import Scene
 
-WALL = (52, 52, 60)
-WALL_WIDTH = 2.4
+WALL_COLOUR = (52, 52, 60)
+WALL_WIDTH_PIXELS = 2.4
 """Pixels of a 640×480 picture."""
 
-SLAB = 0.04
+SLAB_METRES = 0.04
 """A cloud's point this near to the cut, in metres, belongs to the section."""
 
 
@@ -26,16 +26,16 @@ def draw_section(picture: NDArray[np.uint8], scene: Scene, camera: MapCamera) ->
     height, width, _ = picture.shape
     image = Image.fromarray(picture)
     pen = ImageDraw.Draw(image)
-    wide = max(round(WALL_WIDTH * unit(width // SMOOTH, height // SMOOTH) * SMOOTH), 1)
+    wide = max(round(WALL_WIDTH_PIXELS * unit(width // SMOOTH, height // SMOOTH) * SMOOTH), 1)
     ends = (
         _cloud_section(scene, camera) if scene.faces is None else mesh_section(scene, camera.height)
     )
     pixels, _ = camera.project(ends.reshape(-1, 3), width, height)
     for line in pixels.reshape(-1, ends.shape[1] * 2).tolist():
         if len(line) == 2:
-            pen.circle(line, wide / 2, fill=WALL)
+            pen.circle(line, wide / 2, fill=WALL_COLOUR)
         else:
-            pen.line(line, fill=WALL, width=wide)
+            pen.line(line, fill=WALL_COLOUR, width=wide)
     return np.array(image)
 
 
@@ -64,7 +64,7 @@ def mesh_section(scene: Scene, height: float) -> FloatArray:
 
 def _cloud_section(scene: Scene, camera: MapCamera) -> FloatArray:
     """Return one point for every pixel that a cloud's points near the cut fall on: (k, 1, 3)."""
-    near = scene.points[np.abs(scene.points[:, 2] - camera.height) < SLAB].astype(np.float64)
+    near = scene.points[np.abs(scene.points[:, 2] - camera.height) < SLAB_METRES].astype(np.float64)
     cells = np.floor(near[:, :2] / camera.metres_per_pixel).astype(np.int64)
     _, first = np.unique(cells, axis=0, return_index=True)
     one_each: FloatArray = near[first][:, None]

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from render_agent.geometry.camera import Camera, FloatArray, MapCamera
-from render_agent.render.base import BACKGROUND, NEAR, Frame
+from render_agent.render.base import BACKGROUND, NEAR_METRES, Frame
 from render_agent.render.opengl.gl_thread import ThreadedRenderer
 from render_agent.render.projection import corners_of, focal_scale, furthest, projection
 from render_agent.render.rasteriser.faces import sound_faces
@@ -23,10 +23,10 @@ from render_agent.scene.model import Scene
 TO_OPENGL = np.diag([1.0, -1.0, -1.0, 1.0])
 """From OpenCV's camera frame (y down, z forward) to OpenGL's (y up, z backward)."""
 
-ABOVE = 1.0
+METRES_ABOVE_SCENE = 1.0
 """A map's camera stands this far, in metres, above its cut, which is its near plane."""
 
-CLOSE = 0.1
+NEAREST_SHARE = 0.1
 """The share of a cloud's visible points that may be nearer than the depth which sets their size."""
 
 
@@ -80,7 +80,10 @@ class Pyrender(ThreadedRenderer):
             drawn.remove_node(node)
         seen = depth > 0
         if isinstance(camera, MapCamera):
-            depth = _flat_depth(depth, ABOVE, far + ABOVE) - ABOVE
+            depth = (
+                _flat_depth(depth, METRES_ABOVE_SCENE, far + METRES_ABOVE_SCENE)
+                - METRES_ABOVE_SCENE
+            )
         colours = np.array(colours)
         colours[~seen] = BACKGROUND
         return Frame(colours, np.where(seen, depth, np.inf).astype(np.float32))
@@ -108,14 +111,14 @@ class Pyrender(ThreadedRenderer):
         if isinstance(camera, MapCamera):
             half = camera.metres_per_pixel / 2
             lens = self._pyrender.OrthographicCamera(
-                width * half, height * half, znear=ABOVE, zfar=far + ABOVE
+                width * half, height * half, znear=METRES_ABOVE_SCENE, zfar=far + METRES_ABOVE_SCENE
             )
             pose = np.eye(4)
-            pose[:3, 3] = [*camera.centre, camera.height + ABOVE]
+            pose[:3, 3] = [*camera.centre, camera.height + METRES_ABOVE_SCENE]
             return lens, pose
         focal = camera.focal(height)
         lens = self._pyrender.IntrinsicsCamera(
-            focal, focal, width / 2, height / 2, znear=NEAR, zfar=far
+            focal, focal, width / 2, height / 2, znear=NEAR_METRES, zfar=far
         )
         return lens, camera.pose @ TO_OPENGL
 
@@ -131,7 +134,7 @@ def _point_size(scene: Scene, camera: Camera | MapCamera, width: int, height: in
         return 1.0
     area = np.prod(np.sort(np.ptp(sample, axis=0))[1:])
     spacing = 2 * np.sqrt(max(float(area), 1e-12) / len(scene.points))
-    close = np.quantile(depth[shown], CLOSE) if view.perspective else 1.0
+    close = np.quantile(depth[shown], NEAREST_SHARE) if view.perspective else 1.0
     scale = focal_scale(camera, height) / close
     return float(np.clip(2 * spacing * scale, 1.0, 64.0))
 

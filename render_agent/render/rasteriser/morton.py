@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from render_agent.render.rasteriser.kernels import kernel
 
-CELLS = 1024
+CELLS_PER_AXIS = 1024
 """Cells of the curve along each axis; ten bits an axis make a code of thirty bits."""
 
 
@@ -24,7 +24,7 @@ def _spread(value: Any) -> Any:
 
 @kernel
 def _code(x: Any, y: Any, z: Any, low: Any, scale: Any) -> Any:
-    top = CELLS - 1.0
+    top = CELLS_PER_AXIS - 1.0
     i = np.int64(min(max((x - low[0]) * scale[0], 0.0), top))
     j = np.int64(min(max((y - low[1]) * scale[1], 0.0), top))
     k = np.int64(min(max((z - low[2]) * scale[2], 0.0), top))
@@ -80,4 +80,4 @@ def sorted_order(codes: Any) -> Any:
 def grid_of(bounds: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the lowest corner, (3,) metres, and the cells per metre, (3,), of a curve over `bounds`."""
     size = np.maximum(bounds[1] - bounds[0], 1e-6)
-    return np.ascontiguousarray(bounds[0], float), CELLS / np.full(3, size.max())
+    return np.ascontiguousarray(bounds[0], float), CELLS_PER_AXIS / np.full(3, size.max())

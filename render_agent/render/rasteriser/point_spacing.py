@@ -11,17 +11,17 @@ from render_agent.geometry.camera import FloatArray
 from render_agent.render.rasteriser.kernels import kernel
 
 NEIGHBOUR = 8
-SAMPLES = 9
-WINDOW = 32
+SAMPLES_PER_BLOCK = 9
+WINDOW_BLOCKS = 32
 """Blocks on either side along the curve in which a sample's neighbours are looked for."""
 
-RADIUS = 1.0
+RADIUS_SPACINGS = 1.0
 """Half the side of a splat, in distances to the eighth neighbour."""
 
-ALONE = 0.02
+ALONE_METRES = 0.02
 """Half the side, in metres, of the splats of a cloud with too few points to have a spacing."""
 
-SPREAD = 4.0
+SPREAD_RATIO = 4.0
 """A block's splats are at most this much larger or smaller than those of the middle block."""
 
 
@@ -35,13 +35,15 @@ def splat_radii(
     points only is kept within SPREAD of the others.
     """
     if points.shape[1] <= NEIGHBOUR:
-        return np.full(len(starts) - 1, ALONE)
+        return np.full(len(starts) - 1, ALONE_METRES)
     distances = _block_spacings(points, starts, boxes)
     known = distances[distances > 0]
     if not len(known):
-        return np.full(len(starts) - 1, ALONE)
+        return np.full(len(starts) - 1, ALONE_METRES)
     middle = float(np.median(known))
-    radii: FloatArray = RADIUS * np.clip(distances, middle / SPREAD, middle * SPREAD)
+    radii: FloatArray = RADIUS_SPACINGS * np.clip(
+        distances, middle / SPREAD_RATIO, middle * SPREAD_RATIO
+    )
     return radii
 
 
@@ -74,16 +76,18 @@ def _block_spacings(points: Any, starts: Any, boxes: Any) -> Any:
     """Return each block's median distance, (b,) metres, from a sample to its eighth neighbour."""
     blocks = len(starts) - 1
     spacings = np.empty(blocks, np.float64)
-    squared_distances = np.empty(SAMPLES, np.float64)
+    squared_distances = np.empty(SAMPLES_PER_BLOCK, np.float64)
     best = np.empty(NEIGHBOUR + 1, np.float64)
     for block in range(blocks):
         size = starts[block + 1] - starts[block]
-        for sample in range(SAMPLES):
-            i = starts[block] + size * (2 * sample + 1) // (2 * SAMPLES)
+        for sample in range(SAMPLES_PER_BLOCK):
+            i = starts[block] + size * (2 * sample + 1) // (2 * SAMPLES_PER_BLOCK)
             x, y, z = np.float64(points[0, i]), np.float64(points[1, i]), np.float64(points[2, i])
             best[:] = np.inf
             _search(points, starts[block], starts[block + 1], x, y, z, best)
-            for other in range(max(0, block - WINDOW), min(blocks, block + WINDOW + 1)):
+            for other in range(
+                max(0, block - WINDOW_BLOCKS), min(blocks, block + WINDOW_BLOCKS + 1)
+            ):
                 if other != block and _gap(boxes[other], x, y, z) < best[-1]:
                     _search(points, starts[other], starts[other + 1], x, y, z, best)
             squared_distances[sample] = best[-1]

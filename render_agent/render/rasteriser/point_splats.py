@@ -15,10 +15,10 @@ import numpy as np
 from render_agent.render.rasteriser.kernels import kernel
 from render_agent.render.rasteriser.zbuffer import clear, hidden
 
-ENOUGH = 5
+ENOUGH_NEIGHBOURS = 5
 """Neighbours in front that make a pixel a gap."""
 
-GAP = 0.03
+GAP_SHARE = 0.03
 """What is clearly in front in perspective: 3 % of the depth (and more than two splats)."""
 
 
@@ -98,7 +98,7 @@ def _in_front(key: Any, perspective: Any, step: Any) -> Any:
         return key
     if not perspective:
         return np.float32(key + step)
-    share = max(GAP, step * key)
+    share = max(GAP_SHARE, step * key)
     return np.float32(key / (1.0 - share)) if share < 0.9 else np.float32(np.inf)
 
 
@@ -138,7 +138,7 @@ def fill_gaps(
                         if other < furthest:
                             furthest = other
                             source = nearest[r, c]
-            if count >= ENOUGH:
+            if count >= ENOUGH_NEIGHBOURS:
                 filled_keys[row, column] = furthest
                 filled[row, column] = source
 

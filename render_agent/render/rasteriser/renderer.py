@@ -27,7 +27,7 @@ from render_agent.render.rasteriser.blocks import (
 from render_agent.scene.model import Scene
 from render_agent.system.threads import begun_pool
 
-ROWS = 64
+ROWS_PER_BAND = 64
 """Rows of a band: what one thread draws at a time; small enough to stay in the processor's cache."""
 
 Band = tuple[int, int]
@@ -123,7 +123,7 @@ class Rasteriser:
 
     def _in_bands(self, task: Callable[[Band], None], height: int) -> None:
         """Run `task` on every band of rows, on the renderer's threads."""
-        bands = [(top, min(top + ROWS, height)) for top in range(0, height, ROWS)]
+        bands = [(top, min(top + ROWS_PER_BAND, height)) for top in range(0, height, ROWS_PER_BAND)]
         if len(bands) == 1 or self.threads == 1:
             for band in bands:
                 task(band)

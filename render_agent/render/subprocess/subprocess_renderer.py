@@ -18,22 +18,22 @@ from render_agent.render.registry import make_renderer
 from render_agent.render.subprocess.protocol import Begun, Drawn, Job
 from render_agent.scene.model import Scene
 
-MOST_SECONDS = 300.0
+MAX_SECONDS = 300.0
 """A view that takes longer never comes: the largest scans take seconds, without a graphics card too."""
 
-MOST_SECONDS_TO_START = 300.0
+MAX_SECONDS_TO_START = 300.0
 """A renderer that takes longer to be made never is: large libraries may come off a slow disk."""
 
-TRIES = 2
+MAX_TRIES = 2
 """How often a view is drawn before its question fails."""
 
-MOST_DEATHS = 4
+MAX_CRASHES = 4
 """Processes that one scene may cost; after them it is drawn no more."""
 
 MOST_MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
 """Bytes that the process may hold after a view; where it holds more, the next view is drawn by a new one."""
 
-LEAST_VIEWS = 20
+MIN_VIEWS = 20
 """Views that a process draws at the least before it is ended for its memory: a large scene may need as much."""
 
 logger = logging.getLogger(__name__)
@@ -44,14 +44,14 @@ def make_guarded(name: str) -> Renderer:
 
     The program's own draws in this process: nothing in it can crash, and nothing is handed to and fro.
     """
-    return make_renderer(name) if name == "rasteriser" else Apart(name)
+    return make_renderer(name) if name == "rasteriser" else SubprocessRenderer(name)
 
 
-class Died(Exception):
+class RendererCrashed(Exception):
     """The drawing process ended, or was ended."""
 
 
-class Apart:
+class SubprocessRenderer:
     """Draws with the renderer `name` in a process of its own, begun anew where it ended (see Renderer).
 
     SetupError where the renderer cannot be made.
@@ -63,7 +63,7 @@ class Apart:
         self._stopped = False
         try:
             self._process: DrawingProcess | None = DrawingProcess(name)
-        except Died as how:
+        except RendererCrashed as how:
             raise SetupError(
                 f"The renderer {name} {how} when it was started; use the renderer rasteriser."
             ) from None
@@ -73,13 +73,13 @@ class Apart:
 
         Raises RenderError where the renderer does, and where its process ended TRIES times.
         """
-        how = f"ended {MOST_DEATHS} times"
-        for _ in range(TRIES):
-            if self._deaths.get(scene, 0) >= MOST_DEATHS:
+        how = f"ended {MAX_CRASHES} times"
+        for _ in range(MAX_TRIES):
+            if self._deaths.get(scene, 0) >= MAX_CRASHES:
                 break
             try:
                 return self._drawn(scene, camera, width, height)
-            except Died as death:
+            except RendererCrashed as death:
                 self._end()
                 if self._stopped:
                     raise RenderError("The run was stopped while this was drawn.") from None
@@ -104,19 +104,19 @@ class Apart:
 
     def _drawn(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
         if self._stopped:
-            raise Died
+            raise RendererCrashed
         if self._process is None:
             self._process = DrawingProcess(self.name)
             if self._stopped:  # meanwhile
-                raise Died
+                raise RendererCrashed
         try:
             drawn = self._process.draw(scene, camera, width, height)
-        except Died:
+        except RendererCrashed:
             raise
         except BaseException:  # what was asked for and what is said would no longer fit together
             self._end()
             raise
-        if drawn.memory > MOST_MEMORY and self._process.views >= LEAST_VIEWS:
+        if drawn.memory > MOST_MEMORY and self._process.views >= MIN_VIEWS:
             logger.warning(
                 "the renderer %s holds %d MB: it is started anew", self.name, drawn.memory // 10**6
             )
@@ -152,7 +152,7 @@ class DrawingProcess:
         self._next = 0
         self.views = 0
         self._gone: list[int] = []
-        begun = self._hear(MOST_SECONDS_TO_START)
+        begun = self._hear(MAX_SECONDS_TO_START)
         if isinstance(begun, Begun) and begun.error is not None:
             self.close()
             raise begun.error
@@ -166,12 +166,12 @@ class DrawingProcess:
             number = self._numbers[scene] = self._next
             finalize(scene, self._gone.append, number).atexit = False
         gone, self._gone[:] = tuple(self._gone), []
-        job = Job(number, scene if new else None, gone, camera, width, height, 2 * MOST_SECONDS)
+        job = Job(number, scene if new else None, gone, camera, width, height, 2 * MAX_SECONDS)
         try:
             self._connection.send(job)
         except OSError:
             raise self._death() from None
-        drawn = self._hear(MOST_SECONDS)
+        drawn = self._hear(MAX_SECONDS)
         assert isinstance(drawn, Drawn)
         self.views += 1
         return drawn
@@ -193,23 +193,23 @@ class DrawingProcess:
         try:
             if not self._connection.poll(seconds):
                 self.kill()
-                raise Died(f"gave nothing in {seconds:.0f} s")
+                raise RendererCrashed(f"gave nothing in {seconds:.0f} s")
             message: Begun | Drawn = self._connection.recv()
         except (EOFError, OSError):
             raise self._death() from None
         return message
 
-    def _death(self) -> Died:
+    def _death(self) -> RendererCrashed:
         """Return how the process ended."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(10)
         self.kill()
         code = self._process.returncode
         if code >= 0:
-            return Died(f"ended its process with exit code {code}")
+            return RendererCrashed(f"ended its process with exit code {code}")
         try:
             name = signal.Signals(-code).name
         except ValueError:
             name = f"signal {-code}"
         memory = ", as where memory runs out" if -code == signal.SIGKILL else ""
-        return Died(f"crashed its process ({name}{memory})")
+        return RendererCrashed(f"crashed its process ({name}{memory})")

@@ -24,16 +24,16 @@ from render_agent.geometry.camera import FloatArray, Vector
 from render_agent.render.rasteriser.faces import sound_faces
 from render_agent.scene.model import Scene
 
-MARGIN = 0.01
+MARGIN_METRES = 0.01
 """Metres that a surface may lie outside of its box, as scans are bent and boxes are tight."""
 
-SHELL = 0.02
+SHELL_METRES = 0.02
 """Metres inside of a side in which a surface along it may still be what the object touches."""
 
 THIN = 1 / 3
 """Of a box's thickness at the most: the front of a picture or of a rug lies in no back side's shell."""
 
-RING = 0.1
+RING_METRES = 0.1
 """Metres beside a box in which it is looked for what it touches."""
 
 LEAST = 0.05
@@ -87,7 +87,7 @@ class Belonging:
         rows: list[tuple[tuple[int, int], ...]] = [()]
         low, high = corners.min(axis=1), corners.max(axis=1)
         for number, box in enumerate(self.boxes):
-            ends = box.grown(RING).bounds
+            ends = box.grown(RING_METRES).bounds
             near = np.flatnonzero(((low <= ends[1]) & (high >= ends[0])).all(axis=1))
             looks = None if normals is None else normals[near]
             around = _Around(corners[near], looks, box, oriented=oriented)
@@ -145,11 +145,11 @@ class _Around:
         local = (corners - box.centre) @ box.axes.T
         self.half = box.size / 2
         self.low, self.high = local.min(axis=1), local.max(axis=1)
-        within = self.half + MARGIN + ROUNDING
+        within = self.half + MARGIN_METRES + ROUNDING
         self.inside: NDArray[np.bool_] = np.all(
             (self.low >= -within) & (self.high <= within), axis=1
         )
-        self.shell = np.minimum(SHELL, THIN * box.size)
+        self.shell = np.minimum(SHELL_METRES, THIN * box.size)
         self.flat = np.ones((len(corners), 3), bool)
         self.looks = None
         if normals is not None:
@@ -164,7 +164,9 @@ class _Around:
             for upper in (False, True):
                 low, high = self._heights(axis, upper)
                 along = (
-                    self.flat[:, axis] & (low >= -self.shell[axis]) & (high <= MARGIN + ROUNDING)
+                    self.flat[:, axis]
+                    & (low >= -self.shell[axis])
+                    & (high <= MARGIN_METRES + ROUNDING)
                 )
                 others = [other for other in range(3) if other != axis]
                 heights = self._beside(along, (low + high) / 2, others)
@@ -191,16 +193,16 @@ class _Around:
         """
         low, high = self.low[:, others], self.high[:, others]
         half = self.half[others]
-        near = ((low <= half + RING) & (high >= -half - RING)).all(axis=1)
+        near = ((low <= half + RING_METRES) & (high >= -half - RING_METRES)).all(axis=1)
         beyond = ((low < -half - 1e-3) | (high > half + 1e-3)).any(axis=1)
         beyond_pieces = np.flatnonzero(along & near & beyond)
         if not len(beyond_pieces):
             return None
-        cut = np.minimum(high[beyond_pieces], half + RING) - np.maximum(
-            low[beyond_pieces], -half - RING
+        cut = np.minimum(high[beyond_pieces], half + RING_METRES) - np.maximum(
+            low[beyond_pieces], -half - RING_METRES
         )
         weights = np.maximum(cut, 1e-3).prod(axis=1)
-        ring = float((2 * half + 2 * RING).prod() - (2 * half).prod())
+        ring = float((2 * half + 2 * RING_METRES).prod() - (2 * half).prod())
         if weights.sum() < LEAST * ring:
             return None
         order = np.argsort(height[beyond_pieces], kind="stable")

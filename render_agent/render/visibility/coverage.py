@@ -19,28 +19,28 @@ from render_agent.scene.free_space.standing import CLEARANCE
 from render_agent.scene.free_space.surface import areas_and_normals, one_each
 from render_agent.scene.model import Scene
 
-POINTS = 3000
+MAX_POINTS = 3000
 """Points of the surface: a coverage is good to within about a percent."""
 
-REACH = 6.0
+REACH_METRES = 6.0
 """Metres: farther away nothing counts as seen."""
 
-PLACES = 12
+VIEWPOINTS = 12
 """Free places, as far from each other as can be, from which the room is looked at."""
 
-HEIGHTS = (1.6, 0.9)
+HEIGHTS_METRES = (1.6, 0.9)
 """Metres above the floor, in turn, of these places."""
 
-STEP = 0.4
+STEP_METRES = 0.4
 """Metres between the places that are tried."""
 
-SIDE = 96
+SIDE_PIXELS = 96
 """Pixels of the square pictures in the six directions from a place."""
 
-SLACK, SLACK_PER_METRE = 0.05, 0.01
+SLACK_METRES, SLACK_PER_METRE = 0.05, 0.01
 """Metres that a point may lie behind the surface in the picture, and metres more for each of depth."""
 
-CELL = 0.05
+CELL_METRES = 0.05
 """Metres: of a cloud's points one in such a cell stands for its surface."""
 
 DIRECTIONS = ((0.0, 0.0), (90.0, 0.0), (180.0, 0.0), (-90.0, 0.0), (0.0, 90.0), (0.0, -90.0))
@@ -60,7 +60,7 @@ class Surface:
         for position in free_places(space):
             for yaw, pitch in DIRECTIONS:
                 camera = Camera(position, yaw, pitch, 90.0)
-                frame = renderer.draw(scene, camera, SIDE, SIDE)
+                frame = renderer.draw(scene, camera, SIDE_PIXELS, SIDE_PIXELS)
                 open_yet = np.flatnonzero(~visible)
                 visible[open_yet] = cls(points[open_yet]).seen(frame, camera)
         return cls(points[visible])
@@ -70,7 +70,7 @@ class Surface:
         height, width = frame.depth.shape
         local = camera.seen(self.points)
         visible = np.zeros(len(local), bool)
-        ahead = np.flatnonzero((local[:, 2] > 0) & ((local**2).sum(axis=1) <= REACH**2))
+        ahead = np.flatnonzero((local[:, 2] > 0) & ((local**2).sum(axis=1) <= REACH_METRES**2))
         depth = local[ahead, 2]
         across = local[ahead, :2] * (camera.focal(height) / depth)[:, None]
         u, v = across[:, 0] + width / 2, across[:, 1] + height / 2
@@ -85,19 +85,19 @@ class Surface:
             np.maximum(seen[top, left], seen[top, right]),
             np.maximum(seen[below, left], seen[below, right]),
         )
-        there = np.isfinite(farthest) & (depth <= farthest * (1 + SLACK_PER_METRE) + SLACK)
+        there = np.isfinite(farthest) & (depth <= farthest * (1 + SLACK_PER_METRE) + SLACK_METRES)
         visible[ahead[there]] = True
         return visible
 
 
-def spread(scene: Scene, count: int = POINTS) -> FloatArray:
+def spread(scene: Scene, count: int = MAX_POINTS) -> FloatArray:
     """Return points all over the surface within a scene's bounds, at most `count`, (n, 3) metres.
 
     Each stands for the same area; the same scene always gives the same points.
     """
     chance = np.random.default_rng(0)
     if scene.faces is None:
-        points = scene.points[one_each(scene.points, CELL)].astype(np.float64)
+        points = scene.points[one_each(scene.points, CELL_METRES)].astype(np.float64)
         inside = ((points >= scene.bounds[0]) & (points <= scene.bounds[1])).all(axis=1)
         points = points[inside]
         sample = chance.permutation(len(points))[:count]
@@ -120,16 +120,16 @@ def spread(scene: Scene, count: int = POINTS) -> FloatArray:
     return kept
 
 
-def free_places(space: FreeSpace, count: int = PLACES) -> list[tuple[float, float, float]]:
+def free_places(space: FreeSpace, count: int = VIEWPOINTS) -> list[tuple[float, float, float]]:
     """Return free places over the floor, each as far from those before as can be, metres."""
     low, high = space.bounds
-    x, y = (np.arange(low[axis] + STEP / 2, high[axis], STEP) for axis in (0, 1))
+    x, y = (np.arange(low[axis] + STEP_METRES / 2, high[axis], STEP_METRES) for axis in (0, 1))
     level = np.stack(np.meshgrid(x, y, indexing="ij"), axis=-1).reshape(-1, 2)
     floors = np.column_stack([level, np.full(len(level), space.floor)])
-    level = level[space.tree.query(floors, distance_upper_bound=STEP)[0] < STEP]
+    level = level[space.tree.query(floors, distance_upper_bound=STEP_METRES)[0] < STEP_METRES]
     first = space.start_position()
     chosen = [tuple(map(float, first))]
-    heights = [float(np.clip(space.floor + height, low[2], high[2])) for height in HEIGHTS]
+    heights = [float(np.clip(space.floor + height, low[2], high[2])) for height in HEIGHTS_METRES]
     candidates = [
         places[space.tree.query(places, distance_upper_bound=1.0)[0] >= CLEARANCE]
         for places in (np.column_stack([level, np.full(len(level), z)]) for z in heights)

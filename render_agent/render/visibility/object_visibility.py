@@ -20,19 +20,19 @@ from render_agent.geometry.camera import Camera, FloatArray, MapCamera, Vector
 from render_agent.render.around import camera_ahead, cameras_of, cell_size
 from render_agent.render.base import Frame, Renderer
 from render_agent.render.projection import points_under
-from render_agent.render.visibility.box_surfaces import MARGIN, Belonging
+from render_agent.render.visibility.box_surfaces import MARGIN_METRES, Belonging
 from render_agent.scene.model import Scene
 
-WIDEST = 320
+WIDEST_PIXELS = 320
 """Pixels across at the most in which it is counted, unless asked otherwise."""
 
-ALONE = 160
+ALONE_PIXELS = 160
 """Pixels: about so high and wide an object is drawn alone."""
 
 STEEPEST = 1.5
 """Tangent: an object that reaches farther from the middle of one picture is drawn in six."""
 
-HIGH = 1e4
+FAR_ABOVE_METRES = 1e4
 """Metres above a map's cut from which it is looked at: so high that all is seen from above."""
 
 LEAST_SHARE, LEAST_AREA = 0.3, 0.002
@@ -92,7 +92,7 @@ class Sight:
         scene: Scene,
         boxes: Sequence[OrientedBox],
         size: tuple[int, int],
-        widest: int = WIDEST,
+        widest: int = WIDEST_PIXELS,
     ) -> None:
         self.renderer = renderer
         self.scene = scene
@@ -130,7 +130,7 @@ class Sight:
         scale = camera.metres_per_pixel * self.size[0] / self.counted[0]
         coarse = replace(camera, metres_per_pixel=scale)
         frame = self.renderer.draw(self.scene, coarse, *self.counted)
-        above = *camera.centre, camera.height + HIGH
+        above = *camera.centre, camera.height + FAR_ABOVE_METRES
         counts, groups = self._grouped(frame, coarse, above)
         return self._sums(counts, groups, np.zeros(len(groups)))
 
@@ -214,7 +214,9 @@ class Sight:
         if key not in self._whole:
             alone = self._drawn_alone(number, position)
             total = 0.0
-            for camera, width, height in cameras_around(self.boxes[number].grown(MARGIN), position):
+            for camera, width, height in cameras_around(
+                self.boxes[number].grown(MARGIN_METRES), position
+            ):
                 depth = self.renderer.draw(alone, camera, width, height).depth
                 angle = pixel_angles(width, height, camera.vertical_fov)
                 total += float(angle[np.isfinite(depth).ravel()].sum())
@@ -233,7 +235,7 @@ class Sight:
                 used, corners = np.unique(self.scene.faces[pieces], return_inverse=True)
                 points, colours = self.scene.points[used], self.scene.colours[used]
                 faces = corners.reshape(-1, 3).astype(np.int32)
-            bounds = self.boxes[number].grown(MARGIN).bounds
+            bounds = self.boxes[number].grown(MARGIN_METRES).bounds
             self._alone[key] = replace(
                 self.scene, points=points, colours=colours, faces=faces, bounds=bounds
             )
@@ -253,12 +255,12 @@ def cameras_around(box: OrientedBox, position: Vector) -> list[tuple[Camera, int
     if (local[:, 2] > 1e-3).all():
         across, upwards = np.abs(local[:, :2] / local[:, 2:]).max(axis=0) * 1.001 + 1e-6
         if max(across, upwards) <= STEEPEST:
-            height = int(np.clip(ALONE * math.sqrt(upwards / across), 12, 8 * ALONE))
+            height = int(np.clip(ALONE_PIXELS * math.sqrt(upwards / across), 12, 8 * ALONE_PIXELS))
             width = max(1, math.ceil(height * across / upwards))
             fov = math.degrees(2 * math.atan(upwards))
             return [(replace(aimed, vertical_fov=fov), width, height)]
     ways = [(0.0, 0.0), (90.0, 0.0), (180.0, 0.0), (-90.0, 0.0), (0.0, 90.0), (0.0, -90.0)]
-    return [(Camera(position, yaw, pitch, 90.0), ALONE, ALONE) for yaw, pitch in ways]
+    return [(Camera(position, yaw, pitch, 90.0), ALONE_PIXELS, ALONE_PIXELS) for yaw, pitch in ways]
 
 
 @lru_cache(maxsize=512)

@@ -19,19 +19,19 @@ from render_agent.render.visibility.object_visibility import Counted, Seen, Sigh
 from render_agent.scene.free_space.free_space import FreeSpace
 from render_agent.scene.model import Scene
 
-OPEN = 8
+KEPT_SURFACES = 8
 """Rooms whose surface is kept sorted by boxes; those of more are sorted again when they are looked at."""
 
 KEPT_ROOMS = 512
 """Rooms of which anything is remembered: more than a benchmark has scenes."""
 
-KEPT = 1024
+KEPT_VIEWS = 1024
 """Views of a room that are remembered: more than all questions of a scene have at a time."""
 
-AT_HAND = 2
+KEPT_FRAMES = 2
 """Views whose frames are kept, as one view is asked about several things in a row."""
 
-NEAR = 0.5
+NEAR_METRES = 0.5
 """Metres along the optical axis: what is nearer fills a picture with one surface."""
 
 NOTHING: Facts = Facts({}, 0.0, {})
@@ -116,7 +116,7 @@ class Room:
             for _, each, frame in looks:
                 covered |= surface.seen(frame, each)
             depth = np.concatenate([frame.depth.ravel() for *_, frame in looks])
-            near = depth[depth < NEAR]
+            near = depth[depth < NEAR_METRES]
             middle = float(np.median(near)) if len(near) else float("inf")
             empty = float(np.isinf(depth).mean())
             self._shown[pose] = (
@@ -125,7 +125,7 @@ class Room:
                 middle,
                 empty,
             )
-        _touch(self._shown, pose, KEPT)
+        _touch(self._shown, pose, KEPT_VIEWS)
         bits, near_share, middle, empty = self._shown[pose]
         covered = np.unpackbits(np.frombuffer(bits, np.uint8), count=count).astype(bool)
         return Shown(covered, near_share, middle, empty)
@@ -170,7 +170,7 @@ class Room:
                 counted, *others = (sight.count(frame, each) for sight, each, frame in looks)
                 counted = sum(others, counted)
             self._counted[pose] = counted
-        _touch(self._counted, pose, KEPT)
+        _touch(self._counted, pose, KEPT_VIEWS)
         return self._counted[pose]
 
     def _looks(self, pose: Pose, renderer: Renderer) -> Looks:
@@ -180,7 +180,7 @@ class Room:
                 (sight, each, sight.frame(each))
                 for sight, each in self._looking(renderer).looks(*pose)
             ]
-        _touch(self._at_hand, pose, AT_HAND)
+        _touch(self._at_hand, pose, KEPT_FRAMES)
         return self._at_hand[pose]
 
     def _looking(self, renderer: Renderer) -> Sight:
@@ -221,7 +221,7 @@ class Rooms:
             self._rooms[name] = Room(there, space, placed(facts, there), self.size)
         self._rooms[name].open(scene, space)
         _touch(self._rooms, name, KEPT_ROOMS)
-        for least_used in list(self._rooms)[:-OPEN]:
+        for least_used in list(self._rooms)[:-KEPT_SURFACES]:
             self._rooms[least_used].close()
         return self._rooms[name]
 
