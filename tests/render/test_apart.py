@@ -141,7 +141,7 @@ def test_whoever_waits_for_a_view_that_never_comes_can_be_freed(frail, how):
 def test_a_view_that_never_comes_is_waited_for_so_long(frail, monkeypatch):
     processes = frail("hang", times=100)
     renderer = SubprocessRenderer("frail")
-    monkeypatch.setattr(apart, "MOST_SECONDS", 0.5)
+    monkeypatch.setattr(apart, "MAX_SECONDS", 0.5)
     with pytest.raises(RenderError, match="frail gave nothing in 0 s when it drew made"):
         renderer.draw(room(), CAMERA, *SIZE)
     renderer.close()

@@ -85,14 +85,14 @@ def test_a_home_that_cannot_be_written_is_no_obstacle(tmp_path):
     blocked.write_text("")
     environment = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
     environment |= {"XDG_CACHE_HOME": str(blocked), "NUMBA_DISABLE_JIT": "1"}
-    code = "from render_agent.render import kernels; assert kernels.FOLDER is None"
+    code = "from render_agent.render.rasteriser import kernels; assert kernels.FOLDER is None"
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)
 
 
 def test_the_cache_lies_where_the_user_keeps_caches(tmp_path):
     environment = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
     environment |= {"XDG_CACHE_HOME": str(tmp_path)}
-    code = "from render_agent.render import kernels; print(kernels.FOLDER)"
+    code = "from render_agent.render.rasteriser import kernels; print(kernels.FOLDER)"
     told = subprocess.run(
         [sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True
     )

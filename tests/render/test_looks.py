@@ -108,7 +108,7 @@ def test_what_a_view_shows_is_in_its_frame(scene, space):
 
 
 def test_rooms_that_were_closed_tell_the_same(scene, space, monkeypatch):
-    monkeypatch.setattr(looks, "OPEN", 2)
+    monkeypatch.setattr(looks, "KEPT_SURFACES", 2)
     monkeypatch.setattr(looks, "KEPT_ROOMS", 4)
     renderer, rooms, read = Counting(), Rooms(SIZE), []
 
@@ -139,8 +139,8 @@ def test_rooms_that_were_closed_tell_the_same(scene, space, monkeypatch):
 def test_few_views_are_remembered_where_there_is_little_room(scene, space, monkeypatch):
     renderer = Counting()
     expected = told(Room(scene, lambda: space, FACTS, SIZE), renderer)
-    monkeypatch.setattr(looks, "KEPT", 1)
-    monkeypatch.setattr(looks, "AT_HAND", 1)
+    monkeypatch.setattr(looks, "KEPT_VIEWS", 1)
+    monkeypatch.setattr(looks, "KEPT_FRAMES", 1)
     made = Room(scene, lambda: space, FACTS, SIZE)
     for _ in range(2):
         assert told(made, renderer) == expected
