@@ -3,8 +3,8 @@ from conftest import test_data
 from made_benchmarks import FREQUENCY
 
 from render_agent.dialogue.state import Question
+from render_agent.questions.chance import frequent_answers
 from render_agent.questions.rows import load_rows
-from render_agent.score.chance import frequent_answers
 from render_agent.score.means import Scored, tally
 from render_agent.score.official import score_answer
 

@@ -13,7 +13,7 @@ from render_agent.dialogue.state import Question
 from render_agent.engines.base import Request
 from render_agent.engines.scripted.blind_policies import draw
 from render_agent.engines.transformers.random_model import FILLER
-from render_agent.score.chance import frequent_answers
+from render_agent.questions.chance import frequent_answers
 
 REPLY_TOKENS, SPREAD = 120, 0.45
 """Median of a reply's tokens, and the standard deviation of their logarithm.

@@ -73,12 +73,12 @@ def questions(suffix: str) -> Callable[[bytes, Path], None]:
     """Return what reads a file of questions with this ending, and whatever is made of questions."""
 
     def run(data: bytes, folder: Path) -> None:
+        from render_agent.questions.chance import chance_levels
         from render_agent.questions.mentions import named_categories
         from render_agent.questions.rows import load_rows
         from render_agent.questions.scans import LAYOUTS, find_scan
         from render_agent.questions.subsets import with_pruned
         from render_agent.run.log.lines import question_from_json, question_to_json
-        from render_agent.score.chance import chance_levels
         from render_agent.system.whole_files import json_line
 
         path = folder / f"questions.{suffix}"
@@ -188,9 +188,9 @@ def replies(suffix: str) -> Callable[[bytes, Path], None]:
 
 def predictions(data: bytes, folder: Path) -> None:
     """Read and score a file of predictions, by every parser."""
+    from render_agent.analysis.predictions import read_predictions, score_predictions
     from render_agent.questions.rows import question_from_row
     from render_agent.score.parsers import PARSERS
-    from render_agent.score.predictions import read_predictions, score_predictions
     from render_agent.score.tables import score_table
 
     path = folder / "predictions.jsonl"

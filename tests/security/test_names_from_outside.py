@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_runs import make_config, make_questions, play, walking
 
+from render_agent.analysis.predictions import read_predictions
 from render_agent.engines.scripted.engine import Replies, ScriptedEngine
 from render_agent.errors import QuestionsError, RunLogError, SetupError
 from render_agent.observation.picture_store import question_file, safe_name, scene_file
@@ -16,7 +17,6 @@ from render_agent.questions.rows import load_rows, question_from_row
 from render_agent.questions.scans import find_scan, is_name, with_scans
 from render_agent.run.log.folder import RunFolder
 from render_agent.run.runner import start
-from render_agent.score.predictions import read_predictions
 from render_agent.system.contained_paths import is_picture
 
 ODD = [

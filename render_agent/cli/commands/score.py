@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from render_agent.analysis.predictions import read_predictions, score_predictions
 from render_agent.config import CHANGEABLE
 from render_agent.errors import UsageError
 from render_agent.questions.vsibench import load_vsibench
@@ -15,7 +16,6 @@ from render_agent.run.log.folder import RunFolder, RunLog, find_run
 from render_agent.run.log.reading import results_of
 from render_agent.run.log.results import table
 from render_agent.score.comparison import Side, compare, differing, incomparable
-from render_agent.score.predictions import read_predictions, score_predictions
 from render_agent.score.summary import OFFICIAL
 from render_agent.score.tables import changed_table, comparison_table, score_table
 from render_agent.text.console import plain_console

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Request
+from render_agent.questions.chance import frequent_answers
 from render_agent.questions.exact_solver import true_answer
 from render_agent.questions.ground_truth import known_facts
-from render_agent.score.chance import frequent_answers
 
 FITTED = "fitted on the truths of the very questions it answers, as the paper's row is"
 

@@ -11,7 +11,7 @@ from typing import Any
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Request
-from render_agent.score.chance import frequent_answers
+from render_agent.questions.chance import frequent_answers
 from render_agent.score.official import is_number
 
 

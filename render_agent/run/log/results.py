@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from render_agent.dialogue.state import QuestionState, Status
+from render_agent.questions.chance import chance_levels
 from render_agent.run.log.mirrored import mirrored_figures
 from render_agent.run.log.work import question_work, totals
-from render_agent.score.chance import chance_levels
 from render_agent.score.means import MACRO, MICRO, Scored
 from render_agent.score.official import ORDER
 from render_agent.score.parsers import PARSERS, ScoreAnswer

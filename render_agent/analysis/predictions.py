@@ -8,7 +8,7 @@ from typing import Any
 
 from render_agent.dialogue.state import Question
 from render_agent.errors import QuestionsError
-from render_agent.score.chance import chance_levels
+from render_agent.questions.chance import chance_levels
 from render_agent.score.means import MACRO, MICRO, Scored
 from render_agent.score.official import ORDER
 from render_agent.score.parsers import PARSERS
