@@ -54,4 +54,4 @@ def _direction(question: Question, boxes: Sequence[OrientedBox]) -> str | None:
 
 
 def _apart(some: Sequence[OrientedBox], others: Sequence[OrientedBox]) -> float:
-    return min(distance(one, other) for one in some for other in others)
+    return min(distance(box, other) for box in some for other in others)

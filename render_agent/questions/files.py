@@ -117,21 +117,21 @@ def _table(text: str, path: Path) -> list[Any]:
 
 def _renamed(row: dict[str, Any], path: Path, number: int) -> dict[str, Any]:
     """Return a row of VLMEvalKit's with VSI-Bench's names and values."""
-    found = {name: value for name, value in row.items() if name not in RENAMED}
+    renamed = {name: value for name, value in row.items() if name not in RENAMED}
     for theirs, ours in RENAMED.items():
         if theirs in row:
-            found.setdefault(ours, row[theirs])
+            renamed.setdefault(ours, row[theirs])
     if "video" in row:
         # The scene's name alone, or where its video lies: scannet/scene0011_00.mp4
         video = PurePosixPath(row["video"])
         if "scene_name" not in row:
-            found["scene_name"] = video.name.removesuffix(".mp4")
-        if "dataset" not in found and video.parent.name:
-            found["dataset"] = video.parent.name
-    options = found.get("options")
+            renamed["scene_name"] = video.name.removesuffix(".mp4")
+        if "dataset" not in renamed and video.parent.name:
+            renamed["dataset"] = video.parent.name
+    options = renamed.get("options")
     if options is not None:
-        found["options"] = _options(options, path, number)
-    return found
+        renamed["options"] = _options(options, path, number)
+    return renamed
 
 
 def _options(text: str, path: Path, number: int) -> Any:

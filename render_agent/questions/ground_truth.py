@@ -41,17 +41,17 @@ def known_facts(questions: Iterable[Question], annotations: str | None = None) -
     """
     scans = {question.scene: question.scan for question in questions}
     official = _official(scans.values(), annotations)
-    found = {
+    facts = {
         scene: Facts(annotation.counts, annotation.room_size, _by_label(annotation.objects))
         for file in official
         for scene, annotation in read_annotations(file).items()
         if scene in scans
     }
     for scene, scan in scans.items():
-        if scene not in found and scan is not None and scan.with_suffix(".json").is_file():
+        if scene not in facts and scan is not None and scan.with_suffix(".json").is_file():
             truth = read_truth(scan.with_suffix(".json"))
-            found[scene] = Facts(truth.counts, truth.area, _by_label(truth.objects))
-    return found
+            facts[scene] = Facts(truth.counts, truth.area, _by_label(truth.objects))
+    return facts
 
 
 def facts_files(questions: Iterable[Question], annotations: str | None = None) -> list[Path]:

@@ -61,7 +61,7 @@ def _fetched_before(name: str, why: str) -> Path:
     """Return the file of questions in the hub's cache on this machine."""
     from huggingface_hub import try_to_load_from_cache
 
-    found = try_to_load_from_cache(name, FILE, repo_type="dataset")
-    if not isinstance(found, str):
+    cached = try_to_load_from_cache(name, FILE, repo_type="dataset")
+    if not isinstance(cached, str):
         raise SetupError(f"{name} is not on this machine and {why}: {WAY_OUT}")
-    return Path(found)
+    return Path(cached)

@@ -39,8 +39,8 @@ def subjects(question: Question) -> list[str]:
 
     An empty name stands where it is worded otherwise, and for types whose truth no box tells.
     """
-    found = re.search(PATTERNS.get(kind_of(question), NOWHERE), question.text)
-    return list(found.groups()) if found else [""]
+    match = re.search(PATTERNS.get(kind_of(question), NOWHERE), question.text)
+    return list(match.groups()) if match else [""]
 
 
 def named_categories(question: Question) -> tuple[str, ...]:
@@ -53,8 +53,8 @@ def named_categories(question: Question) -> tuple[str, ...]:
     names = subjects(question)
     if kind == "route_planning":
         names = re.findall(ROUTE, question.text)
-    if found := re.search(LISTED.get(kind, NOWHERE), question.text):
-        names += found[1].split(",")
+    if match := re.search(LISTED.get(kind, NOWHERE), question.text):
+        names += match[1].split(",")
     if kind == "object_rel_distance":
         names += letters(question.options).values()
     return _each_once(names)

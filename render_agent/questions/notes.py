@@ -28,10 +28,10 @@ def question_notes(config: RunConfig, questions: Sequence[Question]) -> list[str
     """
     notes = [] if config.subset == "full" else [f"subset {config.subset} of VSI-Bench"]
     scenes = len({(question.dataset, question.scene) for question in questions})
-    told = {} if config.blind else {"annotations": STAND_INS}
+    sentences = {} if config.blind else {"annotations": STAND_INS}
     if config.allow_missing and not config.blind:
-        told["missing"] = MISSING
-    for kind, words in told.items():
+        sentences["missing"] = MISSING
+    for kind, words in sentences.items():
         concerned = [question for question in questions if _kind(question) == kind]
         if concerned:
             count = len({(question.dataset, question.scene) for question in concerned})

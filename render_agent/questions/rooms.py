@@ -39,16 +39,16 @@ def load_beside(path: Path, benchmark: str) -> list[Question]:
 
     Errors: QuestionsError where a row is wrong, or no scan at all is there.
     """
-    found = [
+    questions = [
         replace(
             question, scan=scan.absolute() if is_name(question.scene) and scan.is_file() else None
         )
         for question in load_rows(path, benchmark)
         for scan in [path.parent / f"{question.scene}.ply"]
     ]
-    if all(question.scan is None for question in found):
+    if all(question.scan is None for question in questions):
         raise QuestionsError(
-            f"none of the scans of {path} lies beside it: put {found[0].scene}.ply and the others"
+            f"none of the scans of {path} lies beside it: put {questions[0].scene}.ply and the others"
             f" into {path.parent}"
         )
-    return found
+    return questions

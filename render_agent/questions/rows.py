@@ -107,8 +107,8 @@ def _options(value: Any) -> tuple[str, ...]:
     if value is None:
         return ()
     lettered = isinstance(value, list) and all(
-        isinstance(option, str) and option.startswith(f"{chr(ord('A') + place)}.")
-        for place, option in enumerate(value)
+        isinstance(option, str) and option.startswith(f"{chr(ord('A') + index)}.")
+        for index, option in enumerate(value)
     )
     if not lettered:
         raise QuestionsError(

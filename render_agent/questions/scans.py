@@ -79,13 +79,13 @@ def find_scan(dataset: str, scene: str, roots: Roots) -> Path | None:
     """Return where the scan of a scene lies, None where it is in none of the known places."""
     if not is_name(scene):
         return None
-    places = (
+    paths = (
         Path(root, layout.format(id=scene))
         for root in roots.get(dataset, ())
         for layout in LAYOUTS.get(dataset, ())
     )
     # Links are not followed: what belongs to a scan lies beside the link.
-    return next((place.absolute() for place in places if place.is_file()), None)
+    return next((path.absolute() for path in paths if path.is_file()), None)
 
 
 def is_name(scene: str) -> bool:
@@ -103,8 +103,8 @@ def missing_scans(questions: Iterable[Question]) -> list[Missing]:
             of_dataset = scenes.setdefault(question.dataset, {})
             of_dataset[question.scene] = of_dataset.get(question.scene, 0) + 1
     return [
-        Missing(dataset, tuple(sorted(found)), sum(found.values()))
-        for dataset, found in sorted(scenes.items())
+        Missing(dataset, tuple(sorted(counts)), sum(counts.values()))
+        for dataset, counts in sorted(scenes.items())
     ]
 
 
@@ -132,11 +132,11 @@ def refuse_missing(questions: Sequence[Question], places: Mapping[str, str]) -> 
 
 def searched(roots: Roots) -> dict[str, str]:
     """Return where the scans of each data set are looked for, in words."""
-    found = {}
+    places = {}
     for dataset, layouts in LAYOUTS.items():
         where = f"as {layouts[0].format(id='ID')} below {' and '.join(roots.get(dataset, ()))}"
-        found[dataset] = where if roots.get(dataset) else f"nowhere, as no --{dataset} is given"
-    return found
+        places[dataset] = where if roots.get(dataset) else f"nowhere, as no --{dataset} is given"
+    return places
 
 
 def _refuse_twins(scenes: Iterable[tuple[str, str]]) -> None:

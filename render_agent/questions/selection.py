@@ -61,12 +61,12 @@ def part_of(questions: Sequence[Question], shard: str | None) -> list[Question]:
         raise UsageError(f"--shard {shard!r} must be I/N with I from 1 to N, such as 2/8")
     scenes = list(dict.fromkeys((question.dataset, question.scene) for question in questions))
     mine = set(scenes[int(part) - 1 :: int(parts)])
-    found = [question for question in questions if (question.dataset, question.scene) in mine]
-    if not found:
+    chosen = [question for question in questions if (question.dataset, question.scene) in mine]
+    if not chosen:
         raise QuestionsError(
             f"--shard {shard} is empty: there are {len(scenes)} scenes; use fewer parts"
         )
-    return found
+    return chosen
 
 
 def question_files(config: RunConfig) -> list[Path]:

@@ -57,13 +57,13 @@ def subset_of(
 
 def tiny_ids_path(path: Path, given: str | None) -> Path:
     """Return the file of the ids of VSI-Bench(tiny), given or beside the questions in `path`."""
-    found = _given(given, "--tiny-ids") or path.with_name(TINY_IDS)
-    if not found.is_file():
+    ids_path = _given(given, "--tiny-ids") or path.with_name(TINY_IDS)
+    if not ids_path.is_file():
         raise SetupError(
             f"--subset tiny needs the ids of VSI-Bench(tiny): give --tiny-ids FILE, or put {TINY_IDS}"
             f" beside {path}"
         )
-    return found
+    return ids_path
 
 
 def removed_ids_path(path: Path, given: str | None) -> Path | None:

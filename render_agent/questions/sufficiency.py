@@ -43,15 +43,15 @@ def first_shown(
     their place among these, the first turn in which they were. A category counts as seen with the first
     of its boxes, for counting with the last.
     """
-    found: dict[str, int | None] = {}
+    first_turns: dict[str, int | None] = {}
     for category in dict.fromkeys(categories):
-        own = [place for place, name in enumerate(categories) if name == category]
-        turns = [when[place] for place in own if place in when]
+        own = [index for index, name in enumerate(categories) if name == category]
+        turns = [when[index] for index in own if index in when]
         if kind_of(question) == EVERY:
-            found[category] = max(turns) if len(turns) == len(own) else None
+            first_turns[category] = max(turns) if len(turns) == len(own) else None
         else:
-            found[category] = min(turns, default=None)
-    return found
+            first_turns[category] = min(turns, default=None)
+    return first_turns
 
 
 def was_shown(

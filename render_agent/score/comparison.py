@@ -159,32 +159,31 @@ def _certainty(drawn: np.ndarray[Any, np.dtype[np.float64]], scenes: int) -> dic
 
 
 def _mcnemar(pairs: Sequence[tuple[Row, Row]]) -> dict[str, dict[str, Any]]:
-    choices = [(one, two) for one, two in pairs if one["type"] in CHOICE_TYPES]
+    choices = [(a, b) for a, b in pairs if a["type"] in CHOICE_TYPES]
     groups = {"choices": choices} | {
         name: [pair for pair in choices if pair[0]["type"] == name] for name in CHOICE_TYPES
     }
-    found = {}
+    tests = {}
     for name, group in groups.items():
         if group:
-            only_a = sum(_side(one) and not _side(two) for one, two in group)
-            only_b = sum(_side(two) and not _side(one) for one, two in group)
-            found[name] = {
+            only_a = sum(_side(a) and not _side(b) for a, b in group)
+            only_b = sum(_side(b) and not _side(a) for a, b in group)
+            tests[name] = {
                 "n": len(group),
                 "only_a": only_a,
                 "only_b": only_b,
                 "p": mcnemar(only_a, only_b),
             }
-    return found
+    return tests
 
 
 def _side(row: Row) -> bool:
     return bool(row["score"] >= RIGHT)
 
 
-def _changed(one: Row, two: Row) -> dict[str, Any]:
+def _changed(a: Row, b: Row) -> dict[str, Any]:
     kept = ("question_id", "type", "dataset", "scene", "truth")
     sides = {
-        name: {"answer": row["answer"], "score": row["score"]}
-        for name, row in (("a", one), ("b", two))
+        name: {"answer": row["answer"], "score": row["score"]} for name, row in (("a", a), ("b", b))
     }
-    return {name: one[name] for name in kept} | sides
+    return {name: a[name] for name in kept} | sides

@@ -25,10 +25,10 @@ def letter(answer: str) -> str:
 
 def number(answer: str) -> float | None:
     """Return the first number in an answer, in digits or in words ("twenty-one"); None without one."""
-    found = _NUMBER.search(answer)
-    if found is None:
+    match = _NUMBER.search(answer)
+    if match is None:
         return None
-    if not found[0][0].isalpha():
-        return float(found[0])
-    spoken = number_from_words(found[0])
-    return number_from_words(re.split(r"[\s-]", found[0])[0]) if spoken is None else spoken
+    if not match[0][0].isalpha():
+        return float(match[0])
+    spoken = number_from_words(match[0])
+    return number_from_words(re.split(r"[\s-]", match[0])[0]) if spoken is None else spoken

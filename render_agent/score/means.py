@@ -57,16 +57,16 @@ class Tally:
 def tally(scored: Iterable[Scored]) -> Tally:
     """Return the sums of scores by scene and type; a scene is known by its data set and its name."""
     scored = list(scored)
-    asked = {one.type for one in scored}
-    types = (*(t for t in TYPES if t in asked), *sorted(asked.difference(TYPES)))
-    scenes = sorted({(one.dataset, one.scene) for one in scored})
-    columns = {name: place for place, name in enumerate(types)}
-    rows = {scene: place for place, scene in enumerate(scenes)}
+    present = {entry.type for entry in scored}
+    types = (*(t for t in TYPES if t in present), *sorted(present.difference(TYPES)))
+    scenes = sorted({(entry.dataset, entry.scene) for entry in scored})
+    columns = {name: index for index, name in enumerate(types)}
+    rows = {scene: index for index, scene in enumerate(scenes)}
     sums, counts = np.zeros((2, len(scenes), len(types)))
-    for one in scored:
-        place = rows[one.dataset, one.scene], columns[one.type]
-        sums[place] += one.score
-        counts[place] += 1
+    for entry in scored:
+        index = rows[entry.dataset, entry.scene], columns[entry.type]
+        sums[index] += entry.score
+        counts[index] += 1
     return Tally(types, sums, counts)
 
 
@@ -81,16 +81,16 @@ def named_means(
     the mean over questions, `mean_of_types` that over types.
     """
     by_type = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
-    scores = {name: by_type[..., place] for place, name in enumerate(types)}
+    scores = {name: by_type[..., index] for index, name in enumerate(types)}
     tasks = {name: score for name, score in scores.items() if name not in DIRECTION_TYPES}
     directions = [scores[name] for name in DIRECTION_TYPES if name in scores]
     if directions:
         tasks[DIRECTION] = _mean(directions)
-    total, asked = sums.sum(axis=-1), counts.sum(axis=-1)
+    total, count = sums.sum(axis=-1), counts.sum(axis=-1)
     means = {
         MACRO: _mean(list(tasks.values())),
         WITHOUT_ORDER: _mean([score for name, score in tasks.items() if name != ORDER]),
-        MICRO: np.divide(total, asked, out=np.full(np.shape(total), np.nan), where=asked > 0),
+        MICRO: np.divide(total, count, out=np.full(np.shape(total), np.nan), where=count > 0),
         MEAN_OF_TYPES: _mean(list(scores.values())),
     }
     return {**means, **tasks, **scores}
@@ -132,11 +132,11 @@ def intervals(
     """
     if not len(counted.sums):
         return {}
-    found: dict[str, tuple[float, float] | None] = {}
+    bounds: dict[str, tuple[float, float] | None] = {}
     for name, means in resampled_means(counted, seed, resamples).items():
         known = means[~np.isnan(means)]
-        found[name] = percentiles(known) if scenes_of(counted, name) > 1 else None
-    return found
+        bounds[name] = percentiles(known) if scenes_of(counted, name) > 1 else None
+    return bounds
 
 
 def scenes_of(counted: Tally, name: str) -> int:
@@ -148,7 +148,7 @@ def scenes_of(counted: Tally, name: str) -> int:
         about = [kind for kind in counted.types if kind != ORDER]
     elif name == DIRECTION:
         about = DIRECTION_TYPES
-    chosen = [place for place, kind in enumerate(counted.types) if kind in about]
+    chosen = [index for index, kind in enumerate(counted.types) if kind in about]
     return int((counted.counts[:, chosen].sum(axis=1) > 0).sum())
 
 

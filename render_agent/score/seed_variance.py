@@ -35,10 +35,10 @@ def spread(results: Sequence[Mapping[str, Any]]) -> dict[str, Spread]:
     intervals in each run's own results are those over scenes.
     """
     figures: dict[str, list[float]] = {}
-    for found in results:
-        row = {name: found.get(name) for name in ("official", "official_raw", "micro")}
-        row |= {name: entry["score"] for name, entry in found.get("types", {}).items()}
-        work = found.get("totals", {}).get("per_question") or {}
+    for result in results:
+        row = {name: result.get(name) for name in ("official", "official_raw", "micro")}
+        row |= {name: entry["score"] for name, entry in result.get("types", {}).items()}
+        work = result.get("totals", {}).get("per_question") or {}
         row |= {words: work.get(name) for name, words in WORK.items()}
         for name, value in row.items():
             if value is not None:

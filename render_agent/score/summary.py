@@ -47,8 +47,8 @@ def summary(scored: Sequence[Scored], macro: str = OFFICIAL) -> dict[str, Any]:
         "tasks": {name: means[name] for name in tasks},
         "types": {name: {"score": means[name], "n": n} for name, n in asked.items()},
         "intervals": {
-            names.get(name, name): None if found is None else [percent(end) for end in found]
-            for name, found in intervals(counted).items()
+            names.get(name, name): None if bounds is None else [percent(end) for end in bounds]
+            for name, bounds in intervals(counted).items()
         },
     }
 
@@ -58,16 +58,16 @@ def figures(scored: Sequence[Scored], macro: str = OFFICIAL) -> dict[str, Any]:
 
     `debiased` is None where no question says whether VSI-Bench-Debiased keeps it.
     """
-    kept = [one for one in scored if one.pruned is False]
-    datasets = sorted({one.dataset for one in scored})
-    told = any(one.pruned is not None for one in scored)
+    kept = [entry for entry in scored if entry.pruned is False]
+    datasets = sorted({entry.dataset for entry in scored})
+    known = any(entry.pruned is not None for entry in scored)
     return {
         **summary(scored, macro),
         "datasets": {
-            name: summary([one for one in scored if one.dataset == name], macro)
+            name: summary([entry for entry in scored if entry.dataset == name], macro)
             for name in datasets
         },
-        "debiased": summary(kept, macro) if told else None,
+        "debiased": summary(kept, macro) if known else None,
     }
 
 

@@ -31,34 +31,34 @@ class Line(NamedTuple):
     bounds: list[float] | None = None
 
 
-def score_table(found: Mapping[str, Any]) -> Table:
+def score_table(results: Mapping[str, Any]) -> Table:
     """Return the scores by type, with every named mean below and what they are in the caption."""
-    parser = found["parser"]
+    parser = results["parser"]
     by = "VSI-Bench's definitions" if parser == OFFICIAL else f"answers read as {parser} does"
-    table = plain_table(f"Score by {by}{'' if found['status'] == 'complete' else ' (PARTIAL)'}")
+    table = plain_table(f"Score by {by}{'' if results['status'] == 'complete' else ' (PARTIAL)'}")
     table.add_column("question type", no_wrap=True)
     for name in ("n", "score", "95 % interval", "random", "frequency"):
         table.add_column(name, justify="right", no_wrap=True)
-    for name, line in _by_type(found).items():
+    for name, line in _by_type(results).items():
         if name == ORDER:
             table.add_section()
-        levels = (found["chance"][baseline].get(name) for baseline in ("random", "frequency"))
+        levels = (results["chance"][baseline].get(name) for baseline in ("random", "frequency"))
         _add(table, line, *(figure(level) for level in levels))
     table.add_section()
-    for line in overall_lines(found):
+    for line in overall_lines(results):
         _add(table, line)
-    table.caption = _caption(found)
+    table.caption = _caption(results)
     return table
 
 
-def comparison_table(found: Mapping[str, Any]) -> Table:
+def comparison_table(compared: Mapping[str, Any]) -> Table:
     """Return both scores, their difference, its interval and both tests, by mean and type."""
-    table = plain_table(f"b: {found['b']}, a: {found['a']}, {found['n']} questions")
+    table = plain_table(f"b: {compared['b']}, a: {compared['a']}, {compared['n']} questions")
     table.add_column("", no_wrap=True)
     for name in ("a", "b", "b − a", "95 % interval", "p", "McNemar"):
         table.add_column(name, justify="right", no_wrap=True)
-    tests = found["mcnemar"]
-    for name, entry in found["differences"].items():
+    tests = compared["mcnemar"]
+    for name, entry in compared["differences"].items():
         test = tests.get("choices" if name == OFFICIAL else name)
         table.add_row(
             _shown(name),
@@ -72,18 +72,18 @@ def comparison_table(found: Mapping[str, Any]) -> Table:
         " and the exact p, as if questions of one scene were independent; in the row official those of all"
         " choices."
     )
-    for name, (one, two) in found.get("options", {}).items():
-        table.caption += f"\n- {name.replace('_', '-')}: a {_typed(one)}, b {_typed(two)}"
-    for side, work in found.get("work", {}).items():
+    for name, (ours, theirs) in compared.get("options", {}).items():
+        table.caption += f"\n- {name.replace('_', '-')}: a {_typed(ours)}, b {_typed(theirs)}"
+    for side, work in compared.get("work", {}).items():
         table.caption += f"\n- {side}, a question: {took(work)}" if work else ""
-    for side, notes in found.get("notes", {}).items():
+    for side, notes in compared.get("notes", {}).items():
         table.caption += "".join(f"\n- {side}: {note}" for note in notes)
     return table
 
 
-def changed_table(found: Mapping[str, Any]) -> Table:
+def changed_table(compared: Mapping[str, Any]) -> Table:
     """Return the first of the questions that are right in one run and wrong in the other."""
-    changed = found["changed"]
+    changed = compared["changed"]
     gained = sum(entry["b"]["score"] > entry["a"]["score"] for entry in changed)
     table = plain_table(
         f"{len(changed)} questions changed sides: {gained} won, {len(changed) - gained} lost"
@@ -132,45 +132,45 @@ def _shown(name: str) -> str:
     return name.replace(f"{DIRECTION}_", "    ") if name in DIRECTION_TYPES else name
 
 
-def _by_type(found: Mapping[str, Any]) -> dict[str, Line]:
+def _by_type(results: Mapping[str, Any]) -> dict[str, Line]:
     """Return the line of every type, the kinds of direction below their task, order last."""
-    numbers = found["counts"].get("types", {})
-    within = found["intervals"]
+    numbers = results["counts"].get("types", {})
+    within = results["intervals"]
     types = {
         name: Line(_shown(name), entry["n"], entry["score"], within[name])
         if isinstance(entry, Mapping)
         else Line(_shown(name), numbers[name], entry, within[name])
-        for name, entry in found["types"].items()
+        for name, entry in results["types"].items()
     }
     directions = {name: types[name] for name in DIRECTION_TYPES if name in types}
     lines: dict[str, Line] = {}
     for name, line in types.items():
         if name in directions and DIRECTION not in lines:
-            asked = sum(line.number or 0 for line in directions.values())
-            score = found["tasks"][DIRECTION]
-            lines |= {DIRECTION: Line(DIRECTION, asked, score, within[DIRECTION]), **directions}
+            number = sum(line.number or 0 for line in directions.values())
+            score = results["tasks"][DIRECTION]
+            lines |= {DIRECTION: Line(DIRECTION, number, score, within[DIRECTION]), **directions}
         elif name != ORDER:
             lines[name] = line
     return lines | {name: types[name] for name in (ORDER,) if name in types}
 
 
-def overall_lines(found: Mapping[str, Any]) -> list[Line]:
+def overall_lines(results: Mapping[str, Any]) -> list[Line]:
     """Return a line for every overall figure of some results."""
-    macro = OFFICIAL if found["parser"] == OFFICIAL else MACRO
-    within, number = found["intervals"], found["n"]
-    lines = _official(found)
+    macro = OFFICIAL if results["parser"] == OFFICIAL else MACRO
+    within, number = results["intervals"], results["n"]
+    lines = _official(results)
     if macro == MACRO:
-        label = f"mean of tasks, {found['parser']}"
-        lines.append(Line(label, number, found[MACRO], within.get(MACRO)))
+        label = f"mean of tasks, {results['parser']}"
+        lines.append(Line(label, number, results[MACRO], within.get(MACRO)))
     for name, label in (
         ("without_order", "without appearance order"),
         ("micro", "micro: mean of questions"),
         ("mean_of_types", "mean of types"),
     ):
-        lines.append(Line(label, None, found[name], within.get(name)))
-    parts = {"debiased": found["debiased"]} if found["debiased"] else {}
-    if len(found["datasets"]) > 1:
-        parts |= found["datasets"]
+        lines.append(Line(label, None, results[name], within.get(name)))
+    parts = {"debiased": results["debiased"]} if results["debiased"] else {}
+    if len(results["datasets"]) > 1:
+        parts |= results["datasets"]
     lines += [
         Line(f"{name} alone", part["n"], part[macro], part["intervals"].get(macro))
         for name, part in parts.items()
@@ -178,56 +178,56 @@ def overall_lines(found: Mapping[str, Any]) -> list[Line]:
     ]
     lines += [
         Line(f"read as {name} does", None, other[MACRO])
-        for name, other in found["parsers"].items()
-        if name != found["parser"]
+        for name, other in results["parsers"].items()
+        if name != results["parser"]
     ]
-    return lines + (mirrored_lines(found["mirrored"]) if "mirrored" in found else [])
+    return lines + (mirrored_lines(results["mirrored"]) if "mirrored" in results else [])
 
 
-def mirrored_lines(found: Mapping[str, Any]) -> list[Line]:
+def mirrored_lines(mirrored: Mapping[str, Any]) -> list[Line]:
     """Return what left and right came to in mirrored rooms, of `mirrored` of results: means of questions."""
     lines = [
         Line(
             f"left/right, {truth} truth",
-            found["n"],
-            found[truth]["micro"],
-            found[truth]["intervals"].get("micro"),
+            mirrored["n"],
+            mirrored[truth]["micro"],
+            mirrored[truth]["intervals"].get("micro"),
         )
         for truth in ("mirrored", "original")
     ]
-    turned = found["turned"]
+    turned = mirrored["turned"]
     share = turned["mirrored"]
     return [*lines, Line("turned with the room", turned["n"], share["share"], share["interval"])]
 
 
-def _official(found: Mapping[str, Any]) -> list[Line]:
+def _official(results: Mapping[str, Any]) -> list[Line]:
     """Return the official figures; those of a run that lacks answers say what they are over."""
-    over = found.get("official_over_scored", {"score": found[OFFICIAL], "n": found["n"]})
-    lacking = found[OFFICIAL] is None and over["score"] is not None
+    over = results.get("official_over_scored", {"score": results[OFFICIAL], "n": results["n"]})
+    lacking = results[OFFICIAL] is None and over["score"] is not None
     label = "official, of those scored" if lacking else "official: mean of tasks"
-    lines = [Line(label, over["n"], over["score"], found["intervals"].get(OFFICIAL))]
+    lines = [Line(label, over["n"], over["score"], results["intervals"].get(OFFICIAL))]
     if lacking:
-        lines.append(Line("official, the others as 0", None, found["official_missing_as_zero"]))
-    if "official_raw" in found:
-        lines.append(Line("official, answers as given", None, found["official_raw"]))
+        lines.append(Line("official, the others as 0", None, results["official_missing_as_zero"]))
+    if "official_raw" in results:
+        lines.append(Line("official, answers as given", None, results["official_raw"]))
     return lines
 
 
-def _caption(found: Mapping[str, Any]) -> str:
-    counts = found["counts"]
-    told = [
+def _caption(results: Mapping[str, Any]) -> str:
+    counts = results["counts"]
+    statuses = [
         f"{name} {counts[name]}"
         for name in COUNTED
         if counts.get(name) or (name in ALWAYS and name in counts)
     ]
-    work = work_words(found)
-    lines = [" · ".join(told), *([work] if work else [])]
-    return "\n".join([*lines, *(f"- {note}" for note in found["notes"])])
+    work = work_words(results)
+    lines = [" · ".join(statuses), *([work] if work else [])]
+    return "\n".join([*lines, *(f"- {note}" for note in results["notes"])])
 
 
-def work_words(found: Mapping[str, Any]) -> str | None:
+def work_words(results: Mapping[str, Any]) -> str | None:
     """Return what a question of a run took on average; None where its results do not tell."""
-    work = found.get("totals", {}).get("per_question")
+    work = results.get("totals", {}).get("per_question")
     return f"a question: {took(work)}" if work else None
 
 

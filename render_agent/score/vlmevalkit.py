@@ -72,13 +72,13 @@ def number(answer: str) -> float | None:
     tagged = _TAGGED_NUMBER.search(text)
     if tagged:
         return float(tagged[1])
-    found = _NUMBER.findall(_after_thinking(text)) or _NUMBER.findall(text)
-    return float(found[-1]) if found else None
+    numbers = _NUMBER.findall(_after_thinking(text)) or _NUMBER.findall(text)
+    return float(numbers[-1]) if numbers else None
 
 
 def _first(pattern: re.Pattern[str], text: str) -> str | None:
-    found = pattern.search(text)
-    return found[1].upper() if found else None
+    match = pattern.search(text)
+    return match[1].upper() if match else None
 
 
 def _last_line(text: str) -> str | None:
@@ -86,9 +86,9 @@ def _last_line(text: str) -> str | None:
     lines = [line.strip() for line in text.splitlines()[-TAIL_LINES:]]
     for line in reversed(_unlisted(lines)):
         whole = _ALONE.fullmatch(line) or _LABEL.match(line)
-        found = whole[1].upper() if whole else _only(_IN_LINE.findall(line))
-        if found:
-            return found
+        letter = whole[1].upper() if whole else _only(_IN_LINE.findall(line))
+        if letter:
+            return letter
     return None
 
 

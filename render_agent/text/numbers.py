@@ -93,8 +93,8 @@ def number_from_words(text: str) -> float | None:
     if words[-1:] == ["half"]:
         whole, fraction = words[:-1] or ["zero"], 0.5
     elif "point" in words:
-        place = words.index("point")
-        whole, digits = words[:place], [_SMALL.get(word, 10) for word in words[place + 1 :]]
+        point = words.index("point")
+        whole, digits = words[:point], [_SMALL.get(word, 10) for word in words[point + 1 :]]
         if not digits or max(digits) > 9:
             return None
         fraction = float("0." + "".join(map(str, digits)))

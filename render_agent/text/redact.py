@@ -25,13 +25,13 @@ def names_a_key(name: str) -> bool:
 
 def known_keys() -> list[str]:
     """Return the keys, tokens and passwords that the environment holds, the longest first."""
-    found: set[str] = set()
+    keys: set[str] = set()
     for name, value in os.environ.items():
         if _HOLDS_A_KEY.search(name):
-            found.add(value.strip())
+            keys.add(value.strip())
         elif _HOLDS_AN_ADDRESS.search(name) and "@" in value:
-            found |= _of_address(value)
-    return sorted((key for key in found if len(key) >= SHORTEST), key=len, reverse=True)
+            keys |= _of_address(value)
+    return sorted((key for key in keys if len(key) >= SHORTEST), key=len, reverse=True)
 
 
 def without_keys(text: str) -> str:
