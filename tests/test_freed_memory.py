@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from render_agent.system.malloc import LARGE, give_back_large_blocks
+from render_agent.system.malloc import LARGE_BLOCK_BYTES, give_back_large_blocks
 
 SCRIPT = """
 import ctypes, json, os, sys, threading
@@ -58,7 +58,7 @@ def test_nothing_large_stays_resident_once_it_is_freed():
 
     given_back = found("set")
     assert given_back["done"] is True
-    assert max(given_back["grown"]) < 2 * LARGE
+    assert max(given_back["grown"]) < 2 * LARGE_BLOCK_BYTES
     assert max(found("unset")["grown"]) > 4 * max(given_back["grown"])
 
 

@@ -96,7 +96,7 @@ def test_a_thread_is_not_waited_for_that_finds_a_stack_and_no_more_memory(free):
 
 def test_there_is_room_for_a_thread_where_there_is_memory(monkeypatch):
     find_room()
-    monkeypatch.setattr("render_agent.system.threads.SPARE", 1 << 62)
+    monkeypatch.setattr("render_agent.system.threads.SPARE_BYTES", 1 << 62)
     with pytest.raises(MemoryError):
         find_room()
     with pytest.raises(MemoryError):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from render_agent.dialogue.state import Question
     from render_agent.scene.free_space.free_space import FreeSpace
 
-LIMIT = 4 << 30
+MAX_CACHE_BYTES = 4 << 30
 """Bytes that scenes may take together."""
 
 Place = tuple[Path, str]
@@ -84,7 +84,7 @@ class SceneCache:
 
     def __init__(
         self,
-        limit: int = LIMIT,
+        limit: int = MAX_CACHE_BYTES,
         load: Callable[[Path, str], Scene] | None = None,
         instead: Mapping[Place, Place] | None = None,
     ) -> None:

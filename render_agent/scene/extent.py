@@ -17,35 +17,35 @@ from render_agent.scene.free_space.surface import (
     one_each,
 )
 
-PIECE = 0.25
+PIECE_METRES = 0.25
 """Metres: no longer than this are the pieces of a mesh whose areas are counted."""
 
-MOST_PIECES = 1_000_000
-MOST_FACES = 1_000_000
-MOST_POINTS = 2_000_000
+MAX_PIECES = 1_000_000
+MAX_FACES = 1_000_000
+MAX_POINTS = 2_000_000
 """Of more small faces, or points, every k-th is counted."""
 
-LONGEST_FACE = 100.0
+MAX_FACE_METRES = 100.0
 """Metres: a face longer than this is a fault of the scan and is not counted."""
 
-CELL = 0.05
+CELL_METRES = 0.05
 """Metres: of a cloud, cells with points in them are counted, so that density does not matter."""
 
-BIN = 0.1
-GAP = 1.0
+BIN_METRES = 0.1
+GAP_METRES = 1.0
 LEAST_AREA = 0.02
-LEAST_SHARE = 0.03
-"""A room goes on for as long as there are LEAST_AREA square metres in a slice of BIN metres, and no
-GAP metres without; what lies behind such a gap and has less than LEAST_SHARE of the surface is not
+MIN_SHARE = 0.03
+"""A room goes on for as long as there are LEAST_AREA square metres in a slice of BIN_METRES, and no
+GAP_METRES without; what lies behind such a gap and has less than MIN_SHARE of the surface is not
 the room."""
 
-LEVEL = 0.02
+LEVEL_METRES = 0.02
 """Metres: the height of the slices in which floors and ceilings are looked for."""
 
 STRONG = 0.25
 """A floor or ceiling has at least this part of the area of the largest level surface."""
 
-LOWEST_CEILING = 1.8
+LOWEST_CEILING_METRES = 1.8
 
 
 @dataclass(frozen=True)
@@ -83,10 +83,10 @@ def extent(scan: Scan) -> Extent:
 
 
 def _mesh_pieces(scan: Scan) -> _Pieces:
-    longest = PIECE
-    while (found := _cut_mesh(scan, longest)) is None:
+    longest = PIECE_METRES
+    while (pieces := _cut_mesh(scan, longest)) is None:
         longest *= 2
-    corners, weights = found
+    corners, weights = pieces
     areas, normals = areas_and_normals(corners)
     centres = np.asarray((corners[:, 0] + corners[:, 1] + corners[:, 2]) / 3, np.float32)
     return _Pieces(centres, areas * weights, np.abs(normals[:, 2]) > 0.9)
@@ -98,13 +98,13 @@ def _cut_mesh(scan: Scan, longest: float) -> tuple[NDArray[np.float32], NDArray[
     None where there would be too many. Of small faces every k-th stands for k where they are many.
     """
     assert scan.faces is not None
-    every = max(1, len(scan.faces) // MOST_FACES)
+    every = max(1, len(scan.faces) // MAX_FACES)
     parts, weights, count = [], [], 0
     for corners in corners_of(scan.points, scan.faces):
         lengths = longest_edges(corners)[0]
         small = corners[lengths <= longest][::every]
-        large = corners[(lengths > longest) & (lengths <= LONGEST_FACE)]
-        pieces = cut(large, longest, MOST_PIECES - count)
+        large = corners[(lengths > longest) & (lengths <= MAX_FACE_METRES)]
+        pieces = cut(large, longest, MAX_PIECES - count)
         if pieces is None:
             return None
         count += len(pieces.corners)
@@ -117,9 +117,9 @@ def _cut_mesh(scan: Scan, longest: float) -> tuple[NDArray[np.float32], NDArray[
 
 
 def _cloud_pieces(scan: Scan) -> _Pieces:
-    points = scan.points[:: max(1, len(scan.points) // MOST_POINTS)]
-    centres = points[one_each(points, CELL)]
-    return _Pieces(centres, np.full(len(centres), np.float32(CELL * CELL)), None)
+    points = scan.points[:: max(1, len(scan.points) // MAX_POINTS)]
+    centres = points[one_each(points, CELL_METRES)]
+    return _Pieces(centres, np.full(len(centres), np.float32(CELL_METRES * CELL_METRES)), None)
 
 
 def _bounds(scan: Scan, pieces: _Pieces) -> NDArray[np.float64]:
@@ -133,7 +133,7 @@ def _bounds(scan: Scan, pieces: _Pieces) -> NDArray[np.float64]:
         used = scan.points[mark]
     for axis in range(3):
         low, high = _run(pieces.centres[:, axis], pieces.areas, least)
-        reach = 0.5 * PIECE if scan.faces is not None else 0.0
+        reach = 0.5 * PIECE_METRES if scan.faces is not None else 0.0
         along = used[:, axis]
         near = along[(along >= low - reach) & (along <= high + reach)]
         bounds[:, axis] = (near.min(), near.max()) if len(near) else (low, high)
@@ -152,27 +152,27 @@ def _run(
     order = np.argsort(heights)
     along, mass = heights[order].astype(np.float64), np.cumsum(areas[order], dtype=np.float64)
     middle = along[min(int(np.searchsorted(mass, mass[-1] / 2)), len(along) - 1)]
-    slices = np.floor((along - middle) / BIN).astype(np.int64)
+    slices = np.floor((along - middle) / BIN_METRES).astype(np.int64)
     names, first = np.unique(slices, return_index=True)
     amounts = np.diff(np.append(np.concatenate([[0.0], mass])[first], mass[-1]))
     dense = (amounts >= least) | (names == 0)
     names, amounts = names[dense], amounts[dense]
-    begins = np.append(0, np.flatnonzero(np.diff(names) * BIN > GAP) + 1)
+    begins = np.append(0, np.flatnonzero(np.diff(names) * BIN_METRES > GAP_METRES) + 1)
     ends = np.append(begins[1:], len(names))
     shares = np.add.reduceat(amounts, begins)
-    kept = shares >= LEAST_SHARE * amounts.sum()
+    kept = shares >= MIN_SHARE * amounts.sum()
     kept |= (names[begins] <= 0) & (names[ends - 1] >= 0)
     low, high = names[begins[kept][0]], names[ends[kept][-1] - 1]
-    return float(middle + low * BIN), float(middle + (high + 1) * BIN)
+    return float(middle + low * BIN_METRES), float(middle + (high + 1) * BIN_METRES)
 
 
 def _floor_and_ceiling(pieces: _Pieces, bounds: NDArray[np.float64]) -> tuple[float, float]:
     bottom, top = float(bounds[0, 2]), float(bounds[1, 2])
     level = pieces if pieces.level is None else pieces[pieces.level]
-    if not len(level.centres) or top - bottom < 3 * LEVEL:
+    if not len(level.centres) or top - bottom < 3 * LEVEL_METRES:
         return bottom, top
-    slices = min(int(np.ceil((top - bottom) / LEVEL)) + 1, 100_000)
-    edges = bottom - LEVEL / 2 + LEVEL * np.arange(slices + 1)
+    slices = min(int(np.ceil((top - bottom) / LEVEL_METRES)) + 1, 100_000)
+    edges = bottom - LEVEL_METRES / 2 + LEVEL_METRES * np.arange(slices + 1)
     heights = level.centres[:, 2]
     amounts = np.histogram(heights, edges, weights=level.areas)[0].astype(np.float64)
     if level.level is None:  # walls are in every slice of a cloud: only what exceeds them is level
@@ -183,7 +183,7 @@ def _floor_and_ceiling(pieces: _Pieces, bounds: NDArray[np.float64]) -> tuple[fl
     if not smooth.max() > 0:
         return bottom, top
     floor = _height(smooth, edges, int(strong[0]), 1, level)
-    above = strong[edges[strong] >= floor + LOWEST_CEILING]
+    above = strong[edges[strong] >= floor + LOWEST_CEILING_METRES]
     ceiling = _height(smooth, edges, int(above[-1]), -1, level) if len(above) else top
     return floor, ceiling
 
@@ -196,7 +196,7 @@ def _height(
     while 0 <= peak + step < len(amounts) and amounts[peak + step] > amounts[peak]:
         peak += step
     heights = level.centres[:, 2]
-    near = np.abs(heights - (edges[peak] + LEVEL / 2)) <= 1.5 * LEVEL
+    near = np.abs(heights - (edges[peak] + LEVEL_METRES / 2)) <= 1.5 * LEVEL_METRES
     order = np.argsort(heights[near], kind="stable")
     mass = np.cumsum(level.areas[near][order], dtype=np.float64)
     middle = min(int(np.searchsorted(mass, mass[-1] / 2)), len(order) - 1)

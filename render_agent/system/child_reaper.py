@@ -12,13 +12,13 @@ from contextlib import suppress
 
 import psutil
 
-LOOK = 0.5
+POLL_SECONDS = 0.5
 """Seconds between two looks at whether the watched process lives and what it has started."""
 
-MOMENT = 0.5
+GRACE_SECONDS = 0.5
 """Seconds in which its processes may end by themselves."""
 
-PATIENCE = 2.0
+MAX_WAIT_SECONDS = 2.0
 """Seconds between the request to end and the end by force."""
 
 
@@ -65,11 +65,11 @@ def watch(parent: int) -> None:
     given another, which holds where the dead one is still listed or its number is used again.
     """
     known: set[psutil.Process] = set()
-    while os.getppid() == parent and not select.select([sys.stdin], [], [], LOOK)[0]:
+    while os.getppid() == parent and not select.select([sys.stdin], [], [], POLL_SECONDS)[0]:
         known |= begun_since(parent)
     known |= begun_since(parent)
     while os.getppid() == parent:
-        time.sleep(LOOK)
+        time.sleep(POLL_SECONDS)
     end(known)
 
 
@@ -92,8 +92,11 @@ def end(processes: Iterable[psutil.Process]) -> None:
     for process in tuple(left):
         with suppress(psutil.NoSuchProcess):
             left.update(process.children(recursive=True))
-    left = _left_after(MOMENT, left)
-    for send, seconds in ((psutil.Process.terminate, PATIENCE), (psutil.Process.kill, MOMENT)):
+    left = _left_after(GRACE_SECONDS, left)
+    for send, seconds in (
+        (psutil.Process.terminate, MAX_WAIT_SECONDS),
+        (psutil.Process.kill, GRACE_SECONDS),
+    ):
         for process in left:
             with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
                 send(process)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
-LARGE = 1 << 20
+LARGE_BLOCK_BYTES = 1 << 20
 """Bytes of a block that is mapped on its own."""
 
 _MMAP_THRESHOLD = -3
@@ -12,13 +12,13 @@ _MMAP_THRESHOLD = -3
 
 
 def give_back_large_blocks() -> bool:
-    """Have every block of LARGE bytes or more given back when it is freed; return whether that can be had.
+    """Have every block of LARGE_BLOCK_BYTES or more given back when it is freed; return whether that can be had.
 
     glibc maps such blocks on their own, but raises the bound with each that is freed, up to 32 MiB (mallopt(3));
     below it they lie among small ones in the arena of a thread, whose end stays resident. Other C libraries are
     left as they are.
     """
-    return bool(_called("mallopt", _MMAP_THRESHOLD, LARGE))
+    return bool(_called("mallopt", _MMAP_THRESHOLD, LARGE_BLOCK_BYTES))
 
 
 def give_back_freed() -> None:

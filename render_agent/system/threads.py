@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-STACK = 8 << 20
+STACK_BYTES = 8 << 20
 """Bytes of a new thread's stack where the system does not say."""
 
-LARGEST_STACK = 64 << 20
+MAX_STACK_BYTES = 64 << 20
 """Bytes of one to make sure of: a larger one that the system has no room for it refuses itself."""
 
-SPARE = 4 << 20
+SPARE_BYTES = 4 << 20
 """Bytes beside its stack that a thread may need to begin."""
 
 
@@ -52,7 +52,7 @@ def find_room() -> None:
     for without end (https://github.com/python/cpython/issues/140746). Memory that is taken by others between this
     and the thread's first step still ends so.
     """
-    bytearray(_stack() + SPARE)  # mapped, not written, and given back at once
+    bytearray(_stack() + SPARE_BYTES)  # mapped, not written, and given back at once
 
 
 def _stack() -> int:
@@ -62,6 +62,6 @@ def _stack() -> int:
     try:
         import resource
     except ImportError:  # another system than Unix
-        return STACK
+        return STACK_BYTES
     limit = resource.getrlimit(resource.RLIMIT_STACK)[0]
-    return STACK if limit == resource.RLIM_INFINITY else min(limit, LARGEST_STACK)
+    return STACK_BYTES if limit == resource.RLIM_INFINITY else min(limit, MAX_STACK_BYTES)

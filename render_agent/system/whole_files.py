@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from render_agent.errors import RunLogError
-from render_agent.text.safe_parse import LONGEST_LINE, parse_json, read_bounded
+from render_agent.text.safe_parse import MAX_LINE_BYTES, parse_json, read_bounded
 
 
 @contextmanager
@@ -91,11 +91,11 @@ def read_lines(path: Path) -> tuple[list[dict[str, Any]], int]:
     whole = 0
     try:
         with path.open("rb") as file:
-            while line := file.readline(LONGEST_LINE):
+            while line := file.readline(MAX_LINE_BYTES):
                 if not line.endswith(b"\n"):
-                    if len(line) == LONGEST_LINE:
+                    if len(line) == MAX_LINE_BYTES:
                         raise RunLogError(
-                            f"line {len(lines) + 1} of {path} has more than {LONGEST_LINE:,} bytes;"
+                            f"line {len(lines) + 1} of {path} has more than {MAX_LINE_BYTES:,} bytes;"
                             " restore the file, or cut it before that line and continue"
                         )
                     break

@@ -6,7 +6,7 @@ import os
 import re
 from urllib.parse import unquote, urlsplit
 
-SHORTEST = 8
+MIN_KEY_LETTERS = 8
 """Characters: what is shorter is no key, and would take harmless words out of texts."""
 
 _HOLDS_A_KEY = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$", re.IGNORECASE)
@@ -31,7 +31,7 @@ def known_keys() -> list[str]:
             keys.add(value.strip())
         elif _HOLDS_AN_ADDRESS.search(name) and "@" in value:
             keys |= _of_address(value)
-    return sorted((key for key in keys if len(key) >= SHORTEST), key=len, reverse=True)
+    return sorted((key for key in keys if len(key) >= MIN_KEY_LETTERS), key=len, reverse=True)
 
 
 def without_keys(text: str) -> str:

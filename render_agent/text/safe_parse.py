@@ -7,18 +7,18 @@ import os
 from pathlib import Path
 from typing import Any
 
-MOST_BYTES = 1 << 30
+MAX_BYTES = 1 << 30
 """Of a file that is read whole."""
 
-PIECE = 1 << 20
+CHUNK_BYTES = 1 << 20
 """Bytes that are read at a time of what tells no size."""
 
-LONGEST_REASON = 300
+MAX_REASON_LETTERS = 300
 
-LONGEST_LINE = 64 << 20
+MAX_LINE_BYTES = 64 << 20
 """Bytes of a line in a file of lines."""
 
-MOST_ENTRIES = 100_000
+MAX_ENTRIES = 100_000
 """Of a YAML document, with what its aliases stand for counted wherever they stand."""
 
 
@@ -45,8 +45,8 @@ def parse_yaml(text: str) -> Any:
         node = loader.get_single_node()
         if node is None:
             return None
-        if _entries(node, {}) > MOST_ENTRIES:
-            raise ValueError(f"it holds more than {MOST_ENTRIES:,} entries")
+        if _entries(node, {}) > MAX_ENTRIES:
+            raise ValueError(f"it holds more than {MAX_ENTRIES:,} entries")
         return loader.construct_document(node)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
@@ -58,13 +58,13 @@ def parse_yaml(text: str) -> Any:
         raise wrong from error
 
 
-def read_bounded(path: Path, most: int = MOST_BYTES) -> bytes:
+def read_bounded(path: Path, most: int = MAX_BYTES) -> bytes:
     """Return the content of a file. OSError where it cannot be read, ValueError where it has more bytes."""
     with path.open("rb") as file:
         # Room is made for what is asked for, there or not; a pipe tells no size.
         told = os.fstat(file.fileno()).st_size
         content = file.read(min(told, most) + 1)
-        while len(content) <= most and (more := file.read(PIECE)):
+        while len(content) <= most and (more := file.read(CHUNK_BYTES)):
             content += more
     if len(content) > most:
         raise ValueError(f"it has more than {most:,} bytes")
@@ -72,9 +72,9 @@ def read_bounded(path: Path, most: int = MOST_BYTES) -> bytes:
 
 
 def reason_of(error: Exception | str) -> str:
-    """Return what an error says, in one line of at most LONGEST_REASON characters."""
+    """Return what an error says, in one line of at most MAX_REASON_LETTERS characters."""
     told = " ".join(str(error).split()) or type(error).__name__
-    return told if len(told) <= LONGEST_REASON else told[:LONGEST_REASON] + "…"
+    return told if len(told) <= MAX_REASON_LETTERS else told[:MAX_REASON_LETTERS] + "…"
 
 
 def line_of(error: Exception) -> str:

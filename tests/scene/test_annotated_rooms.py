@@ -15,9 +15,9 @@ from render_agent.render.registry import make_renderer
 from render_agent.scene.cache import SceneCache
 from render_agent.scene.free_space.free_space import FreeSpace
 from render_agent.scene.stand_in.annotated_room import (
-    PROUD,
-    ROOM,
-    TILES,
+    PROUD_METRES,
+    ROOM_HEIGHT_METRES,
+    TILE_COLOURS,
     annotated_scene,
     category_colour,
 )
@@ -38,7 +38,11 @@ def annotation(*things, area=12.0):
 def floor_area(scene):
     """Return the area of what has a tile's colour and lies level on the floor, square metres."""
     corners = scene.points[scene.faces].astype(float)
-    tiles = (scene.colours[scene.faces[:, 0]][:, None] == np.array(TILES)).all(axis=2).any(axis=1)
+    tiles = (
+        (scene.colours[scene.faces[:, 0]][:, None] == np.array(TILE_COLOURS))
+        .all(axis=2)
+        .any(axis=1)
+    )
     level = np.ptp(corners[:, :, 2], axis=1) == 0
     low = np.abs(corners[:, 0, 2] - scene.floor) < 1e-5
     edges = corners[tiles & level & low]
@@ -62,7 +66,7 @@ def test_all_288_rooms_are_built_and_hold_their_boxes(official, rooms):
         assert (corners >= scene.bounds[0] - 1e-6).all(), name
         assert (corners <= scene.bounds[1] + 1e-6).all(), name
         assert corners[:, 2].min() == pytest.approx(scene.floor)
-        assert scene.ceiling >= scene.floor + ROOM
+        assert scene.ceiling >= scene.floor + ROOM_HEIGHT_METRES
         points = scene.points.astype(float)
         assert np.isfinite(points).all()
         assert (points.min(axis=0) >= scene.bounds[0] - 1e-4).all()
@@ -145,7 +149,7 @@ def test_a_box_within_a_box_is_seen():
     renderer = make_renderer("rasteriser")
     depth = renderer.draw(scene, Camera((-1.0, 0.0, 1.0), 0.0, 0.0, 60.0), 64, 64).depth
     renderer.close()
-    assert depth[32, 32] == pytest.approx(2.85, abs=2 * PROUD)
+    assert depth[32, 32] == pytest.approx(2.85, abs=2 * PROUD_METRES)
 
 
 def test_a_category_has_one_colour_in_every_process():

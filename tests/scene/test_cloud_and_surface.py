@@ -32,7 +32,7 @@ def test_a_cloud_that_is_small_enough_stays_as_it_is():
 
 @pytest.mark.parametrize("most", [300_000, 2000])
 def test_normals_stand_on_the_walls(monkeypatch, most):
-    monkeypatch.setattr(cloud, "MOST_NORMALS", most)
+    monkeypatch.setattr(cloud, "MAX_NORMALS", most)
     points = sampled(*room(), 20_000).astype(np.float32)
     normals = cloud.cloud_normals(points)
     away = np.stack([points, [6, 4, 2.7] - points])

@@ -100,7 +100,7 @@ def test_real_scans(name, floor, ceiling, size):
 def test_large_walls_count_beside_a_million_small_faces(monkeypatch):
     from render_agent.scene import extent as module
 
-    monkeypatch.setattr(module, "MOST_FACES", 100)
+    monkeypatch.setattr(module, "MAX_FACES", 100)
     points, faces = room()
     small = np.random.default_rng(9).uniform((2, 1, 0.4), (3, 2, 0.6), (3000, 1, 3))
     corners = (small + np.random.default_rng(10).uniform(0, 0.02, (3000, 3, 3))).reshape(-1, 3)

@@ -17,7 +17,7 @@ from render_agent.errors import RunLogError
 from render_agent.run.log.program_log import program_log
 from render_agent.system.whole_files import read_json, read_lines
 from render_agent.text.console import plain_console
-from render_agent.text.safe_parse import LONGEST_LINE, parse_json, parse_yaml, read_bounded
+from render_agent.text.safe_parse import MAX_LINE_BYTES, parse_json, parse_yaml, read_bounded
 from render_agent.text.sanitize import is_plain, json_text, one_line, plain_name, visible
 
 COMMANDING = [
@@ -149,7 +149,7 @@ def test_sizes_are_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr("render_agent.system.whole_files.LONGEST_LINE", 500)
     with pytest.raises(RunLogError, match=r"line 2 of .* has more than 500 bytes"):
         read_lines(file)
-    assert LONGEST_LINE >= 1 << 20
+    assert MAX_LINE_BYTES >= 1 << 20
 
 
 def test_numbers_beyond_all_bounds_are_no_crash():

@@ -11,7 +11,7 @@ import pytest
 from made_runs import make_questions
 from small_models import small_model
 
-from render_agent.system.child_reaper import LOOK, alive
+from render_agent.system.child_reaper import POLL_SECONDS, alive
 
 pytestmark = pytest.mark.skipif(
     find_spec("vllm") is None, reason="vLLM is not here: make test-vllm"
@@ -81,7 +81,7 @@ def test_a_killed_run_leaves_none_of_its_processes(process, tmp_path, moment):
     if moment == "answering":
         wait_for(lines, process, tmp_path)
     else:
-        time.sleep(2 * LOOK)
+        time.sleep(2 * POLL_SECONDS)
         assert not lines()
     left = started(process)
     assert engines(process)

@@ -10,12 +10,14 @@ from pathlib import Path
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question
 from render_agent.errors import UsageError
-from render_agent.scene.cache import LIMIT, Place, SceneCache, SceneFiles
+from render_agent.scene.cache import MAX_CACHE_BYTES, Place, SceneCache, SceneFiles
 from render_agent.scene.mirrored import mirrored
 from render_agent.scene.model import Scene
 
 
-def scenes_of(config: RunConfig, questions: Sequence[Question], limit: int = LIMIT) -> SceneCache:
+def scenes_of(
+    config: RunConfig, questions: Sequence[Question], limit: int = MAX_CACHE_BYTES
+) -> SceneCache:
     """Return the scenes that the questions of a run are shown.
 
     questions: all that the run chose, since a scene is shuffled among theirs. limit: bytes that they

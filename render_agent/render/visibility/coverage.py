@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from render_agent.geometry.camera import Camera, FloatArray
 from render_agent.render.base import Frame, Renderer
 from render_agent.scene.free_space.free_space import FreeSpace
-from render_agent.scene.free_space.standing import CLEARANCE
+from render_agent.scene.free_space.standing import CLEARANCE_METRES
 from render_agent.scene.free_space.surface import areas_and_normals, one_each
 from render_agent.scene.model import Scene
 
@@ -131,7 +131,7 @@ def free_places(space: FreeSpace, count: int = VIEWPOINTS) -> list[tuple[float, 
     chosen = [tuple(map(float, first))]
     heights = [float(np.clip(space.floor + height, low[2], high[2])) for height in HEIGHTS_METRES]
     candidates = [
-        places[space.tree.query(places, distance_upper_bound=1.0)[0] >= CLEARANCE]
+        places[space.tree.query(places, distance_upper_bound=1.0)[0] >= CLEARANCE_METRES]
         for places in (np.column_stack([level, np.full(len(level), z)]) for z in heights)
     ]
     for number in range(1, count):

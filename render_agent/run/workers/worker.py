@@ -34,7 +34,7 @@ from render_agent.run.workers.messages import (
     Stopped,
     Took,
 )
-from render_agent.scene.cache import LIMIT, SceneCache
+from render_agent.scene.cache import MAX_CACHE_BYTES, SceneCache
 from render_agent.system.threads import begun_pool
 from render_agent.system.whole_files import write_whole
 
@@ -87,7 +87,7 @@ class Worker:
         self.config = config
         self.setup = setup
         self.folder = setup.scratch / str(number)
-        self.scenes = scenes_of(config, setup.questions, LIMIT // setup.neighbours)
+        self.scenes = scenes_of(config, setup.questions, MAX_CACHE_BYTES // setup.neighbours)
         self._told: SimpleQueue[Message | None] = SimpleQueue()
         self._thread = begun_pool(1, "worker")  # it owns the engine
         program = logging.getLogger("render_agent")

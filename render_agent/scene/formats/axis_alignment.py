@@ -14,7 +14,7 @@ from render_agent.scene.formats.cleaning import Scan, unreadable
 SCAN_NAME = re.compile(r"(?P<scene>.+)_vh_clean(?:_2)?(?:\.labels)?\.ply")
 """What ScanNet calls its meshes; SCENE.txt beside one holds its alignment."""
 
-LARGEST_FILE = 1 << 20
+MAX_FILE_BYTES = 1 << 20
 """Bytes: ScanNet's text files have less than a thousand."""
 
 TOLERANCE = 1e-3
@@ -37,12 +37,12 @@ def read_alignment(scan: Path) -> NDArray[np.float64] | None:
     if path is None or not path.is_file():
         return None
     with path.open("rb") as file:
-        text = file.read(LARGEST_FILE).decode("utf-8", "replace")
-    found = re.search(r"^\s*axisAlignment\s*=(.*)$", text, re.MULTILINE)
-    if found is None:
+        text = file.read(MAX_FILE_BYTES).decode("utf-8", "replace")
+    match = re.search(r"^\s*axisAlignment\s*=(.*)$", text, re.MULTILINE)
+    if match is None:
         return None
     try:
-        matrix = np.array([float(word) for word in found[1].split()]).reshape(4, 4)
+        matrix = np.array([float(word) for word in match[1].split()]).reshape(4, 4)
     except ValueError:
         matrix = np.zeros((4, 4))
     turn = matrix[:3, :3]

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from render_agent.errors import SceneError
 
-FARTHEST = 1e8
+FARTHEST_METRES = 1e8
 """A coordinate beyond this, in metres, is a fault of the scanner, as NaN is."""
 
-NEAR_ENOUGH = 1000.0
+NEAR_ENOUGH_METRES = 1000.0
 """Within this distance from zero, in metres, float32 keeps coordinates to a tenth of a millimetre."""
 
-LARGEST = 1000.0
+LARGEST_METRES = 1000.0
 """A room is not wider than this, in metres; a scan that is was written in other units."""
 
 
@@ -59,7 +59,7 @@ def cleaned(scan: Scan, path: Path) -> Scan:
             wrong = lowest if lowest < 0 else highest
             raise unreadable(path, f"a face uses vertex {wrong}, but it has {count:,} vertices")
     with np.errstate(invalid="ignore"):
-        good = (np.abs(scan.points) < FARTHEST).all(axis=1)
+        good = (np.abs(scan.points) < FARTHEST_METRES).all(axis=1)
     if not good.all():
         scan = _without(scan, ~good)
     if not len(scan.points) or (scan.faces is not None and not len(scan.faces)):
@@ -85,7 +85,7 @@ def _near_zero(scan: Scan, path: Path) -> Scan:
         points if scan.faces is None else points[scan.faces[:: max(1, len(scan.faces) // 65536), 0]]
     )
     middle = np.median(used[:: max(1, len(used) // 65536)].astype(np.float64), axis=0)
-    far = bool((np.abs(middle) > NEAR_ENOUGH).any())
+    far = bool((np.abs(middle) > NEAR_ENOUGH_METRES).any())
     origin = np.round(middle) if far else np.zeros(3)
     moved = (points - origin if far else points).astype(np.float32, copy=False)
     if float(np.ptp(moved, axis=0).max()) < 1e-3:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from render_agent.scene.extent import Extent, extent
 from render_agent.scene.formats.axis_alignment import aligned, read_alignment
-from render_agent.scene.formats.cleaning import LARGEST, Scan, cleaned, turned_up, unreadable
+from render_agent.scene.formats.cleaning import LARGEST_METRES, Scan, cleaned, turned_up, unreadable
 from render_agent.scene.formats.meshes import UP_AXIS, read_other
 from render_agent.scene.formats.ply import LONGEST_HEADER, read_header, vertex_scan
 from render_agent.scene.formats.ply_ascii import read_ascii
@@ -39,11 +39,11 @@ def load_scene(path: Path, id: str | None = None, up: Up = "auto") -> Scene:
         scan = cleaned(scan, path)
         if scan.faces is None:
             scan = thinned(scan)
-        found = extent(scan)
-        spread = float((found.bounds[1] - found.bounds[0]).max())
-        if not 0.01 < spread <= LARGEST:
+        measured = extent(scan)
+        spread = float((measured.bounds[1] - measured.bounds[0]).max())
+        if not 0.01 < spread <= LARGEST_METRES:
             raise unreadable(path, f"it is {spread:,.3g} m wide", "export it in metres")
-        return _scene(scan, found, path, path.stem if id is None else id)
+        return _scene(scan, measured, path, path.stem if id is None else id)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise unreadable(path, why, "check its name and its permissions") from None
@@ -74,18 +74,18 @@ def _size(path: Path) -> int:
     """Return the length in bytes of a file that can be read."""
     if "\0" in str(path):
         raise unreadable(path, "a file name has no zero byte in it", "check its name")
-    found = path.stat()
-    if stat.S_ISDIR(found.st_mode):
+    status = path.stat()
+    if stat.S_ISDIR(status.st_mode):
         raise unreadable(path, "it is a directory", "name the file of the scan in it")
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise unreadable(path, "it is no ordinary file", "copy the scan into one")
-    if not found.st_size:
+    if not status.st_size:
         raise unreadable(path, "it is empty")
-    return found.st_size
+    return status.st_size
 
 
-def _scene(scan: Scan, found: Extent, path: Path, name: str) -> Scene:
-    low, high = (float(corner[2]) for corner in found.bounds)
+def _scene(scan: Scan, measured: Extent, path: Path, name: str) -> Scene:
+    low, high = (float(corner[2]) for corner in measured.bounds)
     colours = scan.colours
     if colours is None and scan.faces is not None:
         colours = shaded_mesh(scan.points, scan.faces)
@@ -96,9 +96,9 @@ def _scene(scan: Scan, found: Extent, path: Path, name: str) -> Scene:
         scan.points,
         colours,
         scan.faces,
-        found.floor,
-        found.ceiling,
-        found.bounds,
+        measured.floor,
+        measured.ceiling,
+        measured.bounds,
         path,
         scan.origin,
     )

@@ -24,7 +24,7 @@ UP_AXIS: dict[str, Literal["y", "z"]] = {
 }
 """The formats, and which of their axes points up."""
 
-MOST_FACES = 100_000_000
+MAX_FACES = 100_000_000
 """A scene that shows the same mesh many times has at most so many faces in all."""
 
 PLAIN = np.uint8(180)
@@ -71,16 +71,16 @@ def _check_promises(path: Path, suffix: str, size: int) -> None:
 
 def _json_chunk(path: Path, file: BinaryIO, size: int) -> bytes:
     """Return the first chunk of a GLB file. SceneError where a chunk is longer than the file."""
-    found, place = b"", 12
-    while place < size:
-        file.seek(place)
+    chunk, offset = b"", 12
+    while offset < size:
+        file.seek(offset)
         length = int(struct.unpack("<I", file.read(4).ljust(4, b"\0"))[0])
-        if place + 8 + length > size:
+        if offset + 8 + length > size:
             raise unreadable(path, f"it promises {length:,} bytes that it does not hold")
-        file.seek(place + 8)
-        found = found or file.read(length)
-        place += 8 + length
-    return found
+        file.seek(offset + 8)
+        chunk = chunk or file.read(length)
+        offset += 8 + length
+    return chunk
 
 
 def _through_trimesh(path: Path) -> Scan:
@@ -104,8 +104,8 @@ def scan_of_geometry(geometry: Any) -> Scan:
     shown = [(loaded.geometry[name], matrix) for matrix, name in placed]
     meshes = [entry for entry in shown if isinstance(entry[0], trimesh.Trimesh)]
     clouds = [entry for entry in shown if isinstance(entry[0], trimesh.PointCloud)]
-    if sum(len(mesh.faces) for mesh, _ in meshes) > MOST_FACES:
-        raise ValueError(f"it shows more than {MOST_FACES:,} faces")
+    if sum(len(mesh.faces) for mesh, _ in meshes) > MAX_FACES:
+        raise ValueError(f"it shows more than {MAX_FACES:,} faces")
     if not meshes and not clouds:
         raise ValueError("it holds no surface")
     return _joined(meshes or clouds)

@@ -13,29 +13,29 @@ from render_agent.errors import SceneError
 from render_agent.scene.formats.cleaning import Scan
 from render_agent.scene.free_space.surface import cell_keys
 
-MOST_POINTS = 20_000_000
+MAX_POINTS = 20_000_000
 """Clouds of more points are thinned."""
 
-THINNED_CELL = 0.01
+THINNED_CELL_METRES = 0.01
 """Metres: of a cloud that is thinned, the points in such a cell become their mean, first of all."""
 
 NEIGHBOURS = 16
 """Points from which a normal is estimated."""
 
-MOST_NORMALS = 300_000
+MAX_NORMALS = 300_000
 """Of larger clouds, the points in a cell share a normal."""
 
-FINEST_SHARED = 0.02
-COARSER = 1.5
-"""Cells begin at FINEST_SHARED metres and grow by COARSER until they are few enough."""
+FINEST_SHARED_METRES = 0.02
+COARSER_FACTOR = 1.5
+"""Cells begin at FINEST_SHARED_METRES and grow by COARSER_FACTOR until they are few enough."""
 
 
-def thinned(scan: Scan, most: int = MOST_POINTS) -> Scan:
+def thinned(scan: Scan, most: int = MAX_POINTS) -> Scan:
     """Return a cloud of at most `most` points: the means of the points in cells, and of their colours."""
-    cell = THINNED_CELL
+    cell = THINNED_CELL_METRES
     while len(scan.points) > most:
         scan = _means(scan, cell)
-        cell *= COARSER
+        cell *= COARSER_FACTOR
     return scan
 
 
@@ -58,12 +58,12 @@ def cloud_normals(points: NDArray[np.float32]) -> NDArray[np.float32]:
     """
     sites: NDArray[Any] = points
     shared: NDArray[np.intp] | None = None
-    cell = FINEST_SHARED
-    while len(sites) > MOST_NORMALS:
+    cell = FINEST_SHARED_METRES
+    while len(sites) > MAX_NORMALS:
         keys = cell_keys(points, cell)
         _, first, shared = np.unique(keys, return_index=True, return_inverse=True)
         sites = points[first]
-        cell *= COARSER
+        cell *= COARSER_FACTOR
     open3d = imported_open3d()
     cloud = open3d.geometry.PointCloud(open3d.utility.Vector3dVector(sites.astype(np.float64)))
     cloud.estimate_normals(open3d.geometry.KDTreeSearchParamKNN(NEIGHBOURS))
@@ -77,7 +77,7 @@ def imported_open3d() -> ModuleType:
         import open3d
     except (ImportError, OSError) as error:
         raise SceneError(
-            f"a point cloud without colours, or one of more than {MOST_POINTS:,} points, needs"
+            f"a point cloud without colours, or one of more than {MAX_POINTS:,} points, needs"
             f" Open3D, which does not load here ({error}): on Debian, apt-get install libgl1"
             " libgomp1 libusb-1.0-0"
         ) from error

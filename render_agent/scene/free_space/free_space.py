@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.scene.free_space.standing import (
-    CLEARANCE,
-    SLACK,
+    CLEARANCE_METRES,
+    SLACK_METRES,
     free_place,
     standing_place,
     standing_places,
@@ -30,19 +30,19 @@ Obstacle = Literal["wall", "furniture", "floor", "ceiling", "bounds"]
 Position = NDArray[Any] | tuple[float, float, float]
 FloatArray = NDArray[np.float64]
 
-STEP = 0.01
+STEP_METRES = 0.01
 """Metres between the places on a way at which it is looked for obstacles."""
 
-ROUNDING = 1e-9
+ROUNDING_METRES = 1e-9
 """Metres that two sums of the same steps may differ by."""
 
-BACK = 3
+STEPS_BACK = 3
 """Steps that a stopped camera goes back at most to gain the slack."""
 
-TALL = (1.7, 2.3)
+TALL_METRES = (1.7, 2.3)
 """Metres above the floor: what reaches up there is a wall, what does not is furniture."""
 
-LEVEL = 0.3
+LEVEL_METRES = 0.3
 """Metres: surface this near to the height of the floor or ceiling belongs to it."""
 
 
@@ -71,8 +71,8 @@ class FreeSpace:
         tree = cKDTree(samples, balanced_tree=False, compact_nodes=False)
         bounds = np.array(scene.bounds, np.float64)
         bounds[:, 2] = (
-            max(bounds[0, 2], scene.floor) + CLEARANCE + SLACK,
-            min(bounds[1, 2], scene.ceiling) - CLEARANCE - SLACK,
+            max(bounds[0, 2], scene.floor) + CLEARANCE_METRES + SLACK_METRES,
+            min(bounds[1, 2], scene.ceiling) - CLEARANCE_METRES - SLACK_METRES,
         )
         if bounds[0, 2] > bounds[1, 2]:
             bounds[:, 2] = bounds[:, 2].mean()
@@ -89,7 +89,7 @@ class FreeSpace:
         return float(self._clearances(np.asarray(position, np.float64)[None])[0])
 
     def advance(
-        self, start: Position, offset: Position, radius: float = CLEARANCE
+        self, start: Position, offset: Position, radius: float = CLEARANCE_METRES
     ) -> tuple[FloatArray, Obstacle | None]:
         """Return where a way from `start` along `offset`, (3,) metres each, ends, and what ends it.
 
@@ -102,11 +102,11 @@ class FreeSpace:
         if length == 0:
             return start, None
         share, axis = self._share_within_bounds(start, offset)
-        steps = max(1, int(np.ceil(share * length / STEP)))
+        steps = max(1, int(np.ceil(share * length / STEP_METRES)))
         places = start + np.linspace(0.0, share, steps + 1)[:, None] * offset
-        room = self._clearances(places, radius + 2 * SLACK)
+        room = self._clearances(places, radius + 2 * SLACK_METRES)
         required = np.minimum(radius, np.maximum.accumulate(room))[:-1]
-        nearer = np.flatnonzero(room[1:] < required - ROUNDING)
+        nearer = np.flatnonzero(room[1:] < required - ROUNDING_METRES)
         if len(nearer):
             last = int(nearer[0])
             end = places[_with_slack(room, last, radius)]
@@ -114,25 +114,25 @@ class FreeSpace:
         if share == 1.0:
             return start + offset, None
         end = places[-1]
-        if self.clearance(end) <= radius + 3 * SLACK:
-            return end, self._obstacle(end, end + 2 * SLACK * offset / length)
+        if self.clearance(end) <= radius + 3 * SLACK_METRES:
+            return end, self._obstacle(end, end + 2 * SLACK_METRES * offset / length)
         if axis != 2:
             return end, "bounds"
         if offset[2] < 0:
             return end, "floor"
-        return end, "ceiling" if self.ceiling < self.top - LEVEL / 10 else "bounds"
+        return end, "ceiling" if self.ceiling < self.top - LEVEL_METRES / 10 else "bounds"
 
-    def nearest_free(self, position: Position, radius: float = CLEARANCE) -> FloatArray:
+    def nearest_free(self, position: Position, radius: float = CLEARANCE_METRES) -> FloatArray:
         """Return `position`, (3,) metres, or the nearest place that is free where it is not.
 
         Free is what lies within the bounds and at least `radius` metres from all surface.
         """
-        place = np.array(position, np.float64)
-        inside = (place >= self.bounds[0]).all() and (place <= self.bounds[1]).all()
-        if inside and self.clearance(place) >= radius:
-            return place
-        found = free_place(self._as_it_was, self.bounds, self._mirrored(place), radius)
-        return self.start_position() if found is None else self._mirrored(found)
+        wanted = np.array(position, np.float64)
+        inside = (wanted >= self.bounds[0]).all() and (wanted <= self.bounds[1]).all()
+        if inside and self.clearance(wanted) >= radius:
+            return wanted
+        free = free_place(self._as_it_was, self.bounds, self._mirrored(wanted), radius)
+        return self.start_position() if free is None else self._mirrored(free)
 
     def start_position(self, height: float = 1.6) -> FloatArray:
         """Return a free place, (3,) metres, `height` metres above the floor near the room's middle.
@@ -167,10 +167,10 @@ class FreeSpace:
     def _share_within_bounds(self, start: FloatArray, offset: FloatArray) -> tuple[float, int]:
         """Return the share of `offset` that stays within the bounds, and the axis that limits it."""
         ahead = np.where(offset > 0, self.bounds[1] - start, start - self.bounds[0])
-        asked, left = np.abs(offset), np.maximum(ahead, 0.0)
+        wanted, left = np.abs(offset), np.maximum(ahead, 0.0)
         shares = np.ones(3)
-        beyond = asked > left + ROUNDING
-        shares[beyond] = left[beyond] / asked[beyond]
+        beyond = wanted > left + ROUNDING_METRES
+        shares[beyond] = left[beyond] / wanted[beyond]
         axis = int(shares.argmin())
         return float(shares[axis]), axis
 
@@ -179,14 +179,14 @@ class FreeSpace:
         nearest = np.asarray(self.tree.data)[self.tree.query(beyond)[1]]
         towards = nearest - end
         if abs(towards[2]) > np.hypot(towards[0], towards[1]):
-            if nearest[2] < self.floor + LEVEL / 2 and towards[2] < 0:
+            if nearest[2] < self.floor + LEVEL_METRES / 2 and towards[2] < 0:
                 return "floor"
-            is_top = nearest[2] > self.ceiling - LEVEL and towards[2] > 0
+            is_top = nearest[2] > self.ceiling - LEVEL_METRES and towards[2] > 0
             return "ceiling" if is_top else "furniture"
-        high = min(self.floor + TALL[1], self.ceiling - LEVEL)
-        low = min(self.floor + TALL[0], high)
+        high = min(self.floor + TALL_METRES[1], self.ceiling - LEVEL_METRES)
+        low = min(self.floor + TALL_METRES[0], high)
         column = np.column_stack([np.tile(nearest[:2], (5, 1)), np.linspace(low, high, 5)])
-        return "wall" if np.median(self._clearances(column)) < LEVEL / 2 else "furniture"
+        return "wall" if np.median(self._clearances(column)) < LEVEL_METRES / 2 else "furniture"
 
 
 def _samples(scene: Scene) -> NDArray[np.float32]:
@@ -203,7 +203,7 @@ def _with_slack(room: FloatArray, last: int, radius: float) -> int:
 
     room: clearances in metres of the steps; those up to `last` are allowed.
     """
-    first = max(0, last - BACK)
+    first = max(0, last - STEPS_BACK)
     near = room[first : last + 1]
-    wide = np.flatnonzero(near >= radius + SLACK)
+    wide = np.flatnonzero(near >= radius + SLACK_METRES)
     return first + int(wide[-1] if len(wide) else near.argmax())

@@ -12,21 +12,21 @@ FloatArray = NDArray[np.float64]
 Clearances = Callable[[FloatArray, float], FloatArray]
 """Distances (n,) in metres from places (n, 3) to the nearest surface, inf beyond the given one."""
 
-CLEARANCE = 0.2
+CLEARANCE_METRES = 0.2
 """Metres that a camera keeps from walls and furniture."""
 
-SLACK = 0.01
+SLACK_METRES = 0.01
 """Metres more than that are looked for, so that a camera is not stuck where it stands."""
 
-LATTICE = 0.1
+LATTICE_METRES = 0.1
 """Metres between the places that are tried for standing."""
 
-MOST_PLACES = 160_000
+MAX_PLACES = 160_000
 
-FLOOR = 0.15
+FLOOR_METRES = 0.15
 """Metres: surface this near to the floor's height is floor."""
 
-GENEROUS = 0.6
+GENEROUS_METRES = 0.6
 """Metres: more clearance than this makes a place no better."""
 
 NEAR = ((0.05, 0.35), (0.1, 1.0), (0.3, 4.2))
@@ -47,10 +47,12 @@ def free_place(
         places = middle + offsets.reshape(-1, 3)
         places = places[((places >= bounds[0]) & (places <= bounds[1])).all(axis=1)]
         places = places[np.argsort(((places - place) ** 2).sum(axis=1), kind="stable")]
-        free = np.flatnonzero(clearances(places, radius + 2 * SLACK) >= radius + SLACK)
+        free = np.flatnonzero(
+            clearances(places, radius + 2 * SLACK_METRES) >= radius + SLACK_METRES
+        )
         if len(free):
-            found: FloatArray = places[free[0]]
-            return found
+            nearest: FloatArray = places[free[0]]
+            return nearest
     return None
 
 
@@ -64,15 +66,17 @@ def standing_place(
     hangs together counts, and of that what is near its middle and not narrow. Where no place at
     that height is free, the one with the most clearance.
     """
-    places, room, free = _free_level(samples, clearances, bounds, floor, height, 2 * GENEROUS)
+    places, room, free = _free_level(
+        samples, clearances, bounds, floor, height, 2 * GENEROUS_METRES
+    )
     if not free.any():
         return _most_clear(clearances, bounds)
     area = _largest_area(free)
     middle = places[area].mean(axis=0)
-    away = np.linalg.norm(places - middle, axis=2) - np.minimum(room, GENEROUS)
+    away = np.linalg.norm(places - middle, axis=2) - np.minimum(room, GENEROUS_METRES)
     best = int(np.where(area, away, np.inf).argmin())
-    found: FloatArray = places.reshape(-1, 3)[best]
-    return found
+    best_place: FloatArray = places.reshape(-1, 3)[best]
+    return best_place
 
 
 def standing_places(
@@ -80,15 +84,15 @@ def standing_places(
 ) -> FloatArray:
     """Return all free places of a lattice over scanned floor, (n, 3) metres; see `standing_place`.
 
-    They lie LATTICE metres apart, farther in a very large scan. Where there is none, the one of
+    They lie LATTICE_METRES apart, farther in a very large scan. Where there is none, the one of
     `standing_place`.
     """
-    reach = CLEARANCE + 2 * SLACK
+    reach = CLEARANCE_METRES + 2 * SLACK_METRES
     places, _, free = _free_level(samples, clearances, bounds, floor, height, reach)
     if not free.any():
         return _most_clear(clearances, bounds)[None]
-    found: FloatArray = places[free]
-    return found
+    free_places: FloatArray = places[free]
+    return free_places
 
 
 def _free_level(
@@ -107,7 +111,7 @@ def _free_level(
     x, y, step = _lattice(bounds)
     places = np.stack(np.meshgrid(x, y, [level], indexing="ij"), axis=-1)[:, :, 0]
     room = clearances(places.reshape(-1, 3), reach).reshape(len(x), len(y))
-    free: NDArray[np.bool_] = room >= CLEARANCE + SLACK
+    free: NDArray[np.bool_] = room >= CLEARANCE_METRES + SLACK_METRES
     if free.any():
         over_floor = _over_floor(samples, x, y, step, floor)
         free = free & over_floor if (free & over_floor).any() else free
@@ -117,7 +121,9 @@ def _free_level(
 def _lattice(bounds: FloatArray) -> tuple[FloatArray, FloatArray, float]:
     """Return the x and the y of the places that are tried, and the step between them, in metres."""
     size = bounds[1] - bounds[0]
-    step = max(LATTICE, float(np.sqrt(size[0] * size[1] / MOST_PLACES)), float(size.max()) / 4000)
+    step = max(
+        LATTICE_METRES, float(np.sqrt(size[0] * size[1] / MAX_PLACES)), float(size.max()) / 4000
+    )
     x, y = (
         bounds[0, axis] + step * (np.arange(max(1, int(size[axis] / step))) + 0.5)
         for axis in (0, 1)
@@ -131,7 +137,7 @@ def _over_floor(
     """Return which places, (len(x), len(y)) bool, have scanned floor below, small gaps closed."""
     from scipy.ndimage import binary_closing
 
-    level = samples[np.abs(samples[:, 2] - floor) <= FLOOR]
+    level = samples[np.abs(samples[:, 2] - floor) <= FLOOR_METRES]
     edges = [np.append(along - step / 2, along[-1] + step / 2) for along in (x, y)]
     count = np.histogram2d(level[:, 0], level[:, 1], edges)[0]
     # Padded, as closing would otherwise take away the floor at the border.
@@ -144,12 +150,12 @@ def _largest_area(places: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
     areas: NDArray[Any] = label(places)[0]
     largest = int(np.bincount(areas.ravel())[1:].argmax()) + 1
-    found: NDArray[np.bool_] = areas == largest
-    return found
+    largest_area: NDArray[np.bool_] = areas == largest
+    return largest_area
 
 
 def _most_clear(clearances: Clearances, bounds: FloatArray) -> FloatArray:
     axes = [np.linspace(low, high, 30) for low, high in bounds.T]
     places = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
-    found: FloatArray = places[int(clearances(places, np.inf).argmax())]
-    return found
+    clearest: FloatArray = places[int(clearances(places, np.inf).argmax())]
+    return clearest

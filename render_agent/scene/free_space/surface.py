@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-CHUNK = 1 << 19
+FACES_PER_CHUNK = 1 << 19
 """Faces that are cut at a time; bounds the memory that it takes."""
 
 Corners = NDArray[np.float32]
@@ -17,8 +17,8 @@ Corners = NDArray[np.float32]
 
 def corners_of(points: NDArray[np.float32], faces: NDArray[Any]) -> Iterator[Corners]:
     """Give the corners of the faces, (k, 3, 3) metres, chunk after chunk."""
-    for first in range(0, len(faces), CHUNK):
-        yield points[faces[first : first + CHUNK]]
+    for first in range(0, len(faces), FACES_PER_CHUNK):
+        yield points[faces[first : first + FACES_PER_CHUNK]]
 
 
 def areas_and_normals(corners: Corners) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -20,30 +20,30 @@ from render_agent.scene.stand_in.lettering import traced
 
 FloatArray = NDArray[np.float64]
 
-WALL = 0.5
+WALL_METRES = 0.5
 """Metres: the height of the walls, low enough to look over."""
 
-ROOM = 2.6
+ROOM_HEIGHT_METRES = 2.6
 """Metres: at least so high above the floor a camera may rise."""
 
-WIDEST = 200.0
+WIDEST_METRES = 200.0
 """Metres: boxes that lie farther apart than this are a fault of the annotations."""
 
-TILE = 0.5
-TILES = ((206, 203, 196), (186, 182, 174))
+TILE_METRES = 0.5
+TILE_COLOURS = ((206, 203, 196), (186, 182, 174))
 WALL_COLOUR = (226, 222, 214)
-INK = ((20, 20, 24), (250, 250, 246))
+INK_COLOURS = ((20, 20, 24), (250, 250, 246))
 
-LETTERS = 0.005, 0.3
+LETTER_METRES = 0.005, 0.3
 """Metres: letters that came out lower are left out, none are higher."""
 
-PROUD = 0.003
+PROUD_METRES = 0.003
 """Metres that letters stand off their face."""
 
-BAR = 0.03
+BAR_METRES = 0.03
 """Metres: how thick the edges are of a box that holds another one."""
 
-STRIP = 0.15
+STRIP_METRES = 0.15
 """Metres: at most so high are the strips on such a box that carry its name."""
 
 LIGHT = np.array([0.35, 0.2, 0.9])
@@ -69,7 +69,7 @@ def annotated_scene(annotation: SceneAnnotation, source: Path | None = None) -> 
     if not things:
         raise SceneError(f"the annotations of scene {annotation.scene} hold no boxes to build")
     corners = np.array([thing.corners for thing in things])
-    if np.ptp(corners.reshape(-1, 3), axis=0).max() > WIDEST:
+    if np.ptp(corners.reshape(-1, 3), axis=0).max() > WIDEST_METRES:
         raise SceneError(f"the boxes of scene {annotation.scene} do not lie in one room")
     level = float(corners[:, :, 2].min())
     edges = np.concatenate([thing.axes[:, :2] * thing.size[:, None] for thing in things])
@@ -106,8 +106,8 @@ class _Face:
 
     @property
     def normal(self) -> FloatArray:
-        found: FloatArray = np.cross(self.right, self.up)
-        return found
+        perpendicular: FloatArray = np.cross(self.right, self.up)
+        return perpendicular
 
     @classmethod
     def all(cls, thing: BoxedObject) -> Iterable[_Face]:
@@ -135,7 +135,7 @@ class _Face:
 
     def strip(self) -> _Face:
         """Return the upper part of the face, enough for a name."""
-        height = min(STRIP, 0.25 * self.height)
+        height = min(STRIP_METRES, 0.25 * self.height)
         middle = self.middle + self.up * (self.height - height) / 2
         return replace(self, middle=middle, height=height)
 
@@ -163,15 +163,15 @@ def _faces(faces: Iterable[_Face], colour: NDArray[np.uint8]) -> _Quads:
 
 def _edges(thing: BoxedObject, colour: NDArray[np.uint8]) -> _Quads:
     """Return a box as the twelve bars of its edges, inside of its outline."""
-    bar = np.minimum(BAR, thing.size / 3)
+    bar = np.minimum(BAR_METRES, thing.size / 3)
     bars = []
     for axis in range(3):
-        one, two = (axis + 1) % 3, (axis + 2) % 3
+        first, second = (axis + 1) % 3, (axis + 2) % 3
         size = bar.copy()
         size[axis] = thing.size[axis]
         for sides in ((-1, -1), (-1, 1), (1, -1), (1, 1)):
             offset = np.zeros(3)
-            offset[[one, two]] = np.array(sides) * (thing.size - bar)[[one, two]] / 2
+            offset[[first, second]] = np.array(sides) * (thing.size - bar)[[first, second]] / 2
             bars.append(
                 BoxedObject(thing.label, thing.centre + offset @ thing.axes, size, thing.axes)
             )
@@ -185,33 +185,37 @@ def _names(label: str, faces: Iterable[_Face], colour: NDArray[np.uint8]) -> _Qu
     wide = float(words[:, 2].max() - words[:, 0].min()) if len(words) else 1.0
     parts = []
     for face in faces:
-        height = min(0.9 * face.width / wide, 0.7 * face.height, LETTERS[1])
-        if height >= LETTERS[0]:
-            parts.append(face.quads(words * height, PROUD))
+        height = min(0.9 * face.width / wide, 0.7 * face.height, LETTER_METRES[1])
+        if height >= LETTER_METRES[0]:
+            parts.append(face.quads(words * height, PROUD_METRES))
     corners = np.concatenate([np.empty((0, 4, 3)), *parts])
     bright = float(colour @ np.array([0.299, 0.587, 0.114])) > 120
-    return _Quads(corners, np.tile(np.array(INK[0 if bright else 1], np.uint8), (len(corners), 1)))
+    return _Quads(
+        corners, np.tile(np.array(INK_COLOURS[0 if bright else 1], np.uint8), (len(corners), 1))
+    )
 
 
 def _holders(things: tuple[BoxedObject, ...], corners: FloatArray) -> NDArray[np.bool_]:
     """Return which boxes, (n,), hold another one wholly; corners: (n, 8, 3) metres."""
-    found = np.zeros(len(things), bool)
+    holds_another = np.zeros(len(things), bool)
     for number, thing in enumerate(things):
         local = np.abs((corners - thing.centre) @ thing.axes.T)
         inside = (local <= thing.size / 2 + 1e-3).all(axis=(1, 2))
         volumes = np.array([other.size.prod() for other in things])
-        found[number] = bool((inside & (volumes < thing.size.prod())).any())
-    return found
+        holds_another[number] = bool((inside & (volumes < thing.size.prod())).any())
+    return holds_another
 
 
 def _floor(floor: Floor, level: float) -> _Quads:
-    tiles = np.floor((floor.cells + 0.5) * floor.side / TILE).sum(axis=1).astype(np.int64) % 2
-    return _Quads(_raised(floor.squares(), level), np.array(TILES, np.uint8)[tiles])
+    tiles = (
+        np.floor((floor.cells + 0.5) * floor.side / TILE_METRES).sum(axis=1).astype(np.int64) % 2
+    )
+    return _Quads(_raised(floor.squares(), level), np.array(TILE_COLOURS, np.uint8)[tiles])
 
 
 def _walls(floor: Floor, level: float) -> _Quads:
     ends = floor.border()
-    low, high = _raised(ends, level), _raised(ends, level + WALL)
+    low, high = _raised(ends, level), _raised(ends, level + WALL_METRES)
     corners = np.concatenate([low, high[:, ::-1]], axis=1)
     along = np.abs((ends[:, 1] - ends[:, 0]) @ floor.turn.T)
     shades = np.where(along[:, 0] > along[:, 1], 1.0, 0.9)
@@ -242,7 +246,7 @@ def _scene(name: str, parts: list[_Quads], level: float, source: Path | None) ->
     first = 4 * np.arange(len(quads.corners), dtype=np.int32)[:, None, None]
     faces = (first + np.array([[0, 1, 2], [0, 2, 3]], np.int32)).reshape(-1, 3)
     bounds = np.array([points.min(axis=0), points.max(axis=0)])
-    bounds[1, 2] = max(bounds[1, 2], level + ROOM)
+    bounds[1, 2] = max(bounds[1, 2], level + ROOM_HEIGHT_METRES)
     return Scene(
         id=name,
         points=points.astype(np.float32),

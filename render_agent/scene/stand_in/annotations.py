@@ -18,10 +18,10 @@ from render_agent.text.sanitize import is_plain
 FILES = "*_meta_info*.json"
 """What the files of annotations are called, one for each data set."""
 
-LEAST_SIZE = 1e-3
+MIN_SIZE_METRES = 1e-3
 """Metres: a box is at least so thick."""
 
-LARGEST = 1e6
+LARGEST_NUMBER = 1e6
 """Metres: no coordinate and no length is larger."""
 
 SMALLEST_ROOM, LARGEST_ROOM = 0.1, 10_000
@@ -50,8 +50,8 @@ class BoxedObject:
     def corners(self) -> FloatArray:
         """The corners, (8, 3) metres; bit k of a corner's number says on which side of axis k it lies."""
         sides = (np.arange(8)[:, None] >> np.arange(3) & 1) - 0.5
-        found: FloatArray = self.centre + (sides * self.size) @ self.axes
-        return found
+        points: FloatArray = self.centre + (sides * self.size) @ self.axes
+        return points
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,16 +90,16 @@ def read_annotations(path: Path) -> dict[str, SceneAnnotation]:
 
     Errors: QuestionsError where there are none, or one of them is not in the official format.
     """
-    found: dict[str, SceneAnnotation] = {}
+    annotations: dict[str, SceneAnnotation] = {}
     for file in annotation_files(path):
         for scene, entry in _scenes(file).items():
             try:
-                found[scene] = _annotation(scene, entry, _dataset(file))
+                annotations[scene] = _annotation(scene, entry, _dataset(file))
             except WRONG as error:
                 raise QuestionsError(
                     f"{file}, scene {scene!r:.80}: {_reason(error)}; download the file again"
                 ) from error
-    return found
+    return annotations
 
 
 def _scenes(file: Path) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def _object(label: str, box: Mapping[str, Any]) -> BoxedObject:
         raise ValueError(f"the axes of a {label:.60} are not at right angles")
     if (size < 0).any():
         raise ValueError(f"a {label:.60} has a negative size")
-    return BoxedObject(label, vector(box["centroid"], 3), np.maximum(size, LEAST_SIZE), axes)
+    return BoxedObject(label, vector(box["centroid"], 3), np.maximum(size, MIN_SIZE_METRES), axes)
 
 
 def _plain(value: Any) -> Any:
@@ -152,21 +152,21 @@ def _plain(value: Any) -> Any:
 
 
 def _table(value: Any) -> Mapping[str, Any]:
-    found = _plain(value)
-    if not isinstance(found, dict):
-        raise ValueError(f"{found!r:.60} is no table of categories")
-    return found
+    table = _plain(value)
+    if not isinstance(table, dict):
+        raise ValueError(f"{table!r:.60} is no table of categories")
+    return table
 
 
 def vector(values: Any, length: int) -> FloatArray:
     """Return a list of `length` numbers, (length,); ValueError where it is none, or one is too large."""
     try:
-        found = np.asarray(values, np.float64)
+        numbers = np.asarray(values, np.float64)
     except (TypeError, OverflowError) as error:
         raise ValueError(f"{values!r:.60} is no list of {length} numbers") from error
-    if found.shape != (length,) or not (np.abs(found) <= LARGEST).all():
-        raise ValueError(f"{values!r:.60} is no list of {length} numbers up to {LARGEST:g}")
-    return found
+    if numbers.shape != (length,) or not (np.abs(numbers) <= LARGEST_NUMBER).all():
+        raise ValueError(f"{values!r:.60} is no list of {length} numbers up to {LARGEST_NUMBER:g}")
+    return numbers
 
 
 def _reason(error: Exception) -> str:

@@ -16,24 +16,24 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 
-MOST_POINTS = 300_000
+MAX_POINTS = 300_000
 """Of more vertices every k-th is looked at."""
 
-LEAST_INSIDE = 8
+MIN_POINTS_INSIDE = 8
 SPREAD = 0.8
-"""A box fits where it holds LEAST_INSIDE vertices that reach over SPREAD of it along each of its axes."""
+"""A box fits where it holds MIN_POINTS_INSIDE vertices that reach over SPREAD of it along each of its axes."""
 
-LEAST_SHARE = 0.8
-LEAST_LEAD = 0.3
-"""A shift is believed where LEAST_SHARE of the boxes fit, and LEAST_LEAD more than elsewhere."""
+MIN_SHARE = 0.8
+MIN_LEAD = 0.3
+"""A shift is believed where MIN_SHARE of the boxes fit, and MIN_LEAD more than elsewhere."""
 
 ELSEWHERE = 0.7
 """Metres: boxes moved so far along the floor should no longer fit."""
 
-FLOOR = 0.05
+FLOOR_METRES = 0.05
 """Metres: vertices that are no higher above the floor would fill any box that stands on it."""
 
-SLACK = 0.02
+SLACK_METRES = 0.02
 """Metres that a vertex may lie outside of its box."""
 
 
@@ -52,7 +52,7 @@ class BoxFit:
     @property
     def passed(self) -> bool:
         """Whether the boxes may be used on this mesh."""
-        return self.share >= LEAST_SHARE and self.share - self.elsewhere >= LEAST_LEAD
+        return self.share >= MIN_SHARE and self.share - self.elsewhere >= MIN_LEAD
 
 
 def fit_boxes(scene: Scene, annotation: SceneAnnotation) -> BoxFit | None:
@@ -67,8 +67,8 @@ def fit_boxes(scene: Scene, annotation: SceneAnnotation) -> BoxFit | None:
     if not annotation.objects:
         return None
     points = scene.points.astype(np.float64)
-    above = points[points[:, 2] > scene.floor + FLOOR]
-    tree = cKDTree(above[:: len(above) // MOST_POINTS + 1])
+    above = points[points[:, 2] > scene.floor + FLOOR_METRES]
+    tree = cKDTree(above[:: len(above) // MAX_POINTS + 1])
     shifts = (-np.array(scene.origin), points.mean(axis=0))
     shares = [_share(tree, annotation.objects, shift) for shift in shifts]
     best = int(np.argmax(shares))
@@ -87,11 +87,11 @@ def _share(tree: cKDTree, things: tuple[BoxedObject, ...], shift: FloatArray) ->
 
 def _fits(tree: cKDTree, thing: BoxedObject, shift: FloatArray) -> bool:
     centre = thing.centre + shift
-    reach = float(np.linalg.norm(thing.size / 2 + SLACK))
+    reach = float(np.linalg.norm(thing.size / 2 + SLACK_METRES))
     near = tree.data[tree.query_ball_point(centre, reach)]
     local = (near - centre) @ thing.axes.T
-    inside = local[(np.abs(local) <= thing.size / 2 + SLACK).all(axis=1)]
-    if len(inside) < LEAST_INSIDE:
+    inside = local[(np.abs(local) <= thing.size / 2 + SLACK_METRES).all(axis=1)]
+    if len(inside) < MIN_POINTS_INSIDE:
         return False
-    reached = np.ptp(inside, axis=0) >= SPREAD * thing.size - 2 * SLACK
+    reached = np.ptp(inside, axis=0) >= SPREAD * thing.size - 2 * SLACK_METRES
     return bool(reached.all())

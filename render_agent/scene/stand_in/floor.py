@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 
-CELL = 0.2
+CELL_METRES = 0.2
 """Metres: about the side of the square cells that a floor is made of."""
 
 
@@ -59,7 +59,7 @@ def floor_under(corners: FloatArray, directions: FloatArray, area: float) -> Flo
     one, else of that rectangle what is nearest to them.
     """
     turn = _turn(directions)
-    count = max(1, round(area / CELL**2))
+    count = max(1, round(area / CELL_METRES**2))
     side = float(np.sqrt(area / count))
     turned = corners[:, :, :2] @ turn.T
     low, high = turned.min(axis=1), turned.max(axis=1)
