@@ -1,6 +1,6 @@
 """`python -m render_agent` is `render-agent`."""
 
-from render_agent.cli import main
+from render_agent.cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -70,7 +70,7 @@ def clean_environment(monkeypatch):
 def type_in(monkeypatch, capsys):
     """Run the program in this process; give its exit code, standard output and standard error."""
     import render_agent
-    from render_agent.cli import main
+    from render_agent.cli.main import main
 
     handler = signal.getsignal(signal.SIGTERM)
     started = str(Path(render_agent.__file__).with_name("__main__.py"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from render_agent.cli import main
+from render_agent.cli.main import main
 
 FREQUENCY = {
     "object_counting": 62.1,

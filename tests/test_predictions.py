@@ -10,7 +10,7 @@ import pytest
 from conftest import test_data
 
 from render_agent.analysis.predictions import read_predictions, score_predictions
-from render_agent.cli import main
+from render_agent.cli.main import main
 from render_agent.dialogue.state import Question
 from render_agent.errors import QuestionsError
 from render_agent.questions.rows import load_rows

@@ -105,7 +105,7 @@ class Child:
 
 def run(words: list[str], fault: dict | None, *, ends: bool = True) -> int:
     """Be the program until it ends; return its exit code. ends: whether the process ends with it."""
-    from render_agent.cli import main
+    from render_agent.cli.main import main
 
     # what a shell starts in the background ignores it, and so would this
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -146,7 +146,7 @@ def test_sizes_are_bounded(tmp_path, monkeypatch):
     assert len(read_lines(file)[0]) == 2
     with pytest.raises(ValueError, match="more than 1,000 bytes"):
         read_bounded(file, 1000)
-    monkeypatch.setattr("render_agent.system.whole_files.LONGEST_LINE", 500)
+    monkeypatch.setattr("render_agent.system.whole_files.MAX_LINE_BYTES", 500)
     with pytest.raises(RunLogError, match=r"line 2 of .* has more than 500 bytes"):
         read_lines(file)
     assert MAX_LINE_BYTES >= 1 << 20
