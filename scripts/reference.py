@@ -123,7 +123,7 @@ def command_section(path: str, command: click.Command) -> Iterator[str]:
     context = click.Context(command, info_name=path)
     prose, examples = told(command)
     pieces = " ".join(command.collect_usage_pieces(context))
-    yield f"### {path}\n\n{prose}\n\n```\n{path} {pieces}\n```\n\nExamples:\n\n```\n{examples}\n```\n"
+    yield f"### {path}\n\n{prose}\n\n```text\n{path} {pieces}\n```\n\nExamples:\n\n```\n{examples}\n```\n"
     options = [entry for entry in own_options(command) if entry.name not in OPTIONS]
     shared = [entry for entry in own_options(command) if entry.name in OPTIONS]
     # A command's own option may have the name of a run's: it is one of those only if it says the same.
