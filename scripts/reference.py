@@ -14,7 +14,7 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
@@ -40,7 +40,7 @@ def cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def table(head: str, rows: list[tuple[str, ...]]) -> str:
+def table(head: str, rows: Sequence[tuple[str, ...]]) -> str:
     """Return a table in Markdown. head: the names of its columns, separated by bars."""
     columns = [name.strip() for name in head.split("|")]
     lines = [columns, ["---"] * len(columns), *([cell(text) for text in row] for row in rows)]
@@ -51,9 +51,14 @@ def values_of(option: click.Option) -> str:
     """Return what an option takes, as its usage line writes it; nothing for a flag."""
     if option.is_flag:
         return ""
-    if isinstance(option.type, click.Choice):
-        return option.metavar or "|".join(option.type.choices)
-    return option.metavar or option.type.name.upper()
+    if isinstance(option.type, click.Choice) and not option.metavar:
+        return "NAME" if too_long(option.type.choices) else "|".join(option.type.choices)
+    return option.metavar or str(option.type.name).upper()
+
+
+def too_long(choices: Sequence[str]) -> bool:
+    """Whether the values of an option are too many to stand in its flag."""
+    return len("|".join(choices)) > 24
 
 
 def default_of(option: click.Option) -> str:
@@ -75,8 +80,11 @@ def flag_of(option: click.Option) -> str:
 def sentence_of(option: click.Option) -> str:
     """Return what `--help` says of an option, and whether it may be repeated."""
     text = option.help or ""
-    repeats = option.multiple and "more than once" not in text and "several times" not in text
-    return text + (" May be repeated." if repeats else "")
+    if option.multiple and "more than once" not in text and "several times" not in text:
+        text += " May be repeated."
+    if isinstance(option.type, click.Choice) and too_long(option.type.choices):
+        text += f" One of {', '.join(f'`{choice}`' for choice in option.type.choices)}."
+    return text
 
 
 def own_options(command: click.Command) -> list[click.Option]:
@@ -93,14 +101,13 @@ def options_part() -> str:
         names = [name for name, entry in OPTIONS.items() if entry.metadata["group"] == group]
         rows = [
             (
-                flag_of(known[name]),
+                f"{flag_of(known[name])}<br>`RENDER_AGENT_{name.upper()}`",
                 default_of(known[name]),
-                f"`RENDER_AGENT_{name.upper()}`",
                 sentence_of(known[name]),
             )
             for name in names
         ]
-        head = "option | default | in the environment | meaning"
+        head = "option, and in the environment | default | meaning"
         parts.append(f"### {heading}\n\n{table(head, rows)}")
     others = [(flag_of(entry), sentence_of(entry)) for entry in known.values() if entry.name not in OPTIONS]  # fmt: skip
     others.append(("`--help, -h`", "Show all of the above and exit."))

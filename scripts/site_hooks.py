@@ -114,11 +114,18 @@ def relinked(text: str, page: Path, uri: str) -> str:
     return "".join(part if index % 2 else LINK.sub(link, part) for index, part in enumerate(parts))
 
 
+def unescaped(text: str) -> str:
+    """Return Markdown whose tables have bars in code as bars: where they are escaped, the site shows that."""
+    rows = re.compile(r"^\|.*\|$", re.MULTILINE)
+    code = re.compile(r"`[^`]*`")
+    return rows.sub(lambda row: code.sub(lambda word: word[0].replace("\\|", "|"), row[0]), text)
+
+
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
     """Have links out of docs/ lead to where the site has their documents."""
     uri = page.file.src_uri
     sources = {uri_of(path): path for path in beside()}
-    return relinked(markdown, sources.get(uri, TREE / "docs" / uri), uri)
+    return unescaped(relinked(markdown, sources.get(uri, TREE / "docs" / uri), uri))
 
 
 class Loaded(HTMLParser):

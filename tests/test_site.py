@@ -67,6 +67,11 @@ def test_links_lead_to_where_the_site_has_their_documents(hooks, text, expected)
     assert hooks.relinked(text, DOCS / "how-to" / "python.md", "how-to/python.md") == expected
 
 
+def test_bars_in_the_code_of_a_table_are_bars(hooks):
+    text = "`a\\|b`\n\n| option | x |\n|---|---|\n| `--a x\\|y` | p \\| q |\n"
+    assert hooks.unescaped(text) == text.replace("x\\|y", "x|y")
+
+
 def test_a_link_to_nothing_stops_the_build(hooks):
     with pytest.raises(PluginError, match=r"python\.md links to \.\./nothing\.md"):
         hooks.relinked("[a](../nothing.md)", DOCS / "how-to" / "python.md", "how-to/python.md")
