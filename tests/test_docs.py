@@ -10,7 +10,7 @@ from configparser import ConfigParser
 import click
 import pytest
 import yaml
-from made_docs import (
+from documentation import (
     DOCS,
     LINK,
     PAGES,

@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from made_docs import LINK, README, TREE, blocks, shown_commands, understand
+from documentation import LINK, README, TREE, blocks, shown_commands, understand
 from PIL import Image
 
 import render_agent

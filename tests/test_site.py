@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from made_docs import DOCS, TREE
+from documentation import DOCS, TREE
 from mkdocs.exceptions import PluginError
 
 

@@ -3,8 +3,8 @@
 import shlex
 
 import pytest
+from documentation import TREE, shown_commands
 from made_benchmarks import type_here
-from made_docs import TREE, shown_commands
 
 from render_agent.run.log.folder import list_runs
 
