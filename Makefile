@@ -3,10 +3,11 @@ VENV := .venv
 VLLM_VENV := .venv-vllm
 TEST_PROCESSES ?= 3
 TESTS = $(VENV)/bin/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
+SITE = NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --strict --quiet
 PIP_FILES := setup.cfg pyproject.toml constraints.txt constraints-cpu.txt scripts/set-up
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all test-oldest test-vllm lint bench train audit licences pins setup clean
+.PHONY: help run test test-all test-oldest test-vllm lint docs bench train audit licences pins setup clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,10 +28,17 @@ test-oldest: $(VENV)/ready-test ## set up, then run the engine's tests with the 
 test-vllm: $(VLLM_VENV)/ready ## set up .venv-vllm, then run the tests of --engine vllm
 	$(VLLM_VENV)/bin/python -m pytest tests/with_vllm
 
-lint: $(VENV)/ready-lint ## set up, then check style and types
+lint: $(VENV)/ready-lint ## set up, then check style and types, and build the documentation
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/python scripts/reference.py --check
+	$(SITE)
+
+docs: $(VENV)/ready-lint ## set up, then build the documentation into build/docs, to open from disk
+	$(VENV)/bin/python scripts/reference.py
+	$(SITE)
+	@echo build/docs/index.html
 
 bench: $(VENV)/ready-bench ## set up, then time the renderers
 	$(VENV)/bin/python benchmarks/render.py
@@ -45,7 +53,7 @@ licences: $(VENV)/ready-lint ## set up, then write docs/licences.md: the package
 	$(VENV)/bin/python scripts/licences.py
 
 pins: ## take the newest packages that setup.cfg allows, and pin them in constraints.txt
-	@UNPINNED=1 scripts/set-up test,lint
+	@UNPINNED=1 scripts/set-up test,lint,docs
 	@{ sed '/^[^#]/,$$d' constraints.txt; $(VENV)/bin/python -m pip freeze --exclude-editable \
 		--exclude torch --exclude torchvision; } >constraints.new
 	@mv constraints.new constraints.txt
@@ -57,7 +65,7 @@ clean: ## remove all environments and caches; runs are kept
 	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
 
 $(VENV)/ready-test: EXTRAS := test
-$(VENV)/ready-lint: EXTRAS := test,lint
+$(VENV)/ready-lint: EXTRAS := test,lint,docs
 $(VENV)/ready-bench: EXTRAS := test,bench
 
 # The stamp is written last: a set-up that was interrupted begins again.

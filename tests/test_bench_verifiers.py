@@ -356,17 +356,17 @@ def test_who_is_measured_where_it_was_trained_is_told(short_run, tmp_path):
     assert note == f"{plans[0].label} knows 1 of these 1 scenes, in which it was trained."
 
 
-def test_the_readme_has_the_figures_that_were_measured():
+def test_the_page_has_the_figures_that_were_measured():
     record = json.loads((TREE / "benchmarks" / "results" / "choosing.json").read_text())
-    readme = (TREE / "README.md").read_text()
+    page = (TREE / "docs" / "explanation" / "choosing.md").read_text()
     apart = {(d["better"], d["worse"]): d for d in record["differences"]}
     for name, entry in record["verifiers"].items():
-        (row,) = (line for line in readme.splitlines() if line.startswith(f"| `{name}`") and "%" in line)  # fmt: skip
+        (row,) = (line for line in page.splitlines() if line.startswith(f"| `{name}`") and "%" in line)  # fmt: skip
         cells = [cell.strip() for cell in row.strip("|").split("|")]
         assert cells[1] == f"{entry['moves']['mean']:.2f}"
         assert cells[3] == f"{100 * entry['found']['mean']:.1f} %"
         if name != "random":
-            assert f"{apart[name, 'random']['p']:.3f}" in readme
+            assert f"{apart[name, 'random']['p']:.3f}" in page
             gap = apart[name, "random"]
             low, high = gap["over_scenes"]
             assert low > 0

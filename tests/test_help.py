@@ -17,7 +17,6 @@ from render_agent.config import OPTIONS
 from render_agent.engines.openai.options import KEYS
 
 TREE = Path(__file__).parents[1]
-README = (TREE / "README.md").read_text("utf-8")
 
 
 def pages(command, name="render-agent", parent=None):
@@ -98,11 +97,10 @@ def test_every_command_stands_under_one_heading_with_a_whole_sentence():
             assert "…" not in sentence.replace("RUN…", "")
 
 
-def test_the_exit_codes_are_those_of_the_program_and_of_the_readme():
+def test_the_exit_codes_are_those_of_the_program():
     codes = [code for code, _ in EXIT_CODES]
     assert codes == ["0", "1", "2", str(INTERRUPTED), str(TERMINATED)]
     assert re.findall(r"^  (\d+) ", sections(MAIN)["Exit codes"], re.MULTILINE) == codes
-    assert re.findall(r"^\| (\d+) \|", README, re.MULTILINE) == codes
 
 
 def test_the_environment_that_is_told_is_read():

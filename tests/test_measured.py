@@ -1,4 +1,4 @@
-"""What the README says of votes and of equal cost is what was measured."""
+"""What the documentation says of votes and of equal cost is what was measured."""
 
 import importlib.util
 import json
@@ -8,7 +8,7 @@ import pytest
 
 TREE = Path(__file__).parents[1]
 RESULTS = TREE / "benchmarks" / "results"
-README = " ".join((TREE / "README.md").read_text("utf-8").split())
+PAGE = " ".join((TREE / "docs" / "explanation" / "choosing.md").read_text("utf-8").split())
 
 
 def measured(name):
@@ -22,12 +22,12 @@ def benchmark(name):
     return module
 
 
-def test_a_vote_on_numbers_scores_as_the_readme_says():
+def test_a_vote_on_numbers_scores_as_the_page_says():
     record = measured("voting")
     assert benchmark("voting").table(record) == (RESULTS / "voting.md").read_text("utf-8")
     apart = [row["rules"]["least loss"]["minus_median"] for row in record["rows"]]
-    assert f"from {max(apart):.1f} points more than the median of the votes" in README
-    assert f"to {-min(apart):.0f} points less" in README
+    assert f"from {max(apart):.1f} points more than the median of the votes" in PAGE
+    assert f"to {-min(apart):.0f} points less" in PAGE
 
 
 def test_the_figures_of_votes_come_out_again():
@@ -44,7 +44,7 @@ def test_the_figures_of_votes_come_out_again():
         assert found[name] == pytest.approx(told)
 
 
-def test_choosing_at_equal_cost_scored_as_the_readme_says():
+def test_choosing_at_equal_cost_scored_as_the_page_says():
     cells = {cell["label"]: cell["official"] for cell in measured("choose")["cells"]}
     longer, by_boxes, chance = (
         f"{cells[label]:.1f}"
@@ -52,19 +52,19 @@ def test_choosing_at_equal_cost_scored_as_the_readme_says():
     )
     assert (
         f"scored {longer} at equal pictures, geometry {by_boxes} and a random choice {chance}"
-        in README
+        in PAGE
     )
 
 
-def test_the_learned_verifier_in_fresh_rooms_saved_what_the_readme_says():
+def test_the_learned_verifier_in_fresh_rooms_saved_what_the_page_says():
     gap = measured("fresh_rooms")["less_than_random"]["learned"]
     low, high = gap["over_scenes"]
     assert low > 0
     told = f"saved {gap['fewer']:.2f} moves ({low:.2f} … {high:.2f}, p {gap['p']:.3f};"
-    assert told in README
+    assert told in PAGE
 
 
-def test_the_ensemble_scored_as_fast_as_the_readme_says():
+def test_the_ensemble_scored_as_fast_as_the_page_says():
     record = measured("learned_verifier")
     alone, batched = (
         record["times_computed_once"][way]["median"]
@@ -74,6 +74,6 @@ def test_the_ensemble_scored_as_fast_as_the_readme_says():
     assert (
         f"scoring {record['candidates']} histories with {record['members']} members, everything computed"
         f" once, takes {took:.0f} ms on one core of a processor: {alone:.1f} times less than one by one and"
-        f" {batched:.1f} times less than in batches" in README
+        f" {batched:.1f} times less than in batches" in PAGE
     )
     assert max(record["apart"].values()) < 1e-6

@@ -21,13 +21,13 @@ RANDOM = {
 """The paper's row "Random"."""
 
 
-README = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
-SCORES = README.split("\n## Scores\n")[1].split("\n## ")[0]
+PAGE = Path(__file__).parents[1] / "docs" / "how-to" / "score-answers.md"
+BASELINES = PAGE.read_text("utf-8").split("\n## Baselines\n")[1]
 
 
 def told(name):
-    """Return the figures of a row of the README's table of baselines, by task."""
-    (row,) = (line for line in SCORES.splitlines() if line.startswith(f"| {name} |"))
+    """Return the figures of a row of the page's table of baselines, by task."""
+    (row,) = (line for line in BASELINES.splitlines() if line.startswith(f"| {name} |"))
     cells = [cell.strip() for cell in row.strip("|").split("|")[1:]]
     named = zip(FREQUENCY, cells, strict=True)
     return {task: float(cell) for task, cell in named if cell != "–"}

@@ -382,8 +382,8 @@ def test_the_example_runs(tmp_path):
         assert shown["tour", budget] == shown["random-walk", budget] == budget + 1
 
 
-def test_the_sweep_in_the_readme_is_one(tmp_path):
-    told = (EXAMPLE.parents[1] / "README.md").read_text("utf-8").split("\n## Sweeps\n")[1]
+def test_the_sweep_of_the_page_is_one(tmp_path):
+    told = (EXAMPLE.parents[1] / "docs" / "how-to" / "sweep.md").read_text("utf-8")
     (tmp_path / "a.yaml").write_text(told.split("```yaml\n")[1].split("```")[0])
     asked = read_sweep(tmp_path / "a.yaml", {}, tmp_path)
     assert len(asked.cells) == 4 * 2 + 1

@@ -45,20 +45,19 @@ def test_every_public_method_is_described(name):
     assert not bare
 
 
-def test_what_the_readme_shows_runs(tmp_path, monkeypatch):
+def test_what_the_page_shows_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copy(render_agent.bundled_rooms()["room01"], "room.ply")
-    text = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
-    told = text.split("\n## In Python\n")[1].split("\n## ")[0]
+    told = (Path(__file__).parents[2] / "docs" / "how-to" / "python.md").read_text("utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", told, re.MULTILINE | re.DOTALL)
     assert len(blocks) == 2
     names: dict[str, object] = {}
     for block in blocks:
         tree = ast.parse(block)
         last = tree.body.pop()
-        exec(compile(tree, "README.md", "exec"), names)
+        exec(compile(tree, "python.md", "exec"), names)
         assert isinstance(last, ast.Expr)
-        assert eval(compile(ast.Expression(last.value), "README.md", "eval"), names) is not None
+        assert eval(compile(ast.Expression(last.value), "python.md", "eval"), names) is not None
     assert names["dialogue"].answer == "unknown"
     assert names["scene"].view().depth.shape == (480, 640)
     named = set(re.findall(r"render_agent\.(\w+)", told))

@@ -44,9 +44,9 @@ def test_the_view_rubric_has_the_criteria_of_a_good_view():
     assert all(f"- {name}: " in form for name in rubric.criteria)
 
 
-def test_the_rubric_that_the_readme_shows_is_one():
-    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
-    blocks = re.findall(r"^```yaml\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+def test_the_rubric_that_the_page_shows_is_one():
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "judge.md").read_text("utf-8")
+    blocks = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     (shown,) = [block for block in blocks if "criteria:" in block]
     assert list(read_rubric(shown.encode()).criteria) == ["visible", "share"]
 
