@@ -20,7 +20,7 @@ from typing import Any
 
 from training.curriculum import Curriculum, Dialogue, Example, parts, shared, tokens_of
 from training.language import Language, batch_of
-from training.masters import Masters, computing, done, give, rate_at, save, weights_of
+from training.optimizer import Masters, computing, done, give, rate_at, save, weights_of
 
 PART = 1200
 """Tokens that are read at once, with padding; so few that dialogues of unlike lengths are padded little."""

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from training.clock import Clock
 from training.dialogue_file import DIALOGUES
-from training.masters import WEIGHTS, done
+from training.optimizer import WEIGHTS, done
 from training.sight import FEATURES
-from training.story import write_story
+from training.stage_timer import Clock
+from training.training_record import write_story
 
 MODEL = Path("render_agent/models/small")
 

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from training.finder import Finder, places_of
 from training.labels import CELLS, TARGETS
-from training.masters import Masters, computing, done, rate_at, save
+from training.name_attention import Finder, places_of
+from training.optimizer import Masters, computing, done, rate_at, save
 from training.perception_pictures import KINDS, TOLD
 from training.phrases import LABELS
 from training.shape import GRID, MERGED, TOKENS, WIDTH

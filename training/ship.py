@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from training.masters import WEIGHTS, give, weights_of
+from training.optimizer import WEIGHTS, give, weights_of
 
 MOST_WEIGHTS, MOST_BYTES = 12_000_000, 25_000_000
 

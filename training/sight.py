@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from training.dialogue_file import PICTURES
-from training.masters import computing, give, weights_of
+from training.optimizer import computing, give, weights_of
 from training.shape import TOKENS, WIDTH
 
 FEATURES = "features.npy"

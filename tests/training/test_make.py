@@ -16,12 +16,12 @@ import pytest
 
 import training.make as making
 from training.card import TOLD, TRAINING, recipe_lines
-from training.clock import Clock, hours
 from training.curves import draw_curves
 from training.dialogue_file import DIALOGUES, Encoded, gathered
 from training.make import QUICK, Recipe, Task, make, shipped, stages
-from training.masters import WEIGHTS
-from training.story import EVERY, STORY, write_story
+from training.optimizer import WEIGHTS
+from training.stage_timer import Clock, hours
+from training.training_record import EVERY, STORY, write_story
 
 ROOT = Path(__file__).parents[2]
 SEEDS = (1000, 1001, 1002)
@@ -40,7 +40,7 @@ def test_what_ran_side_by_side_counts_once():
 
 
 def test_pieces_of_a_task_follow_each_other_and_add_up(tmp_path, monkeypatch):
-    monkeypatch.setattr("training.clock.PIECE", 0.15)
+    monkeypatch.setattr("training.stage_timer.PIECE", 0.15)
     clock = Clock(tmp_path / "clock.jsonl")
     began = time.monotonic()
     clock.run("rooms", ["sleep", "0.5"], os.environ)

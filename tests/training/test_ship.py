@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 import training.ship as shipping
-from training.masters import WEIGHTS, Masters, save, weights_of
+from training.optimizer import WEIGHTS, Masters, save, weights_of
 from training.shape import TOKENS, new_model
 from training.ship import ship, trained
 from training.tokenizer import small_tokenizer

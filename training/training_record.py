@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from render_agent_lab.bench.report import installed, processor
-from training.clock import Clock, hours
 from training.dialogue_file import DIALOGUES, load_dialogues
+from training.stage_timer import Clock, hours
 
 if TYPE_CHECKING:
     from training.make import Recipe

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from training.masters import BOLDER, CLIP, Masters, computing, rate_at, save
+from training.optimizer import BOLDER, CLIP, Masters, computing, rate_at, save
 
 torch = pytest.importorskip("torch")
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from render_agent.geometry.camera import Camera
-from training.finder import Finder, places_of
+from training.name_attention import Finder, places_of
 from training.phrases import LABELS
 from training.shape import TOKENS, WIDTH, new_model
 from training.tokenizer import small_tokenizer
