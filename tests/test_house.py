@@ -61,7 +61,6 @@ DOORS = {
     "open3d": "scene render",
     "openai": "engines",
     "pandas": "api export",
-    "plyfile": "scene rooms api",
     "pyarrow": "questions export",
     "pyrender": "render",
     "qwen_vl_utils": "engines",

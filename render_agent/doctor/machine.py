@@ -15,7 +15,7 @@ from render_agent.system.system_libraries import install_command, missing
 
 PART = "machine"
 
-PACKAGES = ("click", "rich", "pyyaml", "numpy", "scipy", "numba", "pillow", "plyfile")
+PACKAGES = ("click", "rich", "pyyaml", "numpy", "scipy", "numba", "pillow")
 """What every run needs."""
 
 ENGINE_PACKAGES = (
