@@ -53,7 +53,7 @@ def view_command(run: str, output: str, port: int, browser: bool) -> None:
         closing(LiveSite(folder, Path(scratch))) as site,
         closing(LocalServer(port)) as server,
     ):
-        server.start(site)
+        server.start(site.routes())
         click.echo(one_line(f"{folder.name}: {server.address}"), err=True)
         click.echo("Ctrl-C ends it", err=True)
         if browser:

@@ -41,7 +41,7 @@ class HumanEngine:
         self.desk = Desk()
         self._server = LocalServer(port)
         site = PlaySite(self.desk, questions, kinds, max_turns, name, self._server.token)
-        self._server.start(site)
+        self._server.start(site.routes())
 
     @property
     def address(self) -> str:
