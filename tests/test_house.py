@@ -11,11 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from render_agent.extras import EXTRAS
+
 TREE = Path(__file__).parents[1]
 PACKAGE = TREE / "render_agent"
 
 LAYERS = [
     "documents errors forms freed_memory keys models numerals chat plain_table setting system_libraries threads visible",
+    "extras",
     "console option_forms paths web view_budget agent_plan plugins",
     "choosing_options",
     "answer score config camera scene.model annotations",
@@ -67,10 +70,12 @@ DOORS = {
     "ray": "workers",
     "rerun": "export",
     "scipy": "scene render rooms",
+    "starlette": "web live engines",
     "torch": "choose.learned choose.siglip engines doctor.engines doctor.families bench",
     "torchvision": "engines doctor.engines doctor.families bench",
     "transformers": "choose.siglip engines doctor.engines doctor.families bench",
     "trimesh": "scene render rooms",
+    "uvicorn": "web",
     "vllm": "engines",
 }
 """The parts in which a heavy library may be imported."""
@@ -259,5 +264,4 @@ def test_names_of_test_files_are_unique():
 
 
 def test_every_door_leads_to_a_known_library():
-    optional = {"inspect_ai", "moderngl", "openai", "pyarrow", "ray", "rerun", "vllm"}
-    assert not [name for name in DOORS if name not in optional and find_spec(name) is None]
+    assert not [name for name in DOORS if name not in EXTRAS and find_spec(name) is None]

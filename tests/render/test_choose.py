@@ -46,7 +46,7 @@ def test_a_missing_library_is_one_sentence(monkeypatch, name):
 
 
 def test_a_missing_package_is_one_sentence(monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr("render_agent.extras.find_spec", lambda _: None)
     for name in ("pyrender", "moderngl", "raycast"):
         with pytest.raises(SetupError, match="pip install"):
             choose.make_renderer(name)
