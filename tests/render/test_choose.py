@@ -53,7 +53,7 @@ def test_a_missing_package_is_one_sentence(monkeypatch):
 
 
 ENTRIES = {
-    morton: "face_codes point_codes sorted_order",
+    morton: "face_codes point_codes",
     blocks: "_gather _boxes _cull",
     spacing: "_block_spacings",
     zbuffer: "draw_faces colour_faces",
