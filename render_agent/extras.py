@@ -8,7 +8,6 @@ from render_agent.errors import SetupError
 
 EXTRAS = {
     "inspect_ai": "inspect",
-    "jinja2": "report",
     "matplotlib": "report",
     "moderngl": "moderngl",
     "openai": "openai",

@@ -1,5 +1,7 @@
 """What is not installed is asked for by the name of its extra, before any work is done."""
 
+import json
+import subprocess
 import sys
 from configparser import ConfigParser
 from pathlib import Path
@@ -14,6 +16,7 @@ from render_agent.cli.main import cli
 from render_agent.engines.registry import describe_engine
 from render_agent.errors import SetupError
 from render_agent.extras import EXTRAS, require
+from render_agent.run.log.folder import find_run
 
 PACKAGES = {"inspect_ai": "inspect-ai", "rerun": "rerun-sdk"}
 """The packages of modules that are called otherwise."""
@@ -64,7 +67,6 @@ def test_a_folder_of_the_name_is_no_module(monkeypatch, tmp_path):
     ("words", "module"),
     [
         (["report", "recent"], "matplotlib"),
-        (["report", "recent"], "jinja2"),
         (["view", "recent"], "starlette"),
         (["view", "recent"], "uvicorn"),
         (["compare", "recent", "recent", "--page"], "matplotlib"),
@@ -83,7 +85,7 @@ def test_a_command_says_so_before_it_works(monkeypatch, tmp_path, words, module)
 
 
 @pytest.mark.parametrize(
-    ("engine", "module"), [("human", "starlette"), ("human", "jinja2"), ("openai", "openai")]
+    ("engine", "module"), [("human", "starlette"), ("human", "uvicorn"), ("openai", "openai")]
 )
 def test_an_engine_says_so_before_there_is_a_run(monkeypatch, tmp_path, engine, module):
     monkeypatch.setitem(sys.modules, module, None)
@@ -99,3 +101,32 @@ def test_frames_say_so(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(SetupError, match=r"render_agent\[pandas\]"):
         render_agent.load_run(path).turns  # noqa: B018 - reading it makes the frame
+
+
+def bare(*words):
+    """Run the program where no extra is installed, and return what it said."""
+    start = (
+        f"import sys; sys.modules.update(dict.fromkeys({[*EXTRAS]!r}))\n"
+        "from render_agent.cli import main\n"
+        "main()"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", start, *map(str, words)], capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def test_the_three_uses_need_no_extra(tmp_path):
+    questions = make_questions(tmp_path, 1)
+    small = ("--max-turns", 2, "--image-size", "96x72", "--output", tmp_path / "runs", "--json")
+    batch = json.loads(bare("--batch", "--benchmark", questions, "--engine", "scripted", *small))
+    assert batch["counts"]["failed"] == 0
+    path = find_run(tmp_path / "runs", "recent").path
+    (path / "results.json").unlink()
+    lines = (path / "turns.jsonl").read_bytes().splitlines(keepends=True)
+    (path / "turns.jsonl").write_bytes(b"".join(lines[:-1]))
+    again = json.loads(bare("--continue", path, "--json"))
+    assert again["official"] == batch["official"]
+    asked = ("--ply", tmp_path / "room.ply", "--question", "How many boxes?")
+    assert json.loads(bare(*asked, "--model", "small", *small))["status"] == "complete"

@@ -6,8 +6,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from render_agent.extras import require
-
 if TYPE_CHECKING:
     import jinja2
 
@@ -23,7 +21,6 @@ def environment(part: str) -> jinja2.Environment:
 
     A name that a page does not give is an error, and whatever it gives is escaped.
     """
-    require("a page", "jinja2")
     import jinja2
 
     folders = [PACKAGE / part / "templates", PACKAGE / "web" / "templates"]

@@ -30,7 +30,7 @@ def build(
     questions that are no more are removed. RunLogError where the log is damaged or the folder cannot be
     written.
     """
-    require("a report", "jinja2", "matplotlib")
+    require("a report", "matplotlib")
     report = read_run(folder, diagnose=diagnose, processes=processes)
     place = folder.path / REPORT
     refuse_links_out(place)

@@ -81,7 +81,7 @@ def compare_runs(
     if len(names) < 2:
         raise UsageError("compare needs two runs at the least: render-agent compare RUN_A RUN_B")
     if page is not None:
-        require("compare --page", "jinja2", "matplotlib")
+        require("compare --page", "matplotlib")
     folders = [find_run(output, name) for name in names]
     alike = len({folder.name for folder in folders}) < len(folders)
     first, *others = (_side(folder, by_path=alike) for folder in folders)

@@ -42,7 +42,7 @@ def view_command(run: str, output: str, port: int, browser: bool) -> None:
     from contextlib import closing
     from threading import Event
 
-    require("render-agent view", "starlette", "uvicorn", "jinja2", "matplotlib")
+    require("render-agent view", "starlette", "uvicorn", "matplotlib")
     from render_agent.analysis.live.server import LiveSite
     from render_agent.run.log.folder import find_run
     from render_agent.text.sanitize import one_line

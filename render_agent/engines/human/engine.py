@@ -93,7 +93,7 @@ def describe(config: RunConfig) -> dict[str, Any]:
     UsageError where several processes are asked for, SetupError where the port is taken.
     """
     check_alone(config)
-    require("--engine human", "starlette", "uvicorn", "jinja2")
+    require("--engine human", "starlette", "uvicorn")
     if config.port:  # said before there is a run folder
         from render_agent.web.server import LocalServer
 
