@@ -117,16 +117,23 @@ def bare(*words):
     return ran.stdout
 
 
-def test_the_three_uses_need_no_extra(tmp_path):
-    questions = make_questions(tmp_path, 1)
-    small = ("--max-turns", 2, "--image-size", "96x72", "--output", tmp_path / "runs", "--json")
-    batch = json.loads(bare("--batch", "--benchmark", questions, "--engine", "scripted", *small))
-    assert batch["counts"]["failed"] == 0
-    path = find_run(tmp_path / "runs", "recent").path
+SMALL = ("--max-turns", 2, "--image-size", "96x72", "--json")
+
+
+def test_a_run_needs_no_extra_nor_does_going_on_with_it(tmp_path):
+    questions, runs = make_questions(tmp_path, 1), tmp_path / "runs"
+    words = ("--batch", "--benchmark", questions, "--engine", "scripted", "--output", runs)
+    done = json.loads(bare(*words, *SMALL))
+    assert done["status"] == "complete"
+    path = find_run(runs, "recent").path
     (path / "results.json").unlink()
     lines = (path / "turns.jsonl").read_bytes().splitlines(keepends=True)
     (path / "turns.jsonl").write_bytes(b"".join(lines[:-1]))
-    again = json.loads(bare("--continue", path, "--json"))
-    assert again["official"] == batch["official"]
-    asked = ("--ply", tmp_path / "room.ply", "--question", "How many boxes?")
-    assert json.loads(bare(*asked, "--model", "small", *small))["status"] == "complete"
+    assert json.loads(bare("--continue", path, "--json"))["official"] == done["official"]
+
+
+@pytest.mark.slow
+def test_one_question_of_a_model_in_this_process_needs_no_extra(tmp_path):
+    make_questions(tmp_path, 1)
+    words = ("--ply", tmp_path / "room.ply", "--question", "How many boxes?", "--model", "small")
+    assert json.loads(bare(*words, "--output", tmp_path / "runs", *SMALL))["status"] == "complete"
