@@ -73,6 +73,7 @@ class LocalServer:
         self._server = uvicorn.Server(
             uvicorn.Config(
                 _checked(Router(routes, redirect_slashes=False), self.port, self.token),
+                loop="asyncio",
                 http="h11",
                 ws="none",
                 lifespan="off",
