@@ -227,10 +227,7 @@ def test_the_page_may_post_with_its_token(server, shelf):
         ({"Content-Type": "text/plain"}, 415),
         ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
         ({"Content-Length": None}, 411),
-        ({"Content-Length": "-1"}, 400),
-        ({"Content-Length": "2.5"}, 400),
         ({"Content-Length": str(MOST_BYTES + 1)}, 413),
-        ({"Content-Length": "9" * 40}, 400),
         ({"Transfer-Encoding": "chunked"}, 411),
         ({"path": "/elsewhere"}, 405),
         ({"path": "/../take"}, 400),
@@ -238,6 +235,12 @@ def test_the_page_may_post_with_its_token(server, shelf):
 )
 def test_other_posts_are_refused(server, shelf, given, status):
     assert post(server, **given)[0] == status
+    assert shelf.taken == []
+
+
+@pytest.mark.parametrize("length", ["-1", "2.5", "9" * 40])
+def test_a_length_that_is_no_number_is_refused(server, shelf, length):
+    assert post(server, b"", **{"Content-Length": length})[0] == 400
     assert shelf.taken == []
 
 
