@@ -21,9 +21,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import click
-import numpy as np
 
-READERS = "render_agent,rows only,trimesh,open3d,plyfile"
+from render_agent.scene.formats.ply_binary import binary_ply
+
+READERS = "render_agent,rows only,trimesh,open3d"
 SCANS = "1000000f,5000000f,10000000p"
 
 
@@ -41,23 +42,14 @@ def reader_of(name: str) -> Callable[[Path], int]:
         import trimesh
 
         return lambda path: len(trimesh.load(path, process=False).vertices)
-    if name == "open3d":
-        import open3d
+    import open3d
 
-        def read(path: Path) -> int:
-            if "f" in path.stem:
-                return len(open3d.io.read_triangle_mesh(str(path)).vertices)
-            return len(open3d.io.read_point_cloud(str(path)).points)
+    def read(path: Path) -> int:
+        if "f" in path.stem:
+            return len(open3d.io.read_triangle_mesh(str(path)).vertices)
+        return len(open3d.io.read_point_cloud(str(path)).points)
 
-        return read
-    from plyfile import PlyData
-
-    def read_columns(path: Path) -> int:
-        known = {"face": {"vertex_indices": 3}}
-        vertices = PlyData.read(str(path), known_list_len=known)["vertex"]
-        return len(np.column_stack([vertices[axis] for axis in "xyz"]))
-
-    return read_columns
+    return read
 
 
 def measure(name: str, path: Path, pipe: Connection) -> None:
@@ -119,19 +111,7 @@ def write(scan: str, folder: Path, ascii_text: bool) -> Path:
             mesh.vertex_colors = colours
             open3d.io.write_triangle_mesh(str(path), mesh, write_ascii=True)
         return path
-    vertices = np.empty(len(points), [("at", "<f4", 3), ("colour", "u1", 3)])
-    vertices["at"], vertices["colour"] = points, scene.colours
-    header = ["ply", "format binary_little_endian 1.0", f"element vertex {len(points)}"]
-    header += [f"property float {axis}" for axis in "xyz"]
-    header += [f"property uchar {name}" for name in ("red", "green", "blue")]
-    rows = np.empty(0 if scene.faces is None else len(scene.faces), [("n", "u1"), ("v", "<i4", 3)])
-    if scene.faces is not None:
-        rows["n"], rows["v"] = 3, scene.faces
-        header += [f"element face {len(rows)}", "property list uchar int vertex_indices"]
-    with path.open("wb") as file:
-        file.write("\n".join([*header, "end_header", ""]).encode())
-        vertices.tofile(file)
-        rows.tofile(file)
+    path.write_bytes(binary_ply(points, scene.colours, scene.faces))
     return path
 
 
@@ -143,7 +123,7 @@ def write(scan: str, folder: Path, ascii_text: bool) -> Path:
 def main(readers: str, scans: str, runs: int, output: Path | None) -> None:
     """Print seconds and memory to read scans, and write them to a Markdown file."""
     names = readers.split(",")
-    packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "trimesh", "plyfile"))
+    packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "trimesh"))
     lines = [
         "# Reading scans",
         "",

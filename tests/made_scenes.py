@@ -4,6 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
+from render_agent.scene.formats.ply_binary import binary_ply
+
 RED, GREEN, BLUE = (220, 30, 30), (30, 170, 60), (40, 60, 210)
 
 
@@ -52,23 +54,5 @@ def room():
 
 def write_ply(path: Path, points, colours=None, faces=None) -> Path:
     """Write a binary PLY."""
-    fields = [(axis, "<f4") for axis in "xyz"]
-    if colours is not None:
-        fields += [(name, "u1") for name in ("red", "green", "blue")]
-    vertices = np.empty(len(points), dtype=fields)
-    for column, axis in enumerate("xyz"):
-        vertices[axis] = points[:, column]
-    if colours is not None:
-        for column, name in enumerate(("red", "green", "blue")):
-            vertices[name] = colours[:, column]
-    kinds = {"<f4": "float", "u1": "uchar"}
-    header = ["ply", "format binary_little_endian 1.0", f"element vertex {len(points)}"]
-    header += [f"property {kinds[kind]} {name}" for name, kind in fields]
-    body = vertices.tobytes()
-    if faces is not None:
-        header += [f"element face {len(faces)}", "property list uchar int vertex_indices"]
-        rows = np.empty(len(faces), dtype=[("n", "u1"), ("v", "<i4", 3)])
-        rows["n"], rows["v"] = 3, faces
-        body += rows.tobytes()
-    path.write_bytes("\n".join([*header, "end_header", ""]).encode() + body)
+    path.write_bytes(binary_ply(np.asarray(points, np.float32), colours, faces))
     return path

@@ -126,6 +126,15 @@ def test_runs_need_a_folder_that_can_be_written(tmp_path):
     assert str(tmp_path) in found.detail
 
 
+@pytest.mark.parametrize("extra", ["report", "view"])
+def test_an_extra_that_is_missing_is_named_and_prevents_nothing(monkeypatch, tmp_path, extra):
+    monkeypatch.setattr(machine, "_version", lambda package: None)
+    found = only(machine.examine_machine(tmp_path), f"{extra} packages")
+    assert not found.works
+    assert not found.prevents
+    assert found.remedy == f'pip install "render_agent[{extra}]"'
+
+
 def test_packages_that_are_missing_are_named():
     found = machine._packages("packages", ("numpy", "no-such-package|neither"), "x", needed=True)
     assert found.prevents

@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from render_agent.extras import EXTRAS
+
 TREE = Path(__file__).parents[1]
 
 LEVELS = [
     "errors models text",
-    "geometry registry system",
+    "extras geometry registry system",
     "config scene score web",
     "dialogue",
     "questions",
@@ -52,26 +54,18 @@ DOORS = {
     "ray": "run.workers",
     "rerun": "analysis.export",
     "scipy": "scene render",
+    "starlette": "web engines.human analysis.live",
     "torch": "agents.verifiers engines doctor",
     "torchvision": "engines doctor",
     "transformers": "agents.verifiers engines doctor",
     "trimesh": "scene render",
+    "uvicorn": "web",
     "vllm": "engines.vllm",
 }
 """The rooms in which a heavy library may be imported."""
 
-OPTIONAL = {
-    "inspect_ai",
-    "matplotlib",
-    "moderngl",
-    "openai",
-    "pandas",
-    "pyarrow",
-    "ray",
-    "rerun",
-    "vllm",
-}
-"""Heavy libraries of extras."""
+OPTIONAL = set(EXTRAS)
+"""Libraries of extras."""
 
 LIGHT = "cli.main config errors registry"
 """Modules that `render-agent --help` loads."""

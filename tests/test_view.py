@@ -70,7 +70,7 @@ def going_on(folder, count=2, turns=3, **options):
 def viewed(path, scratch, page=None):
     """Give the server of a run's pages; a page that looks at them leaves before it goes."""
     site, server = LiveSite(RunFolder(path), scratch), LocalServer()
-    server.start(site)
+    server.start(site.routes())
     try:
         yield server
     finally:

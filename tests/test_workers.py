@@ -20,7 +20,6 @@ from render_agent.config import RunConfig
 from render_agent.errors import EngineError, SetupError, UsageError
 from render_agent.run.log.folder import RunFolder, list_runs
 from render_agent.run.runner import go_on, start
-from render_agent.run.workers import cluster as cluster_module
 from render_agent.run.workers.cluster import cluster, resources
 from render_agent.run.workers.scene_queue import MOST_DEATHS
 
@@ -412,7 +411,7 @@ def test_what_cannot_be_is_told_before_anything_is_loaded(tmp_path, monkeypatch)
         start(replace(config, ray="127.0.0.1:1"))
     with pytest.raises(SetupError, match="--ray auto"):
         start(replace(config, ray="ray://127.0.0.1:10001"))
-    monkeypatch.setattr(cluster_module, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(SetupError, match=r'pip install "render_agent\[ray\]"'):
         start(replace(config, workers=2))
     assert not (tmp_path / "runs").exists()

@@ -17,6 +17,7 @@ from render_agent.analysis.export.result_rows import (
 )
 from render_agent.analysis.export.selection import ChosenRun
 from render_agent.dialogue.state import Status
+from render_agent.extras import require
 
 if TYPE_CHECKING:
     import pandas
@@ -199,6 +200,7 @@ def _frame(
     name: str | None = None,
 ) -> pandas.DataFrame:
     """Return a frame with these columns and types, also where there are no rows."""
+    require("a frame", "pandas")
     import pandas
 
     data = {

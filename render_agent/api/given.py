@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from render_agent.errors import SceneError
 from render_agent.scene.formats.cleaning import Scan
 from render_agent.scene.formats.meshes import scan_of_geometry
+from render_agent.scene.formats.ply_binary import binary_ply
 from render_agent.scene.model import Scene
 from render_agent.scene.stand_in.annotations import is_annotations
 from render_agent.system.whole_files import write_whole
@@ -67,35 +67,17 @@ def arrays(scan: Any) -> tuple[NDArray[Any], NDArray[np.uint8] | None, NDArray[A
 def ply(
     points: NDArray[Any], colours: NDArray[np.uint8] | None, faces: NDArray[Any] | None
 ) -> bytes:
-    """Return a scan as the bytes of a binary PLY file; equal scans, equal bytes.
+    """Return a scan as the bytes of a binary PLY file, its points float64; equal scans, equal bytes.
 
-    points: (n, 3) metres. colours: (n, 3) uint8, or None where the reader is to shade it. faces: (m, 3)
-    integers, or None for a cloud.
-    SceneError where their shapes do not fit.
+    SceneError where the arrays are not (n, 3), (n, 3) and (m, 3).
     """
-    import plyfile
-
     if points.ndim != 2 or points.shape[1] != 3:
         raise SceneError(f"points must be (n, 3), not {points.shape}")
     if colours is not None and colours.shape != points.shape:
         raise SceneError(f"colours must be (n, 3) as points are, not {colours.shape}")
-    columns = [(name, "f8", points[:, place]) for place, name in enumerate("xyz")]
-    if colours is not None:
-        names = ("red", "green", "blue")
-        columns += [(name, "u1", colours[:, place]) for place, name in enumerate(names)]
-    vertices = np.empty(len(points), [(name, kind) for name, kind, _ in columns])
-    for name, _, values in columns:
-        vertices[name] = values
-    elements = [plyfile.PlyElement.describe(vertices, "vertex")]
-    if faces is not None:
-        if faces.ndim != 2 or faces.shape[1] != 3:
-            raise SceneError(f"faces must be (m, 3), not {faces.shape}")
-        triangles = np.empty(len(faces), [("vertex_indices", "i4", (3,))])
-        triangles["vertex_indices"] = faces
-        elements.append(plyfile.PlyElement.describe(triangles, "face"))
-    buffer = io.BytesIO()
-    plyfile.PlyData(elements, byte_order="<").write(buffer)
-    return buffer.getvalue()
+    if faces is not None and (faces.ndim != 2 or faces.shape[1] != 3):
+        raise SceneError(f"faces must be (m, 3), not {faces.shape}")
+    return binary_ply(points.astype(np.float64), colours, faces)
 
 
 def _colours(colours: Any) -> NDArray[np.uint8] | None:

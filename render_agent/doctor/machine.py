@@ -15,7 +15,7 @@ from render_agent.system.system_libraries import install_command, missing
 
 PART = "machine"
 
-PACKAGES = ("click", "rich", "pyyaml", "numpy", "scipy", "numba", "pillow", "plyfile")
+PACKAGES = ("click", "rich", "pyyaml", "numpy", "scipy", "numba", "pillow")
 """What every run needs."""
 
 ENGINE_PACKAGES = (
@@ -42,6 +42,8 @@ def examine_machine(output: Path) -> Iterator[Finding]:
     yield _packages("packages", PACKAGES, "render_agent", needed=True)
     yield _packages("engine packages", ENGINE_PACKAGES, "render_agent")
     yield _packages("scan packages", SCAN_PACKAGES, "render_agent")
+    yield _packages("report packages", ("matplotlib",), "render_agent[report]")
+    yield _packages("view packages", ("starlette", "uvicorn"), "render_agent[view]")
     yield _libraries()
 
 

@@ -8,7 +8,8 @@ import io
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from render_agent.errors import QuestionsError, SetupError
+from render_agent.errors import QuestionsError
+from render_agent.extras import require
 from render_agent.text.safe_parse import parse_json, read_bounded, reason_of
 
 SUFFIXES = (".jsonl", ".json", ".parquet", ".tsv")
@@ -82,14 +83,10 @@ def _lines(text: str, path: Path) -> list[Any]:
 
 
 def _parquet(path: Path) -> list[Any]:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError as error:
-        raise SetupError(
-            f"reading {path} needs pyarrow: install it with pip install 'render_agent[parquet]', or"
-            " give the same questions as jsonl, json or tsv"
-        ) from error
+    require(f"reading {path}", "pyarrow", instead="give the same questions as jsonl, json or tsv")
+    import pyarrow
+    from pyarrow import parquet
+
     try:
         rows: list[Any] = parquet.read_table(path).to_pylist()
     # texts that are no UTF-8, times that Python has no date for

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ctypes.util
-import importlib.util
 
 from render_agent import registry as plugins
 from render_agent.errors import SetupError
+from render_agent.extras import require
 from render_agent.render.base import Renderer
 
 NAMES = ("rasteriser", "pyrender", "moderngl", "raycast")
@@ -56,7 +56,7 @@ def _detail(renderer: Renderer) -> str:
 
 
 def _ray_caster() -> Renderer:
-    _need("raycast", "open3d", "pip install open3d-cpu (or open3d)")
+    require("the renderer raycast", "open3d")
     try:
         from render_agent.render.raycast import RayCaster
 
@@ -69,7 +69,7 @@ def _ray_caster() -> Renderer:
 
 
 def _opengl(name: str) -> Renderer:
-    _need(name, name, f"pip install {name}")
+    require(f"the renderer {name}", name)
     if not ctypes.util.find_library("EGL"):
         raise SetupError(
             f"The renderer {name} needs the system library libEGL; on Debian: "
@@ -88,8 +88,3 @@ def _opengl(name: str) -> Renderer:
             f"The renderer {name} could not start OpenGL through EGL "
             f"({type(error).__name__}: {error}); use the renderer rasteriser."
         ) from error
-
-
-def _need(name: str, package: str, remedy: str) -> None:
-    if importlib.util.find_spec(package) is None:
-        raise SetupError(f"The renderer {name} needs the package {package}: {remedy}.")

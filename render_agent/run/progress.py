@@ -177,18 +177,11 @@ class Plain:
             self.console.print(Text(line), soft_wrap=True)
 
 
-class Quiet:
+class Quiet(Plain):
     """Warnings only."""
-
-    def __init__(self, console: Console) -> None:
-        self.console = console
 
     def note(self, words: str) -> None:
         """Print nothing."""
-
-    def warn(self, words: str) -> None:
-        """Print the line, marked."""
-        self.console.print(Text(f"warning: {words}", style="yellow"), soft_wrap=True)
 
     def turn(self, state: QuestionState, turn: Turn) -> None:
         """Print nothing."""

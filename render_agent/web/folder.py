@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
-KINDS = {
-    ".css": "text/css; charset=utf-8",
-    ".csv": "text/csv; charset=utf-8",
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".json": "application/json",
-    ".png": "image/png",
-    ".svg": "image/svg+xml",
-    ".webp": "image/webp",
-}
-"""The content types of the files that are served, by suffix; others are not."""
+from starlette.staticfiles import StaticFiles
 
 
-def find_file(folder: Path, path: str) -> Path | None:
-    """Return the file at `path` within `folder`; None where there is none that may be served.
+class PageFiles(StaticFiles):
+    """Serves the files of a folder that have one of some suffixes (".png", …).
 
-    path: relative, its parts joined by "/". A part that is empty, begins with a dot or leads out of
-    the folder, also by a link, is never followed.
+    Hidden files are not served, nor what a link outside the folder leads to. The folder need not be
+    there.
     """
-    parts = path.split("/")
-    if any(not part or part.startswith(".") or "\\" in part or "\0" in part for part in parts):
-        return None
-    if Path(parts[-1]).suffix not in KINDS:
-        return None
-    try:
-        found = folder.joinpath(*parts).resolve(strict=True)
-        within = found.is_relative_to(folder.resolve(strict=True))
-        return found if within and found.is_file() else None
-    except (OSError, RuntimeError):  # gone, a name that is too long, or links in a circle
-        return None
+
+    def __init__(self, folder: Path, *suffixes: str) -> None:
+        super().__init__(directory=folder, check_dir=False)
+        self.suffixes = suffixes
+        self.config_checked = True  # a folder that is not there yet has no files
+
+    def lookup_path(self, path: str) -> tuple[str, os.stat_result | None]:
+        """Return the file at a relative path and its state, None where none may be served."""
+        if not path.endswith(self.suffixes) or any(part[:1] == "." for part in path.split("/")):
+            return "", None
+        try:
+            return super().lookup_path(path)
+        except OSError:  # links in a circle, a name that is too long
+            return "", None

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from render_agent.errors import SetupError
+from render_agent.extras import require
 from render_agent_lab.bench.report import label
 
 COLOURS = {"none": "#9aa5b1", "vision": "#d99a2b", "keys": "#1f77b4", "own": "#2ca02c"}
@@ -14,14 +14,11 @@ COLOURS = {"none": "#9aa5b1", "vision": "#d99a2b", "keys": "#1f77b4", "own": "#2
 
 def plot(rows: Sequence[Mapping[str, Any]], title: str, file: Path) -> None:
     """Write the plot as SVG, the same bytes for the same figures. SetupError without matplotlib."""
-    try:
-        import matplotlib
-        from matplotlib.backends.backend_svg import FigureCanvasSVG
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise SetupError(
-            'a plot needs matplotlib: pip install "render_agent[bench]", or leave --output out'
-        ) from error
+    require("a plot", "matplotlib", instead="leave --output out")
+    import matplotlib
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
     style = {"svg.hashsalt": "render-agent", "svg.fonttype": "none", "text.parse_math": False}
     with matplotlib.rc_context(style):
         figure = Figure(figsize=(9, 1.6 + 0.4 * len(rows)), layout="constrained")

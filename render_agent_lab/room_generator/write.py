@@ -9,23 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from render_agent.scene.formats.ply_binary import binary_ply
 from render_agent.scene.room_truth import RoomTruth, to_json
 from render_agent_lab.room_generator.shapes import Mesh
-
-HEADER = """ply
-format binary_little_endian 1.0
-comment made by render-agent make-rooms
-element vertex {vertices}
-property float x
-property float y
-property float z
-property uchar red
-property uchar green
-property uchar blue
-element face {faces}
-property list uchar int vertex_indices
-end_header
-"""
 
 
 def write_scan(mesh: Mesh, path: Path) -> None:
@@ -33,18 +19,9 @@ def write_scan(mesh: Mesh, path: Path) -> None:
 
     Coordinates are rounded to a tenth of a millimetre, so that every machine writes the same bytes.
     """
-    vertices = np.empty(
-        len(mesh.points), np.dtype([("point", "<f4", 3), ("colour", "u1", 3)], align=False)
-    )
-    vertices["point"] = np.round(mesh.points, 4)
-    vertices["colour"] = np.round(np.clip(mesh.colours, 0, 1) * 255)
-    faces = np.empty(
-        len(mesh.faces), np.dtype([("count", "u1"), ("corners", "<i4", 3)], align=False)
-    )
-    faces["count"] = 3
-    faces["corners"] = mesh.faces
-    header = HEADER.format(vertices=len(vertices), faces=len(faces))
-    path.write_bytes(header.encode("ascii") + vertices.tobytes() + faces.tobytes())
+    points = np.round(mesh.points, 4).astype(np.float32)
+    colours = np.round(np.clip(mesh.colours, 0, 1) * 255).astype(np.uint8)
+    path.write_bytes(binary_ply(points, colours, mesh.faces, "made by render-agent make-rooms"))
 
 
 def write_truth(truth: RoomTruth, path: Path) -> None:

@@ -1,9 +1,9 @@
 """Rows of questions and of turns: typed, equal to the results, with what the diagnosis found."""
 
-import builtins
 import csv
 import math
 import shutil
+import sys
 
 import pyarrow as pa
 import pytest
@@ -129,14 +129,7 @@ def test_what_the_diagnosis_found_stands_in_the_rows(tmp_path):
 
 
 def test_without_pyarrow_one_sentence_says_what_to_do(run, tmp_path, monkeypatch):
-    real = builtins.__import__
-
-    def without(name, *more):
-        if name.split(".")[0] == "pyarrow":
-            raise ImportError(name)
-        return real(name, *more)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(SetupError, match=r'pip install "render_agent\[parquet\]".*--format csv'):
         export(run, "--format", "parquet", "--to", tmp_path / "a.parquet")
     assert list(tmp_path.iterdir()) == []

@@ -116,7 +116,7 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     path = tmp_path / "x.parquet"
     path.touch()
-    with pytest.raises(SetupError, match=r"needs pyarrow: install it with pip .*or give the same"):
+    with pytest.raises(SetupError, match=r"needs pyarrow, .*\[parquet\]\", or give the same"):
         read_rows(path)
 
 

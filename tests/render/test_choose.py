@@ -46,14 +46,14 @@ def test_a_missing_library_is_one_sentence(monkeypatch, name):
 
 
 def test_a_missing_package_is_one_sentence(monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr("render_agent.extras.find_spec", lambda _: None)
     for name in ("pyrender", "moderngl", "raycast"):
         with pytest.raises(SetupError, match="pip install"):
             choose.make_renderer(name)
 
 
 ENTRIES = {
-    morton: "face_codes point_codes sorted_order",
+    morton: "face_codes point_codes",
     blocks: "_gather _boxes _cull",
     spacing: "_block_spacings",
     zbuffer: "draw_faces colour_faces",

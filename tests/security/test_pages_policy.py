@@ -2,6 +2,7 @@
 
 import json
 import re
+import urllib.error
 import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,7 @@ from render_agent.engines.human.session import Desk
 from render_agent.engines.human.site import PlaySite
 from render_agent.engines.scripted.engine import Replies, ScriptedEngine
 from render_agent.run.log.folder import RunFolder
+from render_agent.web.checks import TOKEN_HEADER
 from render_agent.web.server import LocalServer
 
 TREE = Path(__file__).parents[2]
@@ -188,7 +190,7 @@ def test_the_one_drawing_that_is_not_escaped_was_made_anew(tmp_path):
 @contextmanager
 def served(site):
     server = LocalServer()
-    server.start(site)
+    server.start(site.routes())
     try:
         yield server
     finally:
@@ -258,8 +260,18 @@ def test_a_live_page_does_nothing_that_is_forbidden(hostile, looked, tmp_path):
     "body", [b"[" * 150_000, b'{"key":' * 20_000, b"[]", b"7", b"\xff", b'{"key": 1}']
 )
 def test_a_reply_that_is_none_is_refused(body):
-    page = PlaySite(Desk(), [], [], 3, "x", "token").post("reply", body)
-    assert page.status == 400
+    with served(site := PlaySite(Desk(), [], [], 3, "x", "")) as server:
+        headers = {
+            "Content-Type": "application/json",
+            "Origin": server.address[:-1],
+            TOKEN_HEADER: server.token,
+        }
+        asked = urllib.request.Request(f"{server.address}reply", body, headers)
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(asked)
+        with refused.value:
+            assert refused.value.code == 400
+    assert site.desk.standing().turns == 0
 
 
 def test_the_page_of_a_person_takes_nothing_for_markup(looked):

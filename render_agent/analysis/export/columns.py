@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from render_agent.errors import SetupError
+from render_agent.extras import require
 
 Kind = Literal["text", "int", "float", "bool"]
 Columns = Mapping[str, Kind]
@@ -23,13 +23,10 @@ def write_csv(file: Path, columns: Columns, rows: Iterable[Mapping[str, Any]]) -
 
 def write_parquet(file: Path, columns: Columns, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write rows as Parquet; what is not known is null. SetupError without pyarrow."""
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError as error:
-        raise SetupError(
-            'Parquet needs pyarrow: pip install "render_agent[parquet]", or take --format csv'
-        ) from error
+    require("Parquet", "pyarrow", instead="take --format csv")
+    import pyarrow
+    from pyarrow import parquet
+
     types = {
         "text": pyarrow.string(),
         "int": pyarrow.int64(),

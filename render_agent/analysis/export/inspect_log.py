@@ -15,7 +15,7 @@ from render_agent.analysis.export.selection import ChosenRun
 from render_agent.config import OPTIONS
 from render_agent.dialogue.chat import without_thinking
 from render_agent.dialogue.state import QuestionState, Status, Turn
-from render_agent.errors import SetupError
+from render_agent.extras import require
 from render_agent.run.log.results import results
 from render_agent.system.contained_paths import picture_path
 
@@ -34,12 +34,9 @@ def write_inspect(run: ChosenRun, file: Path, diagnoses: Diagnoses, *, embed: bo
     others; otherwise it shows their paths. SetupError without inspect_ai; OSError where a picture is gone
     or the log cannot be written.
     """
-    try:
-        from inspect_ai import log
-    except ImportError as error:
-        raise SetupError(
-            'a log for Inspect needs inspect_ai: pip install "render_agent[inspect]"'
-        ) from error
+    require("a log for Inspect", "inspect_ai")
+    from inspect_ai import log
+
     folder = run.folder.path.resolve()
     found = results(run.states, partial=run.config.partial)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from render_agent.dialogue.candidates import standings
 from render_agent.dialogue.state import Evidence, QuestionState, Turn
-from render_agent.errors import SetupError
+from render_agent.extras import require
 from render_agent.geometry.camera import Camera
 from render_agent.questions.ground_truth import Facts, placed
 from render_agent.questions.mentions import named_categories
@@ -40,12 +40,9 @@ def write_rerun(
     timelines, `turn` and `view`, count as the log does: of several views in one turn, `turn` shows the
     last. SetupError without rerun; OSError where a picture is gone or the recording cannot be written.
     """
-    try:
-        import rerun
-    except ImportError as error:
-        raise SetupError(
-            'a recording for Rerun needs rerun-sdk: pip install "render_agent[rerun]"'
-        ) from error
+    require("a recording for Rerun", "rerun")
+    import rerun
+
     recording = rerun.RecordingStream("render_agent", recording_id=f"{name}/{state.id}")
     try:
         recording.save(file, default_blueprint=_blueprint())

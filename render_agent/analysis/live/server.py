@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import (
+    FileResponse,
+    HTMLResponse,
+    JSONResponse,
+    RedirectResponse,
+    Response,
+)
+from starlette.routing import BaseRoute, Mount, Route
+
 from render_agent.analysis.live.run import LiveRun
 from render_agent.run.log.folder import RunFolder
 from render_agent.system.threads import begun_pool
-from render_agent.web.folder import KINDS, find_file
-from render_agent.web.server import Page
+from render_agent.web.folder import PageFiles
 from render_agent.web.templates import ASSETS
 
 OWN = Path(__file__).parent / "templates"
@@ -35,6 +43,7 @@ class LiveSite:
     def __init__(self, folder: RunFolder, scratch: Path) -> None:
         self.folder = folder
         self.scratch = scratch
+        self._made = PageFiles(scratch, ".html", ".js", ".svg")
         self._work = begun_pool(1, "live")
         try:
             self.run = self._do(lambda: LiveRun(folder, scratch))
@@ -42,20 +51,19 @@ class LiveSite:
             self.close()
             raise
 
-    def get(self, path: str) -> Page | Path | None:
-        """Return a page of the report, a picture of the run, or where it stands (`live/….json`)."""
-        if path == "":
-            return Page(b"", status=302, location="/report/index.html")
-        top, _, rest = path.partition("/")
-        if top == "views":
-            return find_file(self.folder.path / "views", rest)
-        if top == "live":
-            return self._live(rest)
-        return self._report(rest) if top == "report" else None
-
-    def post(self, path: str, body: bytes) -> Page | None:
-        """Nothing may be posted: it is looked at only."""
-        return None
+    def routes(self) -> list[BaseRoute]:
+        """Return the pages of the report, the pictures of the run, and where it stands (`live/….json`)."""
+        return [
+            Route("/", lambda request: RedirectResponse("/report/index.html", 302)),
+            Mount("/views", PageFiles(self.folder.path / "views", ".png")),
+            Route("/live/index.json", lambda request: JSONResponse(self._do(self.run.standing))),
+            Route("/live/questions/{page}.json", self._standing),
+            Mount("/live", PageFiles(OWN, ".css", ".js")),
+            Mount("/report/assets", PageFiles(ASSETS, ".css", ".js", ".svg")),
+            Mount("/report/plans", PageFiles(self.scratch / "plans", ".png")),
+            Route("/report/questions/{page}.html", self._question),
+            Route("/report/{path:path}", self._index),
+        ]
 
     def close(self) -> None:
         """Wait for what is being made."""
@@ -64,40 +72,35 @@ class LiveSite:
     def _do(self, job: Callable[[], Found]) -> Found:
         return self._work.submit(job).result()
 
-    def _live(self, path: str) -> Page | Path | None:
-        if path in ("live.js", "live.css"):
-            return find_file(OWN, path)
-        if path == "index.json":
-            return _json(self._do(self.run.standing))
-        if match := re.fullmatch(r"questions/([^/]+)\.json", path):
-            standing = self._do(lambda: self.run.standing_of(match[1]))
-            return None if standing is None else _json(standing)
-        return None
+    def _standing(self, request: Request) -> Response:
+        page = request.path_params["page"]
+        standing = self._do(lambda: self.run.standing_of(page))
+        if standing is None:
+            raise HTTPException(404)
+        return JSONResponse(standing)
 
-    def _report(self, path: str) -> Page | Path | None:
-        if path.startswith("assets/"):
-            return find_file(ASSETS, path.removeprefix("assets/"))
-        if path.startswith("plans/"):
-            return find_file(self.scratch, path)
-        if match := re.fullmatch(r"questions/([^/]+)\.html", path):
-            made = self._do(lambda: self.run.question(match[1]))
-            return None if made is None else _page(*made)
-        if path in ("index.html", "all.html", "questions.js") or path.startswith("plots/"):
-            version = self._do(self.run.index)
-            file = find_file(self.scratch, path)
-            if file is not None and path == "index.html":
-                return _page(file.read_text("utf-8"), version)
-            return file
-        return None
+    def _question(self, request: Request) -> Response:
+        page = request.path_params["page"]
+        made = self._do(lambda: self.run.question(page))
+        if made is None:
+            raise HTTPException(404)
+        return _page(*made)
+
+    def _index(self, request: Request) -> Response:
+        """Return the index or a file that was made with it."""
+        version = self._do(self.run.index)
+        file, found = self._made.lookup_path(request.path_params["path"])
+        if found is None:
+            raise HTTPException(404)
+        if request.path_params["path"] == "index.html":
+            return _page(Path(file).read_text("utf-8"), version)
+        return FileResponse(file)
 
 
-def _page(text: str, version: str) -> Page:
+def _page(text: str, version: str) -> Response:
     """Return a page of the report with what keeps it up to date."""
     foot = FOOT.format(version=version, shown=version.partition("-")[0])
     text = text.replace("</head>", HEAD, 1)
     before, end, after = text.rpartition("</body>")
-    return Page(f"{before}{foot if end else ''}{after}".encode("utf-8", "backslashreplace"))
-
-
-def _json(data: object) -> Page:
-    return Page(json.dumps(data).encode(), KINDS[".json"])
+    whole = f"{before}{foot if end else ''}{after}"
+    return HTMLResponse(whole.encode("utf-8", "backslashreplace"))

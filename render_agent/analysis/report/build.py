@@ -9,6 +9,7 @@ from pathlib import Path
 from render_agent.analysis.report.data import ReportData, page_of, read_run
 from render_agent.analysis.report.index import index_page
 from render_agent.analysis.report.question import page_writer as question_pages
+from render_agent.extras import require
 from render_agent.run.log.folder import RunFolder
 from render_agent.system.contained_paths import refuse_links_out
 from render_agent.system.whole_files import write_whole
@@ -29,6 +30,7 @@ def build(
     questions that are no more are removed. RunLogError where the log is damaged or the folder cannot be
     written.
     """
+    require("a report", "matplotlib")
     report = read_run(folder, diagnose=diagnose, processes=processes)
     place = folder.path / REPORT
     refuse_links_out(place)

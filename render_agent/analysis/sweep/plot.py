@@ -20,6 +20,7 @@ from render_agent.analysis.report.plots.palette import (
 )
 from render_agent.analysis.report.plots.svg import settled
 from render_agent.analysis.report.plots.vector_plot import STYLE
+from render_agent.extras import require
 
 COLOURS = (BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, GREY, INK)
 MARKS = "osD^"
@@ -52,6 +53,7 @@ def plot(
     rows: of figures; those without a score are left out. called: what tells the rows apart, and how each is
     called. by: the option that gives the colours, or `label` where each row has one of its own. OSError where it cannot be written.
     """
+    require("a plot", "matplotlib")
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure

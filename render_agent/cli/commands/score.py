@@ -11,6 +11,7 @@ import click
 from render_agent.analysis.predictions import read_predictions, score_predictions
 from render_agent.config import CHANGEABLE
 from render_agent.errors import UsageError
+from render_agent.extras import require
 from render_agent.questions.vsibench import load_vsibench
 from render_agent.run.log.folder import RunFolder, RunLog, find_run
 from render_agent.run.log.reading import results_of
@@ -79,6 +80,8 @@ def compare_runs(
         )
     if len(names) < 2:
         raise UsageError("compare needs two runs at the least: render-agent compare RUN_A RUN_B")
+    if page is not None:
+        require("compare --page", "matplotlib")
     folders = [find_run(output, name) for name in names]
     alike = len({folder.name for folder in folders}) < len(folders)
     first, *others = (_side(folder, by_path=alike) for folder in folders)

@@ -30,6 +30,7 @@ from render_agent.analysis.sweep.table import (
 )
 from render_agent.cli.commands.runs import program, watch
 from render_agent.errors import RenderAgentError, UsageError
+from render_agent.extras import require
 from render_agent.questions.selection import choose_questions
 from render_agent.run.log.folder import RunFolder
 from render_agent.text.console import plain_console
@@ -64,6 +65,7 @@ def sweep(file: Path, typed: Mapping[str, Any], *, dry_run: bool = False) -> int
     if dry_run:
         _tell_plan(asked, begun, plain_console())
         return COMPLETE
+    require("a sweep", "matplotlib")
     again = shlex.join([*program(), *sys.argv[1:]])
     errors = _run_cells(asked, console, again, quiet=quiet, verbose=bool(typed.get("verbose")))
     rows, notes = sweep_rows(asked, find_cells(asked))

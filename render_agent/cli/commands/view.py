@@ -8,6 +8,7 @@ import click
 
 from render_agent.cli.completion import runs
 from render_agent.config.run_options import WHERE_RUNS_LIE
+from render_agent.extras import require
 
 
 @click.command("view")
@@ -41,6 +42,7 @@ def view_command(run: str, output: str, port: int, browser: bool) -> None:
     from contextlib import closing
     from threading import Event
 
+    require("render-agent view", "starlette", "uvicorn", "matplotlib")
     from render_agent.analysis.live.server import LiveSite
     from render_agent.run.log.folder import find_run
     from render_agent.text.sanitize import one_line
@@ -53,7 +55,7 @@ def view_command(run: str, output: str, port: int, browser: bool) -> None:
         closing(LiveSite(folder, Path(scratch))) as site,
         closing(LocalServer(port)) as server,
     ):
-        server.start(site)
+        server.start(site.routes())
         click.echo(one_line(f"{folder.name}: {server.address}"), err=True)
         click.echo("Ctrl-C ends it", err=True)
         if browser:

@@ -9,9 +9,8 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Capabilities, Reply, Request
 from render_agent.engines.human.session import Desk
-from render_agent.engines.human.site import PlaySite
 from render_agent.errors import UsageError
-from render_agent.web.server import LocalServer
+from render_agent.extras import require
 
 FAREWELL = 2.0
 """Seconds that an open page is given to learn that the sitting is over."""
@@ -37,11 +36,14 @@ class HumanEngine:
         port: int = 0,
         name: str = "person",
     ) -> None:
+        from render_agent.engines.human.site import PlaySite
+        from render_agent.web.server import LocalServer
+
         self.calls = 0
         self.desk = Desk()
         self._server = LocalServer(port)
         site = PlaySite(self.desk, questions, kinds, max_turns, name, self._server.token)
-        self._server.start(site)
+        self._server.start(site.routes())
 
     @property
     def address(self) -> str:
@@ -91,7 +93,10 @@ def describe(config: RunConfig) -> dict[str, Any]:
     UsageError where several processes are asked for, SetupError where the port is taken.
     """
     check_alone(config)
+    require("--engine human", "starlette", "uvicorn")
     if config.port:  # said before there is a run folder
+        from render_agent.web.server import LocalServer
+
         LocalServer(config.port).close()
     name = config.model_name
     return {"name": "human", "model": name, "note": f"answered in the browser by: {name}"}

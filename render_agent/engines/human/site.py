@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
 
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.state import Question
@@ -17,14 +19,11 @@ from render_agent.engines.human.dialogue import dialogue_of, picture_at
 from render_agent.engines.human.session import Desk, Waiting
 from render_agent.render.png import encode
 from render_agent.text.safe_parse import parse_json
-from render_agent.web.folder import KINDS, find_file
-from render_agent.web.server import Page
+from render_agent.web.folder import PageFiles
 from render_agent.web.templates import ASSETS, environment
 
 OWN = Path(__file__).parent / "templates"
 """Where the style and script of this page lie, beside its template."""
-
-JSON = KINDS[".json"]
 
 
 class PlaySite:
@@ -49,38 +48,38 @@ class PlaySite:
         self.name = name
         self.token = token
 
-    def get(self, path: str) -> Page | Path | None:
-        """Return the page, where the sitting stands (`state`), a picture of the dialogue, or an asset."""
-        if path == "":
-            page = Page(self._page().encode())
-            if self.desk.standing().over:
-                self.desk.known()
-            return page
-        if path == "state":
-            return _json(asdict(self.desk.standing()))
-        if match := re.fullmatch(r"picture/([0-9a-f-]{1,40})/([0-9]{1,6})\.png", path):
-            return self._picture(match[1], int(match[2]))
-        if path.startswith("assets/"):
-            return find_file(ASSETS, path.removeprefix("assets/"))
-        return find_file(OWN, path) if path in ("play.css", "play.js") else None
+    def routes(self) -> list[BaseRoute]:
+        """Return the page, where the sitting stands, the pictures of the dialogue, and where replies go."""
+        return [
+            Route("/", self._shown),
+            Route("/state", lambda request: JSONResponse(asdict(self.desk.standing()))),
+            Route("/picture/{key}/{place:int}.png", self._picture),
+            Route("/reply", self._reply, methods=["POST"]),
+            Mount("/assets", PageFiles(ASSETS, ".css", ".js", ".svg")),
+            Mount("/", PageFiles(OWN, ".css", ".js")),
+        ]
 
-    def post(self, path: str, body: bytes) -> Page | None:
+    def _shown(self, request: Request) -> Response:
+        page = HTMLResponse(self._page())
+        if self.desk.standing().over:
+            self.desk.known()
+        return page
+
+    async def _reply(self, request: Request) -> Response:
         """Take a reply, {"key": the turn's, "text": word for word}; 409 where its turn is over."""
-        if path != "reply":
-            return None
         try:
-            given = parse_json(body)
+            given = parse_json(await request.body())
             key, text = given["key"], given["text"]
         except (ValueError, KeyError, TypeError):
-            return _json({"error": "A reply is {key, text}."}, 400)
+            key = text = None
         if not (isinstance(key, str) and isinstance(text, str)):
-            return _json({"error": "A reply is {key, text}."}, 400)
+            return JSONResponse({"error": "A reply is {key, text}."}, 400)
         if not self.desk.answer(key, text):
             told = (
                 "This turn was answered already, perhaps in another window; here is the next one."
             )
-            return _json({"error": told}, 409)
-        return _json({})
+            return JSONResponse({"error": told}, 409)
+        return JSONResponse({})
 
     def _page(self) -> str:
         waiting = self.desk.first()
@@ -107,19 +106,15 @@ class PlaySite:
         }
         return _filled("play.html", given)
 
-    def _picture(self, key: str, place: int) -> Page | None:
+    def _picture(self, request: Request) -> Response:
         waiting: Waiting | None = self.desk.first()
-        if waiting is None or waiting.key != key:
-            return None
-        image = picture_at(waiting.request, place)
+        if waiting is None or waiting.key != request.path_params["key"]:
+            raise HTTPException(404)
+        image = picture_at(waiting.request, request.path_params["place"])
         if image is None:
-            return None
-        return Page(encode(np.asarray(image.convert("RGB"))), KINDS[".png"])
+            raise HTTPException(404)
+        return Response(encode(np.asarray(image.convert("RGB"))), media_type="image/png")
 
 
 def _filled(template: str, given: Mapping[str, Any]) -> str:
     return str(environment("engines/human").get_template(template).render(**given))
-
-
-def _json(data: object, status: int = 200) -> Page:
-    return Page(json.dumps(data).encode(), JSON, status)

@@ -23,6 +23,7 @@ from render_agent.engines.openai.retry import Asker, Attempts, Exchange
 from render_agent.engines.openai.servers import look_up, make_servers
 from render_agent.engines.transformers.rows import distinct_samples
 from render_agent.errors import UsageError
+from render_agent.extras import require
 from render_agent.system.threads import begun_pool, start
 
 LOG = logging.getLogger(__name__)
@@ -207,6 +208,7 @@ def describe(config: RunConfig, given: Mapping[str, Any]) -> dict[str, Any]:
     UsageError where an option is the server's own; SetupError where a server cannot be reached or
     does not serve the model. given: the engine options.
     """
+    require("--engine openai", "openai")
     options, endpoints = _options_of(config, given), find_endpoints(config.base_url)
     servers = [look_up(entry, config.model_name, options) for entry in endpoints]
     return {"name": "openai", "model": config.model_name, "servers": servers}

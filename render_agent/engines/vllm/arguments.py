@@ -6,13 +6,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from typing import Any
 
 from render_agent.config import AUTO, RunConfig
 from render_agent.config.choosing_budget import pictures_in_prompt
 from render_agent.engines.transformers.pretrained import check_names
 from render_agent.errors import SetupError, UsageError
+from render_agent.extras import require
 
 OWN_OPTIONS = ("min_pixels", "max_pixels", "top_k", "top_p")
 """Engine options that are no engine argument of vLLM's."""
@@ -86,14 +86,7 @@ def options_of(config: RunConfig, engine_options: Mapping[str, Any]) -> VllmOpti
 
 def require_vllm() -> None:
     """SetupError where vLLM is not installed."""
-    found = find_spec("vllm")
-    # A folder of that name in the working directory is found, too, without an origin.
-    if found is None or found.origin is None:
-        raise SetupError(
-            "--engine vllm needs the package vllm, which is not installed: pip install"
-            ' "render_agent[vllm]" on a machine with a GPU, or use --engine transformers, which'
-            " needs nothing more"
-        )
+    require("--engine vllm", "vllm", instead="use --engine transformers, which needs nothing more")
 
 
 def vllm_version() -> str:

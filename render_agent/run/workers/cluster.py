@@ -10,11 +10,11 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
-from importlib.util import find_spec
 from typing import Any
 
 from render_agent.config import RunConfig
 from render_agent.errors import SetupError
+from render_agent.extras import require
 
 logger = logging.getLogger(__name__)
 
@@ -39,11 +39,7 @@ def check_ray(config: RunConfig) -> None:
     """Raise SetupError where a run needs Ray and it is not installed, or its address is of no use."""
     if config.alone:
         return
-    if find_spec("ray") is None:
-        raise SetupError(
-            "--workers, --devices and --ray need Ray, which is not installed:"
-            ' pip install "render_agent[ray]"'
-        )
+    require("a run with --workers, --devices or --ray", "ray")
     if config.ray is not None and config.ray.startswith("ray://"):
         raise SetupError(
             f"--ray {config.ray}: Ray's client cannot send turns as they come; start the run on a"

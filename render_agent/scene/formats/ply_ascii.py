@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,76 +13,32 @@ from render_agent.scene.formats.cleaning import unreadable
 from render_agent.scene.formats.ply import Columns, Element, Header, corner_list, cut_short
 from render_agent.scene.stand_in.polygons import Polygons
 
-BLOCK = 1 << 24
-"""Bytes of text that are turned into numbers at a time."""
-
-LONGEST_NUMBER = 1 << 12
-
 Floats = NDArray[np.float64]
 
 
 def read_ascii(path: Path, file: BinaryIO, header: Header) -> tuple[Columns, Polygons | None]:
     """Return the vertex columns and the faces of an ASCII PLY file; `file` stands behind its header."""
-    numbers = _Numbers(path, file)
+    numbers = _numbers(path, file.read())
     columns: Columns = {}
     polygons: Polygons | None = None
     for element in header.needed():
         if not element.has_lists:
-            table = numbers.take(element.count * len(element.properties))
-            if table is None:
+            used = element.count * len(element.properties)
+            if used > len(numbers):
                 raise cut_short(path, element)
             if element.name == "vertex":
-                columns = _typed(element, table.reshape(element.count, -1))
+                columns = _typed(element, numbers[:used].reshape(element.count, -1))
         elif element.name == "vertex":
             raise unreadable(path, "its vertices carry lists")
         else:
             corners = corner_list(path, element) if element.name == "face" else None
-            found, used = _lists(path, element, corners, numbers.rest())
-            numbers.skip(used)
+            found, used = _lists(path, element, corners, numbers)
             polygons = found if element.name == "face" else polygons
+        numbers = numbers[used:]
     return columns, polygons
 
 
-class _Numbers:
-    """The numbers of a text, taken in order."""
-
-    def __init__(self, path: Path, file: BinaryIO) -> None:
-        self._blocks = _blocks(path, file)
-        self._left = np.empty(0)
-
-    def take(self, count: int) -> Floats | None:
-        """Return the next `count` numbers, or None where there are fewer."""
-        parts, have = [self._left], len(self._left)
-        while have < count and (block := next(self._blocks, None)) is not None:
-            parts.append(block)
-            have += len(block)
-        numbers = parts[-1] if have == len(parts[-1]) else np.concatenate(parts)
-        self._left = numbers[count:]
-        return numbers[:count] if have >= count else None
-
-    def rest(self) -> Floats:
-        """Return all numbers that are left, without taking them."""
-        self._left = np.concatenate([self._left, *self._blocks])
-        return self._left
-
-    def skip(self, count: int) -> None:
-        """Pass over `count` numbers of those that `rest` gave."""
-        self._left = self._left[count:]
-
-
-def _blocks(path: Path, file: BinaryIO) -> Iterator[Floats]:
-    carried = b""
-    while block := file.read(BLOCK):
-        text = carried + block
-        end = max(text.rfind(gap) for gap in (b"\n", b" ", b"\r", b"\t")) + 1
-        text, carried = text[:end], text[end:]
-        if len(carried) > LONGEST_NUMBER:
-            raise unreadable(path, "what follows its header is no text of numbers")
-        yield _parsed(path, text)
-    yield _parsed(path, carried)
-
-
-def _parsed(path: Path, text: bytes) -> Floats:
+def _numbers(path: Path, text: bytes) -> Floats:
     if not text.strip():
         return np.empty(0)
     with warnings.catch_warnings():

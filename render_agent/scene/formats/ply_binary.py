@@ -1,4 +1,4 @@
-"""The rows of a binary PLY file."""
+"""The rows of a binary PLY file, read and written."""
 
 from __future__ import annotations
 
@@ -43,6 +43,40 @@ def read_binary(
             names = enumerate(element.properties)
             columns = {entry.name: rows[f"v{i}"] for i, entry in names if not entry.count}
     return columns, polygons
+
+
+def binary_ply(
+    points: NDArray[Any],
+    colours: NDArray[np.uint8] | None,
+    faces: NDArray[Any] | None,
+    comment: str = "",
+) -> bytes:
+    """Return a scan as the bytes of a binary PLY file; equal scans, equal bytes.
+
+    points: (n, 3) metres, written as float32 or else as float64. colours: (n, 3) uint8 or None.
+    faces: (m, 3) integers, or None for a cloud.
+    """
+    number, kind = ("float", "<f4") if points.dtype == np.float32 else ("double", "<f8")
+    header = [
+        "ply",
+        "format binary_little_endian 1.0",
+        *([f"comment {comment}"] if comment else []),
+    ]
+    header += [f"element vertex {len(points)}", *(f"property {number} {axis}" for axis in "xyz")]
+    fields: list[tuple[str, str, int]] = [("point", kind, 3)]
+    if colours is not None:
+        header += [f"property uchar {name}" for name in ("red", "green", "blue")]
+        fields.append(("colour", "u1", 3))
+    vertices = np.empty(len(points), fields)
+    vertices["point"] = points
+    if colours is not None:
+        vertices["colour"] = colours
+    corners = np.empty(0 if faces is None else len(faces), [("count", "u1"), ("corners", "<i4", 3)])
+    if faces is not None:
+        header += [f"element face {len(faces)}", "property list uchar int vertex_indices"]
+        corners["count"], corners["corners"] = 3, faces
+    head = "\n".join([*header, "end_header", ""]).encode("ascii")
+    return head + vertices.tobytes() + corners.tobytes()
 
 
 def _even_rows(file: BinaryIO, element: Element, order: str, left: int) -> NDArray[Any] | None:

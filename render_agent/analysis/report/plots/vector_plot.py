@@ -9,6 +9,7 @@ from typing import Any
 
 from render_agent.analysis.report.plots.palette import INK, LINE, PAPER, SOFT
 from render_agent.analysis.report.plots.svg import pageable, settled
+from render_agent.extras import require
 
 WIDTH = 5.2
 """Inches: about as many points as a phone is wide, so that its letters can be read there too."""
@@ -84,6 +85,7 @@ def draw(
     paint: draws on matplotlib axes, in colours of the palette; it gives them their labels with units.
     height: inches. rows: the figures, in `columns`, that the drawing shows.
     """
+    require("a report", "matplotlib")
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure

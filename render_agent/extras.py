@@ -1,0 +1,36 @@
+"""Packages that only some uses need: extras of setup.cfg, asked for by name where one is missing."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from render_agent.errors import SetupError
+
+EXTRAS = {
+    "inspect_ai": "inspect",
+    "matplotlib": "report",
+    "moderngl": "moderngl",
+    "openai": "openai",
+    "pandas": "pandas",
+    "pyarrow": "parquet",
+    "ray": "ray",
+    "rerun": "rerun",
+    "starlette": "view",
+    "uvicorn": "view",
+    "vllm": "vllm",
+}
+"""The optional modules, and the extra of this package that brings each."""
+
+
+def require(use: str, *modules: str, instead: str = "") -> None:
+    """Raise SetupError where a module that `use` needs is not installed; it names the extra to install.
+
+    instead: what else can be done.
+    """
+    for module in modules:
+        found = find_spec(module)
+        # A folder of that name in the working directory is found, too, without an origin.
+        if found is None or found.origin is None:
+            install = f"render_agent[{EXTRAS[module]}]" if module in EXTRAS else "render_agent"
+            told = f'{use} needs {module}, which is not installed: pip install "{install}"'
+            raise SetupError(told + (instead and f", or {instead}"))
