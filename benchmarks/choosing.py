@@ -27,9 +27,9 @@ import numpy as np
 
 from render_agent.cli.main import cli
 from render_agent.observation.question_visibility import Eyes
-from render_agent.run.log.folder import RunFolder
-from render_agent.run.log.reading import read_states
-from render_agent.run.log.work import question_work
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.log.reading import read_states
+from render_agent.runs.log.work import question_work
 from render_agent_lab.bench.verifiers.decisions import moves_until_found
 from render_agent_lab.bench.verifiers.resampling import estimate
 from render_agent_lab.bench.verifiers.walks import made_rooms, walk

@@ -18,7 +18,7 @@ from typing import Any
 import click
 from choosing import Row, arm, fewer, figure, rows_of, told_of, within
 
-from render_agent.run.log.folder import RunFolder
+from render_agent.runs.log.folder import RunFolder
 from render_agent_lab.bench.verifiers.walks import made_rooms, trained_here, walk
 
 TRAINED, TESTED, SEED = 777, 9000, 5

@@ -23,7 +23,7 @@ from typing import Any
 
 import click
 
-from render_agent.run.log.folder import RunFolder
+from render_agent.runs.log.folder import RunFolder
 
 
 def built(run: Path, *options: str) -> dict[str, float]:

@@ -53,11 +53,11 @@ WORDS = {
 def one_pass(place: Path, number: int, size: tuple[int, int], limit: int | None) -> dict[str, int]:
     """Take all questions to their end in a run of its own; return its turns and the bytes of its log."""
     from render_agent.config import RunConfig
-    from render_agent.run.log.folder import RunFolder
-    from render_agent.run.log.program_log import program_log
-    from render_agent.run.log.reading import results_of
-    from render_agent.run.phase_controller import Silent
-    from render_agent.run.runner import start
+    from render_agent.runs.log.folder import RunFolder
+    from render_agent.runs.log.program_log import program_log
+    from render_agent.runs.log.reading import results_of
+    from render_agent.runs.phase_controller import Silent
+    from render_agent.runs.runner import start
 
     config = RunConfig(
         batch=True,

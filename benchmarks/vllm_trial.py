@@ -122,7 +122,7 @@ def measure(way: str, model: str, folder: str, limit: int, turns: int, url: str)
     """Run one way to its end; return its figures."""
     from render_agent.config import RunConfig
     from render_agent.engines.registry import make_engine
-    from render_agent.run.runner import start
+    from render_agent.runs.runner import start
 
     given: dict[str, Any] = {
         "dtype": "float32",
@@ -217,7 +217,7 @@ def schema_held(engine: Any) -> bool:
 
 def dialogues(path: str) -> dict[str, list[dict[str, Any]]]:
     """Return what was said, seen and done in every question of a run."""
-    from render_agent.run.log.folder import RunFolder
+    from render_agent.runs.log.folder import RunFolder
 
     found: dict[str, list[dict[str, Any]]] = {}
     for line in RunFolder(Path(path)).lines():

@@ -1,4 +1,4 @@
-"""Writes the generated parts of docs/: command line, options, environment, exit codes, Python, reply.
+"""Writes the generated parts of docs/: commands, options, exit codes, Python, reply, modules.
 
     .venv/bin/python scripts/reference.py            # write what has changed
     .venv/bin/python scripts/reference.py --check    # name the stale pages; exit code 1 where there is one
@@ -28,6 +28,9 @@ from render_agent.config import OPTIONS
 from render_agent.dialogue.prompt import Prompt, reply_schema
 
 DOCS = Path(__file__).parents[1] / "docs"
+
+sys.path.insert(0, str(DOCS.parent))
+from scripts import house  # noqa: E402
 
 PART = re.compile(
     r"(?<=<!-- generated: )(?P<name>[a-z-]+)(?P<head> -->\n).*?(?=^<!-- end of generated -->$)",
@@ -286,7 +289,32 @@ def instructions_part() -> str:
     return f"```text\n{words}\n```\n"
 
 
+def levels_part() -> str:
+    """Return the rooms of the package by level."""
+    return table("level | room | what it holds", house.level_rows())
+
+
+def libraries_part() -> str:
+    """Return the rooms in which each heavy library may be imported."""
+    return table("library | rooms", house.library_rows())
+
+
+def modules_part() -> str:
+    """Return a section a folder of both packages, with a row a module."""
+    sections = []
+    for package in ("render_agent", "render_agent_lab"):
+        for folder in house.folders(package):
+            name = folder.relative_to(house.TREE).as_posix()
+            sections.append(
+                f"## {name}/\n\n" + table("module | what it holds", house.module_rows(folder))
+            )
+    return "\n".join(sections)
+
+
 PARTS: dict[str, Callable[[], str]] = {
+    "levels": levels_part,
+    "libraries": libraries_part,
+    "modules": modules_part,
     "main": main_part,
     "options": options_part,
     "commands": commands_part,

@@ -10,8 +10,8 @@ from made_scenes import room, write_ply
 
 from render_agent.analysis.report.build import build
 from render_agent.config import RunConfig
-from render_agent.run.log.folder import RunFolder
-from render_agent.run.runner import start
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.runner import start
 
 HOSTILE = "<script>document.title = 'taken'</script><img src=x onerror=\"document.title='taken'\">"
 

@@ -7,9 +7,9 @@ from made_scenes import room, write_ply
 
 from render_agent.config import RunConfig
 from render_agent.engines.scripted.engine import Replies, ScriptedEngine
-from render_agent.run.log.folder import RunFolder
-from render_agent.run.phase_controller import Silent
-from render_agent.run.runner import start
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.phase_controller import Silent
+from render_agent.runs.runner import start
 
 SMALL = {"image_size": (96, 72), "engine": "scripted"}
 """Options that make a run quick."""

@@ -14,7 +14,7 @@ from made_runs import Silent, make_config
 from made_scenes import room, write_ply
 
 from render_agent.engines.registry import make_engine
-from render_agent.run.runner import start
+from render_agent.runs.runner import start
 
 TRUTH = "73731"
 """The answer to the made number question: a text that stands nowhere else in a page."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as some
 from render_agent.dialogue.reply import KINDS, Action, Malformed, from_json, read
 from render_agent.dialogue.state import Question, QuestionState, Turn
 from render_agent.geometry.camera import Camera
-from render_agent.run.log.lines import turn_from_json, turn_to_json
+from render_agent.runs.log.lines import turn_from_json, turn_to_json
 from render_agent.system.whole_files import json_line
 
 OPTIONS = ("A. left", "B. right", "C. back")

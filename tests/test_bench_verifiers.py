@@ -24,9 +24,9 @@ from render_agent.observation import Look
 from render_agent.observation.question_visibility import Eyes
 from render_agent.questions.mentions import kind_of
 from render_agent.questions.sufficiency import SIZE
-from render_agent.run.input_files import sha256
-from render_agent.run.log.folder import RunFolder
-from render_agent.run.log.reading import read_states
+from render_agent.runs.input_files import sha256
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.log.reading import read_states
 from render_agent.score.means import MICRO, intervals, tally
 from render_agent.score.means import Scored as ScoredAnswer
 from render_agent_lab.bench.verifiers.agreement import agreement

@@ -15,8 +15,8 @@ from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import Question, QuestionState, Status
 from render_agent.geometry.camera import Camera
 from render_agent.observation import Blindfold
-from render_agent.run.log.folder import RunFolder
-from render_agent.run.runner import go_on, start
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.runner import go_on, start
 
 
 def question(scan=None):

@@ -16,8 +16,8 @@ from render_agent.dialogue.candidates import group_means, how_chosen, in_short, 
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import Ballot, Candidate, Evidence, Judgement
 from render_agent.geometry.camera import Camera
-from render_agent.run.log.reading import read_states
-from render_agent.run.progress import Plain
+from render_agent.runs.log.reading import read_states
+from render_agent.runs.progress import Plain
 
 HERE = Camera((0.0, 0.0, 1.6))
 

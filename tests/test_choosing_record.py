@@ -18,11 +18,11 @@ from render_agent.engines.scripted.blind_policies import Wanderer
 from render_agent.engines.scripted.engine import ScriptedEngine
 from render_agent.errors import SetupError, UsageError
 from render_agent.questions.selection import choose_questions
-from render_agent.run.input_files import verifier_hashes
-from render_agent.run.log.folder import RunFolder
-from render_agent.run.log.reading import results_of
-from render_agent.run.merge_shards import merge
-from render_agent.run.runner import go_on, start
+from render_agent.runs.input_files import verifier_hashes
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.log.reading import results_of
+from render_agent.runs.merge_shards import merge
+from render_agent.runs.runner import go_on, start
 from render_agent.score.tables import took
 
 ALONE = {"agent": "single", "max_turns": 2}

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from render_agent.run.workers.scene_queue import MOST_BATCHES, MOST_IN_A_ROW, Deck, share
+from render_agent.runs.workers.scene_queue import MOST_BATCHES, MOST_IN_A_ROW, Deck, share
 
 SIZES = st.dictionaries(st.text("abcdef", min_size=1, max_size=3), st.integers(1, 60), min_size=1)
 

@@ -23,12 +23,12 @@ from documentation import (
     understand,
 )
 from made_runs import Silent, make_config, make_questions
-from test_house import DOORS, LAYERS, PACKAGE, SOURCES, TREES
 
 from render_agent.cli.main import INTERRUPTED, TERMINATED, cli
 from render_agent.config import OPTIONS
-from render_agent.run.runner import start
+from render_agent.runs.runner import start
 from render_agent.system.system_libraries import LIBRARIES, SOFTWARE_DRIVER
+from scripts.house import LEVELS
 
 ARCHITECTURE = read("architecture.md")
 CONTRIBUTING = (TREE / "CONTRIBUTING.md").read_text("utf-8")
@@ -44,44 +44,13 @@ def load_script(name):
     return module
 
 
-def first_line(part):
-    """Return the first line of a part's description."""
-    told = ast.get_docstring(TREES[part])
-    assert told, f"{part} has no description"
-    return told.splitlines()[0]
-
-
-def parts_table():
-    """Return the rows that the page must have, one a part of LAYERS, in their order."""
-    places = [(number, part) for number, parts in enumerate(LAYERS, 1) for part in parts.split()]
-    rows = []
-    for number, part in places:
-        name = part.replace(".", "/")
-        place = f"{name}/" if (PACKAGE / name).is_dir() else f"{name}.py"
-        told = first_line(part).replace("|", "\\|")
-        rows.append(f"| {number} | [{part}](../render_agent/{place}) | {told} |")
-    return rows
-
-
-def test_the_parts_are_those_of_the_tree_in_the_order_of_the_layers():
-    told = re.findall(r"^\| \d+ \|.*$", ARCHITECTURE, re.MULTILINE)
-    assert told == parts_table(), "the table should be:\n" + "\n".join(parts_table())
-
-
-def test_every_part_of_the_way_is_in_the_layers():
+def test_every_room_of_the_way_has_a_level():
     (drawn,) = re.findall(r"^## The way of the data\n+```\n(.*?)^```$", ARCHITECTURE, re.M | re.S)
-    named = {name for line in drawn.splitlines() for name in line[72:].split() if name in SOURCES}
-    assert {"cli", "config", "questions", "scene", "state", "look", "render", "engines"} <= named
-    assert {"agents", "choose", "run_log", "score", "diagnosis", "report", "export"} <= named
-    assert named <= {part for parts in LAYERS for part in parts.split()}
-
-
-def test_the_doors_are_as_told():
-    table = ARCHITECTURE.partition("| library | parts |\n")[2]
-    told = dict(re.findall(r"^\| ([\w]+) \| (.+) \|$", table, re.MULTILINE))
-    expected = {library: ", ".join(parts.split()) for library, parts in DOORS.items()}
-    rows = "\n".join(f"| {library} | {parts} |" for library, parts in expected.items())
-    assert told == expected, f"the table should be:\n{rows}"
+    named = {name for line in drawn.splitlines() for name in line[72:].split()}
+    rooms = {room for level in LEVELS for room in level.split()}
+    assert {"cli", "config", "questions", "scene", "dialogue", "observation", "render"} <= named
+    assert {"engines", "agents", "runs", "score", "analysis"} <= named
+    assert named <= rooms
 
 
 @by_page

@@ -16,7 +16,7 @@ from render_agent.cli.main import cli
 from render_agent.engines.registry import describe_engine
 from render_agent.errors import SetupError
 from render_agent.extras import EXTRAS, require
-from render_agent.run.log.folder import find_run
+from render_agent.runs.log.folder import find_run
 
 PACKAGES = {"inspect_ai": "inspect-ai", "rerun": "rerun-sdk"}
 """The packages of modules that are called otherwise."""

@@ -70,7 +70,7 @@ def play(questions, tmp_path_factory):
         return Shared(Witness(asked, config.seed, eyes, walks=config.views == "free"))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("render_agent.run.runner.scenes_of", shared)
+        patch.setattr("render_agent.runs.runner.scenes_of", shared)
         yield partial(controls.play, questions, output, engine, **SMALL)
     for eyes in opened.values():
         eyes.close()

@@ -8,61 +8,14 @@ import sys
 from collections import Counter
 from graphlib import TopologicalSorter
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
 from render_agent.extras import EXTRAS
+from scripts.house import DOORS, LEVELS, TREE
 
-TREE = Path(__file__).parents[1]
-
-LEVELS = [
-    "errors models text",
-    "extras geometry registry system",
-    "config scene score web",
-    "dialogue",
-    "questions",
-    "render",
-    "observation",
-    "engines",
-    "agents",
-    "run",
-    "analysis doctor",
-    "api",
-    "cli",
-    "__main__",
-]
-"""The rooms of the package, lowest first; a room imports rooms of lower levels only, never its neighbours."""
-
-CORE = {room for level in LEVELS[: LEVELS.index("run") + 1] for room in level.split()}
+CORE = {room for level in LEVELS[: LEVELS.index("runs") + 1] for room in level.split()}
 """What a run needs; the rooms above are rings, made of run folders, and the core imports none of them."""
-
-DOORS = {
-    "OpenGL": "render.opengl",
-    "llguidance": "engines",
-    "inspect_ai": "analysis.export",
-    "jinja2": "web",
-    "matplotlib": "analysis",
-    "moderngl": "render.opengl",
-    "numba": "render.rasteriser",
-    "open3d": "scene.formats render.raycast",
-    "openai": "engines.openai",
-    "pandas": "api analysis.export",
-    "pyarrow": "questions analysis.export",
-    "pyrender": "render.opengl",
-    "qwen_vl_utils": "engines.transformers",
-    "ray": "run.workers",
-    "rerun": "analysis.export",
-    "scipy": "scene render",
-    "starlette": "web engines.human analysis.live",
-    "torch": "agents.verifiers engines doctor",
-    "torchvision": "engines doctor",
-    "transformers": "agents.verifiers engines doctor",
-    "trimesh": "scene render",
-    "uvicorn": "web",
-    "vllm": "engines.vllm",
-}
-"""The rooms in which a heavy library may be imported."""
 
 OPTIONAL = set(EXTRAS)
 """Libraries of extras."""
@@ -260,7 +213,7 @@ def test_the_command_line_loads_nothing_heavy(module):
 
 
 def test_importing_the_runner_loads_no_heavy_library():
-    loaded = loaded_by("render_agent.run.runner, render_agent.cli.commands.runs")
+    loaded = loaded_by("render_agent.runs.runner, render_agent.cli.commands.runs")
     assert not set(DOORS) & loaded
 
 

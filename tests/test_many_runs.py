@@ -5,7 +5,7 @@ import json
 from made_runs import make_questions
 from test_end_to_end import QUICK
 
-from render_agent.run.log.folder import RunFolder, list_runs
+from render_agent.runs.log.folder import RunFolder, list_runs
 
 
 def test_shards_are_run_and_merged(type_in, tmp_path):

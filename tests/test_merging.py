@@ -8,9 +8,9 @@ from made_runs import Silent, make_config, make_questions, outcome, play, transc
 from render_agent.config import RunConfig
 from render_agent.errors import QuestionsError, UsageError
 from render_agent.questions.selection import choose_questions, part_of
-from render_agent.run.log.folder import RunFolder
-from render_agent.run.merge_shards import merge
-from render_agent.run.runner import go_on
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.merge_shards import merge
+from render_agent.runs.runner import go_on
 
 
 @pytest.fixture

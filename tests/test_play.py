@@ -19,9 +19,9 @@ from render_agent.engines.base import Request
 from render_agent.engines.human.engine import HumanEngine
 from render_agent.errors import SetupError, UsageError
 from render_agent.geometry.camera import camera_from_json
-from render_agent.run.log.folder import RunFolder, find_run
-from render_agent.run.log.reading import read_states
-from render_agent.run.runner import go_on
+from render_agent.runs.log.folder import RunFolder, find_run
+from render_agent.runs.log.reading import read_states
+from render_agent.runs.runner import go_on
 from render_agent.web import browser
 
 expect.set_options(timeout=30_000)  # other tests may have the processors

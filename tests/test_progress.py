@@ -6,7 +6,7 @@ from test_state import question, turn
 
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import QuestionState
-from render_agent.run.progress import Plain, Progress, Terminal, duration
+from render_agent.runs.progress import Plain, Progress, Terminal, duration
 
 STEP, DONE = Action(forward=1.0), Action(answer="4", answer_text="4", done=True)
 
@@ -46,7 +46,7 @@ def test_the_line_counts_what_happened():
 
 def test_the_time_left_counts_the_turns_to_come(monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr("render_agent.run.progress.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("render_agent.runs.progress.time.monotonic", lambda: clock[0])
     some = states(3)
     progress = Progress(some, plain(), max_batched_turns=2, max_turns=4)
     assert progress.seconds_left is None
@@ -73,7 +73,7 @@ def test_a_continued_run_begins_where_it_was():
 
 def test_plain_lines_come_every_few_seconds_and_hold_no_control_characters(monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr("render_agent.run.progress.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("render_agent.runs.progress.time.monotonic", lambda: clock[0])
     display = plain()
     for _ in range(100):
         clock[0] += 1.0

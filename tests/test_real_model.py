@@ -15,8 +15,8 @@ from render_agent.dialogue.prompt import reply_schema
 from render_agent.dialogue.reply import KINDS
 from render_agent.dialogue.state import Status
 from render_agent.questions.rooms import BUNDLED
-from render_agent.run.log.folder import RunFolder
-from render_agent.run.runner import go_on, start
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.runner import go_on, start
 
 SENTENCE = 100 if TRAINED else 12
 """Tokens that a reply needs; those of random weights never end."""

@@ -13,7 +13,7 @@ from small_models import small_model
 from render_agent.dialogue import prompt
 from render_agent.engines.transformers.engine import TransformersEngine
 from render_agent.engines.transformers.opening import open_model
-from render_agent.run.log.folder import RunFolder
+from render_agent.runs.log.folder import RunFolder
 
 OPTIONS = {
     "max_turns": 2,

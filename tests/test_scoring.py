@@ -8,7 +8,7 @@ import pytest
 from conftest import test_data
 from made_benchmarks import FREQUENCY, some_rows, type_here
 
-from render_agent.run.log.folder import RunFolder, list_runs
+from render_agent.runs.log.folder import RunFolder, list_runs
 
 BLIND = ("--batch", "--views", "none", "--engine", "scripted", "--json", "--quiet")
 

@@ -26,8 +26,8 @@ from render_agent.observation.stress.scenes import exchanged_scenes
 from render_agent.questions.rows import load_rows
 from render_agent.render.registry import make_renderer
 from render_agent.render.start_pose import start_camera
-from render_agent.run.log.folder import RunFolder
-from render_agent.run.runner import go_on, start
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.runner import go_on, start
 from render_agent.scene.formats.load import load_scene
 from render_agent.scene.free_space.free_space import FreeSpace
 from render_agent.scene.mirrored import mirrored

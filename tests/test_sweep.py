@@ -19,7 +19,7 @@ from render_agent.analysis.sweep.plan import read_sweep
 from render_agent.cli.commands import sweep_run
 from render_agent.cli.main import cli
 from render_agent.errors import EngineError, SetupError, UsageError
-from render_agent.run.log.folder import RunFolder, list_runs
+from render_agent.runs.log.folder import RunFolder, list_runs
 from render_agent.score.comparison import Side, compare
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "views.yaml"

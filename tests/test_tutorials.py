@@ -6,7 +6,7 @@ import pytest
 from documentation import TREE, shown_commands
 from made_benchmarks import type_here
 
-from render_agent.run.log.folder import list_runs
+from render_agent.runs.log.folder import list_runs
 
 FEW = "4"
 """Questions of each run; those that a tutorial limits itself it limits more."""

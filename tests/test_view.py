@@ -20,8 +20,8 @@ from render_agent.analysis.live.run import LiveRun
 from render_agent.analysis.live.server import LiveSite
 from render_agent.engines.scripted.engine import Replies, ScriptedEngine
 from render_agent.errors import RunLogError
-from render_agent.run.log.folder import RunFolder
-from render_agent.run.runner import start
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.runner import start
 from render_agent.web.server import LocalServer
 
 expect.set_options(timeout=30_000)  # other tests may have the processors

@@ -16,8 +16,8 @@ from render_agent.cli.commands.runs import dry_run
 from render_agent.config import RunConfig
 from render_agent.engines.registry import make_engine
 from render_agent.errors import SetupError
-from render_agent.run.log.folder import RunFolder
-from render_agent.run.runner import go_on, start
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.runner import go_on, start
 from render_agent.scene.formats.load import load_scene
 from render_agent.score.tables import score_table
 

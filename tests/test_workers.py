@@ -18,10 +18,10 @@ from small_models import bundled_model
 
 from render_agent.config import RunConfig
 from render_agent.errors import EngineError, SetupError, UsageError
-from render_agent.run.log.folder import RunFolder, list_runs
-from render_agent.run.runner import go_on, start
-from render_agent.run.workers.cluster import cluster, resources
-from render_agent.run.workers.scene_queue import MOST_DEATHS
+from render_agent.runs.log.folder import RunFolder, list_runs
+from render_agent.runs.runner import go_on, start
+from render_agent.runs.workers.cluster import cluster, resources
+from render_agent.runs.workers.scene_queue import MOST_DEATHS
 
 ROOMS = {
     "benchmark": "rooms",
@@ -353,7 +353,7 @@ def test_on_a_cluster_with_nothing_but_json_on_standard_output(tmp_path, ray, al
 
 @pytest.mark.slow
 def test_workers_that_all_die_stop_the_run(tmp_path, ray, monkeypatch):
-    monkeypatch.setattr("render_agent.run.workers.driver.MOST_IN_A_ROW", 2)
+    monkeypatch.setattr("render_agent.runs.workers.driver.MOST_IN_A_ROW", 2)
     broken = tmp_path / "broken.py"
     broken.write_text("import os\ndef policy(questions, seed):\n    os._exit(1)\n")
     with pytest.raises(EngineError, match="every worker died"):

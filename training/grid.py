@@ -14,8 +14,8 @@ from render_agent.cli.commands.runs import watch
 from render_agent.config import RunConfig
 from render_agent.engines.loading import find_model
 from render_agent.errors import SetupError
-from render_agent.run.input_files import sha256
-from render_agent.run.log.folder import RunFolder
+from render_agent.runs.input_files import sha256
+from render_agent.runs.log.folder import RunFolder
 
 FREE, BLIND, ONE_VIEW, FOUR_VIEWS, MAP = "free", "blind", "one view", "four views", "map"
 RANDOM_WALK, BLACK, MIRRORED, NO_GUIDE = "random walk", "black", "mirrored", "no guide"

@@ -12,10 +12,10 @@ from render_agent.analysis.export.selection import whole_run
 from render_agent.dialogue.prompt import reply_schema
 from render_agent.dialogue.reply import KINDS, Action, Malformed
 from render_agent.dialogue.state import Question, QuestionState, Turn
-from render_agent.run.log.folder import RunFolder
-from render_agent.run.log.reading import UNREAD, notes, read_states
-from render_agent.run.log.results import results
-from render_agent.run.log.work import totals
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.log.reading import UNREAD, notes, read_states
+from render_agent.runs.log.results import results
+from render_agent.runs.log.work import totals
 from render_agent.score.comparison import Side
 from render_agent.score.means import MACRO, MICRO, Scored
 from render_agent.score.summary import summary

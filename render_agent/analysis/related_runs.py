@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from render_agent.config import OPTIONS, fingerprint_of
 from render_agent.errors import RunLogError
-from render_agent.run.log.folder import RunFolder, list_runs
+from render_agent.runs.log.folder import RunFolder, list_runs
 
 Shown = Literal["pictures", "views"]
 

@@ -24,10 +24,10 @@ from render_agent.config.run_options import checked
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Engine
 from render_agent.errors import UsageError
-from render_agent.run.log.folder import RunFolder, find_run
-from render_agent.run.log.program_log import program_log
-from render_agent.run.phase_controller import Observer, Silent
-from render_agent.run.runner import MakeEngine, Run, go_on, start
+from render_agent.runs.log.folder import RunFolder, find_run
+from render_agent.runs.log.program_log import program_log
+from render_agent.runs.phase_controller import Observer, Silent
+from render_agent.runs.runner import MakeEngine, Run, go_on, start
 
 COMMAND_LINE = {
     "json": "see RunResults.results",
@@ -194,7 +194,7 @@ def _observer(run: Run, progress: bool) -> Iterator[Observer]:
     if not progress:
         yield Silent()
         return
-    from render_agent.run.progress import Plain, Progress, Terminal
+    from render_agent.runs.progress import Plain, Progress, Terminal
     from render_agent.text.console import plain_console
 
     turns = {"max_batched_turns": run.max_batched_turns, "max_turns": run.config.max_turns}

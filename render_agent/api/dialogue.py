@@ -13,8 +13,8 @@ from render_agent.dialogue.chat import Message
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import Evidence, Question, QuestionState, Status, Turn
 from render_agent.errors import RenderAgentError
-from render_agent.run.log.folder import RunFolder
-from render_agent.run.log.results import row
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.log.results import row
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -15,7 +15,7 @@ from render_agent.engines.cost_estimate import picture_tokens
 from render_agent.engines.registry import describe_engine, make_engine
 from render_agent.engines.scripted.engine import Policy, ScriptedEngine
 from render_agent.errors import UsageError
-from render_agent.run.runner import DescribeEngine, MakeEngine
+from render_agent.runs.runner import DescribeEngine, MakeEngine
 
 Answering = str | Engine | Policy | Callable[[Request], str] | None
 """What may be given as an engine: a name, an engine, or what replies to a request with a text."""

@@ -13,7 +13,7 @@ from render_agent.dialogue.candidates import Standing, group_means, how_chosen, 
 from render_agent.dialogue.state import Evidence
 from render_agent.errors import RunLogError
 from render_agent.geometry.camera import Camera
-from render_agent.run.log.evidence_lines import evidence_from_json
+from render_agent.runs.log.evidence_lines import evidence_from_json
 
 PLACE = " " * 6 + "at "
 """What a line begins with that says where a candidate leads."""

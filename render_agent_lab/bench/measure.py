@@ -16,9 +16,9 @@ from render_agent.engines.transformers.device_memory import DeviceMemory, MainMe
 from render_agent.observation import Looking
 from render_agent.observation.picture_store import Pictures
 from render_agent.observation.setup import make_looker
-from render_agent.run.log.folder import RunFolder
-from render_agent.run.phase_controller import Silent
-from render_agent.run.runner import start
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.phase_controller import Silent
+from render_agent.runs.runner import start
 from render_agent.scene.cache import SceneCache
 from render_agent_lab.bench.compared_engines import Engines
 from render_agent_lab.bench.figures import Trial, baselines_of, summary, work_of

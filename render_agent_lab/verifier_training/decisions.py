@@ -20,8 +20,8 @@ from render_agent.observation.stress.scenes import scenes_of
 from render_agent.questions.sufficiency import faithful
 from render_agent.render.base import Renderer
 from render_agent.render.visibility.room_visibility import NOTHING, Room
-from render_agent.run.log.folder import RunFolder
-from render_agent.run.log.reading import read_states
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.log.reading import read_states
 from render_agent.scene.cache import SceneCache
 from render_agent.score.official import score_answer
 from render_agent_lab.verifier_training.decision import Decision, good_moves

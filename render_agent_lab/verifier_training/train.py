@@ -20,8 +20,8 @@ from render_agent.agents.verifiers.learned.example import Example
 from render_agent.agents.verifiers.learned.shape import Shape
 from render_agent.agents.verifiers.learned.training import Settings, fit
 from render_agent.errors import SetupError, UsageError
-from render_agent.run.input_files import sha256
-from render_agent.run.log.folder import RunFolder
+from render_agent.runs.input_files import sha256
+from render_agent.runs.log.folder import RunFolder
 from render_agent_lab.verifier_training.card_text import card_text
 from render_agent_lab.verifier_training.decision import Decision, scene_names
 from render_agent_lab.verifier_training.decisions import read_decisions

@@ -13,8 +13,8 @@ from render_agent.engines.base import Reply
 from render_agent.engines.scripted.engine import Replies, ScriptedEngine
 from render_agent.errors import EngineError, RenderError, RunLogError
 from render_agent.observation import Looker
-from render_agent.run.log.folder import RunFolder
-from render_agent.run.runner import go_on
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.runner import go_on
 
 COUNT = 3
 

@@ -10,8 +10,8 @@ from made_samples import FreeRunning, choose, options_of
 from render_agent.engines.scripted.engine import ScriptedEngine
 from render_agent.errors import EngineError
 from render_agent.observation import Looker
-from render_agent.run.deliberation import Deliberations
-from render_agent.run.runner import start
+from render_agent.runs.deliberation import Deliberations
+from render_agent.runs.runner import start
 
 DEEP = "lookahead:3:2"
 

@@ -16,7 +16,7 @@ from render_agent.cli.main import cli
 from render_agent.engines.cost_estimate import picture_tokens
 from render_agent.engines.scripted.engine import Replies, ScriptedEngine
 from render_agent.errors import SetupError, UsageError
-from render_agent.run.log.folder import RunFolder, list_runs
+from render_agent.runs.log.folder import RunFolder, list_runs
 
 QUESTION = "Is the red box left or right of the blue one?"
 DONE = json.dumps({"answer": "B", "done": True})

@@ -20,8 +20,8 @@ from render_agent.engines.scripted.blind_policies import random_move
 from render_agent.engines.scripted.engine import Replies, ScriptedEngine
 from render_agent.errors import SetupError, UsageError
 from render_agent.observation import Look
-from render_agent.run.phase_controller import Silent
-from render_agent.run.runner import check, start
+from render_agent.runs.phase_controller import Silent
+from render_agent.runs.runner import check, start
 
 RUBRIC = """\
 name: short

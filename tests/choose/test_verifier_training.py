@@ -28,9 +28,9 @@ from render_agent.dialogue.state import Question
 from render_agent.errors import RunLogError, SetupError, UsageError
 from render_agent.questions.mentions import kind_of
 from render_agent.questions.sufficiency import EVERY
-from render_agent.run.log.folder import RunFolder
-from render_agent.run.phase_controller import Silent
-from render_agent.run.runner import go_on, start
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.phase_controller import Silent
+from render_agent.runs.runner import go_on, start
 from render_agent_lab.verifier_training.card_text import standing
 from render_agent_lab.verifier_training.decision import good_moves, scene_names
 from render_agent_lab.verifier_training.decisions import read_decisions

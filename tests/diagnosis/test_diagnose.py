@@ -25,9 +25,9 @@ from render_agent.engines.scripted.engine import Replies, ScriptedEngine
 from render_agent.engines.scripted.sighted_oracle import NO_BOX_TELLS, WORDS
 from render_agent.render.rasteriser.renderer import Rasteriser
 from render_agent.render.visibility.object_visibility import Seen, Sight, seen_well
-from render_agent.run.log.folder import RunFolder
-from render_agent.run.log.reading import read_states
-from render_agent.run.runner import start
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.log.reading import read_states
+from render_agent.runs.runner import start
 from render_agent.scene.formats.load import load_scene
 from render_agent.scene.room_truth import read_truth
 

@@ -22,7 +22,7 @@ from render_agent.engines.base import Request
 from render_agent.engines.openai.engine import OpenAIEngine
 from render_agent.engines.openai.options import OpenAIOptions, endpoint
 from render_agent.errors import EngineError
-from render_agent.run.runner import start
+from render_agent.runs.runner import start
 
 pytestmark = pytest.mark.skipif(
     find_spec("openai") is None, reason="the extra openai is not installed"

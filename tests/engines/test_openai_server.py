@@ -12,8 +12,8 @@ from small_models import bundled_model
 
 from render_agent.engines.transformers.engine import TransformersEngine
 from render_agent.errors import EngineError
-from render_agent.run.log.folder import RunFolder
-from render_agent.run.runner import go_on, start
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.runner import go_on, start
 
 pytestmark = [
     pytest.mark.skipif(find_spec("openai") is None, reason="the extra openai is not installed"),

@@ -21,7 +21,7 @@ from render_agent.engines.openai.options import (
 from render_agent.engines.openai.rate_limit import asked_wait, back_off, seconds_of, spent_wait
 from render_agent.engines.registry import describe_engine, make_engine
 from render_agent.errors import SetupError, UsageError
-from render_agent.run.runner import start
+from render_agent.runs.runner import start
 
 pytestmark = pytest.mark.skipif(
     find_spec("openai") is None, reason="the extra openai is not installed"

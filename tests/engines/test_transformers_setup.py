@@ -14,7 +14,7 @@ from small_models import rewrite_json, small_model
 from render_agent.engines.loading import describe_model, find_model, takes_pictures
 from render_agent.engines.transformers.engine import TransformersEngine
 from render_agent.errors import SetupError, UsageError
-from render_agent.run.runner import start
+from render_agent.runs.runner import start
 
 
 @pytest.fixture

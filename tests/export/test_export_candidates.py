@@ -13,8 +13,8 @@ from made_runs import make_questions, play
 from render_agent.cli.main import cli
 from render_agent.dialogue.candidates import standings
 from render_agent.engines.scripted.engine import ScriptedEngine
-from render_agent.run.log.folder import RunFolder
-from render_agent.run.log.reading import read_states
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.log.reading import read_states
 
 
 def csv_rows(file):

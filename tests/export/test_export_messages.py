@@ -12,9 +12,9 @@ from PIL import Image
 from small_models import CHAT_TEMPLATE, published_tokenizer
 
 from render_agent.errors import UsageError
-from render_agent.run.log.folder import RunFolder
-from render_agent.run.log.reading import read_states
-from render_agent.run.runner import start
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.log.reading import read_states
+from render_agent.runs.runner import start
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 from made_packages import install_page
 
-from render_agent.run.log.folder import RunFolder, list_runs
+from render_agent.runs.log.folder import RunFolder, list_runs
 
 
 def test_the_benchmark_of_the_page_is_asked(tmp_path, monkeypatch, type_in):

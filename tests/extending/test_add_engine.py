@@ -4,7 +4,7 @@ import json
 
 from made_packages import install_page
 
-from render_agent.run.log.folder import RunFolder, list_runs
+from render_agent.runs.log.folder import RunFolder, list_runs
 
 
 def test_the_engine_of_the_page_answers(tmp_path, monkeypatch, type_in):

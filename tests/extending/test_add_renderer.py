@@ -6,8 +6,8 @@ from PIL import Image
 
 from render_agent.render.base import BACKGROUND
 from render_agent.render.registry import make_renderer
-from render_agent.run.log.folder import RunFolder, list_runs
-from render_agent.run.log.view_lines import view_from_json
+from render_agent.runs.log.folder import RunFolder, list_runs
+from render_agent.runs.log.view_lines import view_from_json
 from render_agent.scene.formats.load import load_scene
 
 

@@ -4,7 +4,7 @@ import numpy as np
 from made_packages import blocks, install_page, shown
 from PIL import Image
 
-from render_agent.run.log.folder import RunFolder, list_runs
+from render_agent.runs.log.folder import RunFolder, list_runs
 
 
 def test_the_kind_of_view_of_the_page_is_shown(tmp_path, monkeypatch, type_in):

@@ -16,8 +16,8 @@ from render_agent.geometry.camera import Camera
 from render_agent.questions.selection import choose_questions
 from render_agent.render.registry import make_renderer
 from render_agent.render.views import Viewer
-from render_agent.run.log.folder import RunFolder
-from render_agent.run.runner import go_on, start
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.runner import go_on, start
 from render_agent.scene.formats.load import load_scene
 
 PROJECT = """

@@ -34,7 +34,7 @@ import process_faults
 from child import Child
 from ground import Ground, NotHere, NotInjected, Reference, write_questions
 
-from render_agent.run.log.folder import list_runs
+from render_agent.runs.log.folder import list_runs
 
 KINDS = {
     **process_faults.KINDS,

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from child import PATIENCE, TREE, Child, Ended
 from made_runs import outcome, pictures, transcripts
 
-from render_agent.run.log.folder import RunFolder, list_runs
+from render_agent.runs.log.folder import RunFolder, list_runs
 
 ROOMS = ("room07", "room05")
 """The smallest of the bundled rooms."""

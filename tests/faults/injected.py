@@ -47,7 +47,7 @@ class Fault:
 
     def install(self) -> None:
         """Begin to count."""
-        from render_agent.run.log import folder
+        from render_agent.runs.log import folder
         from render_agent.system import whole_files as files
 
         write_all, fsync = files.write_all, os.fsync

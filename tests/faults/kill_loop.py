@@ -20,8 +20,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "agents"))
 from made_runs import Silent, make_config, make_questions, walking
 from made_samples import motley, options_of
 
-from render_agent.run.log.folder import RunFolder, list_runs
-from render_agent.run.runner import go_on, start
+from render_agent.runs.log.folder import RunFolder, list_runs
+from render_agent.runs.runner import go_on, start
 
 COUNT, TURNS = 5, 4
 

@@ -18,7 +18,7 @@ from ground import TO_GO_ON, Ground, NotHere, NotInjected, said
 from made_runs import outcome, pictures, transcripts
 from made_servers import MadeServer, by_rule, chat_reply, free_port
 
-from render_agent.run.log.folder import RunFolder, list_runs
+from render_agent.runs.log.folder import RunFolder, list_runs
 
 BROKEN = ("refuse", "reset", "close", "cut", "stall", "garbage", "no choices")
 REFUSED = tuple((status, {}, "made") for status in (429, 500, 502, 503))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from made_runs import choices, outcome, pictures, transcripts
 
-from render_agent.run.log.folder import RunFolder
+from render_agent.runs.log.folder import RunFolder
 
 LINES = sum(number % 4 + 2 for number in range(5))
 

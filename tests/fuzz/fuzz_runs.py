@@ -80,9 +80,9 @@ def ways(place: Path, folder: Path) -> Iterator[Callable[[], object]]:
     from render_agent.analysis.report.data import read_run
     from render_agent.cli.commands import runs as commands
     from render_agent.cli.commands import score as scoring
-    from render_agent.run.log.folder import RunFolder
-    from render_agent.run.log.reading import results_of
-    from render_agent.run.runner import go_on
+    from render_agent.runs.log.folder import RunFolder
+    from render_agent.runs.log.reading import results_of
+    from render_agent.runs.runner import go_on
 
     output = place.parent
 

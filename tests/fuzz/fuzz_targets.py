@@ -78,7 +78,7 @@ def questions(suffix: str) -> Callable[[bytes, Path], None]:
         from render_agent.questions.rows import load_rows
         from render_agent.questions.scans import LAYOUTS, find_scan
         from render_agent.questions.subsets import with_pruned
-        from render_agent.run.log.lines import question_from_json, question_to_json
+        from render_agent.runs.log.lines import question_from_json, question_to_json
         from render_agent.system.whole_files import json_line
 
         path = folder / f"questions.{suffix}"

@@ -14,7 +14,7 @@ from render_agent.analysis.report.comparison.ablation_table import against_sibli
 from render_agent.analysis.report.data import page_of, read_run
 from render_agent.cli.main import cli
 from render_agent.config import RunConfig
-from render_agent.run.log.folder import RunFolder
+from render_agent.runs.log.folder import RunFolder
 
 
 @pytest.fixture(scope="module")

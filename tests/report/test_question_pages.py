@@ -27,7 +27,7 @@ from render_agent.analysis.report.question.question_page import cause_words
 from render_agent.config import RunConfig
 from render_agent.engines.scripted.engine import ScriptedEngine
 from render_agent.geometry.camera import Camera, MapCamera
-from render_agent.run.log.folder import RunFolder
+from render_agent.runs.log.folder import RunFolder
 
 THOUGHT = "It must be <b>behind</b> me."
 

@@ -20,8 +20,8 @@ from render_agent.engines.openai.options import find_endpoints
 from render_agent.engines.registry import describe_engine, engine_options
 from render_agent.engines.scripted.engine import ScriptedEngine
 from render_agent.errors import SetupError, UsageError
-from render_agent.run.log.folder import RunFolder
-from render_agent.run.runner import start
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.runner import start
 from render_agent.text.redact import known_keys, names_a_key, without_keys
 
 KEY = "sk-0123456789-secret"

@@ -18,10 +18,10 @@ from render_agent.cli.commands.score import rescore
 from render_agent.cli.main import cli
 from render_agent.errors import RunLogError, SceneError
 from render_agent.observation.picture_store import Pictures
-from render_agent.run.log.folder import RunFolder
-from render_agent.run.log.reading import read_states
-from render_agent.run.merge_shards import merge
-from render_agent.run.runner import go_on, start
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.log.reading import read_states
+from render_agent.runs.merge_shards import merge
+from render_agent.runs.runner import go_on, start
 from render_agent.scene.formats.load import load_scene
 from render_agent.system.contained_paths import OWN, is_path, is_picture, picture_path
 from render_agent.system.whole_files import write_whole

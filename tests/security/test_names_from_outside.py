@@ -15,8 +15,8 @@ from render_agent.observation.picture_store import question_file, safe_name, sce
 from render_agent.questions.rooms import load_beside
 from render_agent.questions.rows import load_rows, question_from_row
 from render_agent.questions.scans import find_scan, is_name, with_scans
-from render_agent.run.log.folder import RunFolder
-from render_agent.run.runner import start
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.runner import start
 from render_agent.system.contained_paths import is_picture
 
 ODD = [

@@ -14,7 +14,7 @@ from test_code_in_files import SOURCES, calls
 
 from render_agent.engines.scripted.engine import Replies, ScriptedEngine
 from render_agent.errors import RunLogError
-from render_agent.run.log.program_log import program_log
+from render_agent.runs.log.program_log import program_log
 from render_agent.system.whole_files import read_json, read_lines
 from render_agent.text.console import plain_console
 from render_agent.text.safe_parse import MAX_LINE_BYTES, parse_json, parse_yaml, read_bounded

@@ -17,8 +17,8 @@ from render_agent.engines.loading import describe_model, find_model
 from render_agent.engines.transformers.opening import open_model
 from render_agent.errors import SetupError, UsageError
 from render_agent.models import NOTES, instead
-from render_agent.run.log.folder import RunFolder, list_runs
-from render_agent.run.runner import go_on, start
+from render_agent.runs.log.folder import RunFolder, list_runs
+from render_agent.runs.runner import go_on, start
 from render_agent_lab.bench.compared_engines import load
 
 TREE = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 from small_models import BUNDLED, TRAINED
 
 from render_agent.dialogue.state import Question
-from render_agent.run.log.folder import RunFolder, list_runs
+from render_agent.runs.log.folder import RunFolder, list_runs
 from render_agent.score.summary import OFFICIAL
 from training.card import TRAINING, card
 from training.card import main as write_card

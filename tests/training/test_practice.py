@@ -10,7 +10,7 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.answer import canonical, letters
 from render_agent.engines.scripted.engine import Replies, ScriptedEngine, make_scripted
 from render_agent.questions.rooms import BUNDLED, bundled
-from render_agent.run.log.folder import RunFolder
+from render_agent.runs.log.folder import RunFolder
 from render_agent.system.whole_files import json_lines
 from render_agent_lab.expert.search import is_wrong_turn
 from training.encode import encode_files

@@ -19,7 +19,7 @@ from render_agent.engines.vllm.cache_check import differing
 from render_agent.engines.vllm.core import VllmCore
 from render_agent.engines.vllm.engine import VllmEngine
 from render_agent.errors import EngineError
-from render_agent.run.runner import start
+from render_agent.runs.runner import start
 
 pytestmark = [
     pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not here: make test-vllm"),

@@ -10,7 +10,7 @@ from render_agent.agents.verifiers.learned.card_file import read_card
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question
 from render_agent.questions.ground_truth import facts_files
-from render_agent.run.input_files import chooses_by_boxes, scan_hashes
+from render_agent.runs.input_files import chooses_by_boxes, scan_hashes
 
 KNOWS = "where the named objects are"
 """What the verifier geometry knows of a scene whose boxes are known, and no model does."""

@@ -27,8 +27,8 @@ from render_agent.observation.stress.scenes import scenes_of
 from render_agent.questions.ground_truth import Facts, known_facts, placed
 from render_agent.questions.mentions import named_categories
 from render_agent.questions.sufficiency import faithful
-from render_agent.run.log.folder import RunFolder
-from render_agent.run.log.reading import read_states
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.log.reading import read_states
 
 logger = logging.getLogger(__name__)
 

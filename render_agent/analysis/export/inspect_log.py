@@ -16,7 +16,7 @@ from render_agent.config import OPTIONS
 from render_agent.dialogue.chat import without_thinking
 from render_agent.dialogue.state import QuestionState, Status, Turn
 from render_agent.extras import require
-from render_agent.run.log.results import results
+from render_agent.runs.log.results import results
 from render_agent.system.contained_paths import picture_path
 
 SCORER = "vsi_bench"

@@ -11,9 +11,9 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.state import QuestionState
 from render_agent.errors import UsageError
 from render_agent.observation.stress.left_right import mirrored_truth, names_sides
-from render_agent.run.log.folder import RunFolder
-from render_agent.run.log.reading import read_states
-from render_agent.run.log.results import row
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.log.reading import read_states
+from render_agent.runs.log.results import row
 from render_agent.score.official import score_answer
 
 

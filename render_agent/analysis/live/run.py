@@ -21,10 +21,10 @@ from render_agent.analysis.report.question.question_page import (
 from render_agent.dialogue.state import Phase
 from render_agent.errors import RunLogError
 from render_agent.observation.picture_store import safe_name
-from render_agent.run.log.folder import RunFolder
-from render_agent.run.log.lines import check_line, replay
-from render_agent.run.log.reading import read_states, results_of
-from render_agent.run.log.results import row
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.log.lines import check_line, replay
+from render_agent.runs.log.reading import read_states, results_of
+from render_agent.runs.log.results import row
 
 SHARE = 4
 """Making the index anew takes at most one part in so many of the time."""

@@ -10,7 +10,7 @@ from render_agent.analysis.report.data import ReportData, page_of, read_run
 from render_agent.analysis.report.index import index_page
 from render_agent.analysis.report.question import page_writer as question_pages
 from render_agent.extras import require
-from render_agent.run.log.folder import RunFolder
+from render_agent.runs.log.folder import RunFolder
 from render_agent.system.contained_paths import refuse_links_out
 from render_agent.system.whole_files import write_whole
 from render_agent.web.templates import ASSETS

@@ -14,8 +14,8 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.state import Phase, QuestionState
 from render_agent.observation.picture_store import safe_name
 from render_agent.observation.stress.pictures import NOTES as STRESS
-from render_agent.run.log.folder import RunFolder
-from render_agent.run.log.reading import read_states, results_of
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.log.reading import read_states, results_of
 
 UNFINISHED = "IN PROGRESS"
 

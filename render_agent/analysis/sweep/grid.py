@@ -8,8 +8,8 @@ from pathlib import Path
 from render_agent.analysis.sweep.plan import Cell, Sweep
 from render_agent.config import CHANGEABLE, RunConfig
 from render_agent.errors import RenderAgentError, SetupError
-from render_agent.run.log.folder import RunFolder, list_runs
-from render_agent.run.runner import Run, check, go_on, start
+from render_agent.runs.log.folder import RunFolder, list_runs
+from render_agent.runs.runner import Run, check, go_on, start
 
 Watch = Callable[[Run], object]
 

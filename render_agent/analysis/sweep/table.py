@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from render_agent.analysis.sweep.plan import COSTS, Cell, Sweep
 from render_agent.analysis.sweep.pooling import side_of
-from render_agent.run.log.folder import RunFolder
+from render_agent.runs.log.folder import RunFolder
 from render_agent.score.comparison import Side, compare, incomparable
 from render_agent.score.summary import OFFICIAL
 from render_agent.score.tables import figure, interval, signed

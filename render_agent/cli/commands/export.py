@@ -93,7 +93,7 @@ def export_command(
     from render_agent.analysis.export.selection import Choice, choose_runs
     from render_agent.analysis.export.writers import How, export
     from render_agent.errors import UsageError
-    from render_agent.run.log.folder import find_run
+    from render_agent.runs.log.folder import find_run
     from render_agent.score.comparison import RIGHT
 
     given = {

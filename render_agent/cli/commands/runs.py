@@ -26,12 +26,12 @@ from render_agent.engines.registry import engine_options, make_engine
 from render_agent.errors import RunLogError, UsageError
 from render_agent.questions.notes import question_notes
 from render_agent.questions.scans import missing_scans
-from render_agent.run.disk_space import disk_needed, pictures_needed, size
-from render_agent.run.log.folder import RunFolder, find_run, list_runs
-from render_agent.run.log.program_log import program_log
-from render_agent.run.merge_shards import merge
-from render_agent.run.progress import Display, Plain, Progress, Quiet, Terminal, duration
-from render_agent.run.runner import MakeEngine, Run, go_on, preview, start
+from render_agent.runs.disk_space import disk_needed, pictures_needed, size
+from render_agent.runs.log.folder import RunFolder, find_run, list_runs
+from render_agent.runs.log.program_log import program_log
+from render_agent.runs.merge_shards import merge
+from render_agent.runs.progress import Display, Plain, Progress, Quiet, Terminal, duration
+from render_agent.runs.runner import MakeEngine, Run, go_on, preview, start
 from render_agent.score.seed_variance import spread_table
 from render_agent.score.tables import figure, score_table
 from render_agent.text.console import plain_console

@@ -44,7 +44,7 @@ def view_command(run: str, output: str, port: int, browser: bool) -> None:
 
     require("render-agent view", "starlette", "uvicorn", "matplotlib")
     from render_agent.analysis.live.server import LiveSite
-    from render_agent.run.log.folder import find_run
+    from render_agent.runs.log.folder import find_run
     from render_agent.text.sanitize import one_line
     from render_agent.web.browser import open_page
     from render_agent.web.server import LocalServer

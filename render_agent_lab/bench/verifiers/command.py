@@ -15,7 +15,7 @@ from render_agent.errors import SetupError, UsageError
 
 if TYPE_CHECKING:
     from render_agent.config.agent_plan import VerifierPlan
-    from render_agent.run.log.folder import RunFolder
+    from render_agent.runs.log.folder import RunFolder
     from render_agent_lab.bench.verifiers.measure import Judging
 
 Told = Callable[[str], None]
@@ -180,7 +180,7 @@ def _runs(
 ) -> tuple[list[RunFolder], str]:
     """Return the runs whose decisions are measured, and in words what they are."""
     from render_agent.config import OPTIONS
-    from render_agent.run.log.folder import find_run
+    from render_agent.runs.log.folder import find_run
     from render_agent_lab.bench.verifiers.walks import walk
 
     if runs:

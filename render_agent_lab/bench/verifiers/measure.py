@@ -18,7 +18,7 @@ from render_agent.engines.base import Engine
 from render_agent.errors import SetupError
 from render_agent.observation.picture_store import Pictures
 from render_agent.observation.question_visibility import Eyes
-from render_agent.run.log.folder import RunFolder
+from render_agent.runs.log.folder import RunFolder
 from render_agent_lab.bench.verifiers.agreement import agreement
 from render_agent_lab.bench.verifiers.calibration import by_probability, by_rank
 from render_agent_lab.bench.verifiers.decisions import Decision, Left, decisions_of

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from render_agent.config import RunConfig
-from render_agent.run.log.folder import RunFolder
-from render_agent.run.phase_controller import Silent
-from render_agent.run.runner import start
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.phase_controller import Silent
+from render_agent.runs.runner import start
 
 DECIDED: Mapping[str, Any] = {
     "batch": True,

@@ -10,10 +10,10 @@ from typing import Any
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Phase, QuestionState
 from render_agent.errors import EngineError
-from render_agent.run.log.folder import RunLog
-from render_agent.run.phase_controller import Observer
-from render_agent.run.workers.cluster import resources
-from render_agent.run.workers.messages import (
+from render_agent.runs.log.folder import RunLog
+from render_agent.runs.phase_controller import Observer
+from render_agent.runs.workers.cluster import resources
+from render_agent.runs.workers.messages import (
     Drawn,
     Failed,
     Hand,
@@ -23,8 +23,8 @@ from render_agent.run.workers.messages import (
     Stopped,
     Took,
 )
-from render_agent.run.workers.scene_queue import MOST_DEATHS, MOST_IN_A_ROW, Deck
-from render_agent.run.workers.worker import Setup, Worker
+from render_agent.runs.workers.scene_queue import MOST_DEATHS, MOST_IN_A_ROW, Deck
+from render_agent.runs.workers.worker import Setup, Worker
 from render_agent.system.contained_paths import picture_path
 
 logger = logging.getLogger(__name__)

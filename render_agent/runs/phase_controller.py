@@ -19,8 +19,8 @@ from render_agent.dialogue.state import Phase, QuestionState, Seconds, Tokens, T
 from render_agent.engines.base import Engine, Reply, Request
 from render_agent.errors import EngineError, RenderAgentError, RunLogError
 from render_agent.observation import Look, Looking
-from render_agent.run.deliberation import Deliberations, Failure
-from render_agent.run.log.base import TurnLog
+from render_agent.runs.deliberation import Deliberations, Failure
+from render_agent.runs.log.base import TurnLog
 from render_agent.system.threads import begun_pool
 from render_agent.text.redact import without_keys
 

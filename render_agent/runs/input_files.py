@@ -16,7 +16,7 @@ from render_agent.models import bundled_model
 from render_agent.questions.ground_truth import facts_files
 from render_agent.questions.plugins import OWN, is_brought
 from render_agent.questions.sufficiency import boxes_hold
-from render_agent.run.log.folder import RunFolder
+from render_agent.runs.log.folder import RunFolder
 from render_agent.scene.formats.axis_alignment import alignment_file
 
 KNOWING = ("oracle", "witness", "seeker", "expert", "stumbler")

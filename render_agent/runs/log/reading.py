@@ -9,8 +9,8 @@ from render_agent.config.view_budget import views_note
 from render_agent.dialogue.state import Question, QuestionState, SceneSource
 from render_agent.errors import RunLogError, SceneError
 from render_agent.observation.stress.pictures import NOTES
-from render_agent.run.log.folder import RunFolder
-from render_agent.run.log.results import results
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.log.results import results
 from render_agent.score.summary import OFFICIAL
 
 

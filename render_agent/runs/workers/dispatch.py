@@ -14,11 +14,11 @@ from pathlib import Path
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import QuestionState
-from render_agent.run.log.folder import RunLog
-from render_agent.run.phase_controller import Observer
-from render_agent.run.workers.cluster import cluster
-from render_agent.run.workers.driver import Driver
-from render_agent.run.workers.worker import MakeEngine, Play, Setup
+from render_agent.runs.log.folder import RunLog
+from render_agent.runs.phase_controller import Observer
+from render_agent.runs.workers.cluster import cluster
+from render_agent.runs.workers.driver import Driver
+from render_agent.runs.workers.worker import MakeEngine, Play, Setup
 
 
 def deal_out(

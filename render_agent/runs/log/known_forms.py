@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from render_agent.run.log.work import COUNTED
+from render_agent.runs.log.work import COUNTED
 from render_agent.system.contained_paths import is_path, is_picture
 from render_agent.text.forms import COUNT, FINITE, Accepted, Each, Either, Form, Number, OneOf
 

@@ -9,9 +9,9 @@ from typing import Any
 from render_agent.dialogue.reply import from_json as action_from_json
 from render_agent.dialogue.state import Phase, Question, QuestionState, Seconds, Tokens, Turn
 from render_agent.geometry.camera import Camera
-from render_agent.run.log.evidence_lines import evidence_from_json, evidence_to_json, taken_from
-from render_agent.run.log.known_forms import QUESTION, STOPPED, TURN
-from render_agent.run.log.view_lines import view_from_json, view_to_json
+from render_agent.runs.log.evidence_lines import evidence_from_json, evidence_to_json, taken_from
+from render_agent.runs.log.known_forms import QUESTION, STOPPED, TURN
+from render_agent.runs.log.view_lines import view_from_json, view_to_json
 from render_agent.text.forms import misfit
 from render_agent.text.sanitize import is_plain
 

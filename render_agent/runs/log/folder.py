@@ -16,9 +16,9 @@ from render_agent.config import RunConfig, fingerprint_of
 from render_agent.dialogue.state import Phase, Question, QuestionState, Turn
 from render_agent.errors import RunLogError, UsageError
 from render_agent.observation.picture_store import Pictures
-from render_agent.run.log.formats import FORMAT, check_format
-from render_agent.run.log.known_forms import RECORD, RESULTS
-from render_agent.run.log.lines import (
+from render_agent.runs.log.formats import FORMAT, check_format
+from render_agent.runs.log.known_forms import RECORD, RESULTS
+from render_agent.runs.log.lines import (
     check_line,
     error_to_json,
     question_from_json,
@@ -26,7 +26,7 @@ from render_agent.run.log.lines import (
     replay,
     turn_to_json,
 )
-from render_agent.run.log.lock import is_there, lock
+from render_agent.runs.log.lock import is_there, lock
 from render_agent.system.contained_paths import refuse_ways_out
 from render_agent.system.whole_files import (
     json_bytes,

@@ -10,8 +10,8 @@ from typing import Any
 
 from render_agent.dialogue.state import QuestionState, Status
 from render_agent.questions.chance import chance_levels
-from render_agent.run.log.mirrored import mirrored_figures
-from render_agent.run.log.work import question_work, totals
+from render_agent.runs.log.mirrored import mirrored_figures
+from render_agent.runs.log.work import question_work, totals
 from render_agent.score.means import MACRO, MICRO, Scored
 from render_agent.score.official import ORDER
 from render_agent.score.parsers import PARSERS, ScoreAnswer

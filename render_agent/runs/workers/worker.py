@@ -22,9 +22,9 @@ from render_agent.errors import RenderAgentError
 from render_agent.observation.picture_store import Pictures
 from render_agent.observation.stress.scenes import scenes_of
 from render_agent.render.png import encode
-from render_agent.run.log.base import TurnLog
-from render_agent.run.phase_controller import Observer
-from render_agent.run.workers.messages import (
+from render_agent.runs.log.base import TurnLog
+from render_agent.runs.phase_controller import Observer
+from render_agent.runs.workers.messages import (
     Drawn,
     Failed,
     Hand,

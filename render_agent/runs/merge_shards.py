@@ -11,9 +11,9 @@ from typing import Any
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question
 from render_agent.errors import RunLogError, UsageError
-from render_agent.run.log.folder import RunFolder, RunLog
-from render_agent.run.log.reading import notes, read_states
-from render_agent.run.log.results import results, table
+from render_agent.runs.log.folder import RunFolder, RunLog
+from render_agent.runs.log.reading import notes, read_states
+from render_agent.runs.log.results import results, table
 from render_agent.system.contained_paths import check_inside
 
 

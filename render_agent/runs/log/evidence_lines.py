@@ -9,7 +9,7 @@ from typing import Any
 from render_agent.dialogue.reply import from_json as action_from_json
 from render_agent.dialogue.state import Ballot, Candidate, Evidence, Judgement, Tokens
 from render_agent.geometry.camera import Camera
-from render_agent.run.log.view_lines import view_from_json, view_to_json
+from render_agent.runs.log.view_lines import view_from_json, view_to_json
 
 
 def evidence_to_json(evidence: Evidence) -> dict[str, Any]:

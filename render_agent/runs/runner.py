@@ -33,8 +33,8 @@ from render_agent.observation.view_policies.registry import check_views
 from render_agent.questions.notes import question_notes, scene_kinds
 from render_agent.questions.selection import choose_questions, question_files
 from render_agent.render.start_pose import parse_start
-from render_agent.run.disk_space import refuse_a_full_disk
-from render_agent.run.input_files import (
+from render_agent.runs.disk_space import refuse_a_full_disk
+from render_agent.runs.input_files import (
     check_facts,
     check_model,
     check_scans,
@@ -45,13 +45,13 @@ from render_agent.run.input_files import (
     sha256,
     verifier_hashes,
 )
-from render_agent.run.log.base import TurnLog
-from render_agent.run.log.folder import RunFolder, RunLog
-from render_agent.run.log.reading import notes
-from render_agent.run.log.results import results, table
-from render_agent.run.phase_controller import Observer, PhaseController, Sampling
-from render_agent.run.workers.cluster import check_ray
-from render_agent.run.workers.dispatch import deal_out
+from render_agent.runs.log.base import TurnLog
+from render_agent.runs.log.folder import RunFolder, RunLog
+from render_agent.runs.log.reading import notes
+from render_agent.runs.log.results import results, table
+from render_agent.runs.phase_controller import Observer, PhaseController, Sampling
+from render_agent.runs.workers.cluster import check_ray
+from render_agent.runs.workers.dispatch import deal_out
 from render_agent.scene.cache import SceneCache
 from render_agent.system.malloc import give_back_large_blocks
 
