@@ -1,5 +1,5 @@
-"""The laboratory of render_agent: what makes rooms, teaches models and measures the program.
+"""What trains and measures the parts of render_agent: none of it is needed to run, score or report a benchmark.
 
-A second package of this repository; imports `render_agent` freely and is imported by none of it: its commands and policies are
-plugged in by entry points. Start with `room_generator`, `expert` or `bench`.
+`verifier_training` is the command `train-verifier`, `verifier_benchmark` the command `bench verifiers`. It may
+import all of render_agent, which imports nothing of it but for its commands.
 """

@@ -8,7 +8,7 @@ from made_runs import Silent, choices, make_questions, play, transcripts
 from made_samples import FreeRunning, motley
 
 from render_agent.agents.rephrase import FEWER, best_of_best_group
-from render_agent.agents.verifiers.rewording import by_rule
+from render_agent.agents.rewording import by_rule
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import Candidate
 from render_agent.engines.scripted.engine import ScriptedEngine

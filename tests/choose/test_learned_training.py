@@ -9,15 +9,15 @@ import torch
 from made_examples import SMALL, made_examples
 from scipy.stats import binomtest
 
-from render_agent.agents.verifiers.learned.batches import Prepared
-from render_agent.agents.verifiers.learned.choices import choose
 from render_agent.agents.verifiers.learned.ensemble import Ensemble
-from render_agent.agents.verifiers.learned.example import Example
 from render_agent.agents.verifiers.learned.features import Features
-from render_agent.agents.verifiers.learned.loss import contrast, losses
 from render_agent.agents.verifiers.learned.parameters import initial, member
-from render_agent.agents.verifiers.learned.training import Settings, fit
 from render_agent.errors import SetupError
+from render_agent_lab.verifier_training.batches import Prepared
+from render_agent_lab.verifier_training.choice_accuracy import choose
+from render_agent_lab.verifier_training.example import Example
+from render_agent_lab.verifier_training.fit import Settings, fit
+from render_agent_lab.verifier_training.loss import contrast, losses
 
 BRIEF = Settings(members=2, epochs=3, batch=8, rate=1e-2, seed=3)
 

@@ -109,9 +109,9 @@ def ids(data: bytes, folder: Path) -> None:
 
 def reply(data: bytes, folder: Path) -> None:
     """Read a reply as a model's, a judge's, and as one that rewords a question."""
+    from render_agent.agents.rewording import read_wordings
     from render_agent.agents.verifiers.judge.reading import Unreadable, read_better, read_criteria
     from render_agent.agents.verifiers.judge.rubric import load_rubric
-    from render_agent.agents.verifiers.rewording import read_wordings
     from render_agent.dialogue.chat import assistant
     from render_agent.dialogue.reply import Action, Malformed, from_json, read
     from render_agent.engines.base import Reply

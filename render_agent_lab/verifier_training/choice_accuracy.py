@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from render_agent.agents.verifiers.fusion import highest, mean_ranks
-from render_agent.agents.verifiers.learned.batches import Prepared
 from render_agent.agents.verifiers.learned.context import embed_context
 from render_agent.agents.verifiers.learned.ensemble import Ensemble
-from render_agent.agents.verifiers.learned.example import Example
 from render_agent.agents.verifiers.learned.tower import embed_histories
+from render_agent.agents.verifiers.score_fusion import highest, mean_ranks
+from render_agent_lab.verifier_training.batches import Prepared
+from render_agent_lab.verifier_training.example import Example
 
 AT_ONCE = 256
 """Contexts or histories embedded together: as many as memory holds at the largest sizes."""

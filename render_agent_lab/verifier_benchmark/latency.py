@@ -12,7 +12,7 @@ import numpy as np
 
 from render_agent.agents.verifiers.base import Case, FloatArray, Verifier
 from render_agent.agents.verifiers.geometry import GeometryVerifier
-from render_agent_lab.bench.verifiers.decisions import Decision
+from render_agent_lab.verifier_benchmark.decisions import Decision
 
 if TYPE_CHECKING:
     from render_agent.agents.verifiers.learned.features import Features

@@ -6,11 +6,11 @@ import math
 
 import torch
 
-from render_agent.agents.verifiers.learned.batches import Batch
 from render_agent.agents.verifiers.learned.context import embed_context
 from render_agent.agents.verifiers.learned.parameters import Parameters
 from render_agent.agents.verifiers.learned.shape import Shape
 from render_agent.agents.verifiers.learned.tower import embed_histories
+from render_agent_lab.verifier_training.batches import Batch
 
 SHARPEST = math.log(100)
 """The learned temperature goes down to 0.01 and no further, so that training stays stable."""

@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from render_agent.agents.verifiers.learned.batches import Integers, Prepared
-from render_agent.agents.verifiers.learned.checkpoint import (
+from render_agent.agents.verifiers.learned.ensemble import Ensemble
+from render_agent.agents.verifiers.learned.parameters import initial, sizes
+from render_agent.agents.verifiers.learned.shape import Shape
+from render_agent.errors import SetupError
+from render_agent_lab.verifier_training.batches import Integers, Prepared
+from render_agent_lab.verifier_training.checkpoint import (
     Checkpoint,
     read_checkpoint,
     write_checkpoint,
 )
-from render_agent.agents.verifiers.learned.choices import choose_prepared
-from render_agent.agents.verifiers.learned.ensemble import Ensemble
-from render_agent.agents.verifiers.learned.example import Example
-from render_agent.agents.verifiers.learned.loss import losses
-from render_agent.agents.verifiers.learned.parameters import initial, sizes
-from render_agent.agents.verifiers.learned.shape import Shape
-from render_agent.errors import SetupError
+from render_agent_lab.verifier_training.choice_accuracy import choose_prepared
+from render_agent_lab.verifier_training.example import Example
+from render_agent_lab.verifier_training.loss import losses
 
 MOST_GRADIENT = 1.0
 """The longest gradient of a member; a longer one is cut to it, by each member for itself."""
