@@ -19,8 +19,9 @@ from small_models import speckled_file
 
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
+from render_agent.engines.openai.endpoints import endpoint
 from render_agent.engines.openai.engine import OpenAIEngine
-from render_agent.engines.openai.options import OpenAIOptions, endpoint
+from render_agent.engines.openai.options import OpenAIOptions
 from render_agent.errors import EngineError
 from render_agent.run.runner import start
 
