@@ -18,7 +18,7 @@ from render_agent.agents.verifiers.random import RandomVerifier
 from render_agent.cli.main import cli
 from render_agent.config.agent_plan import verifier_plans
 from render_agent.dialogue.state import Question, QuestionState
-from render_agent.engines.scripted.sighted_oracle import told_by
+from render_agent.engines.scripted.sighted_oracle import shown_facts
 from render_agent.errors import SetupError
 from render_agent.observation import Look
 from render_agent.observation.question_visibility import Eyes
@@ -176,7 +176,7 @@ def test_what_is_found_is_what_the_witness_was_shown(run):
         if kind_of(question) == SIZE:
             assert not wanted
             continue
-        shown = told_by(eyes, question, state.views).shown
+        shown = shown_facts(eyes, question, state.views).shown
         assert (shown is None) == (not wanted)
         if wanted:
             outcomes.add(shown)

@@ -176,7 +176,7 @@ def replies(suffix: str) -> Callable[[bytes, Path], None]:
     """Return what reads a file of replies with this ending."""
 
     def run(data: bytes, folder: Path) -> None:
-        from render_agent.engines.scripted.engine import read_replies
+        from render_agent.engines.scripted.policy_files import read_replies
 
         path = folder / f"replies.{suffix}"
         path.write_bytes(data)
