@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from render_agent.agents.verifiers.learned.card import save
 from render_agent.agents.verifiers.learned.card_file import CARD
 from render_agent.agents.verifiers.learned.encoder import Encoder
 from render_agent.agents.verifiers.learned.encoders import make_encoder
@@ -19,6 +18,7 @@ from render_agent.agents.verifiers.learned.shape import Shape
 from render_agent.errors import SetupError, UsageError
 from render_agent.run.input_files import sha256
 from render_agent.run.log.folder import RunFolder
+from render_agent_lab.verifier_training.card import save
 from render_agent_lab.verifier_training.card_text import card_text
 from render_agent_lab.verifier_training.choice_accuracy import scores_of
 from render_agent_lab.verifier_training.decision import Decision, scene_names

@@ -16,7 +16,6 @@ from render_agent.agents.verifiers.geometry import GeometryVerifier
 from render_agent.agents.verifiers.learned.card import load
 from render_agent.agents.verifiers.learned.card_file import CARD, WEIGHTS
 from render_agent.agents.verifiers.learned.encoder import Glimpse
-from render_agent.agents.verifiers.learned.ensemble import score_one_by_one
 from render_agent.agents.verifiers.learned.reading import read_histories
 from render_agent.agents.verifiers.learned.verifier import load_verifier
 from render_agent.agents.verifiers.provenance import describe_choosing
@@ -30,6 +29,7 @@ from render_agent.questions.sufficiency import EVERY
 from render_agent.run.log.folder import RunFolder
 from render_agent.run.phase_controller import Silent
 from render_agent.run.runner import go_on, start
+from render_agent_lab.verifier_benchmark.naive_scoring import score_one_by_one
 from render_agent_lab.verifier_training.card_text import standing
 from render_agent_lab.verifier_training.decision import good_moves, scene_names
 from render_agent_lab.verifier_training.decisions import read_decisions
