@@ -35,9 +35,9 @@ def describe_engine(config: RunConfig) -> dict[str, Any]:
 
         return human.describe(config)
     if config.engine == "vllm":
-        from render_agent.engines.vllm import engine as vllm_engine
+        from render_agent.engines.vllm import engine as vllm
 
-        return vllm_engine.describe(config, options)
+        return vllm.describe(config, options)
     if config.engine not in brought.OWN:
         return brought.describe(config)
     from render_agent.engines.loading import describe_model
@@ -72,9 +72,9 @@ def make_engine(config: RunConfig, questions: Sequence[Question]) -> Engine:
 
         return human.make(config, questions)
     if config.engine == "vllm":
-        from render_agent.engines.vllm import engine as vllm_engine
+        from render_agent.engines.vllm import engine as vllm
 
-        return vllm_engine.make(config, options)
+        return vllm.make(config, options)
     if config.engine not in brought.OWN:
         return brought.make(config, questions)
     from render_agent.engines.transformers.opening import open_model
