@@ -62,7 +62,7 @@ class Sender:
         RequestFailed where this request has no answer, EngineError where all servers are lost.
         """
         attempts = Attempts(self.servers, self.options, chat.request, events)
-        retrying = AsyncRetrying(retry=attempts.retry, wait=attempts.wait)
+        retrying = AsyncRetrying(retry=attempts.retry, wait=lambda state: attempts.wait_seconds)
         return await retrying(self._attempt, chat, attempts)
 
     async def _attempt(self, chat: ChatRequest, attempts: Attempts) -> Exchange:
@@ -101,7 +101,7 @@ class Attempts:
 
     They are counted anew at every server. Those that count towards giving up are fewer: a server that asks
     to wait while it answers others is not failing, there are more requests than it takes, and each of
-    them gets its turn.
+    them gets its turn. wait_seconds: until the next attempt, as `retry` found them.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Attempts:
         self._server: Server | None = None
         self._answered = self._tried = self._fruitless = 0
         self._backoff = backoff(options.first_wait)
-        self._wait_seconds = 0.0
+        self.wait_seconds = 0.0
 
     def at(self, server: Server) -> Server:
         """Note which server is asked, and return it."""
@@ -120,17 +120,13 @@ class Attempts:
             self._answered = self._tried = self._fruitless = 0
         return server
 
-    def wait(self, state: RetryCallState) -> float:
-        """Return the seconds until the next attempt, as `retry` found them."""
-        return self._wait_seconds
-
     def retry(self, state: RetryCallState) -> bool:
         """Whether there is another attempt, at this server or the next. RequestFailed where there is none."""
         fault = state.outcome.exception() if state.outcome is not None else None
         server = self._server
         if server is None or not isinstance(fault, ServerFault):
             return False
-        self._wait_seconds = 0.0
+        self.wait_seconds = 0.0
         if fault.kind is Kind.BARRED:
             server.lose(fault.reason)
         elif fault.kind is Kind.REFUSED:
@@ -169,9 +165,9 @@ class Attempts:
         self.events.append("retried")
         if server.lost is None:
             state.attempt_number = self._tried  # at this server
-            self._wait_seconds = max(self._backoff(state), fault.wait or 0.0)
+            self.wait_seconds = max(self._backoff(state), fault.wait or 0.0)
             if unreached or fault.wait is not None or fault.kind is Kind.BUSY:
-                server.cooldown.extend(self._wait_seconds)
+                server.cooldown.extend(self.wait_seconds)
 
 
 def _adapt(server: Server, fault: ServerFault, dialect: Dialect, sent: Mapping[str, Any]) -> bool:

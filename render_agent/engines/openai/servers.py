@@ -82,7 +82,8 @@ class Servers:
         self.retire(question_id)
         alive = [server for server in self.servers if server.lost is None]
         if not alive:
-            raise EngineError(self.farewell())
+            told = "; ".join(f"{one.url} answers no more ({one.lost})" for one in self.servers)
+            raise EngineError(f"{told}: see to the server, then go on with --continue")
         server = min(alive, key=lambda server: len(server.questions))
         server.questions.add(question_id)
         self._server_of[question_id] = server
@@ -97,11 +98,6 @@ class Servers:
     def others(self, server: Server) -> bool:
         """Whether another server could take the questions of this one."""
         return any(other.lost is None for other in self.servers if other is not server)
-
-    def farewell(self) -> str:
-        """Return in one sentence why nothing answers any more."""
-        told = "; ".join(f"{server.url} answers no more ({server.lost})" for server in self.servers)
-        return f"{told}: see to the server, then go on with --continue"
 
 
 def look_up(endpoint: Endpoint, model: str, options: OpenAIOptions) -> dict[str, Any]:
