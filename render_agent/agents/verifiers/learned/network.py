@@ -52,7 +52,8 @@ class PoolingBlock(nn.Module):
         """Return (B, W)."""
         asked = self.query(self.norm(query)).unflatten(-1, (self.heads, -1))
         taken = self.attend(asked, tokens).flatten(1)
-        return self.then(query + self.out(taken))  # type: ignore[no-any-return]
+        pooled: torch.Tensor = self.then(query + self.out(taken))
+        return pooled
 
     def attend(self, asked: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         """Return what a single query (B, heads, channels) takes from the tokens: the same size.
@@ -82,7 +83,8 @@ class AttentionPooling(nn.Module):
         query = self.query.expand(len(tokens), -1)
         for block in self.blocks:
             query = block(query, tokens)
-        return self.norm(query)  # type: ignore[no-any-return]
+        pooled: torch.Tensor = self.norm(query)
+        return pooled
 
 
 class TowerLayer(nn.Module):
@@ -196,27 +198,30 @@ class MemberNetwork(nn.Module):
             x = self.move(values[rows, span]) + self.positions[span]
             made, past = self.tower(x, known[rows, : span.stop], past)
             total = total + (made * known[rows, span, None]).sum(1)
-        return self.moves(total / known.sum(-1, keepdim=True))  # type: ignore[no-any-return]
+        mean: torch.Tensor = self.moves(total / known.sum(-1, keepdim=True))
+        return mean
 
-    @torch.no_grad()
     def initialise(self, generator: torch.Generator) -> None:
         """Draw parameters to begin with."""
-        for name, tensor in self.named_parameters():
-            if name == "log_scale":
-                tensor.fill_(-math.log(FIRST_TEMPERATURE))
-            elif name.endswith("norm.weight"):
-                tensor.fill_(1.0)
-            elif name.endswith(".bias"):
-                tensor.zero_()
-            elif name.endswith(".weight"):
-                tensor.normal_(0.0, tensor.shape[-1] ** -0.5, generator=generator)
-            else:
-                tensor.normal_(0.0, 0.02 if name == "positions" else 1.0, generator=generator)
-        # many blocks add to one sum: each begins the smaller
-        for stack in (self.seen.blocks, self.asked.blocks, self.tower.layers):
-            for block in stack:
-                for linear in (block.out, block.then.down):
-                    linear.weight.mul_((2 * len(stack)) ** -0.5)
+        with torch.no_grad():
+            for name, tensor in self.named_parameters():
+                self._draw(name, tensor, generator)
+
+    def _draw(self, name: str, tensor: torch.Tensor, generator: torch.Generator) -> None:
+        if name == "log_scale":
+            tensor.fill_(-math.log(FIRST_TEMPERATURE))
+        elif name.endswith("norm.weight"):
+            tensor.fill_(1.0)
+        elif name.endswith(".bias"):
+            tensor.zero_()
+        elif name.endswith(".weight"):
+            tensor.normal_(0.0, tensor.shape[-1] ** -0.5, generator=generator)
+            if name.endswith(("out.weight", "down.weight")):
+                # many blocks add to one sum: each begins the smaller
+                stack = self.tower.layers if name.startswith("tower") else self.seen.blocks
+                tensor.mul_((2 * len(stack)) ** -0.5)
+        else:
+            tensor.normal_(0.0, 0.02 if name == "positions" else 1.0, generator=generator)
 
 
 def shared_moves(values: torch.Tensor, known: torch.Tensor) -> int:
