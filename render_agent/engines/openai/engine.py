@@ -6,6 +6,7 @@ import asyncio
 import logging
 import queue
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from importlib.util import find_spec
 from threading import Thread
 from typing import Any
@@ -60,13 +61,12 @@ class OpenAIEngine:
         self.calls = 0
         self._pictures: ByteCache[str] = ByteCache(MAX_PICTURE_BYTES)
         self._encoders = begun_pool(4, "data-url")
-        self._answers: queue.SimpleQueue[tuple[Request, Reply] | Exception] = queue.SimpleQueue()
+        self._ended: queue.SimpleQueue[tuple[Request, Future[Reply]]] = queue.SimpleQueue()
         self._waited_for = 0
-        self._gone: Exception | None = None
+        self._gone: BaseException | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, name="openai", daemon=True)
         start(self._thread)
-        self._tasks: set[asyncio.Task[None]] = set()
         servers = Servers(endpoints, self.options)
         self._sender = Sender(model, servers, self.options, self.batch_size)
         self._room = asyncio.Semaphore(PREPARED_PER_REQUEST * self.batch_size)
@@ -88,7 +88,8 @@ class OpenAIEngine:
         """Hand over requests whose replies `ready` will give."""
         self._waited_for += len(requests)
         for request in requests:
-            self._loop.call_soon_threadsafe(self._begin, request)
+            future = asyncio.run_coroutine_threadsafe(self._reply(request), self._loop)
+            future.add_done_callback(lambda done, request=request: self._ended.put((request, done)))
 
     def ready(self, timeout: float | None = None) -> Iterator[tuple[Request, Reply]]:
         """Wait until at least one submitted request is answered and give those that are.
@@ -98,15 +99,15 @@ class OpenAIEngine:
         given = False
         while self._waited_for:
             try:
-                answered = self._answers.get(timeout=0 if given or self._gone else timeout)
+                request, done = self._ended.get(timeout=0 if given or self._gone else timeout)
             except queue.Empty:
                 break
-            if isinstance(answered, Exception):
-                self._gone = self._gone or answered
+            if (error := done.exception()) is not None:
+                self._gone = self._gone or error
                 break
             self._waited_for -= 1
             given = True
-            yield answered
+            yield request, done.result()
         if self._gone is not None and not given:
             raise self._gone
 
@@ -124,18 +125,6 @@ class OpenAIEngine:
         self._thread.join()
         self._loop.close()
         self._encoders.shutdown(cancel_futures=True)
-
-    def _begin(self, request: Request) -> None:
-        task = self._loop.create_task(self._hand_over(request))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _hand_over(self, request: Request) -> None:
-        try:
-            self._answers.put((request, await self._reply(request)))
-        # The owner's thread is where errors are handled: `ready` raises it there.
-        except Exception as error:  # noqa: BLE001
-            self._answers.put(error)
 
     async def _end(self) -> None:
         tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
