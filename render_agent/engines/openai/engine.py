@@ -88,8 +88,13 @@ class OpenAIEngine:
         """Hand over requests whose replies `ready` will give."""
         self._waited_for += len(requests)
         for request in requests:
-            future = asyncio.run_coroutine_threadsafe(self._reply(request), self._loop)
-            future.add_done_callback(lambda done, request=request: self._ended.put((request, done)))
+
+            def ended(done: Future[Reply], request: Request = request) -> None:
+                self._ended.put((request, done))
+
+            asyncio.run_coroutine_threadsafe(self._reply(request), self._loop).add_done_callback(
+                ended
+            )
 
     def ready(self, timeout: float | None = None) -> Iterator[tuple[Request, Reply]]:
         """Wait until at least one submitted request is answered and give those that are.
