@@ -11,7 +11,7 @@ from render_agent.dialogue.state import Question
 from render_agent.engines import plugins as brought
 from render_agent.engines.base import Engine
 from render_agent.engines.scripted.engine import BATCH_SIZE, make_scripted
-from render_agent.engines.scripted.policies import find_policy
+from render_agent.engines.scripted.policies import policy_maker
 from render_agent.errors import UsageError
 from render_agent.text.redact import names_a_key, without_keys
 from render_agent.text.safe_parse import parse_yaml
@@ -24,7 +24,7 @@ def describe_engine(config: RunConfig) -> dict[str, Any]:
     """
     options = engine_options(config.engine_option)
     if config.engine == "scripted":
-        note = find_policy(config.model_name).note
+        note = policy_maker(config.model_name).note
         return {"name": "scripted", "model": config.model_name, "note": note}
     if config.engine == "openai":
         from render_agent.engines.openai.engine import describe

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question, View
-from render_agent.engines.scripted.policy import PolicyFactory
+from render_agent.engines.scripted.policy import NamedPolicy
 from render_agent.observation.question_visibility import Eyes
 from render_agent.observation.stress.left_right import mirrored_truth, names_sides
 from render_agent.questions.exact_solver import true_answer
@@ -170,7 +170,8 @@ def expert(
     return Expert(questions, seed, eyes, homes, walks=walks, blind=config.blind, strays=strays)
 
 
-EXPERT = PolicyFactory(
+EXPERT = NamedPolicy(
     expert,
     "answers from the truth always, shown or not: a policy to learn from, no result",
+    knows_boxes=True,
 )

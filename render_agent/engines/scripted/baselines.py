@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Request
 from render_agent.engines.scripted.blind_policies import FITTED
-from render_agent.engines.scripted.policy import PolicyFactory
+from render_agent.engines.scripted.policy import NamedPolicy
 from render_agent.questions.exact_solver import true_answer
 from render_agent.questions.ground_truth import known_facts
 from render_agent.score.chance import frequent_answers
@@ -44,14 +44,15 @@ def oracle(
     return FixedAnswers(frequent_answers(questions) | known)
 
 
-FREQUENCY = PolicyFactory(
+FREQUENCY = NamedPolicy(
     lambda questions, seed, config: frequency(questions, seed),
     f"answers by rule: the commonest answer to each type, {FITTED}",
 )
-ORACLE = PolicyFactory(
+ORACLE = NamedPolicy(
     lambda questions, seed, config: oracle(
         questions, seed, None if config is None else config.annotations
     ),
     "answers from the truth: the scenes' annotations; where they do not tell, the commonest answer,"
     f" {FITTED}",
+    knows_boxes=True,
 )

@@ -11,7 +11,7 @@ from typing import Any
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Request
-from render_agent.engines.scripted.policy import PolicyFactory
+from render_agent.engines.scripted.policy import NamedPolicy
 from render_agent.score.chance import frequent_answers
 from render_agent.score.official import is_number
 
@@ -122,12 +122,12 @@ class RandomAnswer:
         return chance.choice((large or truths) if least else truths)
 
 
-EXPLORER = PolicyFactory(
+EXPLORER = NamedPolicy(
     lambda questions, seed, config: Explorer(questions, seed),
     f"answers by rule: the commonest answer to each type, {FITTED}",
 )
-WANDERER = PolicyFactory(lambda questions, seed, config: Wanderer(questions, seed))
-RANDOM = PolicyFactory(
+WANDERER = NamedPolicy(lambda questions, seed, config: Wanderer(questions, seed))
+RANDOM = NamedPolicy(
     lambda questions, seed, config: RandomAnswer(questions, seed),
     "answers by chance: uniform among the options, numbers drawn from the truths of the type's questions",
 )

@@ -10,7 +10,7 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question, Tokens
 from render_agent.engines.base import BatchingEngine, Capabilities, Reply, Request
 from render_agent.engines.cost_estimate import picture_tokens
-from render_agent.engines.scripted.policies import find_policy
+from render_agent.engines.scripted.policies import policy_maker
 from render_agent.engines.scripted.policy import ClosablePolicy, Policy, SamplingPolicy
 
 logger = logging.getLogger(__name__)
@@ -84,10 +84,10 @@ def make_scripted(
     batch_size: int = BATCH_SIZE,
     config: RunConfig | None = None,
 ) -> ScriptedEngine:
-    """Return the engine of a named policy or of a file. SetupError as in `find_policy`.
+    """Return the engine of a named policy or of a file. SetupError as in `policy_maker`.
 
     config: the options of the run, for policies that know more than its questions.
     """
-    policy = find_policy(model)(questions, seed, config)
+    policy = policy_maker(model)(questions, seed, config)
     tokens = 0 if config is None else picture_tokens(model, *config.image_size)
     return ScriptedEngine(policy, batch_size, tokens)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
-from render_agent.engines.scripted.policy import PolicyFactory
+from render_agent.engines.scripted.policy import NamedPolicy
 from render_agent.engines.scripted.policy_files import SUFFIXES, policy_of_file
 from render_agent.errors import SetupError
 
@@ -22,16 +22,16 @@ POLICIES = {
     "expert": "render_agent_lab.expert.policy:EXPERT",
     "stumbler": "render_agent_lab.expert.noisy_expert:STUMBLER",
 }
-"""The entry point of every named policy: a `PolicyFactory`."""
+"""The entry point of every `NamedPolicy`."""
 
 
-def load_policy(name: str) -> PolicyFactory:
+def load_policy(name: str) -> NamedPolicy:
     """Return the policy that has a name; this is the only place that knows where named policies are."""
-    factory: PolicyFactory = EntryPoint(name, POLICIES[name], "").load()
+    factory: NamedPolicy = EntryPoint(name, POLICIES[name], "").load()
     return factory
 
 
-def find_policy(model: str) -> PolicyFactory:
+def policy_maker(model: str) -> NamedPolicy:
     """Return the policy that `--model` names: by its name, or a file as `policy_of_file` has it.
 
     SetupError where it is neither, or where the file cannot be read or imported.

@@ -38,18 +38,20 @@ class ClosablePolicy(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class PolicyFactory:
-    """What builds a policy that has a name, and what must be said beside its figures.
+class NamedPolicy:
+    """What makes a policy that has a name, and what must be said of it.
 
-    build: given the questions of a run, its seed and its options; None stands for no run, and a policy that
-    needs scenes or annotations does without them then.
+    make: given the questions of a run, its seed and its options; None stands for no run, and a policy that
+    needs scenes or annotations does without them then. note: what stands beside its figures. knows_boxes:
+    whether it answers from the boxes of scenes.
     """
 
-    build: Callable[[Sequence[Question], int, RunConfig | None], Policy]
+    make: Callable[[Sequence[Question], int, RunConfig | None], Policy]
     note: str | None = None
+    knows_boxes: bool = False
 
     def __call__(
         self, questions: Sequence[Question], seed: int = 0, config: RunConfig | None = None
     ) -> Policy:
         """Return the policy. QuestionsError where a file of truths is in no known format."""
-        return self.build(questions, seed, config)
+        return self.make(questions, seed, config)

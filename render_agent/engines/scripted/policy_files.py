@@ -11,7 +11,7 @@ from pathlib import Path
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Request
-from render_agent.engines.scripted.policy import Policy, PolicyFactory
+from render_agent.engines.scripted.policy import NamedPolicy, Policy
 from render_agent.errors import SetupError
 from render_agent.text.safe_parse import parse_json, read_bounded
 
@@ -33,7 +33,7 @@ class Replies:
         return texts[min(request.turn, len(texts) - 1)] if texts else ""
 
 
-def policy_of_file(path: Path) -> PolicyFactory:
+def policy_of_file(path: Path) -> NamedPolicy:
     """Return what builds the policy of a file.
 
     path: a .py file with `policy(questions, seed)`, or a .json or .jsonl file as `read_replies` has it.
@@ -42,7 +42,7 @@ def policy_of_file(path: Path) -> PolicyFactory:
     if path.suffix == ".py":
         return _imported(path)
     replies = read_replies(path)
-    return PolicyFactory(lambda questions, seed, config: Replies(replies))
+    return NamedPolicy(lambda questions, seed, config: Replies(replies))
 
 
 def read_replies(path: Path) -> dict[str, list[str]]:
@@ -72,7 +72,7 @@ def read_replies(path: Path) -> dict[str, list[str]]:
     return replies
 
 
-def _imported(path: Path) -> PolicyFactory:
+def _imported(path: Path) -> NamedPolicy:
     spec = importlib.util.spec_from_file_location(f"render_agent_policy_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise SetupError(f"{path} cannot be imported as Python")
@@ -95,7 +95,7 @@ def _imported(path: Path) -> PolicyFactory:
             raise SetupError(f"policy() in {path} must return an object with reply(request)")
         return policy
 
-    return PolicyFactory(build)
+    return NamedPolicy(build)
 
 
 def _told(error: Exception) -> str:

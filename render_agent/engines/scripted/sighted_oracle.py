@@ -15,7 +15,7 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question, View
 from render_agent.engines.base import Request
 from render_agent.engines.scripted.blind_policies import Explorer, RandomAnswer, random_move
-from render_agent.engines.scripted.policy import PolicyFactory
+from render_agent.engines.scripted.policy import NamedPolicy
 from render_agent.observation.question_visibility import Eyes, boxes_seen, named_boxes
 from render_agent.questions.exact_solver import true_answer
 from render_agent.questions.sufficiency import EVERY, SIZE, faithful, first_shown, was_shown
@@ -143,12 +143,14 @@ def _answer(reasoning: str, answer: str) -> str:
     return json.dumps({"reasoning": reasoning, "answer": answer, "done": True})
 
 
-WITNESS = PolicyFactory(
+WITNESS = NamedPolicy(
     sighted_oracle,
     "answers from the truth once its views have shown well what the question names, else by chance: a"
     " test of views, no model",
+    knows_boxes=True,
 )
-SEEKER = PolicyFactory(
+SEEKER = NamedPolicy(
     partial(sighted_oracle, wanders=True),
     "wanders, and answers as witness does: from the truth once its views have shown it",
+    knows_boxes=True,
 )

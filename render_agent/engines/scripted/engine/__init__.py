@@ -5,7 +5,16 @@ what views show of them; no other engine.
 """
 
 from render_agent.engines.scripted.engine import BATCH_SIZE, ScriptedEngine, make_scripted
-from render_agent.engines.scripted.policy import Policy
+from render_agent.engines.scripted.policies import policy_maker
+from render_agent.engines.scripted.policy import NamedPolicy, Policy
 from render_agent.engines.scripted.policy_files import Replies
 
-__all__ = ["BATCH_SIZE", "Policy", "Replies", "ScriptedEngine", "make_scripted"]
+__all__ = [
+    "BATCH_SIZE",
+    "NamedPolicy",
+    "Policy",
+    "Replies",
+    "ScriptedEngine",
+    "make_scripted",
+    "policy_maker",
+]
