@@ -12,6 +12,7 @@ from tenacity import RetryCallState
 
 from render_agent.cli.commands.runs import _execute
 from render_agent.config import RunConfig
+from render_agent.engines.openai import engine
 from render_agent.engines.openai.endpoints import HOSTED, endpoint, find_endpoints
 from render_agent.engines.openai.options import OpenAIOptions, read_options
 from render_agent.engines.openai.rate_limit import (
@@ -83,6 +84,12 @@ def test_engines_are_made_for_the_servers_there_are(server):
         engine = make_engine(config(server.url, base_url=(server.url, other.url)), [])
         assert engine.batch_size == 128
         engine.close()
+
+
+def test_what_is_not_installed_is_named(server, monkeypatch):
+    monkeypatch.setattr(engine, "find_spec", {"openai": True, "tenacity": True}.get)
+    with pytest.raises(SetupError, match=r'needs aiolimiter, .*"render_agent\[openai\]"'):
+        describe_engine(config(server.url))
 
 
 @pytest.mark.parametrize("verb", [describe_engine, lambda config: make_engine(config, [])])

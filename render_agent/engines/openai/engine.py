@@ -25,6 +25,9 @@ from render_agent.system.threads import begun_pool, start
 
 LOG = logging.getLogger(__name__)
 
+PACKAGES = ("openai", "aiolimiter", "tenacity")
+"""What the extra openai installs."""
+
 REQUESTS_PER_SERVER = 64
 """Requests under way at once at each server, where `--batch-size` is auto."""
 
@@ -222,8 +225,9 @@ def _options_of(config: RunConfig, given: Mapping[str, Any]) -> OpenAIOptions:
             raise UsageError(
                 f"{flag} is decided by the server that --engine openai asks: leave it out"
             )
-    if find_spec("openai") is None:
+    if missing := [name for name in PACKAGES if find_spec(name) is None]:
         raise SetupError(
-            '--engine openai needs the package openai: pip install "render_agent[openai]"'
+            f"--engine openai needs {', '.join(missing)}, which is not installed: pip install"
+            ' "render_agent[openai]"'
         )
     return read_options(given)

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING
 
-from tenacity import wait_exponential, wait_random_exponential
-from tenacity.wait import wait_base
+if TYPE_CHECKING:
+    from tenacity.wait import wait_base
 
 MAX_BACKOFF_SECONDS = 30.0
 """The longest wait between two attempts that nobody asked for."""
@@ -24,6 +25,8 @@ UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 def backoff(first_seconds: float) -> wait_base:
     """Return waits that double with every attempt, half of each by chance, so that not all come at once."""
+    from tenacity import wait_exponential, wait_random_exponential
+
     half: dict[str, float] = {"multiplier": first_seconds / 2, "max": MAX_BACKOFF_SECONDS / 2}
     return wait_exponential(**half) + wait_random_exponential(**half)
 

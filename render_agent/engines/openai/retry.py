@@ -7,10 +7,7 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-from aiolimiter import AsyncLimiter
-from tenacity import AsyncRetrying, RetryCallState
+from typing import TYPE_CHECKING, Any
 
 from render_agent.engines.base import Request
 from render_agent.engines.openai.client import Kind, ServerFault
@@ -20,6 +17,9 @@ from render_agent.engines.openai.requests import ChatRequest
 from render_agent.engines.openai.responses import Answer
 from render_agent.engines.openai.server_compat import Dialect, adapted, is_too_long
 from render_agent.engines.openai.servers import Server, Servers
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
 
 LOG = logging.getLogger(__name__)
 
@@ -47,6 +47,8 @@ class Sender:
     """
 
     def __init__(self, model: str, servers: Servers, options: OpenAIOptions, limit: int) -> None:
+        from aiolimiter import AsyncLimiter
+
         self.model = model
         self.servers = servers
         self.options = options
@@ -61,6 +63,8 @@ class Sender:
 
         RequestFailed where this request has no answer, EngineError where all servers are lost.
         """
+        from tenacity import AsyncRetrying
+
         attempts = Attempts(self.servers, self.options, chat.request, events)
         retrying = AsyncRetrying(retry=attempts.retry, wait=lambda state: attempts.wait_seconds)
         return await retrying(self._attempt, chat, attempts)
