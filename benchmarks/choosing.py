@@ -30,9 +30,9 @@ from render_agent.observation.question_visibility import Eyes
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reading import read_states
 from render_agent.runs.log.work import question_work
-from render_agent_lab.bench.verifiers.decisions import moves_until_found
-from render_agent_lab.bench.verifiers.resampling import estimate
-from render_agent_lab.bench.verifiers.walks import made_rooms, walk
+from render_agent_lab.verifier_benchmark.decisions import moves_until_found
+from render_agent_lab.verifier_benchmark.resampling import estimate
+from render_agent_lab.verifier_benchmark.walks import made_rooms, walk
 from render_agent_lab.verifier_training.card_text import spanned
 
 RANDOM = "random"

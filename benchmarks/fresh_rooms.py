@@ -19,7 +19,7 @@ import click
 from choosing import Row, arm, fewer, figure, rows_of, told_of, within
 
 from render_agent.runs.log.folder import RunFolder
-from render_agent_lab.bench.verifiers.walks import made_rooms, trained_here, walk
+from render_agent_lab.verifier_benchmark.walks import made_rooms, trained_here, walk
 
 TRAINED, TESTED, SEED = 777, 9000, 5
 """What is added to the seed of the rooms to train in; the seed of those to test in; that of the dialogues."""

@@ -49,14 +49,15 @@ MOST_APART = 1e-6
 
 def measure(candidates: int, members: int, rounds: int, device: str) -> dict[str, Any]:
     """Return the seconds of every way by round, and how far its scores are from those one by one."""
-    from render_agent.agents.verifiers.learned.ensemble import (
-        Ensemble,
-        score_one_by_one,
-        score_repeated,
-    )
+    from render_agent.agents.verifiers.learned.ensemble import Ensemble
     from render_agent.agents.verifiers.learned.features import Features
     from render_agent.agents.verifiers.learned.history import Histories
     from render_agent.agents.verifiers.learned.shape import Shape
+    from render_agent_lab.verifier_benchmark.naive_scoring import (
+        plain,
+        score_one_by_one,
+        score_repeated,
+    )
 
     shape, rng = Shape(), np.random.default_rng(0)
     ensemble = Ensemble.fresh(shape, members, 0).to(device)
@@ -70,10 +71,11 @@ def measure(candidates: int, members: int, rounds: int, device: str) -> dict[str
     one_past = apart.values.copy()
     one_past[:, :-1] = one_past[:1, :-1]
     together = Histories(one_past, known)
+    plainly = plain(ensemble)
     ways: dict[str, Callable[[], np.ndarray]] = {
         ONE_BY_ONE: lambda: score_one_by_one(ensemble, features, apart),
         REPEATED: lambda: score_repeated(ensemble, features, apart),
-        PLAIN: lambda: score_plainly(ensemble, features, apart),
+        PLAIN: lambda: plainly.score(features, apart),
         ONCE: lambda: ensemble.score(features, apart),
         SHARED: lambda: ensemble.score(features, together),
     }
@@ -95,24 +97,6 @@ def measure(candidates: int, members: int, rounds: int, device: str) -> dict[str
         "apart": {name: float(np.abs(found[name] - right[name]).max()) for name in ways},
         "numbers_of_a_member": sum(t[0].numel() for t in ensemble.parameters.values()),
     }
-
-
-def score_plainly(ensemble: Any, features: Any, histories: Any) -> np.ndarray:
-    """Return the scores with image and text computed once, but a key and a value for every token."""
-    import torch
-
-    from render_agent.agents.verifiers.learned.context import embed_context, extract
-    from render_agent.agents.verifiers.learned.tower import embed_histories
-
-    arrays = (features.patches, features.text, histories.values, histories.known)
-    patches, text, values, known = (
-        torch.as_tensor(a, device=ensemble.device)[None] for a in arrays
-    )
-    with torch.inference_mode():
-        tokens = tuple(x[None] for x in extract(ensemble.shape, patches, text))
-        context = embed_context(ensemble.shape, ensemble.parameters, tokens, folded=False)
-        moves = embed_histories(ensemble.shape, ensemble.parameters, values, known)
-        return (context * moves).sum(-1).cpu().numpy()
 
 
 def ratio(seconds: Mapping[str, list[float]], slow: str, fast: str = ONCE) -> dict[str, float]:

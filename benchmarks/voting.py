@@ -20,7 +20,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.agents.verifiers.voting import COUNTING, least_loss
+from render_agent.agents.ballot import COUNTING, least_loss
 from render_agent.questions.rooms import bundled
 from render_agent.score.official import NUMBER_TYPES, mean_relative_accuracy
 

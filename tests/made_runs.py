@@ -6,7 +6,7 @@ from pathlib import Path
 from made_scenes import room, write_ply
 
 from render_agent.config import RunConfig
-from render_agent.engines.scripted.engine import Replies, ScriptedEngine
+from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.phase_controller import Silent
 from render_agent.runs.runner import start

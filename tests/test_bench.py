@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from render_agent.cli.main import cli
 from render_agent.config import RunConfig
 from render_agent.engines.base import Request
-from render_agent.engines.scripted.engine import ScriptedEngine
+from render_agent.engines.scripted import ScriptedEngine
 from render_agent.engines.transformers.published_shapes import SHAPES, find_shape
 from render_agent.errors import SetupError, UsageError
 from render_agent.questions.rooms import bundled

@@ -18,7 +18,7 @@ from render_agent.agents.verifiers.random import RandomVerifier
 from render_agent.cli.main import cli
 from render_agent.config.agent_plan import verifier_plans
 from render_agent.dialogue.state import Question, QuestionState
-from render_agent.engines.scripted.sighted_oracle import told_by
+from render_agent.engines.scripted.sighted_oracle import shown_facts
 from render_agent.errors import SetupError
 from render_agent.observation import Look
 from render_agent.observation.question_visibility import Eyes
@@ -29,16 +29,16 @@ from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reading import read_states
 from render_agent.score.means import MICRO, intervals, tally
 from render_agent.score.means import Scored as ScoredAnswer
-from render_agent_lab.bench.verifiers.agreement import agreement
-from render_agent_lab.bench.verifiers.calibration import by_probability, by_rank
-from render_agent_lab.bench.verifiers.decisions import Decision, moves_until_found
-from render_agent_lab.bench.verifiers.latency import apart, latency
-from render_agent_lab.bench.verifiers.measure import notes_on, opened
-from render_agent_lab.bench.verifiers.resampling import estimate
-from render_agent_lab.bench.verifiers.scoring import Scored, as_logged, oracle, score_anew
-from render_agent_lab.bench.verifiers.success import by_chance, difference, expected, success
-from render_agent_lab.bench.verifiers.tables import markdown
-from render_agent_lab.bench.verifiers.walks import made_rooms, walk
+from render_agent_lab.verifier_benchmark.agreement import agreement
+from render_agent_lab.verifier_benchmark.calibration import by_probability, by_rank
+from render_agent_lab.verifier_benchmark.decisions import Decision, moves_until_found
+from render_agent_lab.verifier_benchmark.latency import apart, latency
+from render_agent_lab.verifier_benchmark.measure import notes_on, opened
+from render_agent_lab.verifier_benchmark.resampling import estimate
+from render_agent_lab.verifier_benchmark.scoring import Scored, as_logged, oracle, score_anew
+from render_agent_lab.verifier_benchmark.success import by_chance, difference, expected, success
+from render_agent_lab.verifier_benchmark.tables import markdown
+from render_agent_lab.verifier_benchmark.walks import made_rooms, walk
 
 TREE = Path(__file__).parents[1]
 
@@ -176,7 +176,7 @@ def test_what_is_found_is_what_the_witness_was_shown(run):
         if kind_of(question) == SIZE:
             assert not wanted
             continue
-        shown = told_by(eyes, question, state.views).shown
+        shown = shown_facts(eyes, question, state.views).shown
         assert (shown is None) == (not wanted)
         if wanted:
             outcomes.add(shown)
@@ -233,7 +233,7 @@ def test_the_choice_of_geometry_shows_what_is_named_more_often_than_chance(run, 
 
 
 def test_every_way_of_geometry_gives_the_same_scores(run, source, monkeypatch):
-    monkeypatch.setattr("render_agent_lab.bench.verifiers.latency.ROUNDS", 1)
+    monkeypatch.setattr("render_agent_lab.verifier_benchmark.latency.ROUNDS", 1)
     verifier = make_geometry(run.config, source.questions)
     found = latency(verifier, source.decisions[::60])
     assert len(found) == 3
@@ -271,7 +271,7 @@ def test_the_command_measures_a_run_and_writes_a_page(short_run, tmp_path):
 
 def test_the_judge_is_asked_alone_and_together_and_says_the_same(short_run, monkeypatch):
     """Through a small real Qwen3-VL in float32."""
-    monkeypatch.setattr("render_agent_lab.bench.verifiers.latency.ROUNDS", 1)
+    monkeypatch.setattr("render_agent_lab.verifier_benchmark.latency.ROUNDS", 1)
     options = f"--model {small_model()} --dtype float32 --device cpu --batch-size 8"
     words = [
         *options.split(),

@@ -11,8 +11,8 @@ from small_models import small_model
 from render_agent.cli.commands.runs import dry_run
 from render_agent.dialogue.chat import pictures
 from render_agent.engines.cost_estimate import estimate, picture_tokens
+from render_agent.engines.scripted import ScriptedEngine
 from render_agent.engines.scripted.blind_policies import Wanderer
-from render_agent.engines.scripted.engine import ScriptedEngine
 from render_agent.engines.transformers.reuse import (
     FEEDBACK,
     INSTRUCTIONS,

@@ -14,8 +14,8 @@ from render_agent.analysis.report.data import read_run
 from render_agent.analysis.report.plots.cost_plots import costs
 from render_agent.analysis.report.plots.counts import cost_by_turn
 from render_agent.cli.main import cli
+from render_agent.engines.scripted import ScriptedEngine
 from render_agent.engines.scripted.blind_policies import Wanderer
-from render_agent.engines.scripted.engine import ScriptedEngine
 from render_agent.errors import SetupError, UsageError
 from render_agent.questions.selection import choose_questions
 from render_agent.runs.input_files import verifier_hashes

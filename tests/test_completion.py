@@ -16,7 +16,7 @@ import pytest
 from render_agent import registry as plugins
 from render_agent.cli import completion
 from render_agent.cli.main import cli, main
-from render_agent.engines.scripted.engine import POLICIES
+from render_agent.engines.scripted.policies import POLICIES
 from render_agent.score import TYPES
 
 TREE = Path(__file__).parents[1]

@@ -9,7 +9,7 @@ import pytest
 from made_runs import STEP, Silent, make_config, make_questions, outcome, play, transcripts, walking
 
 from render_agent.engines.base import Capabilities, Reply
-from render_agent.engines.scripted.engine import Replies, ScriptedEngine
+from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import EngineError
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.runner import go_on, start

@@ -8,8 +8,8 @@ import pytest
 
 from render_agent.analysis.related_runs import siblings
 from render_agent.dialogue.answer import letters
-from render_agent.engines.scripted.engine import ScriptedEngine
-from render_agent.engines.scripted.sighted_oracle import Witness
+from render_agent.engines.scripted import ScriptedEngine
+from render_agent.engines.scripted.sighted_oracle import SightedOracle
 from render_agent.observation.question_visibility import Eyes
 from render_agent.observation.stress.scenes import scenes_of
 from render_agent.questions.ground_truth import known_facts
@@ -67,7 +67,7 @@ def play(questions, tmp_path_factory):
             opened[kind] = Eyes(shared(config, asked), known_facts(asked), config.image_size)
         sees = kind in ("real", "mirrored") and not config.blind
         eyes = opened[kind] if sees else None
-        return Shared(Witness(asked, config.seed, eyes, walks=config.views == "free"))
+        return Shared(SightedOracle(asked, config.seed, eyes, walks=config.views == "free"))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("render_agent.runs.runner.scenes_of", shared)

@@ -14,7 +14,7 @@ import render_agent
 from render_agent.cli.help_page import COMMANDS, ENVIRONMENT, EXIT_CODES, HEADINGS, OTHERS
 from render_agent.cli.main import INTERRUPTED, TERMINATED, cli
 from render_agent.config import OPTIONS
-from render_agent.engines.openai.options import KEYS
+from render_agent.engines.openai.endpoints import KEYS
 
 TREE = Path(__file__).parents[1]
 

@@ -13,7 +13,7 @@ from render_agent.cli.commands.runs import dry_run
 from render_agent.config.view_budget import views_at_most
 from render_agent.dialogue.chat import pictures
 from render_agent.engines.cost_estimate import FOLLOWING_TOKENS, picture_tokens, text_tokens
-from render_agent.engines.scripted.engine import Replies, ScriptedEngine
+from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import SetupError, UsageError
 from render_agent.questions.selection import choose_questions
 from render_agent.runs.disk_space import disk_needed, pictures_needed

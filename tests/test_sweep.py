@@ -168,7 +168,7 @@ def known(place):
 
 HANGS = """
 import os, time
-from render_agent.engines.scripted.engine import Explorer
+from render_agent.engines.scripted.blind_policies import Explorer
 
 
 class Hanging(Explorer):

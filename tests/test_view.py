@@ -18,7 +18,7 @@ from playwright.sync_api import expect
 from render_agent.analysis.live.log_tail import Tail
 from render_agent.analysis.live.run import LiveRun
 from render_agent.analysis.live.server import LiveSite
-from render_agent.engines.scripted.engine import Replies, ScriptedEngine
+from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import RunLogError
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.runner import start

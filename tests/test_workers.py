@@ -34,7 +34,7 @@ ROOMS = {
 POLICY = """
 import os, signal, time
 from pathlib import Path
-from render_agent.engines.scripted.engine import Explorer
+from render_agent.engines.scripted.blind_policies import Explorer
 
 FILE = Path(__file__).with_suffix(".file")
 

@@ -13,11 +13,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
 
+from render_agent.agents import rewording
 from render_agent.agents.base import Ask, Steps
 from render_agent.agents.candidates import as_alone, proposals
 from render_agent.agents.rerank import Weighing, taken
 from render_agent.agents.seeds import rewording_id, turn_seed, wording_id
-from render_agent.agents.verifiers import rewording
 from render_agent.agents.verifiers.base import FloatArray, Situation
 from render_agent.config.agent_plan import AgentPlan
 from render_agent.dialogue.prompt import Prompt

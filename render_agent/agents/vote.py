@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
+from render_agent.agents.ballot import ballot
 from render_agent.agents.base import Ask, Steps
 from render_agent.agents.candidates import as_alone, proposals
 from render_agent.agents.rerank import taken
 from render_agent.agents.verifiers.base import Situation
-from render_agent.agents.verifiers.voting import ballot
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import Ballot, Candidate, Evidence
 from render_agent.engines.base import Reply, Request

@@ -13,7 +13,7 @@ from render_agent.dialogue.state import Question
 from render_agent.engines.base import Capabilities, Engine, Reply, Request
 from render_agent.engines.cost_estimate import picture_tokens
 from render_agent.engines.registry import describe_engine, make_engine
-from render_agent.engines.scripted.engine import Policy, ScriptedEngine
+from render_agent.engines.scripted import Policy, ScriptedEngine
 from render_agent.errors import UsageError
 from render_agent.runs.runner import DescribeEngine, MakeEngine
 

@@ -11,10 +11,10 @@ from typing import Any, NoReturn
 import click
 from click.core import ParameterSource
 
+from render_agent.cli.commands.judge import judge_command
 from render_agent.cli import completion, help_page
 from render_agent.cli.commands.diagnose import diagnose_command
 from render_agent.cli.commands.export import export_command
-from render_agent.cli.commands.judge import judge_command
 from render_agent.cli.commands.play import play_command
 from render_agent.cli.commands.report import report_command
 from render_agent.cli.commands.sweep import sweep_command
@@ -27,7 +27,6 @@ from render_agent.text.redact import without_keys
 from render_agent.text.sanitize import visible
 from render_agent_lab.bench.command import bench_command
 from render_agent_lab.room_generator.command import make_rooms_command
-from render_agent_lab.verifier_training.command import train_verifier_command
 
 INTERRUPTED, TERMINATED = 130, 143
 
@@ -296,6 +295,15 @@ def doctor(context: click.Context, as_json: bool, probe: bool) -> None:
     context.exit(examine(context.obj, as_json=as_json, probe=probe))
 
 
+def _add_lab_commands() -> None:
+    """Add the commands of `render_agent_lab`; this is the only place that imports it."""
+    from render_agent_lab.verifier_benchmark.command import verifiers_command
+    from render_agent_lab.verifier_training.command import train_verifier_command
+
+    bench_command.add_command(verifiers_command)
+    cli.add_command(train_verifier_command)
+
+
 cli.add_command(make_rooms_command)
 cli.add_command(diagnose_command)
 cli.add_command(play_command)
@@ -305,7 +313,7 @@ cli.add_command(report_command)
 cli.add_command(export_command)
 cli.add_command(sweep_command)
 cli.add_command(judge_command)
-cli.add_command(train_verifier_command)
+_add_lab_commands()
 cli.add_command(completion.completion_command)
 
 

@@ -38,6 +38,11 @@ class Request:
     schema: Mapping[str, Any] | None = None
     about: str | None = None
 
+    @property
+    def distinct_samples(self) -> int:
+        """How many of the samples can differ: greedily, one."""
+        return self.samples if self.temperature > 0 else 1
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:

@@ -10,8 +10,8 @@ from render_agent.config import AUTO, RunConfig
 from render_agent.dialogue.state import Question
 from render_agent.engines import plugins as brought
 from render_agent.engines.base import Engine
-from render_agent.engines.scripted.baselines import NOTES
-from render_agent.engines.scripted.engine import BATCH_SIZE, make_scripted, policy_maker
+from render_agent.engines.scripted import BATCH_SIZE, make_scripted
+from render_agent.engines.scripted.policies import policy_maker
 from render_agent.errors import UsageError
 from render_agent.text.redact import names_a_key, without_keys
 from render_agent.text.safe_parse import parse_yaml
@@ -24,8 +24,7 @@ def describe_engine(config: RunConfig) -> dict[str, Any]:
     """
     options = engine_options(config.engine_option)
     if config.engine == "scripted":
-        policy_maker(config.model_name)
-        note = NOTES.get(config.model_name)
+        note = policy_maker(config.model_name).note
         return {"name": "scripted", "model": config.model_name, "note": note}
     if config.engine == "openai":
         from render_agent.engines.openai.engine import describe
@@ -36,9 +35,9 @@ def describe_engine(config: RunConfig) -> dict[str, Any]:
 
         return human.describe(config)
     if config.engine == "vllm":
-        from render_agent.engines.vllm import engine as vllm_engine
+        from render_agent.engines.vllm import engine as vllm
 
-        return vllm_engine.describe(config, options)
+        return vllm.describe(config, options)
     if config.engine not in brought.OWN:
         return brought.describe(config)
     from render_agent.engines.loading import describe_model
@@ -73,9 +72,9 @@ def make_engine(config: RunConfig, questions: Sequence[Question]) -> Engine:
 
         return human.make(config, questions)
     if config.engine == "vllm":
-        from render_agent.engines.vllm import engine as vllm_engine
+        from render_agent.engines.vllm import engine as vllm
 
-        return vllm_engine.make(config, options)
+        return vllm.make(config, options)
     if config.engine not in brought.OWN:
         return brought.make(config, questions)
     from render_agent.engines.transformers.opening import open_model

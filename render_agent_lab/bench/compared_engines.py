@@ -10,7 +10,7 @@ from render_agent.config import AUTO, RunConfig
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Engine, Request
 from render_agent.engines.registry import engine_options, make_engine
-from render_agent.engines.scripted.engine import BATCH_SIZE, ScriptedEngine
+from render_agent.engines.scripted import BATCH_SIZE, ScriptedEngine
 from render_agent_lab.bench.script import ScriptedWalk
 from render_agent_lab.bench.variants import Variant
 

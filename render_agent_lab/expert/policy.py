@@ -13,6 +13,7 @@ from typing import Protocol
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question, View
+from render_agent.engines.scripted.policy import NamedPolicy
 from render_agent.observation.question_visibility import Eyes
 from render_agent.observation.stress.left_right import mirrored_truth, names_sides
 from render_agent.questions.chance import frequent_answers
@@ -167,3 +168,10 @@ def expert(
     eyes = Eyes.of(config, questions) if faithful(config) else None
     walks = config.views == "free"
     return Expert(questions, seed, eyes, homes, walks=walks, blind=config.blind, strays=strays)
+
+
+EXPERT = NamedPolicy(
+    expert,
+    "answers from the truth always, shown or not: a policy to learn from, no result",
+    knows_boxes=True,
+)

@@ -94,9 +94,9 @@ def train_verifier_command(
     Examples:
       render-agent train-verifier recent --output my_verifier
     """
-    from render_agent.agents.verifiers.learned.training import Settings
     from render_agent.runs.log.folder import find_run
     from render_agent_lab.verifier_training.card_text import spanned, standing
+    from render_agent_lab.verifier_training.fit import Settings
     from render_agent_lab.verifier_training.train import Wishes, train
 
     wishes = Wishes(

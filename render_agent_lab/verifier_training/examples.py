@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 
 from render_agent.agents.verifiers.learned.encoder import Encoder, Glimpse, Reader
-from render_agent.agents.verifiers.learned.example import Example
 from render_agent.agents.verifiers.learned.reading import read_histories
 from render_agent_lab.verifier_training.decision import Decision
+from render_agent_lab.verifier_training.example import Example
 
 AT_ONCE = 32
 """Views that are encoded together."""

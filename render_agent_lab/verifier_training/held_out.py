@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.agents.verifiers.base import FloatArray
-from render_agent.agents.verifiers.fusion import mean_ranks
+from render_agent.agents.verifiers.score_fusion import mean_ranks
 from render_agent.score.means import RESAMPLES, percentiles
 from render_agent_lab.verifier_training.decision import Decision
 

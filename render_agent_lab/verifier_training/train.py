@@ -10,22 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from render_agent.agents.verifiers.learned.card import save
 from render_agent.agents.verifiers.learned.card_file import CARD
-from render_agent.agents.verifiers.learned.choices import scores_of
 from render_agent.agents.verifiers.learned.encoder import Encoder
 from render_agent.agents.verifiers.learned.encoders import make_encoder
 from render_agent.agents.verifiers.learned.ensemble import Ensemble, place_of
-from render_agent.agents.verifiers.learned.example import Example
 from render_agent.agents.verifiers.learned.shape import Shape
-from render_agent.agents.verifiers.learned.training import Settings, fit
 from render_agent.errors import SetupError, UsageError
 from render_agent.runs.input_files import sha256
 from render_agent.runs.log.folder import RunFolder
+from render_agent_lab.verifier_training.card import save
 from render_agent_lab.verifier_training.card_text import card_text
+from render_agent_lab.verifier_training.choice_accuracy import scores_of
 from render_agent_lab.verifier_training.decision import Decision, scene_names
 from render_agent_lab.verifier_training.decisions import read_decisions
+from render_agent_lab.verifier_training.example import Example
 from render_agent_lab.verifier_training.examples import make_examples
+from render_agent_lab.verifier_training.fit import Settings, fit
 from render_agent_lab.verifier_training.held_out import figures, successes
 from render_agent_lab.verifier_training.labels import Labels
 

@@ -6,7 +6,7 @@ import random
 from made_runs import play
 
 from render_agent.engines.base import Capabilities
-from render_agent.engines.scripted.engine import ScriptedEngine
+from render_agent.engines.scripted import ScriptedEngine
 
 AGENTS = {
     "best:3": ("random",),

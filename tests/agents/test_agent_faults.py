@@ -10,7 +10,7 @@ from made_samples import AGENTS, FreeRunning, Motley, choose, motley, options_of
 
 from render_agent.agents.seeds import dialogue_id
 from render_agent.engines.base import Reply
-from render_agent.engines.scripted.engine import Replies, ScriptedEngine
+from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import EngineError, RenderError, RunLogError
 from render_agent.observation import Looker
 from render_agent.runs.log.folder import RunFolder

@@ -4,7 +4,7 @@ import pytest
 from made_runs import choices, make_questions, pictures, transcripts
 from made_samples import AGENTS, FreeRunning, choose, motley
 
-from render_agent.engines.scripted.engine import ScriptedEngine
+from render_agent.engines.scripted import ScriptedEngine
 
 COUNT = 4
 

@@ -7,7 +7,7 @@ import pytest
 from made_runs import Silent, make_config, make_questions
 from made_samples import FreeRunning, choose, options_of
 
-from render_agent.engines.scripted.engine import ScriptedEngine
+from render_agent.engines.scripted import ScriptedEngine
 from render_agent.errors import EngineError
 from render_agent.observation import Looker
 from render_agent.runs.deliberation import Deliberations

@@ -8,10 +8,10 @@ from made_runs import Silent, choices, make_questions, play, transcripts
 from made_samples import FreeRunning, motley
 
 from render_agent.agents.rephrase import FEWER, best_of_best_group
-from render_agent.agents.verifiers.rewording import by_rule
+from render_agent.agents.rewording import by_rule
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import Candidate
-from render_agent.engines.scripted.engine import ScriptedEngine
+from render_agent.engines.scripted import ScriptedEngine
 from render_agent.geometry.camera import Camera
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.runner import go_on

@@ -6,7 +6,7 @@ import pytest
 from made_runs import choices, make_questions, outcome, play, transcripts
 from made_samples import FreeRunning, motley
 
-from render_agent.engines.scripted.engine import ScriptedEngine
+from render_agent.engines.scripted import ScriptedEngine
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reading import results_of
 

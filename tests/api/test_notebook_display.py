@@ -12,7 +12,7 @@ from made_runs import STEP, make_questions, play
 from PIL import Image
 
 import render_agent
-from render_agent.engines.scripted.engine import Replies, ScriptedEngine
+from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.score.tables import took
 
 HOSTILE = """</p><script>window.stolen = true</script><img src=x onerror="stolen=1"> & "q" 'a' {{ 7*7 }}"""

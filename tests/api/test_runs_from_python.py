@@ -14,7 +14,7 @@ from small_models import small_model
 import render_agent
 from render_agent.cli.main import cli
 from render_agent.engines.cost_estimate import picture_tokens
-from render_agent.engines.scripted.engine import Replies, ScriptedEngine
+from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import SetupError, UsageError
 from render_agent.runs.log.folder import RunFolder, list_runs
 

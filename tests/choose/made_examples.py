@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from render_agent.agents.verifiers.learned.example import Example
 from render_agent.agents.verifiers.learned.features import Features
 from render_agent.agents.verifiers.learned.history import Histories, encode_history, stack
 from render_agent.agents.verifiers.learned.shape import Shape
 from render_agent.dialogue.reply import Action
+from render_agent_lab.verifier_training.example import Example
 
 SMALL = Shape(
     rows=2,

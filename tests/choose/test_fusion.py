@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from render_agent.agents.verifiers.fusion import (
+from render_agent.agents.verifiers.score_fusion import (
     FUSIONS,
     highest,
     mean_embeddings,

@@ -15,8 +15,8 @@ from render_agent.agents.verifiers.geometry import AGAIN, LATER, GeometryVerifie
 from render_agent.config import RunConfig
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import Candidate, Question, QuestionState, View
+from render_agent.engines.scripted import ScriptedEngine
 from render_agent.engines.scripted.blind_policies import random_move
-from render_agent.engines.scripted.engine import ScriptedEngine
 from render_agent.geometry.boxes import upright
 from render_agent.geometry.camera import Camera, MapCamera, vertical_from_horizontal
 from render_agent.observation import Look

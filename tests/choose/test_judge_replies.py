@@ -16,7 +16,7 @@ from render_agent.agents.verifiers.judge.rubric import Criterion, Rubric
 from render_agent.agents.verifiers.judge.score import Fault, Finding, counts
 from render_agent.dialogue import chat
 from render_agent.engines.base import Reply
-from render_agent.engines.scripted.engine import Replies, ScriptedEngine
+from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import UsageError
 
 RUBRIC = Rubric(

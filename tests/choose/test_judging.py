@@ -16,8 +16,8 @@ from render_agent.cli.commands.runs import dry_run
 from render_agent.config.agent_plan import VerifierPlan
 from render_agent.dialogue.state import Candidate, QuestionState, View
 from render_agent.engines.registry import make_engine
+from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.engines.scripted.blind_policies import random_move
-from render_agent.engines.scripted.engine import Replies, ScriptedEngine
 from render_agent.errors import SetupError, UsageError
 from render_agent.observation import Look
 from render_agent.runs.phase_controller import Silent

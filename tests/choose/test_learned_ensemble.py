@@ -8,18 +8,17 @@ from hypothesis import strategies as st
 from made_examples import SMALL, random_features, random_histories
 from torch import nn
 
-from render_agent.agents.verifiers.learned.context import embed_context, extract, positions
-from render_agent.agents.verifiers.learned.ensemble import (
-    Ensemble,
+from render_agent.agents.verifiers.learned.ensemble import Ensemble
+from render_agent.agents.verifiers.learned.features import Features
+from render_agent.agents.verifiers.learned.history import Histories
+from render_agent.agents.verifiers.learned.network import MemberNetwork, shared_moves
+from render_agent.agents.verifiers.learned.patch_attention import extract, positions
+from render_agent.agents.verifiers.learned.shape import Shape
+from render_agent_lab.verifier_benchmark.naive_scoring import (
+    PlainPoolingBlock,
     score_one_by_one,
     score_repeated,
 )
-from render_agent.agents.verifiers.learned.features import Features
-from render_agent.agents.verifiers.learned.history import Histories
-from render_agent.agents.verifiers.learned.layers import MANY_ROWS, feed_forward, linear, norm
-from render_agent.agents.verifiers.learned.parameters import initial, member, sizes
-from render_agent.agents.verifiers.learned.shape import Shape
-from render_agent.agents.verifiers.learned.tower import embed_histories, shared_moves
 
 MEDIUM = Shape(
     rows=3,
@@ -62,16 +61,18 @@ def test_scores_differ_between_candidates_members_views_and_questions():
 
 
 def test_a_member_is_the_same_alone_and_in_any_ensemble():
-    three, one = initial(MEDIUM, 3, seed=5), initial(MEDIUM, 1, seed=5)
-    assert all(torch.equal(member(three, 0)[name], one[name]) for name in one)
-    own = [name for name in three if not name.endswith(("bias", "gain", "log_scale"))]
+    three, one = Ensemble.fresh(MEDIUM, 3, seed=5), Ensemble.fresh(MEDIUM, 1, seed=5)
+    first = three.member(0).parameters
+    assert all(torch.equal(first[name], one.parameters[name]) for name in one.parameters)
+    own = [n for n in first if not n.endswith(("bias", "norm.weight", "log_scale"))]
     assert own
+    other = Ensemble.fresh(MEDIUM, 1, seed=6).parameters
     for name in own:
-        assert not torch.equal(three[name][0], three[name][1])
-        assert not torch.equal(three[name][0], initial(MEDIUM, 1, seed=6)[name][0])
+        assert not torch.equal(three.parameters[name][0], three.parameters[name][1])
+        assert not torch.equal(three.parameters[name][0], other[name][0])
     features, histories = random_features(MEDIUM, 0), random_histories(MEDIUM, 4, 0)
-    together = Ensemble(MEDIUM, three).score(features, histories)
-    alone = [Ensemble(MEDIUM, member(three, m)).score(features, histories)[0] for m in range(3)]
+    together = three.score(features, histories)
+    alone = [three.member(m).score(features, histories)[0] for m in range(3)]
     np.testing.assert_allclose(together, alone, rtol=0, atol=1e-6)
 
 
@@ -84,13 +85,11 @@ def test_the_tower_sees_order_and_length_but_nothing_in_places_without_a_move():
     assert (
         np.abs(ensemble.score(features, Histories(swapped, histories.known)) - scores).min() > 1e-4
     )
-    p = ensemble.parameters
-    values, known = torch.as_tensor(histories.values)[None], torch.as_tensor(histories.known)[None]
-    known = known.clone()
+    values, known = torch.as_tensor(histories.values), torch.as_tensor(histories.known).clone()
     known[..., :3] = False
     noise = values.clone()
     noise[..., :3, :] = 1e3
-    kept, disturbed = (embed_histories(MEDIUM, p, x, known) for x in (values, noise))
+    kept, disturbed = (ensemble.embed(histories=(x, known))[0] for x in (values, noise))
     torch.testing.assert_close(kept, disturbed, rtol=0, atol=1e-6)
 
 
@@ -102,72 +101,70 @@ def test_what_histories_share_is_found(shared, counted):
     assert shared_moves(*(x[:1] for x in tensors)) == MEDIUM.history - 1
 
 
+@torch.no_grad()
+def jittered(shape, seed):
+    """Return a network with parameters of which none is 0 or 1."""
+    network, generator = MemberNetwork(shape), torch.Generator().manual_seed(seed)
+    network.initialise(generator)
+    for tensor in network.parameters():
+        tensor += 0.1 * torch.randn(tensor.shape, generator=generator)
+    return network
+
+
+@torch.no_grad()
 def test_the_tower_is_torchs_own_transformer():
-    p = initial(MEDIUM, 1, seed=2)
+    network = jittered(MEDIUM, 2)
     layer = nn.TransformerEncoderLayer(
         MEDIUM.width, MEDIUM.heads, MEDIUM.inner, 0.0, "gelu", batch_first=True, norm_first=True
     )
     tower = nn.TransformerEncoder(layer, MEDIUM.layers, enable_nested_tensor=False)
-    with torch.no_grad():
-        for number, its in enumerate(tower.layers):
-            theirs = {
-                "qkv.weight": its.self_attn.in_proj_weight,
-                "qkv.bias": its.self_attn.in_proj_bias,
-                "out.weight": its.self_attn.out_proj.weight,
-                "out.bias": its.self_attn.out_proj.bias,
-                "norm.gain": its.norm1.weight,
-                "norm.bias": its.norm1.bias,
-                "then.norm.gain": its.norm2.weight,
-                "then.norm.bias": its.norm2.bias,
-                "then.up.weight": its.linear1.weight,
-                "then.up.bias": its.linear1.bias,
-                "then.down.weight": its.linear2.weight,
-                "then.down.bias": its.linear2.bias,
-            }
-            for name, tensor in theirs.items():
-                p[f"tower.{number}.{name}"] = tensor[None].clone() + 0.1
-                tensor += 0.1
-        histories = random_histories(MEDIUM, 5, 2, empty=False)
-        values = torch.as_tensor(histories.values)
-        x = values @ p["move.weight"][0].T + p["move.bias"][0] + p["positions"][0]
-        ahead = torch.ones(MEDIUM.history, MEDIUM.history, dtype=torch.bool).triu(1)
-        made = norm(p, "tower.norm", tower(x, mask=ahead)[None])
-        theirs = made.mean(2) @ p["moves.weight"][0].T + p["moves.bias"][0]
-        ours = embed_histories(MEDIUM, p, values[None], torch.as_tensor(histories.known)[None])
-    torch.testing.assert_close(ours, nn.functional.normalize(theirs, dim=-1), rtol=0, atol=1e-5)
+    for ours, its in zip(network.tower.layers, tower.layers, strict=True):
+        its.self_attn.in_proj_weight.copy_(ours.qkv.weight)
+        its.self_attn.in_proj_bias.copy_(ours.qkv.bias)
+        for mine, copied in (
+            (ours.out, its.self_attn.out_proj),
+            (ours.norm, its.norm1),
+            (ours.then.norm, its.norm2),
+            (ours.then.up, its.linear1),
+            (ours.then.down, its.linear2),
+        ):
+            copied.load_state_dict(mine.state_dict())
+    histories = random_histories(MEDIUM, 5, 2, empty=False)
+    values, known = torch.as_tensor(histories.values), torch.as_tensor(histories.known)
+    ahead = torch.ones(MEDIUM.history, MEDIUM.history, dtype=torch.bool).triu(1)
+    made = network.tower.norm(tower(network.move(values) + network.positions, mask=ahead))
+    theirs = nn.functional.normalize(network.moves(made.mean(1)), dim=-1)
+    (found,) = network(histories=(values, known))
+    torch.testing.assert_close(found, theirs, rtol=0, atol=1e-5)
 
 
-def test_a_pooling_is_torchs_own_attention():
+@torch.no_grad()
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_pooling_is_torchs_own_attention(plain):
     shape = Shape(**(MEDIUM.to_json() | {"blocks": 1}))
-    p = initial(shape, 1, seed=4)
+    network = jittered(shape, 4)
     attention = nn.MultiheadAttention(
         shape.width, shape.heads, kdim=shape.features, vdim=shape.features, batch_first=True
     )
-    tokens = tuple(torch.randn(1, 3, shape.text, shape.features) for _ in range(2))
+    contexts = tuple(torch.randn(3, shape.text, shape.features) for _ in range(2))
     pooled = []
-    with torch.no_grad():
-        for name, x in zip(("seen", "asked"), tokens, strict=True):
-            here = f"{name}.0"
-            p[f"{here}.value.bias"] += 0.3
-            attention.q_proj_weight.copy_(torch.eye(shape.width))
-            attention.k_proj_weight.copy_(p[f"{here}.key.weight"][0])
-            attention.v_proj_weight.copy_(p[f"{here}.value.weight"][0])
-            attention.in_proj_bias.zero_()
-            attention.in_proj_bias[-shape.width :] = p[f"{here}.value.bias"][0]
-            attention.out_proj.weight.copy_(p[f"{here}.out.weight"][0])
-            attention.out_proj.bias.copy_(p[f"{here}.out.bias"][0])
-            query = p[f"{name}.query"].expand(3, -1)
-            inner = norm(p, f"{here}.norm", query[None])[0]
-            asked = inner @ p[f"{here}.query.weight"][0].T + p[f"{here}.query.bias"][0]
-            query = query + attention(asked[:, None], x[0], x[0])[0][:, 0]
-            up = norm(p, f"{here}.then.norm", query[None])[0] @ p[f"{here}.then.up.weight"][0].T
-            query = query + nn.functional.gelu(up) @ p[f"{here}.then.down.weight"][0].T
-            pooled.append(norm(p, f"{name}.norm", query[None])[0])
-        theirs = torch.cat(pooled, -1) @ p["context.weight"][0].T
-        for folded in (True, False):
-            ours = embed_context(shape, p, tokens, folded=folded)[0]
-            expected = nn.functional.normalize(theirs, dim=-1)
-            torch.testing.assert_close(ours, expected, rtol=0, atol=1e-5)
+    for pooling, x in zip((network.seen, network.asked), contexts, strict=True):
+        (block,) = pooling.blocks
+        attention.q_proj_weight.copy_(torch.eye(shape.width))
+        attention.k_proj_weight.copy_(block.key.weight)
+        attention.v_proj_weight.copy_(block.value.weight)
+        attention.in_proj_bias.zero_()
+        attention.in_proj_bias[-shape.width :] = block.value.bias
+        attention.out_proj.load_state_dict(block.out.state_dict())
+        query = pooling.query.expand(3, -1)
+        asked = block.query(block.norm(query))
+        query = query + attention(asked[:, None], x, x)[0][:, 0]
+        pooled.append(pooling.norm(block.then(query)))
+        if plain:
+            block.__class__ = PlainPoolingBlock
+    theirs = nn.functional.normalize(network.context(torch.cat(pooled, -1)), dim=-1)
+    (found,) = network(contexts)
+    torch.testing.assert_close(found, theirs, rtol=0, atol=1e-5)
 
 
 def test_a_word_finds_its_patch_and_where_it_lies():
@@ -205,7 +202,9 @@ def test_the_sizes_of_the_published_ensemble_are_the_defaults():
         10,
         4,
     )
-    assert sum(map(np.prod, sizes(shape).values())) == pytest.approx(42.8e6, rel=0.01)
+    assert sum(t.numel() for t in Ensemble(shape, {}).network.parameters()) == pytest.approx(
+        42.8e6, rel=0.01
+    )
     assert Shape.from_json(shape.to_json()) == shape
 
 
@@ -240,23 +239,3 @@ def test_features_and_histories_that_do_not_fit_are_refused():
             ensemble.score(Features(patches, text), histories)
     with pytest.raises(ValueError, match="moves of"):
         ensemble.score(features, random_histories(SMALL, 2, 0))
-
-
-@pytest.mark.parametrize("rows", [1, MANY_ROWS - 1, MANY_ROWS, 3 * MANY_ROWS])
-@pytest.mark.parametrize("shared", [False, True])
-def test_products_of_many_rows_are_those_of_few(rows, shared):
-    """While nothing is learned oneDNN multiplies many rows; what is learned goes by torch's own product."""
-    generator = torch.Generator().manual_seed(rows)
-    sizes = {"up.weight": (3, 40, 24), "up.bias": (3, 40), "key.weight": (3, 24, 24)}
-    sizes |= {"down.weight": (3, 24, 40), "down.bias": (3, 24)}
-    sizes |= {"norm.gain": (3, 24), "norm.bias": (3, 24)}
-    p = {f"x.{name}": torch.randn(size, generator=generator) for name, size in sizes.items()}
-    x = torch.randn(1 if shared else 3, rows, 24, generator=generator)
-    whole = x.expand(3, -1, -1)
-    wanted = torch.einsum("mri,moi->mro", whole, p["x.up.weight"]) + p["x.up.bias"][:, None]
-    learned = feed_forward(p, "x", whole)
-    with torch.inference_mode():
-        torch.testing.assert_close(linear(p, "x.up", x), wanted)
-        keys = torch.einsum("mri,moi->mro", whole, p["x.key.weight"])
-        torch.testing.assert_close(linear(p, "x.key", x), keys)
-        torch.testing.assert_close(feed_forward(p, "x", whole), learned)

@@ -9,15 +9,14 @@ import torch
 from made_examples import SMALL, made_examples
 from scipy.stats import binomtest
 
-from render_agent.agents.verifiers.learned.batches import Prepared
-from render_agent.agents.verifiers.learned.choices import choose
 from render_agent.agents.verifiers.learned.ensemble import Ensemble
-from render_agent.agents.verifiers.learned.example import Example
 from render_agent.agents.verifiers.learned.features import Features
-from render_agent.agents.verifiers.learned.loss import contrast, losses
-from render_agent.agents.verifiers.learned.parameters import initial, member
-from render_agent.agents.verifiers.learned.training import Settings, fit
 from render_agent.errors import SetupError
+from render_agent_lab.verifier_training.batches import Prepared
+from render_agent_lab.verifier_training.choice_accuracy import choose
+from render_agent_lab.verifier_training.example import Example
+from render_agent_lab.verifier_training.fit import Settings, fit
+from render_agent_lab.verifier_training.loss import contrast, losses
 
 BRIEF = Settings(members=2, epochs=3, batch=8, rate=1e-2, seed=3)
 
@@ -129,15 +128,15 @@ def test_the_loss_is_the_contrast_written_out():
         replace_rows(examples[3].histories, 2),
         np.array([True, True]),
     )
-    p = initial(SMALL, 2, 0)
+    both = Ensemble.fresh(SMALL, 2, 0)
     prepared = Prepared(SMALL, examples, torch.device("cpu"))
     assert prepared.seen.shape[0] == 4
     chosen = np.array([[0, 1, 2], [3, 1, 4]])
-    found = losses(SMALL, p, prepared.batch(chosen))
+    found = losses(both, prepared.batch(chosen))
     for number, row in enumerate(chosen):
-        ensemble = Ensemble(SMALL, member(p, number))
+        ensemble = both.member(number)
         states = [examples[n] for n in row]
-        scale = math.exp(p["log_scale"][number])
+        scale = math.exp(both.parameters["log_scale"][number])
 
         def logits(state, of, ensemble=ensemble, scale=scale):
             return np.exp(scale * ensemble.score(state.features, of.histories)[0].astype(float))
@@ -158,9 +157,9 @@ def replace_rows(histories, count):
 
 
 def test_the_least_loss_is_that_of_the_right_choice():
-    state, good = torch.tensor([[0, 0, 1, 1]]), torch.tensor([[True, False, False, True]])
-    context = torch.tensor([[0, 1]])
-    right = torch.where((state[:, None] == torch.arange(2)[:, None]) & good[:, None], 50.0, -50.0)
+    state, good = torch.tensor([0, 0, 1, 1]), torch.tensor([True, False, False, True])
+    context = torch.tensor([0, 1])
+    right = torch.where((state == torch.arange(2)[:, None]) & good, 50.0, -50.0)
     assert contrast(right, context, state, good).item() < 1e-6
     assert contrast(-right, context, state, good).item() > 50
 
@@ -170,12 +169,12 @@ def test_gradients_are_finite_where_rows_are_filled_up():
     examples[0] = Example(
         examples[0].features, replace_rows(examples[0].histories, 1), np.array([True])
     )
-    p = {name: t.requires_grad_() for name, t in initial(SMALL, 2, 0).items()}
+    ensemble = Ensemble.fresh(SMALL, 2, 0).with_tensors(torch.Tensor.requires_grad_)
     batch = Prepared(SMALL, examples, torch.device("cpu")).batch(np.array([[0, 1], [2, 3]]))
     assert (batch.state == -1).any()
-    losses(SMALL, p, batch).sum().backward()
-    assert all(t.grad.isfinite().all() for t in p.values())
-    assert sum(bool(t.grad.any()) for t in p.values()) == len(p)
+    losses(ensemble, batch).sum().backward()
+    assert all(t.grad.isfinite().all() for t in ensemble.parameters.values())
+    assert sum(bool(t.grad.any()) for t in ensemble.parameters.values()) == len(ensemble.parameters)
 
 
 def test_states_where_nothing_can_be_wrong_are_no_choice():

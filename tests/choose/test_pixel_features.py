@@ -5,9 +5,9 @@ import pytest
 import torch
 from PIL import Image
 
-from render_agent.agents.verifiers.learned.context import extract
 from render_agent.agents.verifiers.learned.encoder import Glimpse, Reader
 from render_agent.agents.verifiers.learned.encoders import check_encoder, make_encoder
+from render_agent.agents.verifiers.learned.patch_attention import extract
 from render_agent.agents.verifiers.learned.pixels import (
     CODE,
     COLUMNS,

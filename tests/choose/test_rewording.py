@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from conftest import test_data
 
-from render_agent.agents.verifiers.rewording import asking, by_rule, read_wordings, schema
+from render_agent.agents.rewording import asking, by_rule, read_wordings, schema
 from render_agent.config.agent_plan import MOST_WORDINGS
 from render_agent.questions.mentions import named_categories
 from render_agent.questions.rooms import bundled

@@ -12,16 +12,14 @@ import pytest
 import torch
 from made_runs import make_config, transcripts
 
-from render_agent.agents.verifiers.fusion import mean_ranks
 from render_agent.agents.verifiers.geometry import GeometryVerifier
 from render_agent.agents.verifiers.learned.card import load
 from render_agent.agents.verifiers.learned.card_file import CARD, WEIGHTS
 from render_agent.agents.verifiers.learned.encoder import Glimpse
-from render_agent.agents.verifiers.learned.ensemble import score_one_by_one
 from render_agent.agents.verifiers.learned.reading import read_histories
-from render_agent.agents.verifiers.learned.training import Settings
 from render_agent.agents.verifiers.learned.verifier import load_verifier
 from render_agent.agents.verifiers.provenance import describe_choosing
+from render_agent.agents.verifiers.score_fusion import mean_ranks
 from render_agent.analysis.diagnosis.diagnose import diagnose_run
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question
@@ -31,9 +29,11 @@ from render_agent.questions.sufficiency import EVERY
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.phase_controller import Silent
 from render_agent.runs.runner import go_on, start
+from render_agent_lab.verifier_benchmark.naive_scoring import score_one_by_one
 from render_agent_lab.verifier_training.card_text import standing
 from render_agent_lab.verifier_training.decision import good_moves, scene_names
 from render_agent_lab.verifier_training.decisions import read_decisions
+from render_agent_lab.verifier_training.fit import Settings
 from render_agent_lab.verifier_training.held_out import figures, successes
 from render_agent_lab.verifier_training.labels import Label, Labels
 from render_agent_lab.verifier_training.train import (

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from render_agent.agents.verifiers.voting import ballot, least_loss, optima
+from render_agent.agents.ballot import ballot, least_loss, optima
 from render_agent.dialogue.answer import canonical
 from render_agent.dialogue.state import Question
 from render_agent.score.official import THRESHOLDS, mean_relative_accuracy, score_answer

@@ -21,8 +21,8 @@ from render_agent.analysis.diagnosis.table import notes
 from render_agent.analysis.diagnosis.visibility_cache import file_of
 from render_agent.cli.main import cli
 from render_agent.config import RunConfig
-from render_agent.engines.scripted.engine import Replies, ScriptedEngine
-from render_agent.engines.scripted.sighted_oracle import NO_BOX_TELLS, WORDS
+from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.engines.scripted.sighted_oracle import REASON_NO_BOX, REASONS
 from render_agent.render.rasteriser.renderer import Rasteriser
 from render_agent.render.visibility.object_visibility import Seen, Sight, seen_well
 from render_agent.runs.log.folder import RunFolder
@@ -341,12 +341,12 @@ def test_diagnosis_and_witness_agree_on_what_was_shown(tmp_path, options):
         run.close()
     folder = RunFolder(run.path)
     states, diagnoses = read_states(folder), diagnose_run(folder)
-    told = {True: {WORDS[True], NO_BOX_TELLS}, False: {WORDS[False]}, None: {WORDS[None]}}
+    told = {True: {REASONS[True], REASON_NO_BOX}, False: {REASONS[False]}, None: {REASONS[None]}}
     for state in states:
         one = diagnoses[state.id]
         said = json.loads(state.turns[-1].reply)["reasoning"]
         assert said in told[one.shown], state.id
-        if said == WORDS[True] and one.first_seen:  # it answers as soon as it has seen
+        if said == REASONS[True] and one.first_seen:  # it answers as soon as it has seen
             assert max(one.first_seen.values()) == len(state.turns) - 1
             assert one.cause is Cause.RIGHT
     assert {one.shown for one in diagnoses.values()} >= (

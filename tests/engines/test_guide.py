@@ -16,7 +16,7 @@ from small_models import published_tokenizer, small_model, small_tokenizer, spec
 from render_agent.dialogue import chat
 from render_agent.dialogue.prompt import reply_schema
 from render_agent.engines.base import Request
-from render_agent.engines.scripted.engine import Replies, ScriptedEngine
+from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.engines.transformers.constrained_decoding import GuidedRows, Guides, guides_of
 from render_agent.engines.transformers.continuous_engine import ContinuousEngine
 from render_agent.engines.transformers.engine import TransformersEngine

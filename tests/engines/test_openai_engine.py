@@ -19,8 +19,9 @@ from small_models import speckled_file
 
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
+from render_agent.engines.openai.endpoints import endpoint
 from render_agent.engines.openai.engine import OpenAIEngine
-from render_agent.engines.openai.options import OpenAIOptions, endpoint
+from render_agent.engines.openai.options import OpenAIOptions
 from render_agent.errors import EngineError
 from render_agent.runs.runner import start
 
@@ -348,11 +349,11 @@ def test_replies_that_came_are_given_before_the_loss_is_told(made):
     server = made(MadeServer, by_rule(first_text))
     engine = made(engine_over, server, retries=1)
     engine.submit([ask(1)])
-    while not engine._answers.qsize():
+    while not engine._ended.qsize():
         time.sleep(0.01)
     server.close()
     engine.submit([ask(2)])
-    while engine._answers.qsize() < 2:
+    while engine._ended.qsize() < 2:
         time.sleep(0.01)
     assert [reply.text for _, reply in engine.ready()] == ["question 1"]
     for _ in range(2):

@@ -8,17 +8,19 @@ from pathlib import Path
 import pytest
 from made_runs import make_config, make_questions
 from made_servers import LOOPBACK, MadeServer, by_rule, chat_reply, free_port
+from tenacity import RetryCallState
 
 from render_agent.cli.commands.runs import _execute
 from render_agent.config import RunConfig
-from render_agent.engines.openai.options import (
-    HOSTED,
-    OpenAIOptions,
-    endpoint,
-    find_endpoints,
-    read_options,
+from render_agent.engines.openai import engine
+from render_agent.engines.openai.endpoints import HOSTED, endpoint, find_endpoints
+from render_agent.engines.openai.options import OpenAIOptions, read_options
+from render_agent.engines.openai.rate_limit import (
+    backoff,
+    limit_reset,
+    parse_seconds,
+    retry_after,
 )
-from render_agent.engines.openai.rate_limit import asked_wait, back_off, seconds_of, spent_wait
 from render_agent.engines.registry import describe_engine, make_engine
 from render_agent.errors import SetupError, UsageError
 from render_agent.runs.runner import start
@@ -82,6 +84,12 @@ def test_engines_are_made_for_the_servers_there_are(server):
         engine = make_engine(config(server.url, base_url=(server.url, other.url)), [])
         assert engine.batch_size == 128
         engine.close()
+
+
+def test_what_is_not_installed_is_named(server, monkeypatch):
+    monkeypatch.setattr(engine, "find_spec", {"openai": True, "tenacity": True}.get)
+    with pytest.raises(SetupError, match=r'needs aiolimiter, .*"render_agent\[openai\]"'):
+        describe_engine(config(server.url))
 
 
 @pytest.mark.parametrize("verb", [describe_engine, lambda config: make_engine(config, [])])
@@ -282,22 +290,29 @@ def test_no_file_of_a_run_holds_the_key(tmp_path, monkeypatch, capfd):
     ],
 )
 def test_waits_are_read_in_every_form(text, seconds):
-    assert seconds_of(text) == (seconds if seconds is None else pytest.approx(seconds))
+    assert parse_seconds(text) == (seconds if seconds is None else pytest.approx(seconds))
 
 
 def test_what_a_server_asks_to_wait():
-    assert asked_wait({"retry-after": "3"}) == 3
-    assert asked_wait({"retry-after": "3", "retry-after-ms": "250"}) == 0.25
+    assert retry_after({"retry-after": "3"}) == 3
+    assert retry_after({"retry-after": "3", "retry-after-ms": "250"}) == 0.25
     limits = {"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "6s"}
-    assert asked_wait(limits) == spent_wait(limits) == 6
-    assert spent_wait(limits | {"x-ratelimit-remaining-tokens": "10"}) is None
-    assert asked_wait({}) is None
+    assert retry_after(limits) == limit_reset(limits) == 6
+    assert limit_reset(limits | {"x-ratelimit-remaining-tokens": "10"}) is None
+    assert retry_after({}) is None
 
 
-def test_back_off_doubles_up_to_its_limit_and_differs():
-    for tried in range(1, 12):
-        most = min(30.0, 0.5 * 2 ** (tried - 1))
-        waits = [back_off(tried, 0.5) for _ in range(50)]
-        assert all(most / 2 <= wait <= most for wait in waits)
-        assert len(set(waits)) > 1
-    assert back_off(10_000, 0.5) <= 30
+def test_backoff_doubles_up_to_its_limit_and_differs():
+    waits = backoff(0.5)
+
+    def after(attempts):
+        state = RetryCallState(None, None, (), {})
+        state.attempt_number = attempts
+        return waits(state)
+
+    for attempts in range(1, 12):
+        most = min(30.0, 0.5 * 2 ** (attempts - 1))
+        found = [after(attempts) for _ in range(50)]
+        assert all(most / 2 <= seconds <= most for seconds in found)
+        assert len(set(found)) > 1
+    assert after(10_000) <= 30

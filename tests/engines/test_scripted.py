@@ -10,7 +10,9 @@ from scipy.stats import chisquare
 from render_agent.dialogue.reply import Action, read
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Request
-from render_agent.engines.scripted.engine import POLICIES, Explorer, RandomChoice, make_scripted
+from render_agent.engines.scripted import make_scripted
+from render_agent.engines.scripted.blind_policies import Explorer, RandomAnswer
+from render_agent.engines.scripted.policies import POLICIES, load_policy
 from render_agent.errors import SetupError
 from render_agent.questions.rows import load_rows
 from render_agent.score.means import Scored, tally
@@ -47,7 +49,7 @@ def dialogue(policy, question, turns):
 @pytest.mark.parametrize("turns", range(1, 12))
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_policy_always_ends_with_an_answer_in_its_turns(name, turns):
-    policy = POLICIES[name](MIXED, 3)
+    policy = load_policy(name)(MIXED, 3)
     for question in MIXED:
         *before, last = dialogue(policy, question, turns)
         assert (last.done, last.moves, last.notes) == (True, False, ())
@@ -79,7 +81,7 @@ def test_replies_depend_neither_on_batches_nor_on_order(name):
 
 def test_seed_and_id_alone_decide():
     def answers(questions, seed):
-        policy = RandomChoice(questions, seed)
+        policy = RandomAnswer(questions, seed)
         return [policy.reply(request(question.id)) for question in questions]
 
     many = [made(n) for n in range(100)]
@@ -89,7 +91,7 @@ def test_seed_and_id_alone_decide():
 
 def test_random_letters_are_uniform():
     questions = [made(n) for n in range(8000)]
-    policy = RandomChoice(questions, seed=0)
+    policy = RandomAnswer(questions, seed=0)
     counts = Counter(json.loads(policy.reply(request(q.id)))["answer"] for q in questions)
     assert counts.keys() == {"A", "B", "C", "D"}
     assert chisquare(list(counts.values())).pvalue > 0.01
@@ -103,7 +105,7 @@ def test_random_answers_score_what_the_paper_says_of_chance():
     ]
     scored = []
     for seed in range(16):
-        policy = RandomChoice(questions, seed)
+        policy = RandomAnswer(questions, seed)
         for q in questions:
             answer = json.loads(policy.reply(request(q.id)))["answer"]
             scored.append(

@@ -11,13 +11,13 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question, View
 from render_agent.engines.base import Request
 from render_agent.engines.registry import describe_engine, make_engine
-from render_agent.engines.scripted.blind_policies import Explorer, RandomChoice
+from render_agent.engines.scripted.blind_policies import Explorer, RandomAnswer
 from render_agent.engines.scripted.sighted_oracle import (
-    NO_BOX_TELLS,
-    WORDS,
-    Witness,
-    told_by,
-    witness,
+    REASON_NO_BOX,
+    REASONS,
+    SightedOracle,
+    shown_facts,
+    sighted_oracle,
 )
 from render_agent.geometry.boxes import upright
 from render_agent.geometry.camera import Camera, MapCamera, vertical_from_horizontal
@@ -107,69 +107,69 @@ def looking(number, *boxes, place=STAND):
 def test_it_answers_once_it_has_seen_all_that_is_named(eyes):
     views = looking(0, LAMP, PLANT, SOFA)
     away = View(3, "ego", "", Camera(STAND, 180.0, 0.0, FIELD))
-    assert told_by(eyes, SIDES, []) == (False, None, 0)
-    assert told_by(eyes, SIDES, views[:2]) == (False, None, 0)
-    assert told_by(eyes, SIDES, [*views[1:], away]) == (False, None, 0)
-    assert told_by(eyes, SIDES, views[::-1]) == (True, "B", 0)
-    assert told_by(eyes, SIZE_OF, views[:1]) == (False, None, 0)
-    assert told_by(eyes, SIZE_OF, views[1:2]) == (True, "120", 0)
+    assert shown_facts(eyes, SIDES, []) == (False, None, 0)
+    assert shown_facts(eyes, SIDES, views[:2]) == (False, None, 0)
+    assert shown_facts(eyes, SIDES, [*views[1:], away]) == (False, None, 0)
+    assert shown_facts(eyes, SIDES, views[::-1]) == (True, "B", 0)
+    assert shown_facts(eyes, SIZE_OF, views[:1]) == (False, None, 0)
+    assert shown_facts(eyes, SIZE_OF, views[1:2]) == (True, "120", 0)
 
 
 def test_what_is_too_far_too_much_hidden_or_on_a_map_is_not_seen(eyes, scene):
     top = View(0, "top", "", MapCamera((2.5, 2.0), 2.0, 0.05))
-    assert told_by(eyes, SIZE_OF, [top]) == (False, None, 0)
+    assert shown_facts(eyes, SIZE_OF, [top]) == (False, None, 0)
     behind = Camera((4.3, 3.45, 0.2), 0.0, 0.0, FIELD).looking_at(PLANT.centre)  # within the sofa
-    assert told_by(eyes, SIZE_OF, [View(0, "ego", "", behind)]) == (False, None, 0)
+    assert shown_facts(eyes, SIZE_OF, [View(0, "ego", "", behind)]) == (False, None, 0)
     aside = (
         Camera(STAND, 0.0, 0.0, FIELD).looking_at(PLANT.centre).turned(46)
     )  # mostly off the picture
-    assert told_by(eyes, SIZE_OF, [View(0, "ego", "", aside)]) == (False, None, 0)
+    assert shown_facts(eyes, SIZE_OF, [View(0, "ego", "", aside)]) == (False, None, 0)
 
 
 def test_the_four_directions_show_what_they_show_together(eyes):
     ahead = camera_ahead(Camera(STAND, 20.0, -20.0, FIELD), SIZE)
-    assert told_by(eyes, SIDES, [View(0, "around", "", ahead)]) == (True, "B", 0)
+    assert shown_facts(eyes, SIDES, [View(0, "around", "", ahead)]) == (True, "B", 0)
 
 
 def test_counting_needs_all_and_a_guess_fits_with_what_was_counted(eyes):
-    assert told_by(eyes, COUNT, looking(0, LAMP, PLANT, SOFA)) == (True, "3", 3)
-    assert told_by(eyes, COUNT, looking(0, LAMP, PLANT, LAMP)) == (False, None, 2)
+    assert shown_facts(eyes, COUNT, looking(0, LAMP, PLANT, SOFA)) == (True, "3", 3)
+    assert shown_facts(eyes, COUNT, looking(0, LAMP, PLANT, LAMP)) == (False, None, 2)
     for seed in range(30):
-        policy = Witness(ASKED, seed, eyes, walks=False)
+        policy = SightedOracle(ASKED, seed, eyes, walks=False)
         views = looking(0, LAMP, PLANT)
         guess = json.loads(policy.reply(request(COUNT, views)))
         assert guess["done"]
         assert float(guess["answer"]) >= 2
         blind = json.loads(policy.reply(request(COUNT, [])))["answer"]
-        assert blind == json.loads(RandomChoice(ASKED, seed).reply(request(COUNT, [])))["answer"]
-    chance = RandomChoice(ASKED, 0)
-    assert {float(RandomChoice(ASKED, n).guess("count", 4)) for n in range(60)} == {4, 5, 6}
+        assert blind == json.loads(RandomAnswer(ASKED, seed).reply(request(COUNT, [])))["answer"]
+    chance = RandomAnswer(ASKED, 0)
+    assert {float(RandomAnswer(ASKED, n).guess("count", 4)) for n in range(60)} == {4, 5, 6}
     assert float(chance.guess("count", 100)) <= 6  # more than any truth: then as ever
 
 
 def test_the_size_of_a_room_needs_enough_of_its_surface_however_it_was_shown(eyes):
     ahead = Camera(STAND, 0.0, 0.0, FIELD)
     one_by_one = [View(n, "ego", "", ahead.turned(90 * n)) for n in range(4)]
-    assert told_by(eyes, AREA, one_by_one[:1]) == (False, None, 0)
-    assert told_by(eyes, AREA, one_by_one[:1] * 4) == (False, None, 0)
-    assert told_by(eyes, AREA, one_by_one) == (True, "20.0", 0)
-    assert told_by(eyes, AREA, [View(0, "around", "", ahead)]) == (True, "20.0", 0)
+    assert shown_facts(eyes, AREA, one_by_one[:1]) == (False, None, 0)
+    assert shown_facts(eyes, AREA, one_by_one[:1] * 4) == (False, None, 0)
+    assert shown_facts(eyes, AREA, one_by_one) == (True, "20.0", 0)
+    assert shown_facts(eyes, AREA, [View(0, "around", "", ahead)]) == (True, "20.0", 0)
 
 
 def test_what_no_box_tells_is_not_said_to_be_unseen(eyes):
     views = looking(0, LAMP, PLANT)
-    assert told_by(eyes, ROUTE, views[:1]) == (False, None, 0)
-    assert told_by(eyes, ROUTE, views) == (True, None, 0)
-    assert told_by(eyes, FIRST, views) == (None, None, 0)
-    assert told_by(eyes, UNKNOWN, views) == (None, None, 0)
-    policy = Witness([*ASKED, ROUTE, FIRST], 0, eyes, walks=False)
+    assert shown_facts(eyes, ROUTE, views[:1]) == (False, None, 0)
+    assert shown_facts(eyes, ROUTE, views) == (True, None, 0)
+    assert shown_facts(eyes, FIRST, views) == (None, None, 0)
+    assert shown_facts(eyes, UNKNOWN, views) == (None, None, 0)
+    policy = SightedOracle([*ASKED, ROUTE, FIRST], 0, eyes, walks=False)
     said = {
         question.id: json.loads(policy.reply(request(question, shown)))["reasoning"]
         for question, shown in ((ROUTE, views), (FIRST, views), (SIDES, views))
     }
-    assert said["route"] == NO_BOX_TELLS
-    assert said["first"] == WORDS[None]
-    assert said["sides"] == WORDS[False]
+    assert said["route"] == REASON_NO_BOX
+    assert said["first"] == REASONS[None]
+    assert said["sides"] == REASONS[False]
 
 
 def test_in_a_mirrored_room_left_is_right(scene):
@@ -179,8 +179,8 @@ def test_in_a_mirrored_room_left_is_right(scene):
         View(view.number, "ego", "", view.camera.mirrored(other.mirrored_at))
         for view in looking(0, LAMP, PLANT, SOFA)
     ]
-    assert told_by(eyes, SIDES, views) == (True, "A", 0)
-    assert told_by(eyes, SIZE_OF, views) == (True, "120", 0)
+    assert shown_facts(eyes, SIDES, views) == (True, "A", 0)
+    assert shown_facts(eyes, SIZE_OF, views) == (True, "120", 0)
     eyes.close()
 
 
@@ -189,21 +189,21 @@ def request(question, views, turn=0, last=False):
 
 
 def test_it_walks_as_the_explorer_does_and_then_guesses():
-    policy, explorer = witness(ASKED, 3), Explorer(ASKED, 3)
+    policy, explorer = sighted_oracle(ASKED, 3), Explorer(ASKED, 3)
     for question in ASKED:
         for turn in range(9):
             ours = json.loads(policy.reply(request(question, [], turn, last=turn == 8)))
             theirs = json.loads(explorer.reply(request(question, [], turn, last=turn == 8)))
             if theirs.get("done"):
                 assert ours["done"]
-                assert ours["answer"] == RandomChoice(ASKED, 3).guess(question.id)
+                assert ours["answer"] == RandomAnswer(ASKED, 3).guess(question.id)
                 break
             assert ours == theirs
     assert json.loads(policy.reply(request(SIDES, [], 0, last=True)))["done"]
 
 
 def test_it_stops_walking_once_it_knows(eyes):
-    policy = Witness(ASKED, 0, eyes, walks=True)
+    policy = SightedOracle(ASKED, 0, eyes, walks=True)
     assert "done" not in json.loads(policy.reply(request(SIZE_OF, looking(0, LAMP))))
     assert json.loads(policy.reply(request(SIZE_OF, looking(0, LAMP, PLANT), 1))) == {
         "reasoning": "I have seen what this is about.",
@@ -237,4 +237,4 @@ def test_who_is_shown_nothing_sees_nothing(options, sees, walks):
 
 def test_a_scene_of_which_nothing_is_known_is_guessed_about(eyes):
     other = next(question for question in ASKED if question.scene == "far")
-    assert told_by(eyes, other, looking(0, LAMP)) == (None, None, 0)
+    assert shown_facts(eyes, other, looking(0, LAMP)) == (None, None, 0)

@@ -15,8 +15,8 @@ from render_agent.dialogue.answer import canonical, letters
 from render_agent.dialogue.prompt import reply_schema
 from render_agent.engines.base import Request
 from render_agent.engines.registry import describe_engine
+from render_agent.engines.scripted import make_scripted
 from render_agent.engines.scripted.baselines import oracle
-from render_agent.engines.scripted.engine import make_scripted
 from render_agent.geometry.camera import Camera, camera_from_json
 from render_agent.observation.stress.left_right import mirrored_truth, names_sides
 from render_agent.questions.rooms import BUNDLED, bundled

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from made_runs import make_questions, play
 
 from render_agent.cli.main import cli
-from render_agent.engines.scripted.engine import Replies, ScriptedEngine
+from render_agent.engines.scripted import Replies, ScriptedEngine
 
 STEP = json.dumps({"rotation_angle_degrees": 40, "forward_meters": 0.3})
 MAP = json.dumps({"view": "top", "forward_meters": 0.2, "reasoning": "<|im_end|> is no token here"})

@@ -12,7 +12,7 @@ from made_runs import make_questions, play
 
 from render_agent.cli.main import cli
 from render_agent.dialogue.candidates import standings
-from render_agent.engines.scripted.engine import ScriptedEngine
+from render_agent.engines.scripted import ScriptedEngine
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reading import read_states
 

@@ -17,25 +17,31 @@ def chat(data: bytes, folder: Path) -> None:
     """Read an answer to a chat."""
     import openai
 
-    from render_agent.engines.openai.http import Answered, Fault, call, make_client
-    from render_agent.engines.openai.options import Endpoint, OpenAIOptions
+    from render_agent.engines.openai.client import ServerClient, ServerFault
+    from render_agent.engines.openai.endpoints import Endpoint
+    from render_agent.engines.openai.options import OpenAIOptions
+    from render_agent.engines.openai.responses import Answer
     from render_agent.engines.openai.server_compat import adapted, first_dialect
 
     endpoint, options = Endpoint(URL, {"authorization": "Bearer secret"}), OpenAIOptions()
     with patch.object(openai, "DefaultAsyncHttpxClient", answering("Async", data)):
-        client = make_client(endpoint, options)
+        client = ServerClient(endpoint, options)
 
-    async def asked() -> Answered | Fault:
-        async with client:
-            return await call(client, endpoint, "made", [], {"seed": 1}, 60.0)
+    async def asked() -> tuple[Answer, float | None]:
+        try:
+            return await client.chat("made", [], {"seed": 1})
+        finally:
+            await client.close()
 
-    found = asyncio.run(asked())
-    assert isinstance(found, Answered | Fault)
-    wait = found.wait
+    found: ServerFault | None = None
+    try:
+        answer, wait = asyncio.run(asked())
+    except ServerFault as fault:
+        found, wait = fault, fault.wait
     assert wait is None or wait >= 0
-    if isinstance(found, Answered):
-        assert all(isinstance(text, str) for text in found.answer.texts)
-        assert all(0 <= count < 2**53 for count in found.answer.tokens.to_json().values())
+    if found is None:
+        assert all(isinstance(text, str) for text in answer.texts)
+        assert all(0 <= count < 2**53 for count in answer.tokens.to_json().values())
         return
     assert "secret" not in found.reason
     assert "\n" not in found.reason
@@ -46,7 +52,8 @@ def models(data: bytes, folder: Path) -> None:
     """Read what a server says of itself before a run."""
     import openai
 
-    from render_agent.engines.openai.options import Endpoint, OpenAIOptions
+    from render_agent.engines.openai.endpoints import Endpoint
+    from render_agent.engines.openai.options import OpenAIOptions
     from render_agent.engines.openai.servers import look_up
 
     with patch.object(openai, "DefaultHttpxClient", answering("", data)):

@@ -10,7 +10,7 @@ from made_reports import HOSTILE, assert_whole
 from made_runs import make_questions, play
 
 from render_agent.cli.main import cli
-from render_agent.engines.scripted.engine import Replies, ScriptedEngine
+from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reading import results_of
 from render_agent.score.comparison import Side, compare

@@ -15,7 +15,7 @@ from render_agent.analysis.report.plots import counts
 from render_agent.analysis.report.plots.outcome_plots import coverage
 from render_agent.analysis.report.plots.vector_plot import draw, from_zero, whole
 from render_agent.cli.main import cli
-from render_agent.engines.scripted.engine import ScriptedEngine
+from render_agent.engines.scripted import ScriptedEngine
 from render_agent.runs.log.folder import RunFolder
 
 TEXT = "{http://www.w3.org/2000/svg}text"

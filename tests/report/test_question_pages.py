@@ -25,7 +25,7 @@ from render_agent.analysis.report.data import page_of, read_run
 from render_agent.analysis.report.question import page_writer as question_pages
 from render_agent.analysis.report.question.question_page import cause_words
 from render_agent.config import RunConfig
-from render_agent.engines.scripted.engine import ScriptedEngine
+from render_agent.engines.scripted import ScriptedEngine
 from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.runs.log.folder import RunFolder
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from made_runs import make_config, make_questions, play, walking
 
 from render_agent.analysis.predictions import read_predictions
-from render_agent.engines.scripted.engine import Replies, ScriptedEngine
+from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import QuestionsError, RunLogError, SetupError
 from render_agent.observation.picture_store import question_file, safe_name, scene_file
 from render_agent.questions.rooms import load_beside

@@ -21,7 +21,7 @@ from render_agent.engines.base import Request
 from render_agent.engines.human.engine import HumanEngine
 from render_agent.engines.human.session import Desk
 from render_agent.engines.human.site import PlaySite
-from render_agent.engines.scripted.engine import Replies, ScriptedEngine
+from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.runs.log.folder import RunFolder
 from render_agent.web.checks import TOKEN_HEADER
 from render_agent.web.server import LocalServer

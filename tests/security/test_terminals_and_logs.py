@@ -12,7 +12,7 @@ from made_runs import make_questions, play
 from rich.table import Table
 from test_code_in_files import SOURCES, calls
 
-from render_agent.engines.scripted.engine import Replies, ScriptedEngine
+from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import RunLogError
 from render_agent.runs.log.program_log import program_log
 from render_agent.system.whole_files import read_json, read_lines

@@ -15,9 +15,9 @@ from render_agent.dialogue.prompt import reply_schema
 from render_agent.engines.base import Request
 from render_agent.engines.loading import find_model
 from render_agent.engines.vllm.arguments import VllmOptions, prepare_environment
-from render_agent.engines.vllm.cache_check import differing
 from render_agent.engines.vllm.core import VllmCore
 from render_agent.engines.vllm.engine import VllmEngine
+from render_agent.engines.vllm.prefix_cache_check import differing
 from render_agent.errors import EngineError
 from render_agent.runs.runner import start
 

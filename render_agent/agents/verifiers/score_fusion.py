@@ -1,14 +1,80 @@
-"""Which candidate is taken, from what the verifiers said of each."""
+"""Scores of several members or verifiers fused into one, within one state.
+
+A member's scores mean something against each other only, for candidates of the same state: its scale
+is its own, and moves with the state. So nothing here takes more than one state, and no fused score
+may be set against that of another state.
+
+Scores are (M, N): M members, N candidates, higher is better; fused scores are (N,) float64. Every
+function raises ValueError for no member, no candidate, and a score that is not finite: a verifier that
+could not tell is left out by its caller, with its weight, and is no number.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from render_agent.agents.verifiers.base import FloatArray, Panel, Verdict
-from render_agent.agents.verifiers.fusion import FUSIONS
+from render_agent.agents.verifiers.base import Panel, Verdict
 from render_agent.dialogue.state import Judgement
+
+FloatArray = NDArray[np.float64]
+
+
+def mean_ranks(scores: ArrayLike, weights: Sequence[float] | None = None) -> FloatArray:
+    """Return the weighted mean over members of each candidate's rank, from 0 (worst) to 1 (best).
+
+    Candidates that tie share the mean of their ranks. A single candidate has 0.5, as all have where
+    all tie.
+    """
+    given = _checked(scores)
+    return _weighted(given, weights) @ np.stack([_ranks(row) for row in given])
+
+
+def mean_normalised(scores: ArrayLike, weights: Sequence[float] | None = None) -> FloatArray:
+    """Return the weighted mean over members of scores with mean 0 and deviation 1 within the state.
+
+    A member for which all candidates tie says nothing: its scores are 0, as a single candidate's are.
+    """
+    given = _checked(scores)
+    return _weighted(given, weights) @ np.stack([_normalised(row) for row in given])
+
+
+def mean_embeddings(
+    contexts: ArrayLike, histories: ArrayLike, weights: Sequence[float] | None = None
+) -> FloatArray:
+    """Return the cosines of the members' mean embeddings, each of length 1 before and after the mean.
+
+    contexts (M, W), histories (M, N, W). It supposes that the members share one space, as those of one
+    training run do. Spaces of independent members are turned against each other, so that one member's
+    context against another's histories is noise in the sum: `mean_ranks` needs no shared space.
+    """
+    context = np.asarray(contexts, np.float64)
+    moves = np.asarray(histories, np.float64)
+    if context.ndim != 2 or moves.ndim != 3 or moves.shape[::2] != context.shape:
+        raise ValueError(
+            f"embeddings of (M, W) and (M, N, W) are needed, not {context.shape} and {moves.shape}"
+        )
+    _checked(moves.reshape(len(moves), -1))
+    _checked(context)
+    parts = _weighted(context, weights)
+    mean_context = _unit(np.einsum("m,mw->w", parts, _unit(context)))
+    mean_moves = _unit(np.einsum("m,mnw->nw", parts, _unit(moves)))
+    return mean_moves @ mean_context
+
+
+FUSIONS: Mapping[str, Callable[[ArrayLike, Sequence[float] | None], FloatArray]] = {
+    "ranks": mean_ranks,
+    "normalised": mean_normalised,
+}
+"""The ways to fuse scores, by name."""
+
+
+def highest(fused: ArrayLike) -> int:
+    """Return the number of the best candidate, of several that tie the first."""
+    values = _checked(np.asarray(fused, np.float64)[None])[0]
+    return int(values.argmax())
 
 
 def fused(panel: Panel, verdicts: Sequence[Verdict]) -> FloatArray | None:
@@ -43,3 +109,48 @@ def judgements(panel: Panel, verdicts: Sequence[Verdict]) -> tuple[Judgement, ..
         )
         for verifier, verdict in zip(panel.verifiers, verdicts, strict=True)
     )
+
+
+def _checked(scores: ArrayLike) -> FloatArray:
+    given = np.asarray(scores, np.float64)
+    if given.ndim != 2 or not given.size:
+        raise ValueError(
+            f"scores of one member and one candidate at least are needed, (M, N), not {given.shape}"
+        )
+    if not np.isfinite(given).all():
+        raise ValueError("a score is not a finite number")
+    return given
+
+
+def _weighted(given: FloatArray, weights: Sequence[float] | None) -> FloatArray:
+    """Return the members' parts, which add up to 1."""
+    parts = np.ones(len(given)) if weights is None else np.asarray(weights, np.float64)
+    if parts.shape != (len(given),):
+        raise ValueError(f"{len(given)} members need a weight each, not weights of {parts.shape}")
+    if not np.isfinite(parts).all() or (parts < 0).any() or not parts.any():
+        raise ValueError("weights are finite, none is below 0, and one at least is above")
+    parts = parts / parts.max()  # first, so that the sum of great weights stays finite
+    return np.asarray(parts / parts.sum())
+
+
+def _ranks(row: FloatArray) -> FloatArray:
+    if len(row) == 1:
+        return np.array([0.5])
+    lower = (row[None] < row[:, None]).sum(1)
+    equal = (row[None] == row[:, None]).sum(1) - 1
+    return np.asarray((lower + equal / 2) / (len(row) - 1))
+
+
+def _normalised(row: FloatArray) -> FloatArray:
+    span = np.ptp(row)
+    if not span:  # the deviation of equal numbers need not come out as 0
+        return np.zeros(len(row))
+    scaled = (row - row.min()) / span
+    return np.asarray((scaled - scaled.mean()) / scaled.std())
+
+
+def _unit(x: FloatArray) -> FloatArray:
+    lengths = np.linalg.norm(x, axis=-1, keepdims=True)
+    if not lengths.all():
+        raise ValueError("an embedding is 0 and has no direction")
+    return np.asarray(x / lengths)

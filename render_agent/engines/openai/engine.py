@@ -6,34 +6,36 @@ import asyncio
 import logging
 import queue
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from importlib.util import find_spec
 from threading import Thread
 from typing import Any
 
 from render_agent.config import AUTO, OPTIONS, RunConfig
 from render_agent.dialogue.state import Tokens
 from render_agent.engines.base import Capabilities, Reply, Request
-from render_agent.engines.openai.options import (
-    Endpoint,
-    OpenAIOptions,
-    find_endpoints,
-    read_options,
-)
-from render_agent.engines.openai.requests import Asking, PictureUrls, wire_messages
-from render_agent.engines.openai.retry import Asker, Attempts, Exchange
-from render_agent.engines.openai.servers import look_up, make_servers
-from render_agent.engines.transformers.rows import distinct_samples
-from render_agent.errors import UsageError
-from render_agent.extras import require
+from render_agent.engines.openai.endpoints import Endpoint, find_endpoints
+from render_agent.engines.openai.options import OpenAIOptions, read_options
+from render_agent.engines.openai.requests import ChatRequest, data_url, wire_messages
+from render_agent.engines.openai.retry import Exchange, RequestFailed, Sender
+from render_agent.engines.openai.servers import Servers, look_up
+from render_agent.engines.transformers.byte_cache import ByteCache
+from render_agent.errors import SetupError, UsageError
 from render_agent.system.threads import begun_pool, start
 
 LOG = logging.getLogger(__name__)
 
-UNDER_WAY = 64
+PACKAGES = ("openai", "aiolimiter", "tenacity")
+"""What the extra openai installs."""
+
+REQUESTS_PER_SERVER = 64
 """Requests under way at once at each server, where `--batch-size` is auto."""
 
-
-PREPARED = 4
+PREPARED_PER_REQUEST = 4
 """Prompts with their pictures in memory at once, for each request under way."""
+
+MAX_PICTURE_BYTES = 512 << 20
+"""Of encoded pictures that are kept."""
 
 
 class OpenAIEngine:
@@ -58,20 +60,19 @@ class OpenAIEngine:
         """Ask nothing yet. batch_size: None is 64 a server."""
         self.model = model
         self.options = options or OpenAIOptions()
-        self.batch_size = batch_size or UNDER_WAY * len(endpoints)
+        self.batch_size = batch_size or REQUESTS_PER_SERVER * len(endpoints)
         self.calls = 0
-        self._pictures = PictureUrls()
+        self._pictures: ByteCache[str] = ByteCache(MAX_PICTURE_BYTES)
         self._encoders = begun_pool(4, "data-url")
-        self._answers: queue.SimpleQueue[tuple[Request, Reply] | Exception] = queue.SimpleQueue()
+        self._ended: queue.SimpleQueue[tuple[Request, Future[Reply]]] = queue.SimpleQueue()
         self._waited_for = 0
-        self._gone: Exception | None = None
+        self._gone: BaseException | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, name="openai", daemon=True)
         start(self._thread)
-        self._tasks: set[asyncio.Task[None]] = set()
-        servers = make_servers(endpoints, self.options)
-        self._asker = Asker(model, servers, self.options, self.batch_size)
-        self._room = asyncio.Semaphore(PREPARED * self.batch_size)
+        servers = Servers(endpoints, self.options)
+        self._sender = Sender(model, servers, self.options, self.batch_size)
+        self._room = asyncio.Semaphore(PREPARED_PER_REQUEST * self.batch_size)
 
     def generate(self, requests: Sequence[Request]) -> list[Reply]:
         """Return a reply for every request, in their order."""
@@ -90,7 +91,13 @@ class OpenAIEngine:
         """Hand over requests whose replies `ready` will give."""
         self._waited_for += len(requests)
         for request in requests:
-            self._loop.call_soon_threadsafe(self._begin, request)
+
+            def ended(done: Future[Reply], request: Request = request) -> None:
+                self._ended.put((request, done))
+
+            asyncio.run_coroutine_threadsafe(self._reply(request), self._loop).add_done_callback(
+                ended
+            )
 
     def ready(self, timeout: float | None = None) -> Iterator[tuple[Request, Reply]]:
         """Wait until at least one submitted request is answered and give those that are.
@@ -100,22 +107,22 @@ class OpenAIEngine:
         given = False
         while self._waited_for:
             try:
-                answered = self._answers.get(timeout=0 if given or self._gone else timeout)
+                request, done = self._ended.get(timeout=0 if given or self._gone else timeout)
             except queue.Empty:
                 break
-            if isinstance(answered, Exception):
-                self._gone = self._gone or answered
+            if (error := done.exception()) is not None:
+                self._gone = self._gone or error
                 break
             self._waited_for -= 1
             given = True
-            yield answered
+            yield request, done.result()
         if self._gone is not None and not given:
             raise self._gone
 
     def retire(self, question_id: str) -> None:
         """Forget a question's server and its pictures."""
         self._pictures.retire(question_id)
-        self._loop.call_soon_threadsafe(self._asker.servers.retire, question_id)
+        self._loop.call_soon_threadsafe(self._sender.servers.retire, question_id)
 
     def close(self) -> None:
         """End what is under way, all connections and the thread."""
@@ -127,24 +134,12 @@ class OpenAIEngine:
         self._loop.close()
         self._encoders.shutdown(cancel_futures=True)
 
-    def _begin(self, request: Request) -> None:
-        task = self._loop.create_task(self._hand_over(request))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _hand_over(self, request: Request) -> None:
-        try:
-            self._answers.put((request, await self._reply(request)))
-        # The owner's thread is where errors are handled: `ready` raises it there.
-        except Exception as error:  # noqa: BLE001
-            self._answers.put(error)
-
     async def _end(self) -> None:
         tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for server in self._asker.servers.servers:
+        for server in self._sender.servers.servers:
             await server.client.close()
         await self._loop.shutdown_asyncgens()
 
@@ -158,27 +153,32 @@ class OpenAIEngine:
             except Exception as error:
                 LOG.warning("%s: prompt failed", request.question_id, exc_info=True)
                 return Reply(error=f"the prompt could not be prepared: {error}")
-            attempts = Attempts()
+            events: list[str] = []
             exchanges: list[Exchange] = []
-            wanted = distinct_samples(request)
             texts: tuple[str, ...] = ()
-            while len(texts) < wanted:
+            while len(texts) < request.distinct_samples:
+                missing = request.distinct_samples - len(texts)
                 seed = (request.seed + len(texts)) % 2**32
-                outcome = await self._asker.ask(
-                    Asking(request, messages, wanted - len(texts), seed), attempts
-                )
-                if isinstance(outcome, str):
-                    return Reply(error=outcome, events=tuple(attempts.events))
+                try:
+                    exchange = await self._sender.send(
+                        ChatRequest(request, messages, missing, seed), events
+                    )
+                except RequestFailed as error:
+                    return Reply(error=str(error), events=tuple(events))
                 self.calls += 1
-                exchanges.append(outcome)
-                texts = (*texts, *outcome.answer.texts)[:wanted]
-        return reply_of(request, texts, exchanges, attempts.events)
+                exchanges.append(exchange)
+                texts = (*texts, *exchange.answer.texts[:missing])
+        return reply_of(request, texts, exchanges, events)
 
     def _prepare(self, request: Request) -> list[dict[str, Any]]:
         """Return the messages of a request as they are sent. Raises what its pictures raise."""
 
         def url(file: str) -> str:
-            return self._pictures.get(request.question_id, file, request.picture)
+            encoded = self._pictures.get(file, request.question_id)
+            if encoded is None:
+                encoded = data_url(request.picture(file))
+                self._pictures.put(file, encoded, len(encoded), request.question_id)
+            return encoded
 
         return wire_messages(request.messages, url, self.options.image_detail)
 
@@ -190,11 +190,7 @@ def reply_of(
     cut_off = any(exchange.answer.finish == "length" for exchange in exchanges)
     return Reply(
         samples=texts if len(texts) == request.samples else texts * request.samples,
-        tokens=Tokens(
-            prompt=sum(exchange.answer.tokens.prompt for exchange in exchanges),
-            reply=sum(exchange.answer.tokens.reply for exchange in exchanges),
-            cached=sum(exchange.answer.tokens.cached for exchange in exchanges),
-        ),
+        tokens=Tokens.total(exchange.answer.tokens for exchange in exchanges),
         seconds=sum(exchange.seconds for exchange in exchanges),
         batch_size=max(exchange.together for exchange in exchanges),
         finish="length" if cut_off else "stop",
@@ -208,7 +204,6 @@ def describe(config: RunConfig, given: Mapping[str, Any]) -> dict[str, Any]:
     UsageError where an option is the server's own; SetupError where a server cannot be reached or
     does not serve the model. given: the engine options.
     """
-    require("--engine openai", "openai")
     options, endpoints = _options_of(config, given), find_endpoints(config.base_url)
     servers = [look_up(entry, config.model_name, options) for entry in endpoints]
     return {"name": "openai", "model": config.model_name, "servers": servers}
@@ -230,4 +225,9 @@ def _options_of(config: RunConfig, given: Mapping[str, Any]) -> OpenAIOptions:
             raise UsageError(
                 f"{flag} is decided by the server that --engine openai asks: leave it out"
             )
+    if missing := [name for name in PACKAGES if find_spec(name) is None]:
+        raise SetupError(
+            f"--engine openai needs {', '.join(missing)}, which is not installed: pip install"
+            ' "render_agent[openai]"'
+        )
     return read_options(given)

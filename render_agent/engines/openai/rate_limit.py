@@ -1,4 +1,4 @@
-"""When to ask again: back-off, what a server asks to wait, and a rate of one's own."""
+"""When a server may be asked again: back-off, the wait that its headers ask for, and its cooldown."""
 
 from __future__ import annotations
 
@@ -9,22 +9,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING
 
-LONGEST_WAIT = 30.0
-"""Seconds that back-off waits at the most."""
+if TYPE_CHECKING:
+    from tenacity.wait import wait_base
 
-LONGEST_PAUSE = 600.0
-"""Seconds that a server may ask to be left alone; one that asks for more is out of quota."""
+MAX_BACKOFF_SECONDS = 30.0
+"""The longest wait between two attempts that nobody asked for."""
 
-UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+MAX_COOLDOWN_SECONDS = 600.0
+"""How long a server may ask to be left alone; one that asks for more is out of quota."""
 
-
-def back_off(tried: int, first: float) -> float:
-    """Return how many seconds to wait after `tried` failures: doubled each time, half of it by chance."""
-    return min(LONGEST_WAIT, first * 2.0 ** min(tried - 1, 30)) * random.uniform(0.5, 1.0)
+UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
-def seconds_of(text: str) -> float | None:
+def backoff(first_seconds: float) -> wait_base:
+    """Return waits that double with every attempt, half of each by chance, so that not all come at once."""
+    from tenacity import wait_exponential, wait_random_exponential
+
+    half: dict[str, float] = {"multiplier": first_seconds / 2, "max": MAX_BACKOFF_SECONDS / 2}
+    return wait_exponential(**half) + wait_random_exponential(**half)
+
+
+def parse_seconds(text: str) -> float | None:
     """Return a time such as "20ms", "6m0s", "1.5" or a date of the future in seconds, None if it is none."""
     text = text.strip()
     try:
@@ -33,7 +40,7 @@ def seconds_of(text: str) -> float | None:
         pass
     if re.fullmatch(r"(\d+(\.\d+)?(ms|s|m|h|d))+", text):
         parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", text)
-        return sum(float(number) * UNITS[unit] for number, unit in parts)
+        return sum(float(number) * UNIT_SECONDS[unit] for number, unit in parts)
     try:
         moment = parsedate_to_datetime(text)
     except (ValueError, OverflowError, IndexError):  # the last by a fault of the library
@@ -42,28 +49,27 @@ def seconds_of(text: str) -> float | None:
     return max(0.0, (moment - datetime.now(UTC)).total_seconds())
 
 
-def asked_wait(headers: Mapping[str, str]) -> float | None:
-    """Return how long a server asks to wait before the request is repeated, None if it does not say."""
-    if (exact := seconds_of(headers.get("retry-after-ms", ""))) is not None:
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return how many seconds a server asks to wait before a repetition, None if it does not say."""
+    if (exact := parse_seconds(headers.get("retry-after-ms", ""))) is not None:
         return exact / 1000
-    if (wait := seconds_of(headers.get("retry-after", ""))) is not None:
-        return wait
-    return spent_wait(headers)
+    if (seconds := parse_seconds(headers.get("retry-after", ""))) is not None:
+        return seconds
+    return limit_reset(headers)
 
 
-def spent_wait(headers: Mapping[str, str]) -> float | None:
-    """Return how long it takes until a limit that is used up is reset, None where something is left."""
-    waits = [
-        seconds_of(headers.get(f"x-ratelimit-reset-{kind}", ""))
+def limit_reset(headers: Mapping[str, str]) -> float | None:
+    """Return in how many seconds a limit that is used up is reset, None where something is left."""
+    resets = [
+        parse_seconds(headers.get(f"x-ratelimit-reset-{kind}", ""))
         for kind in ("requests", "tokens")
         if headers.get(f"x-ratelimit-remaining-{kind}", "").strip() == "0"
     ]
-    found = [wait for wait in waits if wait is not None]
-    return max(found) if found else None
+    return max((seconds for seconds in resets if seconds is not None), default=None)
 
 
 @dataclass
-class Pause:
+class Cooldown:
     """A time during which one server is not asked, shared by all that want to ask it."""
 
     until: float = 0.0
@@ -71,7 +77,7 @@ class Pause:
     def extend(self, seconds: float) -> None:
         """Ask nothing for so long from now on."""
         now = asyncio.get_running_loop().time()
-        self.until = max(self.until, now + min(seconds, LONGEST_PAUSE))
+        self.until = max(self.until, now + min(seconds, MAX_COOLDOWN_SECONDS))
 
     @property
     def over(self) -> bool:
@@ -83,20 +89,3 @@ class Pause:
         while not self.over:
             left = self.until - asyncio.get_running_loop().time()
             await asyncio.sleep(left * random.uniform(1.0, 1.1))
-
-
-@dataclass
-class Rate:
-    """At most so many requests a minute, evenly; None is no limit."""
-
-    a_minute: float | None = None
-    _next: float = 0.0
-
-    async def turn(self) -> None:
-        """Wait for one's turn."""
-        if self.a_minute is None:
-            return
-        now = asyncio.get_running_loop().time()
-        begins = max(now, self._next)
-        self._next = begins + 60.0 / self.a_minute
-        await asyncio.sleep(begins - now)

@@ -1,71 +1,22 @@
-"""A request as a server reads it, and its answer as samples and tokens."""
+"""A request as a server reads it: messages, pictures as data URLs, and the fields beside them."""
 
 from __future__ import annotations
 
 import base64
 import io
-import re
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from threading import Lock
-from typing import Any, Literal
+from typing import Any
 
 from PIL.Image import Image
 
 from render_agent.dialogue.chat import Message
-from render_agent.dialogue.state import Tokens
 from render_agent.engines.base import Request
 from render_agent.engines.openai.options import OpenAIOptions
 from render_agent.engines.openai.server_compat import Dialect
-from render_agent.text.forms import COUNT, misfit
-
-MOST_BYTES = 512 * 1024 * 1024
-"""Of encoded pictures that are kept."""
 
 
-class PictureUrls:
-    """Pictures as data URLs, each encoded once while a question needs it; safe in several threads."""
-
-    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
-        self.most_bytes = most_bytes
-        self.bytes = 0
-        self._lock = Lock()
-        self._kept: OrderedDict[str, str] = OrderedDict()
-        self._users: dict[str, set[str]] = {}
-        self._shown: dict[str, set[str]] = {}
-
-    def get(self, question_id: str, file: str, picture: Callable[[str], Image]) -> str:
-        """Return a picture's data URL. Raises what `picture` raises."""
-        with self._lock:
-            self._users.setdefault(file, set()).add(question_id)
-            self._shown.setdefault(question_id, set()).add(file)
-            if file in self._kept:
-                self._kept.move_to_end(file)
-                return self._kept[file]
-        url = png_url(picture(file))
-        with self._lock:
-            if file not in self._kept:
-                self._kept[file] = url
-                self.bytes += len(url)
-            while self.bytes > self.most_bytes and len(self._kept) > 1:
-                self._drop(next(iter(self._kept)))
-        return url
-
-    def retire(self, question_id: str) -> None:
-        """Drop the pictures that no other question has shown."""
-        with self._lock:
-            for file in self._shown.pop(question_id, ()):
-                self._users[file].discard(question_id)
-                if not self._users[file]:
-                    del self._users[file]
-                    self._drop(file)
-
-    def _drop(self, file: str) -> None:
-        self.bytes -= len(self._kept.pop(file, ""))
-
-
-def png_url(picture: Image) -> str:
+def data_url(picture: Image) -> str:
     """Return a picture as a data URL; lossless, lightly compressed, as pictures are stored."""
     written = io.BytesIO()
     picture.save(written, "PNG", compress_level=1)
@@ -97,7 +48,7 @@ def wire_messages(
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class ChatRequest:
     """What is asked of a server for one request: its messages, and how many samples from which seed on."""
 
     request: Request
@@ -117,67 +68,3 @@ class Asking:
         if request.schema is not None and (form := dialect.response_format(request.schema)):
             wanted["response_format"] = form
         return {**dialect.fields(wanted, request.max_new_tokens), **options.extra_body}
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a server answered. texts: a sample each, with their thinking."""
-
-    texts: tuple[str, ...]
-    tokens: Tokens
-    finish: Literal["stop", "length"]
-
-
-def read_answer(body: Any) -> Answer | None:
-    """Return what a whole answer holds, None where it is no answer of a chat."""
-    choices = body.get("choices") if isinstance(body, dict) else None
-    if not isinstance(choices, list) or not choices:
-        return None
-    messages: list[dict[str, Any]] = []
-    for choice in choices:
-        message = choice.get("message") if isinstance(choice, dict) else None
-        if not isinstance(message, dict):
-            return None
-        messages.append(message)
-    cut_off = any(choice.get("finish_reason") == "length" for choice in choices)
-    return Answer(
-        texts=tuple(text_of(message) for message in messages),
-        tokens=_tokens(body.get("usage")),
-        finish="length" if cut_off else "stop",
-    )
-
-
-def text_of(message: Mapping[str, Any]) -> str:
-    """Return what a model said, its reasoning before it in a <think> block.
-
-    Where it said nothing else, that is its refusal, or what it called a tool with.
-    """
-    said = _words(message.get("content")) or _words(message.get("refusal"))
-    if not said:
-        calls = message.get("tool_calls")
-        given = calls if isinstance(calls, list) else []
-        called = [call.get("function") for call in given if isinstance(call, dict)]
-        said = "".join(_words(call.get("arguments")) for call in called if isinstance(call, dict))
-    thought = _words(message.get("reasoning_content")) or _words(message.get("reasoning"))
-    if not thought:
-        return said
-    # A mark inside would end the block early, and what was only thought would count.
-    thought = re.sub("<(/?think)>", "‹\\1›", thought)
-    return f"<think>{thought}</think>\n{said}"
-
-
-def _words(content: Any) -> str:
-    """Return the text of a field that holds a text, or pieces of text."""
-    if isinstance(content, list):
-        pieces = (piece.get("text") for piece in content if isinstance(piece, dict))
-        return "".join(piece for piece in pieces if isinstance(piece, str))
-    return content if isinstance(content, str) else ""
-
-
-def _tokens(usage: Any) -> Tokens:
-    """Return the tokens that a server counted; what it does not count is 0."""
-    usage = usage if isinstance(usage, dict) else {}
-    details = usage.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, dict) else 0
-    counts: list[Any] = [usage.get("prompt_tokens"), usage.get("completion_tokens"), cached]
-    return Tokens(*(count if misfit(count, COUNT) is None else 0 for count in counts))

@@ -4,52 +4,50 @@ from __future__ import annotations
 
 from typing import Any
 
-MOST_BYTES = 64 << 20
-"""Of one answer."""
+MAX_RESPONSE_BYTES = 64 << 20
 
 PLAIN = {"accept-encoding": "identity"}
-"""The header that asks for answers that are not packed: a few packed bytes may stand for any number."""
+"""The header that asks for responses that are not packed: a few packed bytes may stand for any number."""
 
 
-class AnswerRefused(Exception):
-    """An answer that is not read to its end, and why."""
+class ResponseRefused(Exception):
+    """A response that is not read to its end, and why."""
 
 
-async def read_bounded_later(response: Any) -> None:
-    """Read an answer's body before the client does. AnswerRefused where it is packed or too long.
+class BoundedBody:
+    """The body of an httpx response, read before the client does; ResponseRefused where it is packed or too long."""
 
-    response: of httpx, its body not read yet.
-    """
-    _refuse_packed(response)
-    parts, size = [], 0
+    def __init__(self, response: Any) -> None:
+        packed = response.headers.get("content-encoding", "identity").strip().lower()
+        if packed not in ("", "identity"):
+            raise ResponseRefused(f"its answer is packed ({packed[:40]!r}), which nobody asked for")
+        self._response = response
+        self._body = bytearray()
+
+    def add(self, part: bytes) -> None:
+        """Take in some bytes."""
+        if len(self._body) + len(part) > MAX_RESPONSE_BYTES:
+            raise ResponseRefused(f"its answer has more than {MAX_RESPONSE_BYTES:,} bytes")
+        self._body += part
+
+    def hand_over(self) -> None:
+        """Put the body where the client looks before it reads."""
+        self._response._content = bytes(self._body)
+        # as JSON is; the server could name what is no encoding of texts
+        self._response.encoding = "utf-8"
+
+
+async def read_bounded_async(response: Any) -> None:
+    """Read a response's body within bounds; a hook of `httpx.AsyncClient`."""
+    body = BoundedBody(response)
     async for part in response.aiter_raw():
-        parts.append(part)
-        size = _added(size, part)
-    _keep(response, parts)
+        body.add(part)
+    body.hand_over()
 
 
-def read_bounded_now(response: Any) -> None:
-    """Do the same for a client that waits."""
-    _refuse_packed(response)
-    parts, size = [], 0
+def read_bounded(response: Any) -> None:
+    """Read a response's body within bounds; a hook of `httpx.Client`."""
+    body = BoundedBody(response)
     for part in response.iter_raw():
-        parts.append(part)
-        size = _added(size, part)
-    _keep(response, parts)
-
-
-def _refuse_packed(response: Any) -> None:
-    packed = response.headers.get("content-encoding", "identity").strip().lower()
-    if packed not in ("", "identity"):
-        raise AnswerRefused(f"its answer is packed ({packed[:40]!r}), which nobody asked for")
-
-
-def _added(size: int, part: bytes) -> int:
-    if size + len(part) > MOST_BYTES:
-        raise AnswerRefused(f"its answer has more than {MOST_BYTES:,} bytes")
-    return size + len(part)
-
-
-def _keep(response: Any, parts: list[bytes]) -> None:
-    response._content = b"".join(parts)  # where the client looks before it reads
-    response.encoding = "utf-8"  # as JSON is; the server could name what is no encoding of texts
+        body.add(part)
+    body.hand_over()

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from render_agent.engines.openai.options import LIMIT_FIELDS, Endpoint, OpenAIOptions
+from render_agent.engines.openai.endpoints import Endpoint
+from render_agent.engines.openai.options import LIMIT_FIELDS, LimitField, OpenAIOptions
 
 GUIDES = ("json_schema", "json_object", None)
 """Ways to hold a reply to its schema, the better ones first."""
@@ -29,7 +30,7 @@ class Dialect:
     guide: how a schema is asked for. without: fields it refused.
     """
 
-    limit_field: str = "max_tokens"
+    limit_field: LimitField = "max_tokens"
     settled: bool = False
     guide: str | None = "json_schema"
     without: frozenset[str] = frozenset()

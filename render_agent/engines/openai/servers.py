@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from render_agent.engines.openai.http import NO_KEY, connection_fault, first_words, status_fault
-from render_agent.engines.openai.options import Endpoint, OpenAIOptions
-from render_agent.engines.openai.rate_limit import Pause
-from render_agent.engines.openai.response_limits import PLAIN, AnswerRefused, read_bounded_now
+from render_agent.engines.openai.client import NO_KEY, ServerClient, fault_of, first_words
+from render_agent.engines.openai.endpoints import Endpoint
+from render_agent.engines.openai.options import OpenAIOptions
+from render_agent.engines.openai.rate_limit import Cooldown
+from render_agent.engines.openai.response_limits import PLAIN, ResponseRefused, read_bounded
 from render_agent.engines.openai.server_compat import Dialect, first_dialect
 from render_agent.errors import EngineError, SetupError
 from render_agent.text.safe_parse import parse_json
@@ -18,10 +19,10 @@ from render_agent.text.sanitize import one_line
 
 LOG = logging.getLogger(__name__)
 
-IN_A_ROW = 3
+MAX_FAILED_IN_A_ROW = 3
 """Requests that fail for good, none succeeding between them, after which a server counts as lost."""
 
-TOLD = ("owned_by", "max_model_len", "root")
+MODEL_FIELDS = ("owned_by", "max_model_len", "root")
 """What servers tell of a model that is worth keeping."""
 
 
@@ -29,11 +30,10 @@ TOLD = ("owned_by", "max_model_len", "root")
 class Server:
     """One server, as the run finds it: its client, its questions, what it takes, whether it is lost."""
 
-    endpoint: Endpoint
-    client: Any
+    client: ServerClient
     dialect: Dialect
     questions: set[str] = field(default_factory=set)
-    pause: Pause = field(default_factory=Pause)
+    cooldown: Cooldown = field(default_factory=Cooldown)
     lost: str | None = None
     answered: int = 0
     failed_in_a_row: int = 0
@@ -41,7 +41,7 @@ class Server:
     @property
     def url(self) -> str:
         """Its address, without credentials."""
-        return self.endpoint.url
+        return self.client.endpoint.url
 
     def succeeded(self) -> None:
         """Note that it answered."""
@@ -51,7 +51,7 @@ class Server:
     def failed(self, reason: str) -> None:
         """Note that it failed a request for good; one that does so again and again is lost."""
         self.failed_in_a_row += 1
-        if self.failed_in_a_row >= IN_A_ROW:
+        if self.failed_in_a_row >= MAX_FAILED_IN_A_ROW:
             self.lose(reason)
 
     def lose(self, reason: str) -> None:
@@ -64,53 +64,40 @@ class Server:
 class Servers:
     """All servers; a question stays with one, which has its beginning in its cache, until that is lost."""
 
-    def __init__(self, servers: Sequence[Server]) -> None:
-        self.servers = list(servers)
-        self._place: dict[str, Server] = {}
+    def __init__(self, endpoints: Sequence[Endpoint], options: OpenAIOptions) -> None:
+        self.servers = [
+            Server(ServerClient(endpoint, options), first_dialect(endpoint, options))
+            for endpoint in endpoints
+        ]
+        self._server_of: dict[str, Server] = {}
 
     def of(self, question_id: str) -> Server:
         """Return the server of a question: its own, else the one with the fewest questions.
 
         EngineError where all are lost.
         """
-        server = self._place.get(question_id)
+        server = self._server_of.get(question_id)
         if server is not None and server.lost is None:
             return server
         self.retire(question_id)
         alive = [server for server in self.servers if server.lost is None]
         if not alive:
-            raise EngineError(self.farewell())
+            told = "; ".join(f"{one.url} answers no more ({one.lost})" for one in self.servers)
+            raise EngineError(f"{told}: see to the server, then go on with --continue")
         server = min(alive, key=lambda server: len(server.questions))
         server.questions.add(question_id)
-        self._place[question_id] = server
+        self._server_of[question_id] = server
         return server
 
     def retire(self, question_id: str) -> None:
         """Forget a question that asks no more."""
-        server = self._place.pop(question_id, None)
+        server = self._server_of.pop(question_id, None)
         if server is not None:
             server.questions.discard(question_id)
 
     def others(self, server: Server) -> bool:
         """Whether another server could take the questions of this one."""
         return any(other.lost is None for other in self.servers if other is not server)
-
-    def farewell(self) -> str:
-        """Return in one sentence why nothing answers any more."""
-        told = "; ".join(f"{server.url} answers no more ({server.lost})" for server in self.servers)
-        return f"{told}: see to the server, then go on with --continue"
-
-
-def make_servers(endpoints: Sequence[Endpoint], options: OpenAIOptions) -> Servers:
-    """Return the servers, not yet asked anything."""
-    from render_agent.engines.openai.http import make_client
-
-    return Servers(
-        [
-            Server(endpoint, make_client(endpoint, options), first_dialect(endpoint, options))
-            for endpoint in endpoints
-        ]
-    )
 
 
 def look_up(endpoint: Endpoint, model: str, options: OpenAIOptions) -> dict[str, Any]:
@@ -129,7 +116,7 @@ def look_up(endpoint: Endpoint, model: str, options: OpenAIOptions) -> dict[str,
         max_retries=0,
         timeout=seconds,
         http_client=openai.DefaultHttpxClient(
-            trust_env=not endpoint.loopback, event_hooks={"response": [read_bounded_now]}
+            trust_env=not endpoint.loopback, event_hooks={"response": [read_bounded]}
         ),
     ) as client:
         served = _served(client, endpoint)
@@ -137,7 +124,7 @@ def look_up(endpoint: Endpoint, model: str, options: OpenAIOptions) -> dict[str,
             names = ", ".join(sorted(one_line(entry["id"][:80]) for entry in served)[:20])
             raise SetupError(f"{endpoint.url} does not serve {model}: give --model one of {names}")
         entry: dict[str, Any] = next((entry for entry in served if entry["id"] == model), {})
-        told: dict[str, Any] = {name: entry[name] for name in TOLD if name in entry}
+        told: dict[str, Any] = {name: entry[name] for name in MODEL_FIELDS if name in entry}
         return {"url": endpoint.url, **told, **_version(client, endpoint)}
 
 
@@ -147,30 +134,25 @@ def _served(client: Any, endpoint: Endpoint) -> list[dict[str, Any]]:
 
     try:
         raw = client.models.with_raw_response.list()
-    except openai.APIStatusError as error:
-        fault = status_fault(
-            error.status_code, error.response.headers, error.response.text, endpoint.secrets
-        )
-        if error.status_code in (401, 403):
+    except (openai.OpenAIError, ResponseRefused) as error:
+        reason = fault_of(error, endpoint).reason
+        status = getattr(error, "status_code", None)
+        if status in (401, 403):
             told = "the key in the environment" if endpoint.headers else "a request without a key"
             raise SetupError(
-                f"{endpoint.url} refuses {told} ({fault.reason}): set RENDER_AGENT_API_KEY or"
-                " OPENAI_API_KEY"
+                f"{endpoint.url} refuses {told} ({reason}): set RENDER_AGENT_API_KEY or OPENAI_API_KEY"
             ) from None
-        if error.status_code == 404:
+        if status == 404:
             raise SetupError(
                 f"{endpoint.url}/models does not exist: does the address end in /v1?"
             ) from None
-        if error.status_code in (502, 503, 504):
-            raise SetupError(f"{endpoint.url} is not ready: {fault.reason}") from None
-        LOG.warning("%s lists no models (%s)", endpoint.url, fault.reason)
-        return []
-    except openai.APIConnectionError as error:
-        raise SetupError(
-            f"{endpoint.url} cannot be reached: {connection_fault(error).reason}; is the server up?"
-        ) from None
-    except AnswerRefused as error:
-        LOG.warning("%s lists no models: %s", endpoint.url, error)
+        if status in (502, 503, 504):
+            raise SetupError(f"{endpoint.url} is not ready: {reason}") from None
+        if isinstance(error, openai.APIConnectionError):
+            raise SetupError(
+                f"{endpoint.url} cannot be reached: {reason}; is the server up?"
+            ) from None
+        LOG.warning("%s lists no models: %s", endpoint.url, reason)
         return []
     try:
         data = parse_json(raw.text)["data"]
@@ -189,7 +171,7 @@ def _version(client: Any, endpoint: Endpoint) -> dict[str, str]:
     try:
         told = client.get(endpoint.url.removesuffix("/v1") + "/version", cast_to=object)
     # Whatever is wrong with it: it is a note in the record, and most servers have none.
-    except (openai.OpenAIError, AnswerRefused, ValueError, RecursionError):
+    except (openai.OpenAIError, ResponseRefused, ValueError, RecursionError):
         return {}
     version = told.get("version") if isinstance(told, dict) else None
     return {"version": version} if isinstance(version, str) else {}

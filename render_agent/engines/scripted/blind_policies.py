@@ -11,8 +11,12 @@ from typing import Any
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Request
+from render_agent.engines.scripted.policy import NamedPolicy
 from render_agent.questions.chance import frequent_answers
 from render_agent.score.official import is_number
+
+FITTED = "fitted on the truths of the very questions it answers, as the paper's row is"
+"""Said of whatever gives the commonest answers."""
 
 
 def draw(question_id: str, seed: int) -> random.Random:
@@ -92,7 +96,7 @@ def random_move(seed: int, number: int) -> str:
     return json.dumps(move)
 
 
-class RandomChoice:
+class RandomAnswer:
     """Answers at once: a uniform choice among the options, or among the truths of the type's questions."""
 
     def __init__(self, questions: Sequence[Question], seed: int = 0) -> None:
@@ -116,3 +120,14 @@ class RandomChoice:
         truths = sorted(self.truths.get(question.type, ["2"]))
         large = [truth for truth in truths if is_number(truth) and float(truth) >= least]
         return chance.choice((large or truths) if least else truths)
+
+
+EXPLORER = NamedPolicy(
+    lambda questions, seed, config: Explorer(questions, seed),
+    f"answers by rule: the commonest answer to each type, {FITTED}",
+)
+WANDERER = NamedPolicy(lambda questions, seed, config: Wanderer(questions, seed))
+RANDOM = NamedPolicy(
+    lambda questions, seed, config: RandomAnswer(questions, seed),
+    "answers by chance: uniform among the options, numbers drawn from the truths of the type's questions",
+)

@@ -1,50 +1,22 @@
-"""Replies by rule instead of by a model: for a first run, for baselines, for tests."""
+"""The engine that replies by rule instead of by a model: for a first run, for baselines, for tests."""
 
 from __future__ import annotations
 
-import importlib.util
-import json
 import logging
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question, Tokens
 from render_agent.engines.base import BatchingEngine, Capabilities, Reply, Request
 from render_agent.engines.cost_estimate import picture_tokens
-from render_agent.engines.scripted.baselines import frequency, oracle
-from render_agent.engines.scripted.blind_policies import Explorer, RandomChoice, Wanderer
-from render_agent.engines.scripted.sighted_oracle import Witness, witness
-from render_agent.errors import SetupError
-from render_agent.text.safe_parse import parse_json, read_bounded
-from render_agent_lab.expert.noisy_expert import Stumbler, stumbler
-from render_agent_lab.expert.policy import Expert, expert
+from render_agent.engines.scripted.policies import policy_maker
+from render_agent.engines.scripted.policy import ClosablePolicy, Policy, SamplingPolicy
 
 logger = logging.getLogger(__name__)
 
 BATCH_SIZE = 64
 """Requests in one call, where nothing else is asked for."""
-
-
-class Policy(Protocol):
-    """Decides what to reply; built with the list of questions, so that it can know what no prompt holds."""
-
-    def reply(self, request: Request) -> str:
-        """Return the text of the reply to one request."""
-        ...
-
-
-@runtime_checkable
-class SamplingPolicy(Protocol):
-    """A policy whose samples of one request differ."""
-
-    def samples(self, request: Request) -> Sequence[str]:
-        """Return as many replies as the request has samples; the first is what `reply` returns."""
-        ...
 
 
 class ScriptedEngine(BatchingEngine):
@@ -64,8 +36,8 @@ class ScriptedEngine(BatchingEngine):
         self.picture_tokens = picture_tokens
 
     def close(self) -> None:
-        """Let the policy give back what it draws with."""
-        if isinstance(self.policy, Witness | Expert | Stumbler):
+        """Let the policy give back what it holds."""
+        if isinstance(self.policy, ClosablePolicy):
             self.policy.close()
 
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
@@ -105,40 +77,6 @@ class ScriptedEngine(BatchingEngine):
         return Reply(replies, tokens, batch_size=batch_size)
 
 
-class Replies:
-    """Gives replies that were written down: for every question its list, a turn each.
-
-    `*` stands for any other question; after its last reply a list repeats it.
-    """
-
-    def __init__(self, replies: Mapping[str, Sequence[str]]) -> None:
-        self.replies = replies
-
-    def reply(self, request: Request) -> str:
-        """Return the reply written for this question and turn, an empty one where there is none."""
-        texts = self.replies.get(request.question_id, self.replies.get("*", [""]))
-        return texts[min(request.turn, len(texts) - 1)] if texts else ""
-
-
-MakePolicy = Callable[[Sequence[Question], int], Policy]
-
-seeker = partial(witness, wanders=True)
-"""The policy that wanders until its views have shown what a question names."""
-
-POLICIES: dict[str, MakePolicy] = {
-    "explorer": Explorer,
-    "random": RandomChoice,
-    "frequency": frequency,
-    "oracle": oracle,
-    "witness": witness,
-    "wanderer": Wanderer,
-    "seeker": seeker,
-    "expert": expert,
-    "stumbler": stumbler,
-}
-"""The policies that have a name."""
-
-
 def make_scripted(
     model: str,
     questions: Sequence[Question],
@@ -150,89 +88,6 @@ def make_scripted(
 
     config: the options of the run, for policies that know more than its questions.
     """
-    make = policy_maker(model)
-    if make is oracle and config is not None:
-        make = partial(oracle, annotations=config.annotations)
-    elif make in (witness, seeker):
-        make = partial(witness, config=config, wanders=make is seeker)
-    elif make is expert:
-        make = partial(expert, config=config)
-    elif make is stumbler:
-        make = partial(stumbler, config=config)
-    picture = 0 if config is None else picture_tokens(model, *config.image_size)
-    return ScriptedEngine(make(questions, seed), batch_size, picture)
-
-
-def policy_maker(model: str) -> MakePolicy:
-    """Return what makes a policy of the questions and the seed.
-
-    model: a name of POLICIES; a .py file with `policy(questions, seed)`; or a .json or .jsonl file
-    of replies by question id ({"id": …, "replies": [text or object, …]}, "*" for any other).
-    SetupError where it is none of these, or where the file cannot be read or imported.
-    """
-    if model in POLICIES:
-        return POLICIES[model]
-    path = Path(model)
-    if path.suffix not in (".py", ".json", ".jsonl") or not path.is_file():
-        raise SetupError(
-            f"--engine scripted has no model {model!r}: give one of {', '.join(POLICIES)}, or an"
-            " existing .py, .json or .jsonl file"
-        )
-    if path.suffix == ".py":
-        return _imported(path)
-    replies = read_replies(path)
-    return lambda questions, seed: Replies(replies)
-
-
-def read_replies(path: Path) -> dict[str, list[str]]:
-    """Return the replies in a .json or .jsonl file by question id. SetupError where it holds none."""
-    try:
-        text = read_bounded(path).decode("utf-8")
-        if path.suffix == ".jsonl":
-            rows = [parse_json(line) for line in text.split("\n") if line.strip()]
-        else:
-            rows = parse_json(text)
-    except OSError as error:
-        raise SetupError(f"cannot read {path}: {error.strerror or error}") from error
-    except ValueError as error:
-        raise SetupError(f"{path} is no JSON: {error}") from error
-    replies: dict[str, list[str]] = {}
-    for number, row in enumerate(rows if isinstance(rows, list) else [rows], start=1):
-        if not (isinstance(row, dict) and "id" in row and isinstance(row.get("replies"), list)):
-            raise SetupError(
-                f'{path}, entry {number}: it must be {{"id": …, "replies": [text or object, …]}}'
-            )
-        replies[str(row["id"])] = [
-            reply if isinstance(reply, str) else json.dumps(reply) for reply in row["replies"]
-        ]
-    return replies
-
-
-def _imported(path: Path) -> MakePolicy:
-    spec = importlib.util.spec_from_file_location(f"render_agent_policy_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise SetupError(f"{path} cannot be imported as Python")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where dataclasses look for the annotations of their module
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:  # it is anybody's code
-        raise SetupError(f"{path} cannot be imported: {_told(error)}") from error
-    make = getattr(module, "policy", None)
-    if not callable(make):
-        raise SetupError(f"{path} has no function policy(questions, seed) that returns a policy")
-
-    def make_policy(questions: Sequence[Question], seed: int) -> Policy:
-        try:
-            policy: Policy = make(questions, seed)
-        except Exception as error:  # it is anybody's code
-            raise SetupError(f"policy() in {path} failed: {_told(error)}") from error
-        if not callable(getattr(policy, "reply", None)):
-            raise SetupError(f"policy() in {path} must return an object with reply(request)")
-        return policy
-
-    return make_policy
-
-
-def _told(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+    policy = policy_maker(model)(questions, seed, config)
+    tokens = 0 if config is None else picture_tokens(model, *config.image_size)
+    return ScriptedEngine(policy, batch_size, tokens)

@@ -1,4 +1,4 @@
-"""The witness: answers from the truth once the views have shown what a question names, else guesses.
+"""The sighted oracle (`--model witness`): answers from the truth once the views have shown what a question names, else guesses.
 
 It is no model and no bound for one: it tests views. Whoever shows it more of what questions are about
 gets more right answers from it, and pictures that show nothing get it no further than chance.
@@ -8,28 +8,30 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question, View
 from render_agent.engines.base import Request
-from render_agent.engines.scripted.blind_policies import Explorer, RandomChoice, random_move
+from render_agent.engines.scripted.blind_policies import Explorer, RandomAnswer, random_move
+from render_agent.engines.scripted.policy import NamedPolicy
 from render_agent.observation.question_visibility import Eyes, boxes_seen, named_boxes
 from render_agent.questions.exact_solver import true_answer
 from render_agent.questions.sufficiency import EVERY, SIZE, faithful, first_shown, was_shown
 
-WORDS = {
+REASONS = {
     True: "I have seen what this is about.",
     False: "I have not seen all that this is about: I guess.",
     None: "Nobody can tell what had to be seen for this: I guess.",
 }
 """What it says, by what `was_shown` tells."""
 
-NO_BOX_TELLS = "I have seen what this is about, but no box tells the answer: I guess."
+REASON_NO_BOX = "I have seen what this is about, but no box tells the answer: I guess."
 """What it says of a route, say, whose places it has seen."""
 
 
-class Told(NamedTuple):
+class ShownFacts(NamedTuple):
     """What views have told of a question.
 
     shown: whether all that it is about was seen well, None where nobody can tell. answer: the true one
@@ -41,11 +43,11 @@ class Told(NamedTuple):
     counted: int = 0
 
 
-UNTOLD = Told()
+NOTHING_SHOWN = ShownFacts()
 """Of a scene of which nothing is known, and where nothing is shown."""
 
 
-class Witness:
+class SightedOracle:
     """Walks as `explorer` does until all that a question names was seen well, then answers.
 
     eyes: None where nothing is shown. walks: whether it chooses its views. wanders: whether it walks as
@@ -66,7 +68,7 @@ class Witness:
         self.walks = walks
         self.wanders = wanders
         self._explorer = Explorer(questions, seed)
-        self._chance = RandomChoice(questions, seed)
+        self._chance = RandomAnswer(questions, seed)
 
     def reply(self, request: Request) -> str:
         """Return the next step of the walk, or the answer: the true one, or a guess."""
@@ -75,20 +77,22 @@ class Witness:
     def samples(self, request: Request) -> list[str]:
         """Return as many replies: the same answer or step, but for one who wanders and goes many ways."""
         question = self.questions[request.question_id]
-        told = UNTOLD if self.eyes is None else told_by(self.eyes, question, request.views)
-        if told.answer is None and not request.last and self.walks:
+        facts = (
+            NOTHING_SHOWN if self.eyes is None else shown_facts(self.eyes, question, request.views)
+        )
+        if facts.answer is None and not request.last and self.walks:
             if self.wanders:
                 return [random_move(request.seed, number) for number in range(request.samples)]
             steps = self._explorer.walk(question.id)
             if request.turn < len(steps):
                 return [json.dumps(steps[request.turn])] * request.samples
-        return [self._answer(question, told)] * request.samples
+        return [self._answer(question, facts)] * request.samples
 
-    def _answer(self, question: Question, told: Told) -> str:
-        if told.answer is not None:
-            return _answer(WORDS[True], told.answer)
-        reasoning = NO_BOX_TELLS if told.shown else WORDS[told.shown]
-        return _answer(reasoning, self._chance.guess(question.id, told.counted))
+    def _answer(self, question: Question, facts: ShownFacts) -> str:
+        if facts.answer is not None:
+            return _answer(REASONS[True], facts.answer)
+        reasoning = REASON_NO_BOX if facts.shown else REASONS[facts.shown]
+        return _answer(reasoning, self._chance.guess(question.id, facts.counted))
 
     def close(self) -> None:
         """Give back what it looks with."""
@@ -96,13 +100,13 @@ class Witness:
             self.eyes.close()
 
 
-def told_by(eyes: Eyes, question: Question, views: Sequence[View]) -> Told:
+def shown_facts(eyes: Eyes, question: Question, views: Sequence[View]) -> ShownFacts:
     """Return what views have told of what a question is about; `was_shown` has the rule.
 
     SceneError or RenderError where the scene cannot be looked at.
     """
     if question.scene not in eyes.facts:
-        return UNTOLD
+        return NOTHING_SHOWN
     room = eyes.room(question)
     which = named_boxes(question, room)
     seen = boxes_seen(question, room, views, eyes.renderer)
@@ -114,26 +118,39 @@ def told_by(eyes: Eyes, question: Question, views: Sequence[View]) -> Told:
     coverage = room.coverage(views, eyes.renderer) if question.type == SIZE else None
     shown = was_shown(question, first, coverage)
     answer = true_answer(question, room.facts) if shown else None
-    return Told(shown, answer, len(seen) if question.type == EVERY else 0)
+    return ShownFacts(shown, answer, len(seen) if question.type == EVERY else 0)
 
 
-def witness(
+def sighted_oracle(
     questions: Sequence[Question],
     seed: int = 0,
     config: RunConfig | None = None,
     *,
     wanders: bool = False,
-) -> Witness:
+) -> SightedOracle:
     """Return the policy that answers rightly once the views have shown what a question names.
 
     config: the options of the run; without them it sees nothing. wanders: whether it walks at random.
     Errors: QuestionsError where a file of truths is in no known format.
     """
     if config is None:
-        return Witness(questions, seed, None, walks=True, wanders=wanders)
+        return SightedOracle(questions, seed, None, walks=True, wanders=wanders)
     eyes = Eyes.of(config, questions) if faithful(config) else None
-    return Witness(questions, seed, eyes, walks=config.views == "free", wanders=wanders)
+    return SightedOracle(questions, seed, eyes, walks=config.views == "free", wanders=wanders)
 
 
 def _answer(reasoning: str, answer: str) -> str:
     return json.dumps({"reasoning": reasoning, "answer": answer, "done": True})
+
+
+WITNESS = NamedPolicy(
+    sighted_oracle,
+    "answers from the truth once its views have shown well what the question names, else by chance: a"
+    " test of views, no model",
+    knows_boxes=True,
+)
+SEEKER = NamedPolicy(
+    partial(sighted_oracle, wanders=True),
+    "wanders, and answers as witness does: from the truth once its views have shown it",
+    knows_boxes=True,
+)

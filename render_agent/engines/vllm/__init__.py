@@ -1,4 +1,5 @@
-"""A model in this process by vLLM.
+"""The engine that runs a model by vLLM on this machine, through its continuous batching and prefix cache.
 
-Imports `engines.base` and below; vLLM is imported inside functions. Start with `engine`.
+`engine` hands `prompts` to vLLM's own `core` and takes its outputs in; `arguments` are what vLLM is started with.
+Imports what all engines share; vLLM itself is imported in functions only. Start reading in `engine`.
 """

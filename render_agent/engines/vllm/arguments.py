@@ -17,7 +17,7 @@ from render_agent.extras import require
 OWN_OPTIONS = ("min_pixels", "max_pixels", "top_k", "top_p")
 """Engine options that are no engine argument of vLLM's."""
 
-TAKEN = {
+OWN_FLAGS = {
     "model": "--model",
     "tokenizer": "--model",
     "revision": "--revision",
@@ -34,7 +34,7 @@ REFUSED = (
 )  # fmt: skip
 """Engine arguments by which vLLM would run code of a model, a module or a file, or open pickles."""
 
-FEWEST_PICTURES = 2
+PROBE_PICTURES = 2
 """Pictures of the start-up probe's prompts."""
 
 GPU_SEQUENCES, CPU_SEQUENCES = 256, 16
@@ -79,7 +79,7 @@ def options_of(config: RunConfig, engine_options: Mapping[str, Any]) -> VllmOpti
         sequences=None if config.batch_size == AUTO else int(config.batch_size),
         tensor_parallel=config.tensor_parallel,
         max_model_len=config.max_model_len,
-        pictures=max(FEWEST_PICTURES, pictures_in_prompt(config)),
+        pictures=max(PROBE_PICTURES, pictures_in_prompt(config)),
         options=engine_options,
     )
 
@@ -154,7 +154,7 @@ def engine_arguments(
     if on_cpu:
         # The CPU's own block of 128 tokens leaves up to 127 of every prompt uncached.
         arguments |= {"block_size": 32, "enforce_eager": True}
-    arguments |= _given(options.options)
+    arguments |= _engine_options(options.options)
     arguments["structured_outputs_config"] = _structured_outputs(
         arguments["structured_outputs_config"]
     )
@@ -171,7 +171,7 @@ def _structured_outputs(given: Mapping[str, Any]) -> Any:
     return StructuredOutputsConfig(**given)
 
 
-def _given(options: Mapping[str, Any]) -> dict[str, Any]:
+def _engine_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the engine options that are vLLM's own. UsageError for others."""
     if refused := [name for name in options if name in REFUSED]:
         raise UsageError(
@@ -183,8 +183,8 @@ def _given(options: Mapping[str, Any]) -> dict[str, Any]:
     known = {entry.name for entry in fields(EngineArgs)}
     given = {name: value for name, value in options.items() if name not in OWN_OPTIONS}
     for name in given:
-        if name in TAKEN:
-            raise UsageError(f"--engine-option {name}: use {TAKEN[name]} instead")
+        if name in OWN_FLAGS:
+            raise UsageError(f"--engine-option {name}: use {OWN_FLAGS[name]} instead")
         if name not in known:
             raise UsageError(
                 f"--engine-option {name} does not exist for --engine vllm: use"

@@ -14,8 +14,8 @@ from render_agent.engines.vllm.prompts import TokenPrompt
 from render_agent.errors import EngineError, SetupError
 from render_agent.system.child_reaper import EndTogether
 
-LOOK_AGAIN = 1.0
-"""Seconds between two looks at whether the model's process lives."""
+LIVENESS_POLL_SECONDS = 1.0
+"""Between two looks at whether the model's process lives."""
 
 
 class VllmCore:
@@ -94,7 +94,7 @@ class VllmCore:
             return True
         until = inf if timeout is None else time.perf_counter() + timeout
         while True:
-            left = max(0.0, min(LOOK_AGAIN, until - time.perf_counter()))
+            left = max(0.0, min(LIVENESS_POLL_SECONDS, until - time.perf_counter()))
             with given.not_empty:
                 if given.not_empty.wait_for(lambda: given.queue, left):
                     return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -22,7 +22,6 @@ from render_agent.engines.transformers.pretrained import (
     load_processor,
     silence_libraries,
 )
-from render_agent.engines.transformers.rows import distinct_samples
 from render_agent.engines.vllm.arguments import (
     VllmOptions,
     options_of,
@@ -30,10 +29,11 @@ from render_agent.engines.vllm.arguments import (
     require_vllm,
     vllm_version,
 )
-from render_agent.engines.vllm.cache_check import differing
 from render_agent.engines.vllm.core import VllmCore
 from render_agent.engines.vllm.option_logprobs import Scoring, questions_of
-from render_agent.engines.vllm.prompts import Prompts, Sampling, scoring_params
+from render_agent.engines.vllm.prefix_cache_check import differing
+from render_agent.engines.vllm.prompts import Prompts, TokenPrompt
+from render_agent.engines.vllm.sampling import Sampling, scoring_params
 from render_agent.errors import EngineError
 
 LOG = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ def make(config: RunConfig, given: Mapping[str, Any]) -> VllmEngine:
 
 
 @dataclass(eq=False)
-class Dialogue:
+class Generation:
     """A request under way: vLLM's outputs of its finished samples, and its reply in the end.
 
     work_before: of the engine's `occupancy` as it began. waited_for: whether `generate` takes it.
@@ -109,8 +109,8 @@ class VllmEngine:
         self.calls = self.core.steps = 0
         self.occupancy = Occupancy()
         self._numbers = count()
-        self._under_way: dict[str, tuple[Dialogue | Scoring, int]] = {}
-        self._answered: list[Dialogue] = []
+        self._under_way: dict[str, tuple[Generation | Scoring, int]] = {}
+        self._answered: list[Generation] = []
 
     def describe(self) -> dict[str, Any]:
         """Return what identifies the model as it runs: its weights, place, libraries, limits."""
@@ -129,9 +129,9 @@ class VllmEngine:
     def generate(self, requests: Sequence[Request]) -> list[Reply]:
         """Return a reply for every request, in their order (a barrier)."""
         begun = [self._begin(request, waited_for=True) for request in requests]
-        while any(dialogue.reply is None for dialogue in begun):
+        while any(generation.reply is None for generation in begun):
             self._step()
-        return [dialogue.reply for dialogue in begun if dialogue.reply is not None]
+        return [generation.reply for generation in begun if generation.reply is not None]
 
     def submit(self, requests: Sequence[Request]) -> None:
         """Begin requests whose replies `ready` will give."""
@@ -149,9 +149,9 @@ class VllmEngine:
                 if left <= 0:
                     break
         answered, self._answered = self._answered, []
-        for dialogue in answered:
-            if dialogue.reply is not None:
-                yield dialogue.request, dialogue.reply
+        for generation in answered:
+            if generation.reply is not None:
+                yield generation.request, generation.reply
 
     def score(self, requests: Sequence[Request], choices: Sequence[Sequence[str]]) -> list[Scores]:
         """Return for every request, in their order, how likely each of its choices begins the reply.
@@ -192,42 +192,53 @@ class VllmEngine:
         core.close()
         return load(prefix_caching=False)
 
-    def _begin(self, request: Request, *, waited_for: bool) -> Dialogue:
+    def _begin(self, request: Request, *, waited_for: bool) -> Generation:
         work = self.occupancy.note(len(self._under_way))
-        dialogue = Dialogue(request, time.perf_counter(), work, waited_for)
-        # Pictures, template and limits are this request's own: whatever is wrong with them, and
-        # vLLM raises many kinds, the others go on.
-        try:
-            prompt = self.prompts.of(request)
-            for sample in range(distinct_samples(request)):
-                name = str(next(self._numbers))
-                self.core.add(name, prompt, self.sampling.params(request, sample, prompt.guided))
-                self._under_way[name] = dialogue, sample
-        except EngineError:
-            raise
-        except Exception as error:
-            LOG.warning("%s: vLLM did not take the prompt", request.question_id, exc_info=True)
-            self._end(dialogue, Reply(error=f"vLLM did not take the prompt: {first_line(error)}"))
-        return dialogue
+        generation = Generation(request, time.perf_counter(), work, waited_for)
+
+        def samples(prompt: TokenPrompt) -> Iterator[tuple[TokenPrompt, Any]]:
+            for sample in range(request.distinct_samples):
+                yield prompt, self.sampling.params(request, sample, prompt.guided)
+
+        if (fault := self._add(request, generation, samples)) is not None:
+            self._end(generation, Reply(error=fault))
+        return generation
 
     def _begin_scoring(self, request: Request, choices: Sequence[str]) -> Scoring:
         self.occupancy.note(len(self._under_way))
-        scoring = Scoring([self.prompts.choice(words) for words in choices])
+        tokens = [self.prompts.choice(words) for words in choices]
+        scoring = Scoring(tokens, questions_of(tokens))
+
+        def prefixes(prompt: TokenPrompt) -> Iterator[tuple[TokenPrompt, Any]]:
+            for path, ids in scoring.asked:
+                yield prompt.extended(path), scoring_params(ids)
+
+        scoring.error = self._add(request, scoring, prefixes)
+        return scoring
+
+    def _add(
+        self,
+        request: Request,
+        owner: Generation | Scoring,
+        parts: Callable[[TokenPrompt], Iterator[tuple[TokenPrompt, Any]]],
+    ) -> str | None:
+        """Hand the parts of a request's prompt to vLLM for `owner`; return why it does not take them.
+
+        parts: prompts and vLLM's parameters, from the request's prompt.
+        """
+        # Pictures, template and limits are this request's own: whatever is wrong with them, and
+        # vLLM raises many kinds, the others go on.
         try:
-            prompt = self.prompts.of(request)
-            asked = questions_of(scoring.choices)
-            for number, (path, ids) in enumerate(asked):
+            for number, (prompt, params) in enumerate(parts(self.prompts.of(request))):
                 name = str(next(self._numbers))
-                self.core.add(name, prompt.extended(path), scoring_params(ids))
-                self._under_way[name] = scoring, number
-            scoring.asked = asked
+                self.core.add(name, prompt, params)
+                self._under_way[name] = owner, number
         except EngineError:
             raise
-        # As in `_begin`.
         except Exception as error:
             LOG.warning("%s: vLLM did not take the prompt", request.question_id, exc_info=True)
-            scoring.error = f"vLLM did not take the prompt: {first_line(error)}"
-        return scoring
+            return f"vLLM did not take the prompt: {first_line(error)}"
+        return None
 
     def _step(self, timeout: float | None = None) -> None:
         """Go one step of the model and take in what it finished."""
@@ -238,28 +249,29 @@ class VllmEngine:
         for output in outputs:
             owner, number = self._under_way.pop(output.request_id)
             owner.outputs[number] = output
-            if isinstance(owner, Dialogue) and len(owner.outputs) == distinct_samples(
-                owner.request
+            if (
+                isinstance(owner, Generation)
+                and len(owner.outputs) == owner.request.distinct_samples
             ):
                 self._end(owner, self._reply(owner))
 
-    def _end(self, dialogue: Dialogue, reply: Reply) -> None:
-        dialogue.reply = reply
-        if not dialogue.waited_for:
-            self._answered.append(dialogue)
+    def _end(self, generation: Generation, reply: Reply) -> None:
+        generation.reply = reply
+        if not generation.waited_for:
+            self._answered.append(generation)
 
-    def _reply(self, dialogue: Dialogue) -> Reply:
-        """Return a dialogue's reply; `batch_size` is how many ran beside it on the average."""
-        outputs = [dialogue.outputs[sample] for sample in sorted(dialogue.outputs)]
+    def _reply(self, generation: Generation) -> Reply:
+        """Return a generation's reply; `batch_size` is how many ran beside it on the average."""
+        outputs = [generation.outputs[sample] for sample in sorted(generation.outputs)]
         written = [output.outputs[0] for output in outputs]
-        seconds = time.perf_counter() - dialogue.began
-        beside = (self.occupancy.work - dialogue.work_before) / seconds
+        seconds = time.perf_counter() - generation.began
+        beside = (self.occupancy.work - generation.work_before) / seconds
         size = max(1, min(self.batch_size, round(beside)))
         reasons = {one.finish_reason for one in written}
         if lost := reasons - {"stop", "length"}:
             return Reply(error=f"vLLM gave the request up: {lost.pop()}", seconds=seconds)
         texts = tuple(self._text(one) for one in written)
-        wanted = dialogue.request.samples
+        wanted = generation.request.samples
         return Reply(
             samples=texts if len(texts) == wanted else texts * wanted,
             tokens=Tokens(

@@ -2,40 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+
 from render_agent.agents.verifiers.learned.card_file import CARD, FORMAT, WEIGHTS, read_card
-from render_agent.agents.verifiers.learned.ensemble import Ensemble
+from render_agent.agents.verifiers.learned.ensemble import Ensemble, stored_name
 from render_agent.agents.verifiers.learned.history import NUMBERS
-from render_agent.agents.verifiers.learned.parameters import sizes
 from render_agent.agents.verifiers.learned.shape import Shape
-from render_agent.agents.verifiers.learned.tensor_file import read_tensors, write_tensors
 from render_agent.errors import SetupError
-
-
-def save(ensemble: Ensemble, folder: Path, learned: Mapping[str, Any]) -> None:
-    """Write a verifier into a folder.
-
-    learned: what the card is to tell of its making: which encoder gave the features, which runs and
-    scenes it learned from, and how well it chooses in scenes held out; JSON. SetupError where it
-    cannot be written.
-    """
-    card = {
-        "format": FORMAT,
-        "members": ensemble.members,
-        "shape": ensemble.shape.to_json(),
-        "numbers_of_a_move": NUMBERS,
-        "learned": learned,
-    }
-    text = json.dumps(card, indent=1, ensure_ascii=False) + "\n"
-    write_tensors(folder / WEIGHTS, ensemble.parameters, {"format": str(FORMAT)})
-    try:
-        (folder / CARD).write_text(text, "utf-8")
-    except OSError as error:
-        raise SetupError(f"cannot write {folder / CARD}: {error}") from error
 
 
 def load(folder: Path, device: str = "cpu") -> tuple[Ensemble, dict[str, Any]]:
@@ -45,22 +24,33 @@ def load(folder: Path, device: str = "cpu") -> tuple[Ensemble, dict[str, Any]]:
     """
     card = read_card(folder)
     shape, members = _told(folder, card)
-    wanted = {name: (members, *size) for name, size in sizes(shape).items()}
-    tensors, _ = read_tensors(folder / WEIGHTS)
+    network = Ensemble(shape, {}).network
+    names = {stored_name(name): name for name, _ in network.named_parameters()}
+    sizes = {stored_name(name): tensor.shape for name, tensor in network.named_parameters()}
+    wanted = {name: (members, *size) for name, size in sizes.items()}
+    tensors = _read_tensors(folder / WEIGHTS)
     found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     if found != wanted:
-        names = [n for n in sorted({*wanted, *found}) if wanted.get(n) != found.get(n)]
-        first = names[0]
+        odd = [n for n in sorted({*wanted, *found}) if wanted.get(n) != found.get(n)]
+        first = odd[0]
         raise SetupError(
             f"{folder / WEIGHTS} does not fit its card: {first} is"
             f" {found.get(first, 'missing')}, not {wanted.get(first, 'known')}"
-            + (f", and {len(names) - 1} more" if len(names) > 1 else "")
+            + (f", and {len(odd) - 1} more" if len(odd) > 1 else "")
         )
     for name, tensor in tensors.items():
         if not tensor.is_floating_point() or not tensor.isfinite().all():
             raise SetupError(f"{folder / WEIGHTS}: {name} holds something that is no finite number")
-    ensemble = Ensemble(shape, {name: tensor.float() for name, tensor in tensors.items()})
+    ensemble = Ensemble(shape, {names[name]: tensor.float() for name, tensor in tensors.items()})
     return ensemble.to(device), card["learned"]
+
+
+def _read_tensors(path: Path) -> dict[str, torch.Tensor]:
+    """Return the tensors of a file; SetupError where it is no safetensors file."""
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise SetupError(f"cannot read {path} as safetensors: {error}") from error
 
 
 def _told(folder: Path, card: Mapping[str, Any]) -> tuple[Shape, int]:

@@ -2,34 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.func import functional_call, stack_module_state, vmap
 
-from render_agent.agents.verifiers.learned.context import embed_context, extract
 from render_agent.agents.verifiers.learned.features import Features
 from render_agent.agents.verifiers.learned.history import Histories
-from render_agent.agents.verifiers.learned.parameters import Parameters, initial, member
+from render_agent.agents.verifiers.learned.network import MemberNetwork, shared_moves
+from render_agent.agents.verifiers.learned.patch_attention import extract
 from render_agent.agents.verifiers.learned.shape import Shape
-from render_agent.agents.verifiers.learned.tower import embed_histories, shared_moves
 
 FloatArray = NDArray[np.float32]
 
+Parameters = Mapping[str, torch.Tensor]
+"""Tensors of all members by name, (M, …) float32, as `MemberNetwork` has them."""
 
-@dataclass(frozen=True, slots=True, eq=False)
+
 class Ensemble:
-    """M independent members of one shape, their parameters stacked."""
+    """M independent members of one shape, their parameters stacked.
 
-    shape: Shape
-    parameters: Parameters
+    network: what is called with the parameters of each member; it has none of its own.
+    """
+
+    def __init__(
+        self, shape: Shape, parameters: Parameters, network: MemberNetwork | None = None
+    ) -> None:
+        self.shape = shape
+        self.parameters = parameters
+        if network is None:
+            with torch.device("meta"):
+                network = MemberNetwork(shape)
+        self.network = network
 
     @classmethod
     def fresh(cls, shape: Shape, members: int, seed: int) -> Ensemble:
-        """Return members that have learned nothing, each with weights of its own."""
-        return cls(shape, initial(shape, members, seed))
+        """Return members that have learned nothing: each member's own, from the seed and its number alone."""
+        networks = [MemberNetwork(shape) for _ in range(members)]
+        for number, network in enumerate(networks):
+            network.initialise(torch.Generator().manual_seed(seed * 1_000_003 + number))
+        stacked, _ = stack_module_state(networks)
+        return cls(shape, {name: tensor.detach() for name, tensor in stacked.items()})
 
     @property
     def members(self) -> int:
@@ -43,38 +60,62 @@ class Ensemble:
 
     def to(self, device: str) -> Ensemble:
         """Return the same on another device."""
-        return Ensemble(self.shape, {name: t.to(device) for name, t in self.parameters.items()})
+        return self.with_tensors(lambda tensor: tensor.to(device))
 
-    def embed(self, features: Features, histories: Histories) -> tuple[FloatArray, FloatArray]:
-        """Return the embeddings of one state and of its candidates: (M, W) and (M, N, W), length 1.
+    def member(self, number: int) -> Ensemble:
+        """Return one member as an ensemble of one."""
+        return self.with_tensors(lambda tensor: tensor[number : number + 1])
 
-        Every part is computed once: what no member learned for all of them, the image-and-text branch
-        a member, and the moves that all histories share. ValueError where sizes do not fit.
+    def with_tensors(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Ensemble:
+        """Return the same with every tensor changed."""
+        changed = {name: change(tensor) for name, tensor in self.parameters.items()}
+        return Ensemble(self.shape, changed, self.network)
+
+    def embed(
+        self,
+        contexts: tuple[torch.Tensor, torch.Tensor] | None = None,
+        histories: tuple[torch.Tensor, torch.Tensor] | None = None,
+        *,
+        shared: int = 0,
+        own: bool = False,
+    ) -> tuple[torch.Tensor, ...]:
+        """Return what each member's network makes of these, with the members as first axis.
+
+        own: whether the members have inputs of their own, with the members as first axis; else all have
+        the same.
         """
-        patches, text, values, known = self._tensors(features, histories)
-        with torch.inference_mode():
-            tokens = tuple(x[None] for x in extract(self.shape, patches, text))
-            context = embed_context(self.shape, self.parameters, tokens)[:, 0]
-            moves = embed_histories(
-                self.shape,
-                self.parameters,
-                values[None],
-                known[None],
-                shared=shared_moves(values, known),
-            )
-        return context.cpu().numpy(), moves.cpu().numpy()
+
+        def one(parameters: Parameters, *given: Any) -> Any:
+            return functional_call(self.network, dict(parameters), (*given, shared))
+
+        along = [0 if own and given is not None else None for given in (contexts, histories)]
+        found: tuple[torch.Tensor, ...] = vmap(one, in_dims=(0, *along))(
+            dict(self.parameters), contexts, histories
+        )
+        return found
 
     def score(self, features: Features, histories: Histories) -> FloatArray:
         """Return how well each candidate fits the state, (M, N) float32: cosines.
 
-        They compare within one member and one state only. ValueError where sizes do not fit.
+        They compare within one member and one state only. Every part is computed once: what no member
+        learned for all of them, the image-and-text branch a member, and the moves that all histories
+        share. ValueError where sizes do not fit.
         """
-        context, moves = self.embed(features, histories)
-        scores: FloatArray = np.einsum("mw,mnw->mn", context, moves)
+        patches, text, values, known = self.tensors(features, histories)
+        with torch.inference_mode():
+            context, moves = self.embed(
+                extract(self.shape, patches, text),
+                (values, known),
+                shared=shared_moves(values, known),
+            )
+            scores: FloatArray = (context * moves).sum(-1).cpu().numpy()
         return scores
 
-    def _tensors(self, features: Features, histories: Histories) -> tuple[torch.Tensor, ...]:
-        """Return patches (1, P, D), text (1, T, D), values (N, H, A) and known (N, H)."""
+    def tensors(self, features: Features, histories: Histories) -> tuple[torch.Tensor, ...]:
+        """Return patches (1, P, D), text (1, T, D), values (N, H, A) and known (N, H).
+
+        ValueError where sizes do not fit.
+        """
         features.check(self.shape)
         wanted = (self.shape.history, self.shape.action)
         if histories.values.shape[1:] != wanted:
@@ -83,51 +124,9 @@ class Ensemble:
         return tuple(torch.as_tensor(array, device=self.device) for array in arrays)
 
 
-def score_one_by_one(ensemble: Ensemble, features: Features, histories: Histories) -> FloatArray:
-    """Return what `Ensemble.score` does, everything anew for every history and member."""
-    patches, text, values, known = ensemble._tensors(features, histories)
-    return _by_member(
-        ensemble,
-        lambda one: torch.cat(
-            [
-                _pairs(ensemble.shape, one, patches, text, values[n : n + 1], known[n : n + 1])
-                for n in range(len(values))
-            ]
-        ),
-    )
-
-
-def score_repeated(ensemble: Ensemble, features: Features, histories: Histories) -> FloatArray:
-    """Return what `Ensemble.score` does, one batch a member, the view repeated for every history."""
-    patches, text, values, known = ensemble._tensors(features, histories)
-
-    def batch(one: Parameters) -> torch.Tensor:
-        views, texts = (x.repeat(len(values), 1, 1) for x in (patches, text))
-        return _pairs(ensemble.shape, one, views, texts, values, known)
-
-    return _by_member(ensemble, batch)
-
-
-def _by_member(ensemble: Ensemble, score: Callable[[Parameters], torch.Tensor]) -> FloatArray:
-    with torch.inference_mode():
-        scores = [score(member(ensemble.parameters, number)) for number in range(ensemble.members)]
-    found: FloatArray = torch.stack(scores).cpu().numpy()
-    return found
-
-
-def _pairs(
-    shape: Shape,
-    p: Parameters,
-    patches: torch.Tensor,
-    text: torch.Tensor,
-    values: torch.Tensor,
-    known: torch.Tensor,
-) -> torch.Tensor:
-    """Return the cosines of B views with B histories for one member, (B,), by the plain formulas."""
-    tokens = tuple(x[None] for x in extract(shape, patches, text))
-    context = embed_context(shape, p, tokens, folded=False)[0]
-    moves = embed_histories(shape, p, values[None], known[None])[0]
-    return (context * moves).sum(-1)
+def stored_name(name: str) -> str:
+    """Return what a parameter is called in the file of a trained verifier."""
+    return re.sub(r"\.(blocks|layers)\.", ".", name).replace("norm.weight", "norm.gain")
 
 
 def place_of(device: str) -> str:

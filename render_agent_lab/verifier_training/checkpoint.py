@@ -1,4 +1,4 @@
-"""A training's state on disk: parameters, the optimiser's moments, and the lines so far."""
+"""A training's state on disk, as safetensors: parameters, the optimiser's moments, and the lines so far."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 
-from render_agent.agents.verifiers.learned.tensor_file import read_tensors, write_tensors
 from render_agent.errors import SetupError
 from render_agent.text.safe_parse import parse_json
 
@@ -53,3 +54,26 @@ def read_checkpoint(path: Path, stamp: Mapping[str, Any]) -> Checkpoint:
 
 def _text(data: Any) -> str:
     return json.dumps(data, sort_keys=True)
+
+
+def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], told: Mapping[str, str]) -> None:
+    """Write tensors by name, and texts by name; SetupError where that cannot be written."""
+    partial = path.with_name(f".{path.name}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_file(
+            {n: t.detach().cpu().contiguous() for n, t in tensors.items()}, partial, dict(told)
+        )
+        partial.replace(path)
+    except (OSError, SafetensorError) as error:
+        raise SetupError(f"cannot write {path}: {error}") from error
+
+
+def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+    """Return the tensors and texts of a file; SetupError where it is none."""
+    try:
+        with safe_open(path, "pt") as file:
+            names = file.keys()
+            return {name: file.get_tensor(name) for name in names}, dict(file.metadata() or {})
+    except (OSError, SafetensorError) as error:
+        raise SetupError(f"cannot read {path} as safetensors: {error}") from error

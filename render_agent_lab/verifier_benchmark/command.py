@@ -16,7 +16,7 @@ from render_agent.errors import SetupError, UsageError
 if TYPE_CHECKING:
     from render_agent.config.agent_plan import VerifierPlan
     from render_agent.runs.log.folder import RunFolder
-    from render_agent_lab.bench.verifiers.measure import Judging
+    from render_agent_lab.verifier_benchmark.measure import Judging
 
 Told = Callable[[str], None]
 
@@ -91,7 +91,7 @@ def verifiers_command(
 
     from render_agent.text.console import plain_console
     from render_agent.text.sanitize import json_text
-    from render_agent_lab.bench.verifiers.tables import about, printed, sheets
+    from render_agent_lab.verifier_benchmark.tables import about, printed, sheets
 
     heard = plain_console(stderr=True)
     root = context.find_root()
@@ -131,8 +131,8 @@ def compare(
 
     from render_agent.config.agent_plan import VerifierPlan, verifier_plans
     from render_agent_lab.bench.report import circumstances
-    from render_agent_lab.bench.verifiers.measure import measure, opened
-    from render_agent_lab.bench.verifiers.walks import trained_here
+    from render_agent_lab.verifier_benchmark.measure import measure, opened
+    from render_agent_lab.verifier_benchmark.walks import trained_here
 
     began = time.perf_counter()
     plans = {plan.label: plan for plan in verifier_plans(given["names"] or DEFAULT)}
@@ -160,7 +160,7 @@ def write(found: dict[str, Any], folder: str) -> None:
     """Write the figures into a folder as JSON and as a page. SetupError where that fails."""
     import json
 
-    from render_agent_lab.bench.verifiers.tables import markdown
+    from render_agent_lab.verifier_benchmark.tables import markdown
 
     place = Path(folder)
     try:
@@ -181,7 +181,7 @@ def _runs(
     """Return the runs whose decisions are measured, and in words what they are."""
     from render_agent.config import OPTIONS
     from render_agent.runs.log.folder import find_run
-    from render_agent_lab.bench.verifiers.walks import walk
+    from render_agent_lab.verifier_benchmark.walks import walk
 
     if runs:
         output = Path(options.get("output", OPTIONS["output"].default))
@@ -206,7 +206,7 @@ def _judging(options: Mapping[str, Any], plans: Iterable[VerifierPlan]) -> Itera
     from render_agent.agents.verifiers.registry import check_verifiers
     from render_agent.config import RunConfig
     from render_agent.engines.registry import make_engine
-    from render_agent_lab.bench.verifiers.measure import Judging
+    from render_agent_lab.verifier_benchmark.measure import Judging
 
     plans = list(plans)
     asks = any(plan.name == "judge" and plan.argument is None for plan in plans)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,19 +12,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from render_agent.agents.verifiers.learned.batches import Integers, Prepared
-from render_agent.agents.verifiers.learned.checkpoint import (
+from render_agent.agents.verifiers.learned.ensemble import Ensemble
+from render_agent.agents.verifiers.learned.shape import Shape
+from render_agent.errors import SetupError
+from render_agent_lab.verifier_training.batches import Integers, Prepared
+from render_agent_lab.verifier_training.checkpoint import (
     Checkpoint,
     read_checkpoint,
     write_checkpoint,
 )
-from render_agent.agents.verifiers.learned.choices import choose_prepared
-from render_agent.agents.verifiers.learned.ensemble import Ensemble
-from render_agent.agents.verifiers.learned.example import Example
-from render_agent.agents.verifiers.learned.loss import losses
-from render_agent.agents.verifiers.learned.parameters import initial, sizes
-from render_agent.agents.verifiers.learned.shape import Shape
-from render_agent.errors import SetupError
+from render_agent_lab.verifier_training.choice_accuracy import choose_prepared
+from render_agent_lab.verifier_training.example import Example
+from render_agent_lab.verifier_training.loss import losses
 
 MOST_GRADIENT = 1.0
 """The longest gradient of a member; a longer one is cut to it, by each member for itself."""
@@ -85,15 +85,18 @@ def fit(
     choices = [example for example in held_out if example.is_a_choice]
     unseen = Prepared(shape, choices, place) if choices else None
     stamp = {
+        "parameters": 2,  # raised whenever they mean something else
         "shape": shape.to_json(),
         "settings": asdict(settings),
         "examples": prepared.digest,
         "held_out": unseen.digest if unseen else None,
     }
     begun = read_checkpoint(checkpoint, stamp) if checkpoint and checkpoint.exists() else None
-    first = begun.parameters if begun else initial(shape, settings.members, settings.seed)
-    # in the order of `sizes` also where they come from a file: sums over them round the same way
-    parameters = {n: first[n].to(place, copy=True).requires_grad_() for n in sizes(shape)}
+    fresh = Ensemble.fresh(shape, settings.members, settings.seed).parameters
+    first = begun.parameters if begun else fresh
+    # in the order of `fresh` also where they come from a file: sums over them round the same way
+    parameters = {name: first[name].to(place, copy=True).requires_grad_() for name in fresh}
+    ensemble = Ensemble(shape, parameters)
     optimiser = _optimiser(parameters, settings)
     if begun:
         for name, tensor in parameters.items():
@@ -103,10 +106,10 @@ def fit(
             }
     lines = list(begun.lines) if begun else []
     for epoch in range(len(lines), settings.epochs):
-        loss = _epoch(shape, parameters, optimiser, prepared, settings, epoch)
+        loss = _epoch(ensemble, optimiser, prepared, settings, epoch)
         line: dict[str, Any] = {"epoch": epoch + 1, "loss": loss}
         if unseen:
-            line |= choose_prepared(_ensemble(shape, parameters), unseen).to_json()
+            line |= choose_prepared(ensemble.with_tensors(torch.Tensor.detach), unseen).to_json()
         lines.append(line)
         if checkpoint:
             moments = {name: dict(optimiser.state[t]) for name, t in parameters.items()}
@@ -114,27 +117,21 @@ def fit(
             write_checkpoint(checkpoint, stamp, Checkpoint(kept, moments, lines))
         if after_epoch:
             after_epoch(line)
-    return Fitted(_ensemble(shape, parameters), lines)
-
-
-def _ensemble(shape: Shape, parameters: dict[str, torch.Tensor]) -> Ensemble:
-    return Ensemble(shape, {name: tensor.detach() for name, tensor in parameters.items()})
+    return Fitted(ensemble.with_tensors(torch.Tensor.detach), lines)
 
 
 def _optimiser(parameters: dict[str, torch.Tensor], settings: Settings) -> Any:
-    """Return AdamW, which treats every number by itself, and so every member; weights alone decay."""
-    decayed = [t for name, t in parameters.items() if name.endswith(".weight")]
-    others = [t for name, t in parameters.items() if not name.endswith(".weight")]
+    """Return AdamW, which treats every number by itself, and so every member; matrices alone decay."""
+    decayed = {name for name in parameters if re.search(r"(?<!norm)\.weight$", name)}
     groups = [
-        {"params": decayed, "weight_decay": settings.decay},
-        {"params": others, "weight_decay": 0.0},
+        {"params": [parameters[name] for name in sorted(decayed)], "weight_decay": settings.decay},
+        {"params": [t for n, t in parameters.items() if n not in decayed], "weight_decay": 0.0},
     ]
     return torch.optim.AdamW(groups, lr=settings.rate, betas=(0.9, 0.98))
 
 
 def _epoch(
-    shape: Shape,
-    parameters: dict[str, torch.Tensor],
+    ensemble: Ensemble,
     optimiser: Any,
     prepared: Prepared,
     settings: Settings,
@@ -149,9 +146,9 @@ def _epoch(
         for group in optimiser.param_groups:
             group["lr"] = rate
         optimiser.zero_grad()
-        loss = losses(shape, parameters, prepared.batch(chosen))
+        loss = losses(ensemble, prepared.batch(chosen))
         loss.sum().backward()
-        _cut(list(parameters.values()))
+        _cut(list(ensemble.parameters.values()))
         optimiser.step()
         total += loss.detach().cpu()
     mean: list[float] = (total / batches).tolist()

@@ -11,7 +11,7 @@ import numpy as np
 from render_agent.agents.verifiers.base import Case, FloatArray, Panel, Verdict, Verifier
 from render_agent.agents.verifiers.score_fusion import fused
 from render_agent.dialogue.state import Judgement
-from render_agent_lab.bench.verifiers.decisions import Decision
+from render_agent_lab.verifier_benchmark.decisions import Decision
 
 LOGGED = " (logged)"
 """What stands behind the name of a verifier whose scores are those of the run."""

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from render_agent.agents.verifiers.learned.context import extract
-from render_agent.agents.verifiers.learned.example import Example
+from render_agent.agents.verifiers.learned.patch_attention import extract
 from render_agent.agents.verifiers.learned.shape import Shape
+from render_agent_lab.verifier_training.example import Example
 
 Integers = NDArray[np.int64]
 

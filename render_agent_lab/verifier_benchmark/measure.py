@@ -19,12 +19,12 @@ from render_agent.errors import SetupError
 from render_agent.observation.picture_store import Pictures
 from render_agent.observation.question_visibility import Eyes
 from render_agent.runs.log.folder import RunFolder
-from render_agent_lab.bench.verifiers.agreement import agreement
-from render_agent_lab.bench.verifiers.calibration import by_probability, by_rank
-from render_agent_lab.bench.verifiers.decisions import Decision, Left, decisions_of
-from render_agent_lab.bench.verifiers.latency import latency
-from render_agent_lab.bench.verifiers.scoring import Scored, as_logged, oracle, score_anew
-from render_agent_lab.bench.verifiers.success import by_chance, difference, success
+from render_agent_lab.verifier_benchmark.agreement import agreement
+from render_agent_lab.verifier_benchmark.calibration import by_probability, by_rank
+from render_agent_lab.verifier_benchmark.decisions import Decision, Left, decisions_of
+from render_agent_lab.verifier_benchmark.latency import latency
+from render_agent_lab.verifier_benchmark.scoring import Scored, as_logged, oracle, score_anew
+from render_agent_lab.verifier_benchmark.success import by_chance, difference, success
 
 TIMED = 24
 """Decisions that are timed, spread over all of them."""

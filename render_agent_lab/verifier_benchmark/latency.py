@@ -12,7 +12,7 @@ import numpy as np
 
 from render_agent.agents.verifiers.base import Case, FloatArray, Verifier
 from render_agent.agents.verifiers.geometry import GeometryVerifier
-from render_agent_lab.bench.verifiers.decisions import Decision
+from render_agent_lab.verifier_benchmark.decisions import Decision
 
 if TYPE_CHECKING:
     from render_agent.agents.verifiers.learned.features import Features
@@ -113,8 +113,8 @@ def _of_geometry(verifier: GeometryVerifier) -> dict[str, Way]:
 def _of_learned(verifier: LearnedVerifier) -> dict[str, Way]:
     """Return the ways of the ensemble; features of views and questions are given in all of them."""
     from render_agent.agents.verifiers.learned.encoder import Glimpse, Reader
-    from render_agent.agents.verifiers.learned.ensemble import score_one_by_one, score_repeated
     from render_agent.agents.verifiers.learned.reading import read_histories
+    from render_agent_lab.verifier_benchmark.naive_scoring import score_one_by_one, score_repeated
 
     given: dict[int, tuple[Features, Histories]] = {}
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from render_agent.agents.verifiers.base import FloatArray
-from render_agent_lab.bench.verifiers.decisions import Decision
-from render_agent_lab.bench.verifiers.resampling import Estimate, estimate
-from render_agent_lab.bench.verifiers.scoring import Scored
+from render_agent_lab.verifier_benchmark.decisions import Decision
+from render_agent_lab.verifier_benchmark.resampling import Estimate, estimate
+from render_agent_lab.verifier_benchmark.scoring import Scored
 
 
 def expected(worth: ArrayLike, scores: ArrayLike, count: int) -> float:

@@ -9,12 +9,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from render_agent.agents.verifiers.fusion import highest, mean_ranks
-from render_agent.agents.verifiers.learned.batches import Prepared
-from render_agent.agents.verifiers.learned.context import embed_context
 from render_agent.agents.verifiers.learned.ensemble import Ensemble
-from render_agent.agents.verifiers.learned.example import Example
-from render_agent.agents.verifiers.learned.tower import embed_histories
+from render_agent.agents.verifiers.score_fusion import highest, mean_ranks
+from render_agent_lab.verifier_training.batches import Prepared
+from render_agent_lab.verifier_training.example import Example
 
 AT_ONCE = 256
 """Contexts or histories embedded together: as many as memory holds at the largest sizes."""
@@ -76,17 +74,16 @@ def scores_of(ensemble: Ensemble, examples: Sequence[Example]) -> list[FloatArra
 
 
 def _scores(ensemble: Ensemble, prepared: Prepared) -> list[FloatArray]:
-    shape, parameters = ensemble.shape, ensemble.parameters
     with torch.inference_mode():
         contexts = [
-            embed_context(shape, parameters, (seen[None], asked[None]))
-            for seen, asked in zip(
+            ensemble.embed(contexts=pair)[0]
+            for pair in zip(
                 prepared.seen.split(AT_ONCE), prepared.asked.split(AT_ONCE), strict=True
             )
         ]
         moves = [
-            embed_histories(shape, parameters, values[None], known[None])
-            for values, known in zip(
+            ensemble.embed(histories=pair)[0]
+            for pair in zip(
                 prepared.values.split(AT_ONCE), prepared.known.split(AT_ONCE), strict=True
             )
         ]

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from render_agent.agents.verifiers.base import FloatArray
-from render_agent.agents.verifiers.fusion import mean_ranks
-from render_agent_lab.bench.verifiers.decisions import Decision
-from render_agent_lab.bench.verifiers.resampling import estimate
-from render_agent_lab.bench.verifiers.scoring import Scored
+from render_agent.agents.verifiers.score_fusion import mean_ranks
+from render_agent_lab.verifier_benchmark.decisions import Decision
+from render_agent_lab.verifier_benchmark.resampling import estimate
+from render_agent_lab.verifier_benchmark.scoring import Scored
 
 
 def agreement(decisions: Sequence[Decision], scored: Sequence[Scored]) -> list[dict[str, Any]]:

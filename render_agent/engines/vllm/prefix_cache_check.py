@@ -10,11 +10,12 @@ from PIL.Image import Image
 from render_agent.dialogue.chat import Message, assistant, message, picture, text
 from render_agent.engines.base import Request
 from render_agent.engines.vllm.core import VllmCore
-from render_agent.engines.vllm.prompts import Prompts, Sampling
+from render_agent.engines.vllm.prompts import Prompts
+from render_agent.engines.vllm.sampling import Sampling
 
 REPLY_TOKENS = 8
-SIDE = 64
-"""Of the probe's pictures, in pixels."""
+SIDE_PIXELS = 64
+"""Of the probe's pictures."""
 
 INSTRUCTIONS = "You are shown two pictures and say which of them has the stripes. " * 4
 """Long enough to fill blocks of the cache."""
@@ -58,7 +59,10 @@ def _answers(
 
 
 def _requests() -> dict[str, Request]:
-    shown = {"stripes": _striped(), "plain": Pictures.new("RGB", (SIDE, SIDE), (40, 90, 160))}
+    shown = {
+        "stripes": _striped(),
+        "plain": Pictures.new("RGB", (SIDE_PIXELS, SIDE_PIXELS), (40, 90, 160)),
+    }
 
     def asked(*files: str) -> list[Message]:
         pieces = [piece for file in files for piece in (text("Picture:"), picture(file))]
@@ -80,5 +84,5 @@ def _requests() -> dict[str, Request]:
 
 
 def _striped() -> Image:
-    rows = bytes(255 * (row // 8 % 2) for row in range(SIDE) for _ in range(SIDE))
-    return Pictures.frombytes("L", (SIDE, SIDE), rows).convert("RGB")
+    rows = bytes(255 * (row // 8 % 2) for row in range(SIDE_PIXELS) for _ in range(SIDE_PIXELS))
+    return Pictures.frombytes("L", (SIDE_PIXELS, SIDE_PIXELS), rows).convert("RGB")

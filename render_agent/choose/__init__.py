@@ -1,0 +1,1 @@
+"""The verifiers that the options name."""

@@ -1,0 +1,84 @@
+"""A server's answer to a chat as samples and tokens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from render_agent.dialogue.state import Tokens
+
+MAX_COUNT = 10**15
+"""A server that tells of more tokens than that does not count them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a server answered. texts: a sample each, with their thinking."""
+
+    texts: tuple[str, ...]
+    tokens: Tokens
+    finish: Literal["stop", "length"]
+
+
+def read_answer(body: Any) -> Answer | None:
+    """Return what a whole answer holds, None where it is no answer of a chat."""
+    choices = body.get("choices") if isinstance(body, dict) else None
+    if not isinstance(choices, list) or not choices:
+        return None
+    messages: list[dict[str, Any]] = []
+    for choice in choices:
+        message = choice.get("message") if isinstance(choice, dict) else None
+        if not isinstance(message, dict):
+            return None
+        messages.append(message)
+    cut_off = any(choice.get("finish_reason") == "length" for choice in choices)
+    return Answer(
+        texts=tuple(text_of(message) for message in messages),
+        tokens=_tokens(body.get("usage")),
+        finish="length" if cut_off else "stop",
+    )
+
+
+def text_of(message: Mapping[str, Any]) -> str:
+    """Return what a model said, its reasoning before it in a <think> block.
+
+    Where it said nothing else, that is its refusal, or what it called a tool with.
+    """
+    said = _words(message.get("content")) or _words(message.get("refusal"))
+    if not said:
+        calls = message.get("tool_calls")
+        given = calls if isinstance(calls, list) else []
+        called = [call.get("function") for call in given if isinstance(call, dict)]
+        said = "".join(_words(call.get("arguments")) for call in called if isinstance(call, dict))
+    thought = _words(message.get("reasoning_content")) or _words(message.get("reasoning"))
+    if not thought:
+        return said
+    # A mark inside would end the block early, and what was only thought would count.
+    thought = re.sub("<(/?think)>", "‹\\1›", thought)
+    return f"<think>{thought}</think>\n{said}"
+
+
+def _words(content: Any) -> str:
+    """Return the text of a field that holds a text, or pieces of text."""
+    if isinstance(content, list):
+        pieces = (piece.get("text") for piece in content if isinstance(piece, dict))
+        return "".join(piece for piece in pieces if isinstance(piece, str))
+    return content if isinstance(content, str) else ""
+
+
+def _tokens(usage: Any) -> Tokens:
+    """Return the tokens that a server counted; what it does not count is 0."""
+    usage = usage if isinstance(usage, dict) else {}
+    details = usage.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else 0
+    return Tokens(
+        *map(_count, (usage.get("prompt_tokens"), usage.get("completion_tokens"), cached))
+    )
+
+
+def _count(value: Any) -> int:
+    """Return a count that a server told, 0 where it is none."""
+    counted = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT
+    return value if counted else 0

@@ -1,0 +1,57 @@
+"""What decides the replies of `--engine scripted`, and how such a policy is declared under a name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from render_agent.config import RunConfig
+from render_agent.dialogue.state import Question
+from render_agent.engines.base import Request
+
+
+class Policy(Protocol):
+    """Decides what to reply; built with the list of questions, so that it can know what no prompt holds."""
+
+    def reply(self, request: Request) -> str:
+        """Return the text of the reply to one request."""
+        ...
+
+
+@runtime_checkable
+class SamplingPolicy(Protocol):
+    """A policy whose samples of one request differ."""
+
+    def samples(self, request: Request) -> Sequence[str]:
+        """Return as many replies as the request has samples; the first is what `reply` returns."""
+        ...
+
+
+@runtime_checkable
+class ClosablePolicy(Protocol):
+    """A policy that holds something, such as what it draws with."""
+
+    def close(self) -> None:
+        """Give it back."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPolicy:
+    """What makes a policy that has a name, and what must be said of it.
+
+    make: given the questions of a run, its seed and its options; None stands for no run, and a policy that
+    needs scenes or annotations does without them then. note: what stands beside its figures. knows_boxes:
+    whether it answers from the boxes of scenes.
+    """
+
+    make: Callable[[Sequence[Question], int, RunConfig | None], Policy]
+    note: str | None = None
+    knows_boxes: bool = False
+
+    def __call__(
+        self, questions: Sequence[Question], seed: int = 0, config: RunConfig | None = None
+    ) -> Policy:
+        """Return the policy. QuestionsError where a file of truths is in no known format."""
+        return self.make(questions, seed, config)

@@ -1,0 +1,63 @@
+"""The scores of an ensemble without its savings: what computing everything once is measured against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+from render_agent.agents.verifiers.learned.ensemble import Ensemble, FloatArray
+from render_agent.agents.verifiers.learned.features import Features
+from render_agent.agents.verifiers.learned.history import Histories
+from render_agent.agents.verifiers.learned.network import MemberNetwork, PoolingBlock
+from render_agent.agents.verifiers.learned.patch_attention import extract
+
+
+class PlainPoolingBlock(PoolingBlock):
+    """A pooling block with a key and a value for every token."""
+
+    def attend(self, asked: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        """Return the same as the block that folds them into its one query."""
+        key, value = (
+            x.unflatten(-1, asked.shape[1:]).transpose(1, 2)
+            for x in (self.key(tokens), self.value(tokens))
+        )
+        logits = asked[:, :, None] @ key.transpose(2, 3) * asked.shape[-1] ** -0.5
+        return (logits.softmax(-1) @ value)[:, :, 0]
+
+
+def plain(ensemble: Ensemble) -> Ensemble:
+    """Return the same members with `PlainPoolingBlock` in their poolings."""
+    with torch.device("meta"):
+        network = MemberNetwork(ensemble.shape)
+    for block in [*network.seen.blocks, *network.asked.blocks]:
+        block.__class__ = PlainPoolingBlock
+    return Ensemble(ensemble.shape, ensemble.parameters, network)
+
+
+def score_one_by_one(ensemble: Ensemble, features: Features, histories: Histories) -> FloatArray:
+    """Return what `Ensemble.score` does, everything anew for every history and member, by plain formulas."""
+    ones = [slice(number, number + 1) for number in range(len(histories))]
+    parts = [Histories(histories.values[one], histories.known[one]) for one in ones]
+    return np.concatenate([score_repeated(ensemble, features, part) for part in parts], 1)
+
+
+def score_repeated(ensemble: Ensemble, features: Features, histories: Histories) -> FloatArray:
+    """Return what `Ensemble.score` does, one batch a member, the view repeated for every history, by plain formulas."""
+    with torch.inference_mode():
+        rows = list(_by_member(ensemble, features, histories))
+    found: FloatArray = torch.cat(rows).cpu().numpy()
+    return found
+
+
+def _by_member(
+    ensemble: Ensemble, features: Features, histories: Histories
+) -> Iterator[torch.Tensor]:
+    patches, text, values, known = ensemble.tensors(features, histories)
+    members = plain(ensemble)
+    for number in range(ensemble.members):
+        views, texts = (x.repeat(len(values), 1, 1) for x in (patches, text))
+        inputs = extract(ensemble.shape, views, texts), (values, known)
+        context, moves = members.member(number).embed(*inputs)
+        yield (context * moves).sum(-1)
