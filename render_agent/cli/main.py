@@ -11,10 +11,10 @@ from typing import Any, NoReturn
 import click
 from click.core import ParameterSource
 
-from render_agent.cli.commands.judge import judge_command
 from render_agent.cli import completion, help_page
 from render_agent.cli.commands.diagnose import diagnose_command
 from render_agent.cli.commands.export import export_command
+from render_agent.cli.commands.judge import judge_command
 from render_agent.cli.commands.play import play_command
 from render_agent.cli.commands.report import report_command
 from render_agent.cli.commands.sweep import sweep_command
