@@ -1,19 +1,18 @@
-"""The seam between the controller and how a turn is decided.
+"""The seam between the scheduler and how a turn is decided.
 
 An agent is a coroutine a turn: it yields what it needs (replies, work of the thread that draws, scores of
-verifiers that ask the engine) and returns what is taken. The controller does what is asked for, for all
-questions side by side, so that whatever waits is done in one batch.
+verifiers that ask the engine) and returns what it decided. The scheduler does what is asked for, for all
+questions side by side, so that whatever waits alike is done in one batch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from render_agent.agents.feedback import Response
 from render_agent.agents.verifiers.base import Case, Situation, Verdict
+from render_agent.dialogue.moves import StepResult
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import Evidence
 from render_agent.engines.base import Reply, Request
@@ -41,24 +40,25 @@ class Judge:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class Decision:
     """What a turn came to: the reply that is taken, what it asks for, what it leads to, and why.
 
     replies: all that were generated for it, the first of them first. verdicts: of its verifiers. finish:
-    as a `Reply` has it. written: done when the pictures drawn to choose are on disk.
+    as a `Reply` has it.
     """
 
     reply: str
     action: Action | Malformed
-    response: Response
+    result: StepResult
     replies: tuple[Reply, ...]
     finish: Literal["stop", "length"] = "stop"
     evidence: Evidence | None = None
     verdicts: tuple[Verdict, ...] = ()
-    written: tuple[Future[None], ...] = ()
 
 
-Steps = Generator[Ask | Draw | Judge, Any, Taken]
+Need = Ask | Draw | Judge
+
+Steps = Generator[Need, Any, Decision]
 
 
 class Agent(Protocol):

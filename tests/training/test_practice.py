@@ -5,9 +5,9 @@ import json
 import pytest
 from made_runs import STEP, play, transcripts
 
-from render_agent.agents.feedback import NOT_READ
 from render_agent.config import RunConfig
 from render_agent.dialogue.answer import canonical, letters
+from render_agent.dialogue.feedback import NOT_READ
 from render_agent.engines.scripted.engine import Replies, ScriptedEngine, make_scripted
 from render_agent.questions.rooms import BUNDLED, bundled
 from render_agent.run.log.folder import RunFolder

@@ -61,7 +61,9 @@ class OpenAIEngine:
         self.calls = 0
         self._pictures = PictureUrls()
         self._encoders = begun_pool(4, "data-url")
-        self._answers: queue.SimpleQueue[tuple[Request, Reply] | Exception] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[tuple[Request, Reply] | Exception | None] = (
+            queue.SimpleQueue()
+        )
         self._waited_for = 0
         self._gone: Exception | None = None
         self._loop = asyncio.new_event_loop()
@@ -96,12 +98,15 @@ class OpenAIEngine:
 
         Replies that came before the last server was lost are given before EngineError is raised.
         """
-        given = False
+        given = woken = False
         while self._waited_for:
             try:
-                answered = self._answers.get(timeout=0 if given or self._gone else timeout)
+                answered = self._answers.get(timeout=0 if given or woken or self._gone else timeout)
             except queue.Empty:
                 break
+            if answered is None:
+                woken = True
+                continue
             if isinstance(answered, Exception):
                 self._gone = self._gone or answered
                 break
@@ -110,6 +115,10 @@ class OpenAIEngine:
             yield answered
         if self._gone is not None and not given:
             raise self._gone
+
+    def wake(self) -> None:
+        """Have `ready` wait no longer."""
+        self._answers.put(None)
 
     def retire(self, question_id: str) -> None:
         """Forget a question's server and its pictures."""
