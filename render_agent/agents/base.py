@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from render_agent.agents.verifiers.base import Case, Situation, Verdict
+from render_agent.dialogue.chat import Message
 from render_agent.dialogue.moves import StepResult
 from render_agent.dialogue.reply import Action, Malformed
-from render_agent.dialogue.state import Evidence
+from render_agent.dialogue.state import Evidence, Phase, Seconds, Tokens, Turn
 from render_agent.engines.base import Reply, Request
+from render_agent.observation import Observation
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,46 @@ class Decision:
     finish: Literal["stop", "length"] = "stop"
     evidence: Evidence | None = None
     verdicts: tuple[Verdict, ...] = ()
+
+    def seconds(self, rendering: float, elapsed: float) -> Seconds:
+        """Return what its turn took: `elapsed` from the request on, after `rendering`.
+
+        The share of the turn in every batch counts, set against the batch of its first reply.
+        """
+        own = self.replies[0]
+        share = sum(reply.seconds / reply.batch_size for reply in self.replies)
+        share += sum(verdict.seconds for verdict in self.verdicts)
+        spent = (rendering, max(0.0, elapsed - own.seconds), share * own.batch_size)
+        # Rounded here, so that a run that is read back from its log has the same totals.
+        return Seconds(*(round(part, 4) for part in spent))
+
+    def as_turn(
+        self,
+        number: int,
+        phase: Phase,
+        seen: Observation,
+        messages: tuple[Message, ...],
+        seconds: Seconds,
+    ) -> Turn:
+        """Return the turn as it is written down; messages: those that are new in it."""
+        parts: list[Reply | Verdict] = [*self.replies, *self.verdicts]
+        return Turn(
+            number=number,
+            phase=phase,
+            views=seen.views,
+            messages=messages,
+            reply=self.reply,
+            action=self.action,
+            happened=self.result.feedback,
+            stood=seen.camera,
+            camera=self.result.camera,
+            tokens=Tokens.total(part.tokens for part in parts),
+            seconds=seconds,
+            batch_size=self.replies[0].batch_size,
+            finish=self.finish,
+            events=tuple(event for part in parts for event in part.events),
+            evidence=self.evidence,
+        )
 
 
 Need = Ask | Draw | Judge

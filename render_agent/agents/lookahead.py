@@ -20,7 +20,7 @@ from render_agent.dialogue.chat import assistant
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.state import Candidate, Evidence
 from render_agent.engines.base import Reply, Request
-from render_agent.observation.previews import unmade
+from render_agent.observation.preview import unmade
 
 SHOWN_ALL = "You are shown, too, where your other moves would have led; your camera is not there."
 

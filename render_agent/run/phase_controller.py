@@ -12,11 +12,11 @@ from typing import Any, Protocol
 
 from render_agent.agents.base import Agent, Ask, Decision, Draw, Need
 from render_agent.agents.seeds import turn_seed
-from render_agent.agents.verifiers.base import Panel, Situation, Verdict
+from render_agent.agents.verifiers.base import Panel, Situation
 from render_agent.dialogue.chat import Message
 from render_agent.dialogue.prompt import Prompt, reply_schema
-from render_agent.dialogue.state import Phase, QuestionState, Seconds, Tokens, Turn
-from render_agent.engines.base import Engine, Reply, Request
+from render_agent.dialogue.state import Phase, QuestionState, Turn
+from render_agent.engines.base import Engine, Request
 from render_agent.errors import EngineError, RenderAgentError, RunLogError
 from render_agent.observation import Observation, ViewProvider
 from render_agent.run.log.base import TurnLog
@@ -124,15 +124,18 @@ class PhaseController:
         """Take one turn: look, ask, act, write down. An error of this question alone ends it alone."""
         events: list[str] = []
         try:
-            seen = yield Draw(partial(self.views.observe, state))
-            asked = self._asked(state, seen)
-            decision = yield from self._decide(asked, events)
+            seen: Observation = yield Draw(partial(self.views.observe, state))
+            began, messages = time.perf_counter(), self._messages(state, seen)
+            request = self._request(state, seen, messages)
+            situation = Situation(state, seen, self.log.pictures.get)
+            decision = yield from self._decide(situation, request, events)
         except (EngineError, RunLogError):
             raise
         except RenderAgentError as error:
             self._fail(state, phase, error, events)
         else:
-            turn = asked.turn(phase, decision)
+            spent = decision.seconds(seen.seconds, time.perf_counter() - began)
+            turn = decision.as_turn(request.turn, phase, seen, messages, spent)
             self.log.pictures.wait(turn.drawn)
             self.log.append(state.id, turn)
             state.take(turn)
@@ -140,36 +143,40 @@ class PhaseController:
         if not state.active:
             self._retire(self.agent.dialogues(state.id))
 
-    def _asked(self, state: QuestionState, look: Observation) -> Asked:
-        """Return the turn of a question that is shown its next views."""
+    def _messages(self, state: QuestionState, seen: Observation) -> tuple[Message, ...]:
+        """Return the messages that are new in a turn."""
+        if not state.turns:
+            return tuple(self.prompt.opening(state.question, seen.views, seen.camera))
+        last = state.turns[-1]
+        told = self.prompt.following(len(state.turns), last.happened, seen.views, seen.camera)
+        return tuple(told)
+
+    def _request(
+        self, state: QuestionState, seen: Observation, messages: Sequence[Message]
+    ) -> Request:
         turn = len(state.turns)
-        messages = (
-            self.prompt.following(turn, state.turns[-1].happened, look.views, look.camera)
-            if state.turns
-            else self.prompt.opening(state.question, look.views, look.camera)
-        )
-        request = Request(
+        return Request(
             question_id=state.id,
             turn=turn,
             messages=[*state.dialogue, *messages],
             picture=self.log.pictures.get,
-            views=(*state.views, *look.views),
+            views=(*state.views, *seen.views),
             last=turn + 1 == state.max_turns,
             temperature=self.sampling.temperature,
             seed=turn_seed(self.sampling.seed, state.id, turn),
             max_new_tokens=self.sampling.max_new_tokens,
             schema=self.schema,
         )
-        situation = Situation(state, look, self.log.pictures.get)
-        return Asked(situation, tuple(messages), request, time.perf_counter())
 
-    def _decide(self, asked: Asked, events: list[str]) -> Generator[Need, Any, Decision]:
+    def _decide(
+        self, situation: Situation, request: Request, events: list[str]
+    ) -> Generator[Need, Any, Decision]:
         """Have the agent decide; it is sent no reply that failed, and dialogues that it leaves are retired.
 
         events: gets those of engine and verifiers as they come. RenderAgentError where a reply failed.
         """
-        kept = self.agent.dialogues(asked.state.id)
-        steps = self.agent.decide(asked.situation, asked.request)
+        kept = self.agent.dialogues(request.question_id)
+        steps = self.agent.decide(situation, request)
         found: Any = None
         while True:
             try:
@@ -182,7 +189,7 @@ class PhaseController:
                 continue
             events += (event for part in found for event in part.events)
             if isinstance(need, Ask):
-                names = [request.question_id for request in need.requests]
+                names = [asked.question_id for asked in need.requests]
                 self._retire([name for name in names if name not in kept])
                 if faults := [reply.error for reply in found if reply.error is not None]:
                     raise RenderAgentError(faults[0])
@@ -228,52 +235,3 @@ class PhaseController:
             self.views.restore(state)
         except RenderAgentError as error:
             logger.warning("question %s lacks a picture: %s", state.id, error)
-
-
-@dataclass(frozen=True, eq=False)
-class Asked:
-    """A turn under way, whose request was made at `since`; messages are those new in it."""
-
-    situation: Situation
-    messages: tuple[Message, ...]
-    request: Request
-    since: float
-
-    @property
-    def state(self) -> QuestionState:
-        """The question."""
-        return self.situation.state
-
-    def turn(self, phase: Phase, decision: Decision) -> Turn:
-        """Return the turn as it is written down, now that it is decided."""
-        parts: list[Reply | Verdict] = [*decision.replies, *decision.verdicts]
-        return Turn(
-            number=self.request.turn,
-            phase=phase,
-            views=self.situation.look.views,
-            messages=self.messages,
-            reply=decision.reply,
-            action=decision.action,
-            happened=decision.result.feedback,
-            stood=self.situation.look.camera,
-            camera=decision.result.camera,
-            tokens=Tokens.total(part.tokens for part in parts),
-            seconds=self._seconds(decision),
-            batch_size=decision.replies[0].batch_size,
-            finish=decision.finish,
-            events=tuple(event for part in parts for event in part.events),
-            evidence=decision.evidence,
-        )
-
-    def _seconds(self, decision: Decision) -> Seconds:
-        """Return what the turn took until now.
-
-        The share of the turn in every batch counts, set against the batch of its first reply.
-        """
-        own = decision.replies[0]
-        share = sum(reply.seconds / reply.batch_size for reply in decision.replies)
-        share += sum(verdict.seconds for verdict in decision.verdicts)
-        waited = max(0.0, time.perf_counter() - self.since - own.seconds)
-        # Rounded here, so that a run that is read back from its log has the same totals.
-        spent = (self.situation.look.seconds, waited, share * own.batch_size)
-        return Seconds(*(round(part, 4) for part in spent))

@@ -82,7 +82,7 @@ def test_what_is_drawn_is_submitted_while_the_engine_is_waited_for(tmp_path, mon
     answer = engine.answer
     engine.answer = lambda requests: sizes.append(len(requests)) or answer(requests)
     pace = {"max_turns": 2, "max_batched_turns": 0, "finish_together": 3}
-    path, _ = play(tmp_path, make_questions(tmp_path, 3), engine, **pace)
+    play(tmp_path, make_questions(tmp_path, 3), engine, **pace)
     assert sizes == [3, 3], "whoever came last was submitted while the first was waited for"
     assert len(drawn) == 6
     assert engine.waits <= len(drawn) + len(sizes)
