@@ -12,7 +12,9 @@ Importing it loads nothing heavy: each name below is imported when it is first u
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -83,3 +85,14 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+class _Package(ModuleType):
+    """The package: where a folder has the name of a public function, as `run` has, the name is the function's."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _PLACES and isinstance(value, ModuleType)):  # as importing a folder would
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -21,6 +21,7 @@ from render_agent.errors import EngineError, SetupError, UsageError
 from render_agent.run.log.folder import RunFolder, list_runs
 from render_agent.run.runner import go_on, start
 from render_agent.run.workers import cluster as cluster_module
+from render_agent.run.workers import driver as driver_module
 from render_agent.run.workers.cluster import cluster, resources
 from render_agent.run.workers.scene_queue import MAX_DEATHS_PER_SCENE
 
@@ -356,7 +357,7 @@ def test_on_a_cluster_with_nothing_but_json_on_standard_output(tmp_path, ray, al
 
 @pytest.mark.slow
 def test_workers_that_all_die_stop_the_run(tmp_path, ray, monkeypatch):
-    monkeypatch.setattr("render_agent.run.workers.driver.MAX_DEATHS_IN_A_ROW", 2)
+    monkeypatch.setattr(driver_module, "MAX_DEATHS_IN_A_ROW", 2)
     broken = tmp_path / "broken.py"
     broken.write_text("import os\ndef policy(questions, seed):\n    os._exit(1)\n")
     with pytest.raises(EngineError, match="every worker died"):

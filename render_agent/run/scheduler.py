@@ -96,27 +96,35 @@ class TurnScheduler:
     def _serve(self) -> None:
         """Let courses go on with what comes first of all that is waited for.
 
-        An engine that batches is handed full batches: for those it waits until enough is drawn, which takes less
-        than a call of a model. One that runs free is handed what is drawn, and is woken by what will be.
         Verifiers that ask the engine judge last, when no other course can join them.
         """
-        free = self.engine.capabilities.free_running
-        enough = 1 if free else self.engine.batch_size
-        if self._drawing and (len(self._asked) < enough or (free and self._drawing[0][1].done())):
-            self._take_drawn()
+        if self._wants_drawn():
+            while self._wants_drawn():
+                self._take_drawn()
         elif self._asked:
             for request, reply in self.engine.ready():
                 self._answer(request.question_id, reply)
         else:
             self._judge()
 
+    def _wants_drawn(self) -> bool:
+        """Whether the next view is taken, and waited for, before the engine is asked for replies.
+
+        An engine that batches is handed full batches: drawing takes less than a call of a model. One that runs
+        free is handed whatever is drawn, and is woken by what will be.
+        """
+        if not self._drawing:
+            return False
+        if self.engine.capabilities.free_running:
+            return not self._asked or self._drawing[0][1].done()
+        return len(self._asked) < self.engine.batch_size
+
     def _take_drawn(self) -> None:
         flight, future = self._drawing.popleft()
-        error = future.exception()
-        if error is None:
-            self._go_on(flight, partial(flight.course.send, future.result()))
-        else:
+        if (error := future.exception()) is not None:
             self._go_on(flight, partial(flight.course.throw, _fault(error)))
+        else:
+            self._go_on(flight, partial(flight.course.send, future.result()))
 
     def _answer(self, dialogue: str, reply: Reply) -> None:
         flight = self._asked.pop(dialogue)

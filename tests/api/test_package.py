@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import inspect
 import pkgutil
 import subprocess
 import sys
@@ -74,9 +75,11 @@ def test_dir_and_star_give_all_names():
         _ = render_agent.asks
 
 
-def test_no_public_name_is_also_that_of_a_module():
+def test_a_public_name_is_never_the_folder_of_the_same_name():
     modules = {module.name for module in pkgutil.iter_modules(render_agent.__path__)}
-    assert not modules & set(render_agent.__all__)
+    for name in modules & set(render_agent.__all__):
+        importlib.import_module(f"render_agent.{name}")
+        assert not inspect.ismodule(getattr(render_agent, name))
 
 
 def test_type_checkers_are_told_the_same_places():
