@@ -83,7 +83,8 @@ class TurnScheduler:
         while self._to_draw and self._has_room():
             flight, need = self._to_draw.popleft()
             future = self.draw(need.work)
-            future.add_done_callback(lambda _: self.engine.wake())
+            if self.engine.capabilities.free_running:
+                future.add_done_callback(lambda _: self.engine.wake())
             self._drawing.append((flight, future))
 
     def _has_room(self) -> bool:
@@ -150,7 +151,6 @@ class TurnScheduler:
             return
         if isinstance(need, Draw):
             self._to_draw.append((flight, need))
-            self._hand_over()
         elif isinstance(need, Ask):
             flight.replies = {request.question_id: None for request in need.requests}
             self._asked.update(dict.fromkeys(flight.replies, flight))
