@@ -20,7 +20,7 @@ from render_agent.config.agent_plan import verifier_plans
 from render_agent.dialogue.state import Question, QuestionState
 from render_agent.engines.scripted.sighted_oracle import shown_facts
 from render_agent.errors import SetupError
-from render_agent.observation import Look
+from render_agent.observation import Observation
 from render_agent.observation.question_visibility import Eyes
 from render_agent.questions.mentions import kind_of
 from render_agent.questions.sufficiency import SIZE
@@ -70,7 +70,7 @@ def made_decision(scene, gains):
     """A decision of which only the scene and the gains are looked at."""
     question = Question("q", "b", "rooms", scene, "object_counting", "?", "number")
     state = QuestionState(question, None, 9)
-    situation = Situation(state, Look((), None, None), None)
+    situation = Situation(state, Observation((), None, None), None)
     return Decision(situation, tuple(range(len(gains))), np.array(gains, float))
 
 

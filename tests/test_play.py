@@ -3,6 +3,7 @@
 import json
 import signal
 import socket
+import threading
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -320,6 +321,14 @@ def engine():
     made = HumanEngine([], ["ego"], 3)
     yield made
     made.close()
+
+
+def test_a_wait_for_the_person_ends_when_woken(engine):
+    engine.submit([request("a")])
+    engine.wake()
+    assert list(engine.ready()) == []
+    threading.Timer(0.1, engine.wake).start()
+    assert list(engine.ready()) == []
 
 
 def test_one_waiting_request_can_be_answered_at_a_time_and_once(engine):

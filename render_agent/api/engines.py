@@ -193,6 +193,10 @@ class Lent:
             self._under_way -= 1
             yield request, reply
 
+    def wake(self) -> None:
+        """Have `ready` wait no longer."""
+        self.engine.wake()
+
     def retire(self, question_id: str) -> None:
         """Free what was kept for a question."""
         self._known.discard(question_id)

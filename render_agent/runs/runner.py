@@ -25,9 +25,9 @@ from render_agent.dialogue.state import Question, QuestionState
 from render_agent.engines.base import Engine
 from render_agent.engines.registry import describe_engine, make_engine
 from render_agent.errors import UsageError
-from render_agent.observation import Looker
+from render_agent.observation import FreeViews
 from render_agent.observation.picture_store import Pictures
-from render_agent.observation.setup import MakeLooker, make_looker, make_prompt
+from render_agent.observation.setup import MakeViews, make_prompt, make_views
 from render_agent.observation.stress.scenes import check_stress, scenes_of
 from render_agent.observation.view_policies.registry import check_views
 from render_agent.questions.notes import question_notes, scene_kinds
@@ -51,7 +51,7 @@ from render_agent.runs.log.reading import notes
 from render_agent.runs.log.results import results, table
 from render_agent.runs.phase_controller import Observer, PhaseController, Sampling
 from render_agent.runs.workers.cluster import check_ray
-from render_agent.runs.workers.dispatch import deal_out
+from render_agent.runs.workers.dispatch import dispatch
 from render_agent.scene.cache import SceneCache
 from render_agent.system.malloc import give_back_large_blocks
 
@@ -88,19 +88,19 @@ class Run:
         self,
         observer: Observer,
         make_engine: MakeEngine = make_engine,
-        look: MakeLooker | None = None,
+        look: MakeViews | None = None,
     ) -> dict[str, Any]:
         """Take every active question to its end, write the results and return them.
 
-        make_engine, look: give what answers and what draws, look by default `make_looker`; called
+        make_engine, look: give what answers and what draws, look by default `make_views`; called
         only where a question is active.
         SetupError, EngineError or RunLogError where the run has to stop; it can be continued.
         """
         if any(state.active for state in self.states):
             config = self.config
-            play_here = partial(play, look=look or make_looker)
+            play_here = partial(play, look=look or make_views)
             if not config.alone:
-                deal_out(config, self.states, self.log, observer, make_engine, play_here)
+                dispatch(config, self.states, self.log, observer, make_engine, play_here)
             else:
                 questions = [state.question for state in self.states]
                 with closing(make_engine(config, questions)) as engine:
@@ -127,7 +127,7 @@ def play(
     log: TurnLog,
     observer: Observer,
     states: Sequence[QuestionState],
-    look: MakeLooker,
+    look: MakeViews,
 ) -> None:
     """Take every active question to its end in this process.
 
@@ -183,10 +183,10 @@ def preview(config: RunConfig, folder: Path) -> Preview:
     questions = choose_questions(replace(config, allow_missing=True))
     scenes, pictures = scenes_of(config, questions), Pictures(folder)
     first = next((question for question in questions if question.scan is not None), questions[0])
-    looker = make_looker(config, scenes, pictures, [first])
-    look = looker.look(QuestionState(first, scenes, config.max_turns, blind=config.blind))
+    looker = make_views(config, scenes, pictures, [first])
+    look = looker.observe(QuestionState(first, scenes, config.max_turns, blind=config.blind))
     began = time.perf_counter()
-    if isinstance(looker, Looker):
+    if isinstance(looker, FreeViews):
         looker.viewer.ego(scenes.get(first), look.camera)
     seconds = time.perf_counter() - began
     looker.close()

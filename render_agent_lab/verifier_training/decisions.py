@@ -172,7 +172,7 @@ def _carried_out(situation: Situation, number: int, action: Action) -> Candidate
     view = None
     if kind in ("ego", "around") and not isinstance(action.view, int):
         view = View(len(situation.views), kind, "", moved.camera)
-    return Candidate(number, "", action, moved.happened, moved.camera, view)
+    return Candidate(number, "", action, moved.feedback, moved.camera, view)
 
 
 def _gains(

@@ -19,7 +19,7 @@ from render_agent.engines.registry import make_engine
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.engines.scripted.blind_policies import random_move
 from render_agent.errors import SetupError, UsageError
-from render_agent.observation import Look
+from render_agent.observation import Observation
 from render_agent.runs.phase_controller import Silent
 from render_agent.runs.runner import check, start
 
@@ -199,7 +199,7 @@ def asking(folder, questions):
     for number, question in enumerate(check(config)[0]):
         shown = tuple(view(f"{number} shown {n}", n) for n in range(6 * number))
         state = QuestionState(question, None, 3)
-        situation = Situation(state, Look(shown, None, None), picture)
+        situation = Situation(state, Observation(shown, None, None), picture)
         files = ["a", "b", "a", None, "c"][number:]
         drawn = [None if file is None else view(f"{number} {file}") for file in files]
         candidates = [Candidate(n, "", None, "", None, one) for n, one in enumerate(drawn)]

@@ -69,6 +69,10 @@ class HumanEngine:
             self.calls += 1
             yield answered
 
+    def wake(self) -> None:
+        """Have `ready` wait no longer."""
+        self.desk.wake()
+
     def retire(self, question_id: str) -> None:
         """Count a question that asks no more."""
         self.desk.retire()
