@@ -20,6 +20,7 @@ def chat(data: bytes, folder: Path) -> None:
     from render_agent.engines.openai.http import Answered, Fault, call, make_client
     from render_agent.engines.openai.options import Endpoint, OpenAIOptions
     from render_agent.engines.openai.server_compat import adapted, first_dialect
+    from render_agent.text.safe_parse import plain
 
     endpoint, options = Endpoint(URL, {"authorization": "Bearer secret"}), OpenAIOptions()
     with patch.object(openai, "DefaultAsyncHttpxClient", answering("Async", data)):
@@ -35,7 +36,7 @@ def chat(data: bytes, folder: Path) -> None:
     assert wait is None or wait >= 0
     if isinstance(found, Answered):
         assert all(isinstance(text, str) for text in found.answer.texts)
-        assert all(0 <= count < 2**53 for count in found.answer.tokens.to_json().values())
+        assert all(0 <= count < 2**53 for count in plain(found.answer.tokens).values())
         return
     assert "secret" not in found.reason
     assert "\n" not in found.reason

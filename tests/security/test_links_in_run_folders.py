@@ -23,8 +23,9 @@ from render_agent.run.log.reading import read_states
 from render_agent.run.merge_shards import merge
 from render_agent.run.runner import go_on, start
 from render_agent.scene.formats.load import load_scene
-from render_agent.system.contained_paths import OWN, is_path, is_picture, picture_path
+from render_agent.system.contained_paths import OWN, is_picture, picture_path
 from render_agent.system.whole_files import write_whole
+from render_agent.text.safe_parse import is_path
 
 FOLDERS = ("views", "report")
 
