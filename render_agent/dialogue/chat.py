@@ -18,8 +18,8 @@ PictureFile = Annotated[str, Meta(pattern=PICTURE)]
 class TextPiece(TypedDict):
     """A piece of a message that is a text."""
 
-    type: Literal["text"]
     text: str
+    type: Literal["text"]
 
 
 class PicturePiece(TypedDict):

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import sys
-from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from pathlib import Path, PurePath
 from types import GenericAlias
@@ -36,7 +35,7 @@ else:
 
     # msgspec tells objects apart by a field that names their type, which no file of ours has.
     class Either(metaclass=_Ours):
-        """One of several objects: the first all of whose required fields are there, else the last."""
+        """One of several objects: the first whose first field is there, else the last."""
 
     # msgspec does not say under which name of a mapping something is wrong.
     class Each(metaclass=_Ours):
@@ -141,11 +140,15 @@ def _from_plain(form: Any, data: Any) -> Any:
             raise ValueError(f"{data!r:.80} is no path of a file")
         return Path(data)
     if not isinstance(data, dict):
-        raise MisfitError("", f" must be an object, not {_called(data)}")
+        raise MisfitError("", " must be an object")
     if get_origin(form) is Each:
         return _each(data, *get_args(form))
     *others, last = get_args(form)
-    return convert(data, next((kind for kind in others if _required(kind) <= data.keys()), last))
+    return convert(data, next((kind for kind in others if _first_field(kind) in data), last))
+
+
+def _first_field(kind: Any) -> str:
+    return next(iter(getattr(kind, "__struct_encode_fields__", kind.__annotations__)))
 
 
 def _each(data: dict[Any, Any], names: Any, values: Any) -> dict[Any, Any]:
@@ -166,23 +169,6 @@ def _to_plain(data: Any) -> Any:
         if isinstance(data, kind):  # of a type derived from it, such as numpy's floats
             return kind(data)
     raise TypeError(f"{type(data).__name__} has no form in JSON")
-
-
-@cache
-def _required(form: Any) -> frozenset[str]:
-    """Return the names, as documents have them, of the fields that a type must have."""
-    if is_dataclass(form):
-        return frozenset(
-            field.name
-            for field in fields(form)
-            if field.default is MISSING and field.default_factory is MISSING
-        )
-    if issubclass(form, msgspec.Struct):
-        return frozenset(
-            field.encode_name for field in msgspec.structs.fields(form) if field.required
-        )
-    names: frozenset[str] = form.__required_keys__
-    return names
 
 
 _WORDS = {
@@ -224,11 +210,6 @@ def _misfit(error: msgspec.ValidationError) -> MisfitError:
     for theirs, ours in _SAID.items():
         said = said.replace(theirs, ours, 1)
     return MisfitError(f"a name in {at or 'it'}" if place.startswith("key") else at, f" {said}")
-
-
-def _called(data: Any) -> str:
-    """Return what a value is called in sentences."""
-    return _WORDS.get(type(data).__name__, "a list" if isinstance(data, list) else "null")
 
 
 def _in_words(types: re.Match[str]) -> str:

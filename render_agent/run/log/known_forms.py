@@ -116,7 +116,9 @@ class _Totals(TypedDict):
     per_question: NotRequired[_Work | None]
 
 
-class _Row(TypedDict):
+class Row(TypedDict):
+    """The row of a question; its names are the columns of `results.csv`."""
+
     question_id: str
     type: str
     dataset: str
@@ -148,4 +150,4 @@ class Results(_Overall):
     counts: _Counts
     mirrored: NotRequired[_Mirrored]
     totals: _Totals
-    questions: list[_Row]
+    questions: list[Row]

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from render_agent.dialogue.state import QuestionState, Status
+from render_agent.run.log.known_forms import Row
 from render_agent.run.log.mirrored import mirrored_figures
 from render_agent.run.log.work import question_work, totals
 from render_agent.score.chance import chance_levels
@@ -17,21 +18,7 @@ from render_agent.score.official import ORDER
 from render_agent.score.parsers import PARSERS, ScoreAnswer
 from render_agent.score.summary import OFFICIAL, ORDER_NOTE, figures, means
 
-COLUMNS = (
-    "question_id",
-    "type",
-    "dataset",
-    "scene",
-    "status",
-    "answer_text",
-    "answer",
-    "truth",
-    "score",
-    "turns",
-    "renders",
-    "tokens_in",
-    "tokens_out",
-)
+COLUMNS = tuple(Row.__annotations__)
 
 SCORED = (Status.ANSWERED, Status.EXHAUSTED)
 """The states whose answers count; no answer among them counts as wrong."""
