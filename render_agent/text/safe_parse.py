@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 import msgspec
 from msgspec import Meta
 
+__all__ = ("Either",)  # which mypy takes for another module's
+
 if TYPE_CHECKING:
     from typing import Union as Either
 
@@ -121,11 +123,8 @@ def plain(data: Any) -> Any:
 
 def encode(data: Any) -> bytes:
     """Return data as one line of JSON; lone surrogates become the escapes that JSON has for them."""
-    try:
-        return msgspec.json.encode(data, enc_hook=_to_plain) + b"\n"
-    except (UnicodeEncodeError, RecursionError):
-        text = json.dumps(plain(data), ensure_ascii=False) + "\n"
-        return text.encode("utf-8", "backslashreplace")
+    text = json.dumps(data, ensure_ascii=False, default=plain) + "\n"
+    return text.encode("utf-8", "backslashreplace")
 
 
 @cache
@@ -148,7 +147,8 @@ def _from_plain(form: Any, data: Any) -> Any:
 
 
 def _first_field(kind: Any) -> str:
-    return next(iter(getattr(kind, "__struct_encode_fields__", kind.__annotations__)))
+    name: str = next(iter(getattr(kind, "__struct_encode_fields__", kind.__annotations__)))
+    return name
 
 
 def _each(data: dict[Any, Any], names: Any, values: Any) -> dict[Any, Any]:
