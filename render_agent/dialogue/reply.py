@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from render_agent.dialogue.answer import Wanted, asked_for, canonical
 from render_agent.dialogue.chat import encodable, without_thinking
@@ -66,6 +66,12 @@ class Action(Struct, frozen=True, omit_defaults=True):
     done: bool = False
     reasoning: str = ""
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        # What is left out is what is the default itself, not what equals it.
+        for name, default in zip(self.__struct_fields__, self.__struct_defaults__, strict=True):
+            if getattr(self, name) == default:
+                structs.force_setattr(self, name, default)
 
     @property
     def moves(self) -> bool:

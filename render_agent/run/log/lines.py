@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct, defstruct, field
 
-from render_agent.dialogue.state import Phase, Question, QuestionState, Turn
+from render_agent.dialogue.state import Evidence, Phase, Question, QuestionState, Turn
 from render_agent.text.safe_parse import Count, MisfitError, convert, decode, plain
 from render_agent.text.sanitize import is_plain
+
+LATER = ("events", "evidence")
+"""Of a turn, what not every line has."""
 
 
 class Head(Struct, frozen=True):
@@ -34,10 +37,24 @@ class Line:
     turn: Turn | None
 
 
+_EvidencePresent = defstruct("_EvidencePresent", [(entry.name, Any) for entry in fields(Evidence)])
+_TurnPresent = defstruct(
+    "_TurnPresent",
+    [
+        *((name, Any) for name in Turn.__struct_encode_fields__ if name not in LATER),
+        ("evidence", _EvidencePresent | None, None),  # type: ignore[operator]
+    ],
+)
+"""What a turn's line must name, also where `Turn` has a default for whoever makes one."""
+
+
 def read_line(text: bytes) -> Line:
     """Return what a line of `turns.jsonl` holds. ValueError where it is none, MisfitError naming the field."""
     head: Head = decode(text, Head)
-    return Line(head, decode(text, Turn) if head.error is None else None)
+    if head.error is not None:
+        return Line(head, None)
+    decode(text, _TurnPresent)
+    return Line(head, decode(text, Turn))
 
 
 def turn_to_json(question_id: str, turn: Turn) -> dict[str, Any]:
