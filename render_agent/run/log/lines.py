@@ -42,7 +42,7 @@ _TurnPresent = defstruct(
     "_TurnPresent",
     [
         *((name, Any) for name in Turn.__struct_encode_fields__ if name not in LATER),
-        ("evidence", _EvidencePresent | None, None),  # type: ignore[operator]
+        ("evidence", _EvidencePresent | None, None),
     ],
 )
 """What a turn's line must name, also where `Turn` has a default for whoever makes one."""
