@@ -19,10 +19,11 @@ from render_agent.cli.main import cli
 from render_agent.engines.base import Request
 from render_agent.engines.human.engine import HumanEngine
 from render_agent.errors import SetupError, UsageError
-from render_agent.geometry.camera import camera_from_json
+from render_agent.geometry.camera import AnyCamera
 from render_agent.runs.log.folder import RunFolder, find_run
 from render_agent.runs.log.reading import read_states
 from render_agent.runs.runner import go_on
+from render_agent.text.safe_parse import convert
 from render_agent.web import browser
 
 expect.set_options(timeout=30_000)  # other tests may have the processors
@@ -75,7 +76,7 @@ def test_three_turns_in_the_browser_are_a_run_like_any_other(tmp_path, page):
     turned, looked, answered = sat.lines()
     assert turned["action"] == {"rotation": 45, "forward": 0.5, "view": "ego"}
     assert turned["reply"] == '{"rotation_angle_degrees":45,"forward_meters":0.5,"view":"ego"}'
-    drawn = camera_from_json(turned["views"][0]["camera"])
+    drawn = convert(turned["views"][0]["camera"], AnyCamera)
     x, y, z = looked["action"]["look_at"]
     assert x == pytest.approx(drawn.centre[0] + 0.25 * 160 * drawn.metres_per_pixel, abs=0.05)
     assert y == pytest.approx(drawn.centre[1] + 0.25 * 120 * drawn.metres_per_pixel, abs=0.05)

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
 from render_agent.agents.ballot import ballot
 from render_agent.agents.base import Ask, Steps
 from render_agent.agents.candidates import default_candidate, read_candidates
@@ -113,5 +115,5 @@ def _answering(situation: Situation, candidates: Sequence[Candidate], told: Ball
     assert isinstance(action, Action), "it voted"
     if _answer(nearest, situation) == told.winner:
         return nearest
-    answered = replace(action, answer=told.winner, answer_text=told.winner)
+    answered = structs.replace(action, answer=told.winner, answer_text=told.winner)
     return replace(nearest, action=answered)

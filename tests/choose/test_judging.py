@@ -226,7 +226,10 @@ def test_cases_together_are_scored_as_one_by_one(asking, mode):
             list(alone.scores[0]), abs=1e-5, nan_ok=True
         )
         assert verdict.reasons == alone.reasons
-        assert replace(verdict.tokens, cached=0) == replace(alone.tokens, cached=0)
+        assert (verdict.tokens.prompt, verdict.tokens.reply) == (
+            alone.tokens.prompt,
+            alone.tokens.reply,
+        )
         undrawn = [candidate.view is None for candidate in case.candidates]
         assert [reason == "its view was not drawn" for reason in verdict.reasons] == undrawn
     first = together[0].scores[0]

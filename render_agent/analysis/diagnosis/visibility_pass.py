@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from render_agent.analysis.diagnosis.model import NamedBox, Sighting
@@ -34,12 +35,11 @@ class Shown:
     views: tuple[tuple[View, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class WatchedTurn:
+class WatchedTurn(Struct, frozen=True, array_like=True):
     """What one turn's new views showed; coverage up to here, None where no scene was there."""
 
-    sightings: tuple[Sighting, ...] = ()
     coverage: float | None = None
+    sightings: tuple[Sighting, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Watcher:
                         for place, one in enumerate(seen)
                     ]
             coverage = float(covered.mean()) if len(covered) else None
-            turns.append(WatchedTurn(tuple(sightings), coverage))
+            turns.append(WatchedTurn(coverage, tuple(sightings)))
         return Watched(_named(shown.named, self._boxes), tuple(turns))
 
     def _look(self, kind: str, camera: Camera) -> tuple[Counted, NDArray[np.bool_]]:

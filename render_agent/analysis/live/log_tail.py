@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from render_agent.errors import RunLogError
-from render_agent.text.safe_parse import parse_json
+from render_agent.runs.log.lines import Line, read_line
+from render_agent.text.safe_parse import MisfitError
 
 
 @dataclass
@@ -24,7 +23,7 @@ class Tail:
     _number: int = 0
     _identity: tuple[int, int] | None = field(default=None, repr=False)
 
-    def new_lines(self) -> list[Mapping[str, Any]]:
+    def new_lines(self) -> list[Line]:
         """Return the lines since the last call, none where the file is not there yet.
 
         RunLogError where a line cannot be read, or the file is no longer the one it was.
@@ -43,7 +42,11 @@ class Tail:
         for line in whole.splitlines():
             self._number += 1
             try:
-                lines.append(parse_json(line))
+                lines.append(read_line(line))
+            except MisfitError as error:
+                raise RunLogError(
+                    f"{self.path} is damaged: line {self._number} does not fit: {error}"
+                ) from error
             except ValueError as error:
                 raise RunLogError(
                     f"line {self._number} of {self.path} is not JSON ({error})"

@@ -22,7 +22,7 @@ from render_agent.dialogue.state import Phase
 from render_agent.errors import RunLogError
 from render_agent.observation.picture_store import safe_name
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.lines import check_line, replay
+from render_agent.runs.log.lines import replay
 from render_agent.runs.log.reading import read_states, results_of
 from render_agent.runs.log.results import row
 
@@ -64,16 +64,14 @@ class LiveRun:
         if not lines and self._batches:
             return
         try:
-            for line in lines:
-                check_line(line)
             replay(lines, self.by_id)
         except ValueError as error:
             raise RunLogError(f"{self.folder.path / 'turns.jsonl'} is damaged: {error}") from error
         for line in lines:
             if self._diagnoses is not None:  # what was judged before no longer holds
-                self._diagnoses.pop(line["question_id"], None)
-            if line["error"] is None:
-                self._batches.append((line["phase"], line["batch_size"]))
+                self._diagnoses.pop(line.head.question_id, None)
+            if line.turn is not None:
+                self._batches.append((line.turn.phase, line.turn.batch_size))
         self.turns = len(self._batches)
         self.done = sum(not state.active for state in self.states)
 

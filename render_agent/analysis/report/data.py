@@ -93,14 +93,14 @@ def read_run(
     diagnose: whether to compute what its views showed; processes: how many work at it, as many as are
     worth it unless given.
     """
-    lines = folder.lines()
+    lines = folder.turns()
     states = read_states(folder, lines)
     return ReportData(
         folder=folder,
         config=folder.config,
         states=states,
         results=results_of(folder, states=states),
-        batches=[(line["phase"], line["batch_size"]) for line in lines if line["error"] is None],
+        batches=[(line.turn.phase, line.turn.batch_size) for line in lines if line.turn],
         diagnoses=diagnose_run(folder, processes, states) if diagnose else {},
         siblings=siblings(folder),
         finished=folder.finished,

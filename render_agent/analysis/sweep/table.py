@@ -154,12 +154,12 @@ def _work(folders: Sequence[RunFolder], found: Mapping[str, Any]) -> Row:
     means = found["totals"]["per_question"]
     if means is None:
         return {}
-    lines = [line for folder in folders for line in folder.lines() if line["error"] is None]
+    turns = [line.turn for folder in folders for line in folder.turns() if line.turn]
     asked = sum(row["turns"] > 0 for row in found["questions"])
     seconds = found["totals"]["seconds"]
     return {
         **{f"{name}_per_question": value for name, value in means.items()},
-        "pictures_per_question": sum(len(line["views"]) for line in lines) / asked,
+        "pictures_per_question": sum(len(turn.views) for turn in turns) / asked,
         "seconds_per_question": (seconds["rendering"] + seconds["generating"]) / asked,
     }
 

@@ -307,7 +307,7 @@ def show(output: Path, which: str, question_id: str | None, *, as_json: bool) ->
         return
     console = plain_console()
     if found is None:
-        console.print(f"{folder.name} is unfinished: {len(folder.lines())} turns so far.")
+        console.print(f"{folder.name} is unfinished: {len(folder.turns())} turns so far.")
         line = shlex.join([*program(), "--continue", str(folder.path)])
         console.print(f"To go on: {line}", soft_wrap=True)
         return
@@ -320,17 +320,18 @@ def _show_question(folder: RunFolder, question_id: str, *, as_json: bool) -> Non
     question = next((q for q in folder.questions() if q.id == question_id), None)
     if question is None:
         raise UsageError(f"{folder.name} has no question with the id {question_id!r}")
-    lines = [line for line in folder.lines() if line["question_id"] == question_id]
     if as_json:
-        click.echo(json_text(lines))
+        click.echo(json_text([x for x in folder.lines() if x["question_id"] == question_id]))
         return
     console = plain_console()
     console.print(f"{question.type} about {question.scene}", style="bold")
     for words in (question.text, *question.options):
         console.print(words)
     console.print(f"truth: {question.truth or 'not known'}")
-    for line in lines:
-        console.rule(f"turn {line['turn']} ({line['phase']})", align="left")
+    for line in folder.turns():
+        if line.head.question_id != question_id:
+            continue
+        console.rule(f"turn {line.head.number} ({line.head.phase})", align="left")
         for words in turn_lines(folder.path, line):
             console.print(words, soft_wrap=True)
 

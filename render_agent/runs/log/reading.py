@@ -10,6 +10,7 @@ from render_agent.dialogue.state import Question, QuestionState, SceneSource
 from render_agent.errors import RunLogError, SceneError
 from render_agent.observation.stress.pictures import NOTES
 from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.log.lines import Line
 from render_agent.runs.log.results import results
 from render_agent.score.summary import OFFICIAL
 
@@ -27,7 +28,7 @@ UNREAD = Unread()
 
 def read_states(
     folder: RunFolder,
-    lines: Sequence[Mapping[str, Any]] | None = None,
+    lines: Sequence[Line] | None = None,
     scenes: SceneSource = UNREAD,
 ) -> list[QuestionState]:
     """Return the questions of a run as its log has them, in order.

@@ -10,6 +10,7 @@ from typing import Any
 
 from render_agent.dialogue.state import QuestionState, Status
 from render_agent.questions.chance import chance_levels
+from render_agent.runs.log.known_forms import Row
 from render_agent.runs.log.mirrored import mirrored_figures
 from render_agent.runs.log.work import question_work, totals
 from render_agent.score.means import MACRO, MICRO, Scored
@@ -17,21 +18,7 @@ from render_agent.score.official import ORDER
 from render_agent.score.parsers import PARSERS, ScoreAnswer
 from render_agent.score.summary import OFFICIAL, ORDER_NOTE, figures, means
 
-COLUMNS = (
-    "question_id",
-    "type",
-    "dataset",
-    "scene",
-    "status",
-    "answer_text",
-    "answer",
-    "truth",
-    "score",
-    "turns",
-    "renders",
-    "tokens_in",
-    "tokens_out",
-)
+COLUMNS = tuple(Row.__annotations__)
 
 SCORED = (Status.ANSWERED, Status.EXHAUSTED)
 """The states whose answers count; no answer among them counts as wrong."""
