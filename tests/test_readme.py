@@ -10,6 +10,7 @@ import pytest
 from made_runs import Silent, make_config, make_questions
 from PIL import Image
 
+from render_agent import registry
 from render_agent.cli.main import INTERRUPTED, TERMINATED, cli
 from render_agent.config import OPTIONS
 from render_agent.run.runner import start
@@ -60,7 +61,7 @@ def test_every_option_of_the_command_line_is_told():
 
 
 def test_every_command_is_told():
-    assert not [name for name in cli.commands if f"render-agent {name}" not in README]
+    assert not [name for name in registry.names("command") if f"render-agent {name}" not in README]
 
 
 def shown_commands():

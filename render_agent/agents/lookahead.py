@@ -51,7 +51,7 @@ class Choosing:
         written: list[Future[None]] = []
         if self.plan.renders:
             moving, written = yield self.weighing.drawing(situation, moving)
-        if self.plan.kind == "show":
+        if self.plan.shows_all:
             return _all_shown(situation, replies, with_candidates(evidence, moving), written)
         if self.plan.depth > 1 and situation.turn + 2 < situation.state.max_turns:
             further: list[Reply] = yield Ask(self._further(situation, request, moving))

@@ -1,8 +1,5 @@
-"""What a question is shown in its next turn, and what its candidates would be shown."""
+"""What a question is shown next: who chooses its views, and what the pictures show.
 
-from render_agent.observation.base import Foreseeing, Look, Looking, SpaceSource
-from render_agent.observation.free_views import Looker
-from render_agent.observation.no_views import Blindfold
-from render_agent.observation.policy_views import PassiveLooker
-
-__all__ = ["Blindfold", "Foreseeing", "Look", "Looker", "Looking", "PassiveLooker", "SpaceSource"]
+It imports the core below it (scenes, questions, rendering, scoring), no engine and no run. Start in
+`view_policies/base.py` and `stress/base.py`: each value of `--views` and `--pictures` is an object of these.
+"""

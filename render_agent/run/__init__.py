@@ -1,4 +1,5 @@
-"""A run from its options to its results: runner, phase controller, scheduler, run folder, workers.
+"""A run from its options to its results.
 
-Imports everything below (`agents`, `engines`, `observation` …) and nothing that is made of run folders. Start with `runner`.
+It imports the core; nothing of reports, exports or the command line. Start in `preflight.py`: what is checked,
+recorded and compared before a run begins or goes on.
 """

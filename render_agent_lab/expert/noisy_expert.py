@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from render_agent.config import RunConfig
 from render_agent.dialogue.answer import canonical, letters
 from render_agent.dialogue.state import Question
+from render_agent.engines.scripted.engine import NamedPolicy
 from render_agent.text.safe_parse import parse_json
 from render_agent_lab.expert.policy import Asked, Expert, expert
 
@@ -87,3 +88,10 @@ def _words_by_type(questions: Iterable[Question]) -> Mapping[str, list[str]]:
 
 def _chance(question_id: str, seed: int, turn: int) -> random.Random:
     return random.Random(f"{question_id} {seed} {turn} stumble")
+
+
+STUMBLER = NamedPolicy(
+    stumbler,
+    "answers as expert does, but now and then what is no option: to learn from, no result",
+    knows_boxes=True,
+)

@@ -7,26 +7,12 @@ from collections.abc import Mapping, Sequence
 
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Request
+from render_agent.engines.scripted.engine import NamedPolicy
 from render_agent.questions.exact_solver import true_answer
 from render_agent.questions.ground_truth import known_facts
 from render_agent.score.chance import frequent_answers
 
 FITTED = "fitted on the truths of the very questions it answers, as the paper's row is"
-
-NOTES = {
-    "explorer": f"answers by rule: the commonest answer to each type, {FITTED}",
-    "random": "answers by chance: uniform among the options, numbers drawn from the truths of the"
-    " type's questions",
-    "frequency": f"answers by rule: the commonest answer to each type, {FITTED}",
-    "oracle": "answers from the truth: the scenes' annotations; where they do not tell, the commonest"
-    f" answer, {FITTED}",
-    "witness": "answers from the truth once its views have shown well what the question names, else by"
-    " chance: a test of views, no model",
-    "seeker": "wanders, and answers as witness does: from the truth once its views have shown it",
-    "expert": "answers from the truth always, shown or not: a policy to learn from, no result",
-    "stumbler": "answers as expert does, but now and then what is no option: to learn from, no result",
-}
-"""What must be said beside the figures of a policy that has a name."""
 
 
 class Known:
@@ -55,3 +41,16 @@ def oracle(questions: Sequence[Question], seed: int = 0, annotations: str | None
     told = {q.id: true_answer(q, facts[q.scene]) for q in questions if q.scene in facts}
     known = {question_id: answer for question_id, answer in told.items() if answer is not None}
     return Known(frequent_answers(questions) | known)
+
+
+FREQUENCY = NamedPolicy(
+    lambda questions, seed, config: frequency(questions, seed),
+    f"answers by rule: the commonest answer to each type, {FITTED}",
+)
+
+ORACLE = NamedPolicy(
+    lambda questions, seed, config: oracle(questions, seed, config.annotations if config else None),
+    "answers from the truth: the scenes' annotations; where they do not tell, the commonest answer,"
+    f" {FITTED}",
+    knows_boxes=True,
+)

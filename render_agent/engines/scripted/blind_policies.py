@@ -11,6 +11,8 @@ from typing import Any
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Request
+from render_agent.engines.scripted.baselines import FITTED
+from render_agent.engines.scripted.engine import NamedPolicy
 from render_agent.score.chance import frequent_answers
 from render_agent.score.official import is_number
 
@@ -116,3 +118,16 @@ class RandomChoice:
         truths = sorted(self.truths.get(question.type, ["2"]))
         large = [truth for truth in truths if is_number(truth) and float(truth) >= least]
         return chance.choice((large or truths) if least else truths)
+
+
+EXPLORER = NamedPolicy(
+    lambda questions, seed, config: Explorer(questions, seed),
+    f"answers by rule: the commonest answer to each type, {FITTED}",
+)
+
+RANDOM = NamedPolicy(
+    lambda questions, seed, config: RandomChoice(questions, seed),
+    "answers by chance: uniform among the options, numbers drawn from the truths of the type's questions",
+)
+
+WANDERER = NamedPolicy(lambda questions, seed, config: Wanderer(questions, seed))

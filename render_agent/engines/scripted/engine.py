@@ -7,22 +7,17 @@ import json
 import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from render_agent import registry
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question, Tokens
 from render_agent.engines.base import BatchingEngine, Capabilities, Reply, Request
 from render_agent.engines.cost_estimate import picture_tokens
-from render_agent.engines.scripted.baselines import frequency, oracle
-from render_agent.engines.scripted.blind_policies import Explorer, RandomChoice, Wanderer
-from render_agent.engines.scripted.sighted_oracle import Witness, witness
 from render_agent.errors import SetupError
 from render_agent.text.safe_parse import parse_json, read_bounded
-from render_agent_lab.expert.noisy_expert import Stumbler, stumbler
-from render_agent_lab.expert.policy import Expert, expert
 
 logger = logging.getLogger(__name__)
 
@@ -65,8 +60,9 @@ class ScriptedEngine(BatchingEngine):
 
     def close(self) -> None:
         """Let the policy give back what it draws with."""
-        if isinstance(self.policy, Witness | Expert | Stumbler):
-            self.policy.close()
+        close = getattr(self.policy, "close", None)
+        if callable(close):
+            close()
 
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
         """Return the policy's reply to every request, in their order."""
@@ -120,23 +116,33 @@ class Replies:
         return texts[min(request.turn, len(texts) - 1)] if texts else ""
 
 
-MakePolicy = Callable[[Sequence[Question], int], Policy]
+class MakePolicy(Protocol):
+    """Makes a policy; an entry point of `render_agent.policies` names one.
 
-seeker = partial(witness, wanders=True)
-"""The policy that wanders until its views have shown what a question names."""
+    It may have `note`, what must be said beside its figures, and `knows_boxes`, whether it answers from the
+    boxes of scenes.
+    """
 
-POLICIES: dict[str, MakePolicy] = {
-    "explorer": Explorer,
-    "random": RandomChoice,
-    "frequency": frequency,
-    "oracle": oracle,
-    "witness": witness,
-    "wanderer": Wanderer,
-    "seeker": seeker,
-    "expert": expert,
-    "stumbler": stumbler,
-}
-"""The policies that have a name."""
+    def __call__(
+        self, questions: Sequence[Question], seed: int, config: RunConfig | None
+    ) -> Policy:
+        """Return the policy. config: the options of the run, None where there is no run."""
+        ...
+
+
+@dataclass(frozen=True)
+class NamedPolicy:
+    """A policy of the program, with what must be said of it."""
+
+    make: Callable[[Sequence[Question], int, RunConfig | None], Policy]
+    note: str | None = None
+    knows_boxes: bool = False
+
+    def __call__(
+        self, questions: Sequence[Question], seed: int = 0, config: RunConfig | None = None
+    ) -> Policy:
+        """Return the policy."""
+        return self.make(questions, seed, config)
 
 
 def make_scripted(
@@ -150,38 +156,31 @@ def make_scripted(
 
     config: the options of the run, for policies that know more than its questions.
     """
-    make = policy_maker(model)
-    if make is oracle and config is not None:
-        make = partial(oracle, annotations=config.annotations)
-    elif make in (witness, seeker):
-        make = partial(witness, config=config, wanders=make is seeker)
-    elif make is expert:
-        make = partial(expert, config=config)
-    elif make is stumbler:
-        make = partial(stumbler, config=config)
+    policy = policy_maker(model)(questions, seed, config)
     picture = 0 if config is None else picture_tokens(model, *config.image_size)
-    return ScriptedEngine(make(questions, seed), batch_size, picture)
+    return ScriptedEngine(policy, batch_size, picture)
 
 
 def policy_maker(model: str) -> MakePolicy:
-    """Return what makes a policy of the questions and the seed.
+    """Return what makes a policy of the questions, the seed and the options.
 
-    model: a name of POLICIES; a .py file with `policy(questions, seed)`; or a .json or .jsonl file
+    model: a name of the registry; a .py file with `policy(questions, seed)`; or a .json or .jsonl file
     of replies by question id ({"id": …, "replies": [text or object, …]}, "*" for any other).
     SetupError where it is none of these, or where the file cannot be read or imported.
     """
-    if model in POLICIES:
-        return POLICIES[model]
+    if model in (known := registry.names("scripted policy")):
+        maker: MakePolicy = registry.load("scripted policy", model)
+        return maker
     path = Path(model)
     if path.suffix not in (".py", ".json", ".jsonl") or not path.is_file():
         raise SetupError(
-            f"--engine scripted has no model {model!r}: give one of {', '.join(POLICIES)}, or an"
-            " existing .py, .json or .jsonl file"
+            f"--engine scripted has no model {model!r}: give one of {', '.join(known)}, or an existing"
+            " .py, .json or .jsonl file"
         )
     if path.suffix == ".py":
         return _imported(path)
     replies = read_replies(path)
-    return lambda questions, seed: Replies(replies)
+    return NamedPolicy(lambda questions, seed, config: Replies(replies))
 
 
 def read_replies(path: Path) -> dict[str, list[str]]:
@@ -222,7 +221,7 @@ def _imported(path: Path) -> MakePolicy:
     if not callable(make):
         raise SetupError(f"{path} has no function policy(questions, seed) that returns a policy")
 
-    def make_policy(questions: Sequence[Question], seed: int) -> Policy:
+    def make_policy(questions: Sequence[Question], seed: int, config: RunConfig | None) -> Policy:
         try:
             policy: Policy = make(questions, seed)
         except Exception as error:  # it is anybody's code
@@ -231,7 +230,7 @@ def _imported(path: Path) -> MakePolicy:
             raise SetupError(f"policy() in {path} must return an object with reply(request)")
         return policy
 
-    return make_policy
+    return NamedPolicy(make_policy)
 
 
 def _told(error: Exception) -> str:

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question, View
 from render_agent.engines.base import Request
 from render_agent.engines.scripted.blind_policies import Explorer, RandomChoice, random_move
+from render_agent.engines.scripted.engine import NamedPolicy
 from render_agent.observation.question_visibility import Eyes, boxes_seen, named_boxes
 from render_agent.questions.exact_solver import true_answer
-from render_agent.questions.sufficiency import EVERY, SIZE, faithful, first_shown, was_shown
+from render_agent.questions.sufficiency import EVERY, SIZE, first_shown, was_shown
 
 WORDS = {
     True: "I have seen what this is about.",
@@ -131,9 +133,23 @@ def witness(
     """
     if config is None:
         return Witness(questions, seed, None, walks=True, wanders=wanders)
-    eyes = Eyes.of(config, questions) if faithful(config) else None
-    return Witness(questions, seed, eyes, walks=config.views == "free", wanders=wanders)
+    eyes = Eyes.of(config, questions) if config.faithful else None
+    return Witness(questions, seed, eyes, walks=config.free, wanders=wanders)
 
 
 def _answer(reasoning: str, answer: str) -> str:
     return json.dumps({"reasoning": reasoning, "answer": answer, "done": True})
+
+
+WITNESS = NamedPolicy(
+    witness,
+    "answers from the truth once its views have shown well what the question names, else by chance: a"
+    " test of views, no model",
+    knows_boxes=True,
+)
+
+SEEKER = NamedPolicy(
+    partial(witness, wanders=True),
+    "wanders, and answers as witness does: from the truth once its views have shown it",
+    knows_boxes=True,
+)

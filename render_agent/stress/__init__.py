@@ -1,0 +1,1 @@
+"""Stress tests: does the answer depend on what is seen?"""
