@@ -73,7 +73,7 @@ def test_no_page_has_words_of_click_or_half_a_sentence(name):
 def test_every_option_has_a_sentence(name):
     command = cli
     for part in name.split()[1:]:
-        command = command.commands[part]
+        command = command.get_command(click.Context(command), part)
     options = [entry for entry in command.params if isinstance(entry, click.Option)]
     assert all(entry.help and entry.help.endswith((".", ").", "…")) for entry in options)
 
