@@ -116,11 +116,11 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
     },
     "scripted policy": {
         "explorer": "render_agent.engines.scripted.blind_policies:EXPLORER",
-        "wanderer": "render_agent.engines.scripted.blind_policies:WANDERER",
         "random": "render_agent.engines.scripted.blind_policies:RANDOM",
         "frequency": "render_agent.engines.scripted.baselines:FREQUENCY",
         "oracle": "render_agent.engines.scripted.baselines:ORACLE",
         "witness": "render_agent.engines.scripted.sighted_oracle:WITNESS",
+        "wanderer": "render_agent.engines.scripted.blind_policies:WANDERER",
         "seeker": "render_agent.engines.scripted.sighted_oracle:SEEKER",
         "expert": "render_agent_lab.expert.policy:EXPERT",
         "stumbler": "render_agent_lab.expert.noisy_expert:STUMBLER",

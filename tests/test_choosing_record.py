@@ -17,11 +17,11 @@ from render_agent.cli.main import cli
 from render_agent.engines.scripted.blind_policies import Wanderer
 from render_agent.engines.scripted.engine import ScriptedEngine
 from render_agent.errors import SetupError, UsageError
+from render_agent.preflight import input_hashes
 from render_agent.questions.selection import choose_questions
 from render_agent.run.log.folder import RunFolder
 from render_agent.run.log.reading import results_of
 from render_agent.run.merge_shards import merge
-from render_agent.run.preflight import input_hashes
 from render_agent.run.runner import go_on, start
 from render_agent.score.tables import took
 

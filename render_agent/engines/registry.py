@@ -150,10 +150,12 @@ class Scripted(BuiltIn):
     @staticmethod
     def inputs(config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
         """Give the files of boxes, where the policy answers from them."""
-        from render_agent.engines.scripted.engine import policy_maker
         from render_agent.run.input_files import annotation_files
 
-        knows = getattr(policy_maker(config.model_name), "knows_boxes", False)
+        if config.model_name not in registry.names("scripted policy"):
+            return ()
+        policy = registry.load("scripted policy", config.model_name)
+        knows = getattr(policy, "knows_boxes", False)
         return annotation_files(config, questions) if knows else ()
 
 

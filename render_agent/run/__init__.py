@@ -1,5 +1,4 @@
-"""A run from its options to its results.
+"""A run from its options to its results: runner, phase controller, scheduler, run folder, workers.
 
-It imports the core; nothing of reports, exports or the command line. Start in `preflight.py`: what is checked,
-recorded and compared before a run begins or goes on.
+Imports everything below (`agents`, `engines`, `observation` …) and nothing that is made of run folders. Start with `runner`.
 """

@@ -27,6 +27,13 @@ from render_agent.errors import UsageError
 from render_agent.observation import Looker
 from render_agent.observation.picture_store import Pictures
 from render_agent.observation.setup import MakeLooker, make_looker, make_prompt
+from render_agent.preflight import (
+    check_choices,
+    check_continued,
+    check_new,
+    input_hashes,
+    packages,
+)
 from render_agent.questions.notes import question_notes, scene_kinds
 from render_agent.questions.selection import choose_questions
 from render_agent.run.log.base import TurnLog
@@ -34,13 +41,6 @@ from render_agent.run.log.folder import RunFolder, RunLog
 from render_agent.run.log.reading import notes
 from render_agent.run.log.results import results, table
 from render_agent.run.phase_controller import Observer, PhaseController, Sampling
-from render_agent.run.preflight import (
-    check_choices,
-    check_continued,
-    check_new,
-    input_hashes,
-    packages,
-)
 from render_agent.run.workers.dispatch import deal_out
 from render_agent.scene.cache import SceneCache
 from render_agent.system.malloc import give_back_large_blocks
