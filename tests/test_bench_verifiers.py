@@ -17,6 +17,7 @@ from render_agent.agents.verifiers.geometry import make_geometry
 from render_agent.agents.verifiers.random import RandomVerifier
 from render_agent.cli.main import cli
 from render_agent.config.agent_plan import verifier_plans
+from render_agent.config.choice import sha256
 from render_agent.dialogue.state import Question, QuestionState
 from render_agent.engines.scripted.sighted_oracle import shown_facts
 from render_agent.errors import SetupError
@@ -24,7 +25,6 @@ from render_agent.observation import Observation
 from render_agent.observation.question_visibility import Eyes
 from render_agent.questions.mentions import kind_of
 from render_agent.questions.sufficiency import SIZE
-from render_agent.runs.input_files import sha256
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reading import read_states
 from render_agent.score.means import MICRO, intervals, tally

@@ -49,7 +49,7 @@ class Lookahead:
             return decision(alone, replies, evidence)
         if self.plan.renders:
             moving = yield self.reranker.preview(situation, moving)
-        if self.plan.kind == "show":
+        if self.plan.shows_all:
             return _all_shown(situation, replies, with_candidates(evidence, moving))
         if self.plan.depth > 1 and situation.turn + 2 < situation.state.max_turns:
             further: list[Reply] = yield Ask(self._further(situation, request, moving))

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
 from msgspec import Meta
 
+from render_agent.system.contained_paths import PICTURE
 from render_agent.text.safe_parse import Either
-
-PICTURE = r"\Aviews(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*)+\.png\Z"
-"""What a picture may be called: a PNG below `views`, in plain letters."""
 
 PictureFile = Annotated[str, Meta(pattern=PICTURE)]
 

@@ -12,7 +12,7 @@ from render_agent.geometry.camera import Camera, Vector
 from render_agent.observation.base import Observation, SpaceSource
 from render_agent.observation.picture_store import question_file, scene_file
 from render_agent.observation.preview import beside, foreseen, led
-from render_agent.observation.stress.pictures import PictureKeeper
+from render_agent.observation.stress.base import PictureKeeper
 from render_agent.render.start_pose import start_camera
 from render_agent.render.views import Viewer
 from render_agent.scene.free_space.free_space import FreeSpace

@@ -10,7 +10,7 @@ from render_agent.geometry.camera import Vector
 from render_agent.observation.base import Observation, SpaceSource
 from render_agent.observation.free_views import FreeViews
 from render_agent.observation.picture_store import question_file, scene_file
-from render_agent.observation.stress.pictures import PictureKeeper
+from render_agent.observation.stress.base import PictureKeeper
 from render_agent.observation.view_policies.base import Further, Place, Policy
 from render_agent.render.views import Viewer
 

@@ -11,8 +11,10 @@ import re
 import stat
 from pathlib import Path
 
-from render_agent.dialogue.chat import PICTURE
 from render_agent.errors import RunLogError
+
+PICTURE = r"\Aviews(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*)+\.png\Z"
+"""What a picture may be called: a PNG below `views`, in plain letters."""
 
 OWN = (
     "config.json", "questions.jsonl", "turns.jsonl", "run.log", "run.lock", "results.json",

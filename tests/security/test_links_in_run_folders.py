@@ -10,12 +10,12 @@ import pytest
 from made_runs import Silent, make_config, make_questions, play, walking
 from PIL import EpsImagePlugin, Image
 
+from render_agent import registry
 from render_agent.agents.verifiers.judge.pictures import Pictures as JudgedPictures
 from render_agent.analysis.export.selection import Choice, choose_runs
 from render_agent.analysis.export.writers import How, export
 from render_agent.analysis.report.build import build
 from render_agent.cli.commands.score import rescore
-from render_agent.cli.main import cli
 from render_agent.errors import RunLogError, SceneError
 from render_agent.observation.picture_store import Pictures
 from render_agent.runs.log.folder import RunFolder
@@ -297,4 +297,4 @@ def test_every_command_says_so_in_one_sentence(run, victim, command, type_in):
     assert (code, out) == (1, "")
     assert err.startswith("error: ")
     assert "leads out of" in err
-    assert command in cli.commands
+    assert command in registry.names("command")

@@ -147,16 +147,15 @@ def _inspect(runs: Sequence[ChosenRun], to: Path, how: How, *, folder: bool) -> 
 
 def _rerun(runs: Sequence[ChosenRun], to: Path, *, folder: bool) -> Written:
     from render_agent.analysis.export.rerun_recording import write_rerun
-    from render_agent.observation.stress.scenes import scenes_of
     from render_agent.questions.ground_truth import known_facts
 
     files: list[Path] = []
     for run in runs:
         questions = run.folder.questions()
-        scenes = scenes_of(run.config, questions)
+        stress = run.config.picture_stress
+        scenes = stress.scenes(run.config, questions)
         # Boxes of a question's own scene say nothing of another one that it was shown.
-        own = run.config.pictures != "shuffled"
-        facts = known_facts(questions, run.config.annotations) if own else {}
+        facts = known_facts(questions, run.config.annotations) if stress.own_scene else {}
         names = [safe_name(state.id) for state in run.states]
         within = to / run.name if folder and len(runs) > 1 else to
         mine = _names(within, names, ".rrd") if folder else [to]

@@ -13,7 +13,6 @@ from render_agent.analysis.related_runs import Sibling, siblings
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Phase, QuestionState
 from render_agent.observation.picture_store import safe_name
-from render_agent.observation.stress.pictures import NOTES as STRESS
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reading import read_states, results_of
 
@@ -65,14 +64,14 @@ class ReportData:
             told.append("PARTIAL: some of the benchmark's questions")
         elif self.finished and self.results["status"] != "complete":
             told.append("PARTIAL: not every question is scored")
-        if stress := STRESS.get(self.config.pictures):
+        if stress := self.config.picture_stress.note:
             told.append(stress.replace("stress test", "STRESS TEST"))
         return told
 
     @property
     def notes(self) -> list[str]:
         """What must be said beside every figure of this run, apart from its stamps."""
-        return [note for note in self.results["notes"] if note != STRESS.get(self.config.pictures)]
+        return [note for note in self.results["notes"] if note != self.config.picture_stress.note]
 
     @property
     def frame(self) -> dict[str, Any]:

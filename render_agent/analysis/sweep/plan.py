@@ -11,8 +11,8 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from render_agent.config import OPTIONS, RunConfig
-from render_agent.config.config_file import MOST_BYTES
-from render_agent.config.run_options import checked
+from render_agent.config.file import MOST_BYTES
+from render_agent.config.flags import checked
 from render_agent.errors import UsageError
 from render_agent.text.safe_parse import Each, convert, line_of, parse_yaml, read_bounded, reason_of
 

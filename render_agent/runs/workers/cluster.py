@@ -24,9 +24,6 @@ OBJECT_STORE_BYTES = 1 << 30
 CONNECT_SECONDS = 10.0
 """Seconds in which the address of a cluster must answer."""
 
-WITHOUT_MODEL = ("openai", "scripted", "human")
-"""Engines that hold no model and need no GPU; those of installed packages may."""
-
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
@@ -109,8 +106,7 @@ def resources(config: RunConfig, cluster_gpus: float | None) -> dict[str, Any]:
     """
     if cluster_gpus is None:
         return {"num_cpus": 1, "num_gpus": 0}
-    model = config.engine not in WITHOUT_MODEL
-    on_gpu = model and (
+    on_gpu = config.holds_weights and (
         config.device.startswith("cuda") or (config.device == "auto" and cluster_gpus)
     )
     return {

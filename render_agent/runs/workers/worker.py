@@ -20,7 +20,6 @@ from render_agent.dialogue.state import Phase, Question, QuestionState, Turn
 from render_agent.engines.base import Engine
 from render_agent.errors import RenderAgentError
 from render_agent.observation.picture_store import Pictures
-from render_agent.observation.stress.scenes import scenes_of
 from render_agent.render.png import encode
 from render_agent.runs.log.base import TurnLog
 from render_agent.runs.phase_controller import Observer, Silent
@@ -87,7 +86,9 @@ class Worker:
         self.config = config
         self.setup = setup
         self.folder = setup.scratch / str(number)
-        self.scenes = scenes_of(config, setup.questions, MAX_CACHE_BYTES // setup.neighbours)
+        self.scenes = config.picture_stress.scenes(
+            config, setup.questions, MAX_CACHE_BYTES // setup.neighbours
+        )
         self._told: SimpleQueue[Message | None] = SimpleQueue()
         self._thread = begun_pool(1, "worker")  # it owns the engine
         program = logging.getLogger("render_agent")
