@@ -22,9 +22,9 @@ from render_agent.dialogue.state import Question, QuestionState
 from render_agent.engines.scripted.sighted_oracle import shown_facts
 from render_agent.errors import SetupError
 from render_agent.observation import Observation
-from render_agent.observation.question_visibility import Eyes
 from render_agent.questions.mentions import kind_of
 from render_agent.questions.sufficiency import SIZE
+from render_agent.render.visibility.question_visibility import Eyes
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reading import read_states
 from render_agent.score.means import MICRO, intervals, tally
