@@ -22,7 +22,7 @@ from documentation import (
     shown_commands,
     understand,
 )
-from made_runs import Silent, make_config, make_questions
+from factories.runs import Silent, make_config, make_questions
 
 from render_agent import registry
 from render_agent.cli.main import INTERRUPTED, TERMINATED, cli

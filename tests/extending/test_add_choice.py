@@ -1,7 +1,7 @@
 """A stress, a view policy, a verifier and an agent from one package: nothing of the program is touched."""
 
 import numpy as np
-from made_packages import install
+from factories.packages import install
 from PIL import Image
 
 from render_agent.runs.log.folder import RunFolder, list_runs
