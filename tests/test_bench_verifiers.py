@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from made_runs import make_questions, play, walking
+from factories.models import small_model
+from factories.runs import make_questions, play, walking
 from scipy.stats import spearmanr
-from small_models import small_model
 
 from render_agent.agents.verifiers.base import Situation, Verdict
 from render_agent.agents.verifiers.geometry import make_geometry

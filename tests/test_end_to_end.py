@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import test_data
-from made_runs import make_questions, transcripts
+from factories.runs import make_questions, transcripts
 
 from render_agent.models import instead
 from render_agent.run.log.folder import list_runs

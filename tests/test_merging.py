@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from made_runs import Silent, make_config, make_questions, outcome, play, transcripts, walking
+from factories.runs import Silent, make_config, make_questions, outcome, play, transcripts, walking
 
 from render_agent.config import RunConfig
 from render_agent.errors import QuestionsError, UsageError

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from made_runs import Silent, make_config, make_questions, outcome, play, transcripts
+from factories.runs import Silent, make_config, make_questions, outcome, play, transcripts
 
 from render_agent.cli.commands.runs import dry_run
 from render_agent.config.view_budget import views_at_most

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import numpy as np
 import pytest
-from made_runs import Silent, make_config, make_questions
+from factories.runs import Silent, make_config, make_questions
 from PIL import Image
 
 from render_agent.cli.main import INTERRUPTED, TERMINATED, cli

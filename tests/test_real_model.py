@@ -6,9 +6,9 @@ import jsonschema
 import numpy as np
 import pytest
 from conftest import test_data
-from made_runs import Silent, choices, make_config, outcome, transcripts
-from made_scenes import room, write_ply
-from small_models import TRAINED, bundled_model
+from factories.models import TRAINED, bundled_model
+from factories.runs import Silent, choices, make_config, outcome, transcripts
+from factories.scenes import room, write_ply
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.prompt import reply_schema

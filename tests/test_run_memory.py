@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from made_runs import make_questions, play, transcripts
-from small_models import small_model
+from factories.models import small_model
+from factories.runs import make_questions, play, transcripts
 
 from render_agent.dialogue import prompt
 from render_agent.engines.transformers.engine import TransformersEngine

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from conftest import test_data
-from made_benchmarks import FREQUENCY, some_rows, type_here
+from factories.benchmarks import FREQUENCY, some_rows, type_here
 
 from render_agent.run.log.folder import RunFolder, list_runs
 

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 from click.testing import CliRunner
-from made_runs import make_questions
+from factories.runs import make_questions
 
 from render_agent.analysis.sweep import runner as go
 from render_agent.analysis.sweep.plan import read_sweep

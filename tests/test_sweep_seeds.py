@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 from click.testing import CliRunner
-from made_runs import make_questions
+from factories.runs import make_questions
 
 from render_agent.analysis.sweep.plan import read_sweep
 from render_agent.cli.main import cli

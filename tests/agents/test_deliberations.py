@@ -4,8 +4,8 @@ import json
 import time
 
 import pytest
-from made_runs import Silent, make_config, make_questions
-from made_samples import FreeRunning, choose, options_of
+from factories.runs import Silent, make_config, make_questions
+from factories.samples import FreeRunning, choose, options_of
 
 from render_agent.engines.scripted.engine import ScriptedEngine
 from render_agent.errors import EngineError

@@ -1,8 +1,8 @@
 """vote:5 through a real (small) Qwen3-VL: one call, reproducible from the seed, the same under every schedule."""
 
 import pytest
-from made_runs import Silent, choices, make_config, make_questions, transcripts
-from small_models import small_model
+from factories.models import small_model
+from factories.runs import Silent, choices, make_config, make_questions, transcripts
 
 from render_agent.engines.registry import make_engine
 from render_agent.run.runner import start

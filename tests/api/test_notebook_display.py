@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from made_runs import STEP, make_questions, play
+from factories.runs import STEP, make_questions, play
 from PIL import Image
 
 import render_agent

@@ -4,8 +4,8 @@ import json
 from dataclasses import replace
 
 import pytest
-from made_runs import choices, make_config, make_questions, transcripts
-from small_models import small_model
+from factories.models import small_model
+from factories.runs import choices, make_config, make_questions, transcripts
 
 from render_agent.agents.verifiers.base import Case, Situation
 from render_agent.agents.verifiers.judge import verifier as module

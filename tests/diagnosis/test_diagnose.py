@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from conftest import test_data
-from made_runs import SMALL, Silent, play
+from factories.runs import SMALL, Silent, play
 
 from render_agent.analysis.diagnosis import diagnose as module
 from render_agent.analysis.diagnosis.diagnose import diagnose_run

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 from conftest import test_data
-from made_runs import Silent, make_config, make_questions, play
-from small_models import published_tokenizer, small_model, small_tokenizer, speckled_file
+from factories.models import published_tokenizer, small_model, small_tokenizer, speckled_file
+from factories.runs import Silent, make_config, make_questions, play
 
 from render_agent.dialogue import chat
 from render_agent.dialogue.prompt import reply_schema

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from small_models import small_model, speckled_file
+from factories.models import small_model, speckled_file
 
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request

@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from made_scenes import room, write_ply
+from factories.scenes import room, write_ply
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question, View

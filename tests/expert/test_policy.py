@@ -8,7 +8,7 @@ from functools import cache
 import jsonschema
 import numpy as np
 import pytest
-from made_runs import play, transcripts
+from factories.runs import play, transcripts
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.answer import canonical, letters

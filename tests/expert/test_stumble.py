@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from made_runs import play, transcripts
+from factories.runs import play, transcripts
 
 from render_agent.agents.feedback import NOT_READ
 from render_agent.config import RunConfig

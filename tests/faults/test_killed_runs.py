@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from made_runs import choices, outcome, pictures, transcripts
+from factories.runs import choices, outcome, pictures, transcripts
 
 from render_agent.run.log.folder import RunFolder
 

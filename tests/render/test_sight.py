@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_rooms import BLUE, GREEN, RED, as_cloud, box, room
+from factories.rooms import BLUE, GREEN, RED, as_cloud, box, room
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 

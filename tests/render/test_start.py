@@ -5,7 +5,7 @@ import logging
 import numpy as np
 import pytest
 from conftest import test_data
-from made_rooms import BLUE, GREEN, RED, as_cloud, box, room
+from factories.rooms import BLUE, GREEN, RED, as_cloud, box, room
 
 from render_agent.errors import UsageError
 from render_agent.geometry.camera import Camera

@@ -5,9 +5,9 @@ import re
 from urllib.parse import unquote
 
 import pytest
-from made_reports import assert_whole, go, reported, run_hostile, run_rooms
-from made_runs import SMALL, make_questions, play, walking
-from made_scenes import room, write_ply
+from factories.reports import assert_whole, go, reported, run_hostile, run_rooms
+from factories.runs import SMALL, make_questions, play, walking
+from factories.scenes import room, write_ply
 
 from render_agent.analysis.report.build import build
 from render_agent.analysis.report.comparison.ablation_table import against_siblings

@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from made_pages import ANY, IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
-from made_reports import HOSTILE, assert_whole, reported, run_rooms
+from factories.pages import ANY, IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
+from factories.reports import HOSTILE, assert_whole, reported, run_rooms
 from PIL import Image
 
 from render_agent.analysis.diagnosis.diagnose import diagnose_run

@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner
-from made_reports import reported
-from made_runs import make_questions, play
+from factories.reports import reported
+from factories.runs import make_questions, play
 
 from render_agent.analysis.report.data import page_of
 from render_agent.analysis.report.plots import counts

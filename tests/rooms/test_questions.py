@@ -10,7 +10,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from conftest import test_data
-from made_homes import free_floor, made_homes, off, truths_of
+from factories.homes import build_homes, free_floor, off, truths_of
 from scipy.spatial import cKDTree
 
 from render_agent.questions.rows import question_from_row
@@ -32,7 +32,7 @@ TYPES = {
 
 @pytest.fixture(scope="module")
 def truths(tmp_path_factory):
-    return truths_of(made_homes(tmp_path_factory))
+    return truths_of(build_homes(tmp_path_factory))
 
 
 @pytest.fixture(scope="module")

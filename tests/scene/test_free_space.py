@@ -5,9 +5,9 @@ import functools
 import numpy as np
 import pytest
 from conftest import test_data
+from factories.scans import as_scene, block, joined, rectangle, room, sampled
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_scans import as_scene, block, joined, rectangle, room, sampled
 
 from render_agent.scene import load_scene
 from render_agent.scene.free_space.free_space import FreeSpace

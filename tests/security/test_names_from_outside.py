@@ -4,9 +4,9 @@ import json
 import unicodedata
 
 import pytest
+from factories.runs import make_config, make_questions, play, walking
 from hypothesis import given
 from hypothesis import strategies as st
-from made_runs import make_config, make_questions, play, walking
 
 from render_agent.engines.scripted.engine import Replies, ScriptedEngine
 from render_agent.errors import QuestionsError, RunLogError, SetupError

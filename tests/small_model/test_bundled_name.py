@@ -4,9 +4,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from made_runs import Silent, make_config, make_questions
+from factories.models import TRAINED, bundled_model, small_model
+from factories.runs import Silent, make_config, make_questions
 from safetensors import safe_open
-from small_models import TRAINED, bundled_model, small_model
 
 import render_agent
 from render_agent.agents.verifiers.judge.verifier import judging

@@ -4,7 +4,7 @@ import json
 from collections import Counter
 
 import pytest
-from made_runs import play, transcripts
+from factories.runs import play, transcripts
 
 from render_agent.agents.feedback import NOT_READ
 from render_agent.dialogue.answer import canonical, letters

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_scenes import BLUE, GREEN, RED, room
+from factories.scenes import BLUE, GREEN, RED, room
 
 from render_agent.geometry.boxes import upright
 from render_agent.geometry.camera import Camera

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from made_runs import make_questions
+from factories.models import BUNDLED, TRAINED
+from factories.runs import make_questions
 from safetensors.numpy import save_file
-from small_models import BUNDLED, TRAINED
 
 from render_agent.dialogue.state import Question
 from render_agent.run.log.folder import RunFolder, list_runs

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from made_runs import STEP, play, transcripts
+from factories.runs import STEP, play, transcripts
 
 from render_agent.agents.feedback import NOT_READ
 from render_agent.config import RunConfig

@@ -9,10 +9,10 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from factories.models import CHAT_TEMPLATE as CHATML
+from factories.models import small_config, speckled
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_models import CHAT_TEMPLATE as CHATML
-from small_models import small_config, speckled
 
 from render_agent.dialogue.chat import message, text
 from render_agent.dialogue.prompt import Prompt, reply_schema

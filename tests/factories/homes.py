@@ -17,7 +17,7 @@ MADE = [*((5, n) for n in range(8)), *((6, n) for n in (0, 1, 3))]
 """Seeds and numbers."""
 
 
-def made_homes(folders):
+def build_homes(folders):
     """Return homes by (seed, number); folders: pytest's, of which test processes share the upper one."""
     folder = folders.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
