@@ -136,15 +136,15 @@ def part_of(name):
     return max(found, key=lambda place: len(place[0]))
 
 
-@pytest.mark.parametrize("name", [name for name in SOURCES if name != "__init__"])
-def test_imports_go_one_way(name):
-    part, layer = part_of(name)
+def test_imports_go_one_way():
+    places = {name: part_of(name) for name in SOURCES if name != "__init__"}
     upwards = [
-        f"line {line}: {imported}"
+        f"{name} line {line}: {imported}"
+        for name, (part, layer) in places.items()
         for imported, line in own_imports(name)
         if (theirs := part_of(imported))[0] != part and theirs[1] >= layer
     ]
-    assert not upwards, f"{name} is in layer {layer}: {LAYERS[layer]}"
+    assert not upwards
 
 
 def test_no_module_imports_itself_in_a_circle():
@@ -152,20 +152,19 @@ def test_no_module_imports_itself_in_a_circle():
     assert set(TopologicalSorter(graph).static_order()) == set(SOURCES)
 
 
-@pytest.mark.parametrize("library", DOORS)
-def test_a_heavy_library_is_imported_in_its_place_only(library):
+def test_a_heavy_library_is_imported_in_its_place_only():
     elsewhere = [
-        f"{name} line {line}"
+        f"{name} line {line}: {imported}"
         for name, tree in TREES.items()
         for imported, line in imports(tree)
-        if imported.partition(".")[0] == library and not within(name, DOORS[library])
+        if not within(name, DOORS.get(imported.partition(".")[0], name))
     ]
     assert not elsewhere
 
 
-@pytest.mark.parametrize("module", LIGHT.split())
-def test_the_command_line_loads_nothing_heavy(module):
-    asked = f"import sys, render_agent.{module}; sys.stdout.write(' '.join(sys.modules))"
+def test_the_command_line_loads_nothing_heavy():
+    modules = ", ".join(f"render_agent.{module}" for module in LIGHT.split())
+    asked = f"import sys, {modules}; sys.stdout.write(' '.join(sys.modules))"
     loaded = subprocess.run(
         [sys.executable, "-c", asked], cwd=TREE, capture_output=True, text=True, check=True
     ).stdout.split()
@@ -180,16 +179,20 @@ def test_the_seams_load_no_heavy_library():
     assert not set(DOORS) & set(loaded)
 
 
-@pytest.mark.parametrize("name", SOURCES)
-def test_modules_and_functions_are_small(name):
-    assert len(SOURCES[name].read_text("utf-8").splitlines()) <= MOST_LINES
-    long = [
-        f"{node.name} has {node.end_lineno - node.lineno + 1} lines"
-        for node in ast.walk(TREES[name])
+def test_modules_and_functions_are_small():
+    long = [name for name, path in SOURCES.items() if len(lines_of(path)) > MOST_LINES]
+    long += [
+        f"{name}: {node.name} has {node.end_lineno - node.lineno + 1} lines"
+        for name, tree in TREES.items()
+        for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and node.end_lineno - node.lineno + 1 > MOST_LINES_OF_A_FUNCTION
     ]
     assert not long
+
+
+def lines_of(path):
+    return path.read_text("utf-8").splitlines()
 
 
 def public_classes(tree):
@@ -197,11 +200,13 @@ def public_classes(tree):
     return [node for node in classes if not node.name.startswith("_")]
 
 
-@pytest.mark.parametrize("name", SOURCES)
-def test_public_things_have_docstrings(name):
-    tree = TREES[name]
+def test_public_things_have_docstrings():
     undescribed = [
-        node.name
+        name for name, tree in TREES.items() if tree.body and not ast.get_docstring(tree)
+    ]
+    undescribed += [
+        f"{name}: {node.name}"
+        for name, tree in TREES.items()
         for scope in [tree, *public_classes(tree)]
         for node in scope.body
         if isinstance(node, ast.ClassDef | ast.FunctionDef)
@@ -209,25 +214,26 @@ def test_public_things_have_docstrings(name):
         and not ast.get_docstring(node)
         and not any(ast.unparse(d).endswith((".setter", "overload")) for d in node.decorator_list)
     ]
-    assert ast.get_docstring(tree) or not tree.body
     assert not undescribed
 
 
-@pytest.mark.parametrize("name", SOURCES)
-def test_nothing_is_printed(name):
-    calls = [node for node in ast.walk(TREES[name]) if isinstance(node, ast.Call)]
-    assert not [call.lineno for call in calls if ast.unparse(call.func) == "print"]
-
-
-@pytest.mark.parametrize("name", SOURCES)
-def test_only_the_command_line_exits(name):
-    exits = {"sys.exit", "exit", "quit", "os._exit"}
-    calls = [
-        call.lineno
-        for call in ast.walk(TREES[name])
-        if isinstance(call, ast.Call) and ast.unparse(call.func) in exits
+def calls_of(*functions):
+    """Return the calls of functions by name: the module and the line of each."""
+    return [
+        (name, node.lineno)
+        for name, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in functions
     ]
-    assert not calls or name in ("cli", "doctor.probe")
+
+
+def test_nothing_is_printed():
+    assert not calls_of("print")
+
+
+def test_only_the_command_line_exits():
+    exits = calls_of("sys.exit", "exit", "quit", "os._exit")
+    assert {name for name, _ in exits} <= {"cli", "doctor.probe"}, exits
 
 
 def project_files():
