@@ -5,6 +5,8 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
+from functools import cache
 from graphlib import TopologicalSorter
 from importlib.util import find_spec
 from pathlib import Path
@@ -87,7 +89,26 @@ SOURCES = {
 }
 """The modules by name, without the package's own."""
 
-TREES = {name: ast.parse(path.read_text("utf-8")) for name, path in SOURCES.items()}
+
+class Trees(Mapping):
+    """The syntax trees of the modules by name, each parsed when it is first asked for."""
+
+    def __getitem__(self, name):
+        return parsed(SOURCES[name])
+
+    def __iter__(self):
+        return iter(SOURCES)
+
+    def __len__(self):
+        return len(SOURCES)
+
+
+@cache
+def parsed(path):
+    return ast.parse(path.read_text("utf-8"))
+
+
+TREES = Trees()
 
 
 def only_for_types(node):

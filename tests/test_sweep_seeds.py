@@ -152,8 +152,8 @@ def test_the_controls_of_choosing_run(tmp_path):
     few = tmp_path / "choose.yaml"
     given = yaml.safe_load(EXAMPLE.read_text("utf-8"))
     given["seeds"] = [0]
-    given["options"] |= {"model": "wanderer", "image_size": "64x48"}
+    given["options"] |= {"model": "wanderer", "image_size": "64x48", "max_turns": 2}
     few.write_text(yaml.safe_dump(given, sort_keys=False))
-    told = sweep(few, "--output", tmp_path, "--scene", "room01", "--limit", 1)
+    told = sweep(few, "--output", tmp_path, "--scene", "room07", "--limit", 1)
     assert {row["status"] for row in told["cells"]} == {"complete"}
     assert len(told["cells"]) == len(asked.rows)
