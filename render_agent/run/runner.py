@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -309,6 +309,7 @@ def record(
     }
 
 
+@cache
 def _versions() -> dict[str, str]:
     found = {}
     for package in PACKAGES:
@@ -317,6 +318,7 @@ def _versions() -> dict[str, str]:
     return found
 
 
+@cache
 def _commit() -> str | None:
     here = Path(__file__).parent
     command = ["git", "-C", str(here), "rev-parse", "HEAD"]
