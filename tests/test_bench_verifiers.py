@@ -235,11 +235,11 @@ def test_the_choice_of_geometry_shows_what_is_named_more_often_than_chance(run, 
     assert low < 0 < high
 
 
-@pytest.mark.slow
-def test_every_way_of_geometry_gives_the_same_scores(run, source, monkeypatch):
+def test_every_way_of_geometry_gives_the_same_scores(short_run, monkeypatch):
     monkeypatch.setattr("render_agent_lab.bench.verifiers.latency.ROUNDS", 1)
-    verifier = make_geometry(run.config, source.questions)
-    found = latency(verifier, source.decisions[::60])
+    with opened([short_run]) as (source,):
+        verifier = make_geometry(short_run.config, source.questions)
+        found = latency(verifier, source.decisions)
     assert len(found) == 3
     assert [entry["apart"] for entry in found.values()] == [0, 0, 0]
     verifier.close()

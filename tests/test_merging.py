@@ -49,16 +49,16 @@ def test_an_empty_shard_is_said(tmp_path, questions):
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory, questions):
+def whole(questions):
     """The undivided run, which nobody changes."""
-    return play(tmp_path_factory.mktemp("whole"), questions, walking(8))[0]
+    return play(questions.parent, questions, walking(8))[0]
 
 
 @pytest.fixture(scope="module")
-def parts(tmp_path_factory, questions):
+def parts(questions):
     """The same run in three shards, which nobody changes."""
-    folder = tmp_path_factory.mktemp("parts")
-    paths = [play(folder, questions, walking(8), shard=f"{part}/3")[0] for part in (1, 2, 3)]
+    given = questions.parent, questions, walking(8)
+    paths = [play(*given, shard=f"{part}/3")[0] for part in (1, 2, 3)]
     return [RunFolder(path) for path in paths]
 
 
@@ -89,7 +89,7 @@ def test_an_unfinished_shard_is_finished_after_the_merge(tmp_path, whole, parts)
 
 
 def test_what_is_not_all_of_one_run_is_refused(tmp_path, questions, whole, parts):
-    other = RunFolder(play(tmp_path, questions, walking(8), shard="1/3", max_turns=5)[0])
+    other = RunFolder(play(questions.parent, questions, walking(8), shard="1/3", max_turns=5)[0])
     for wrong, said in (
         ([RunFolder(whole)], "is no shard"),
         (parts[:2], "of 3 shards these are absent: 3"),
