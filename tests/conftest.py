@@ -1,5 +1,6 @@
 """What every test needs: a clean environment, and the real data where they lie."""
 
+import gc
 import os
 import shutil
 import signal
@@ -8,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+gc.disable()  # until all is imported and collected; see pytest_collection_finish
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
@@ -55,6 +58,12 @@ LONG = (
 def pytest_collection_modifyitems(items):
     """Put the long files first."""
     items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
+
+
+def pytest_collection_finish():
+    """Search what was imported and collected for garbage no more: it lives to the end."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

@@ -76,8 +76,8 @@ def test_json_owns_standard_output(tmp_path):
 @pytest.mark.parametrize(
     "scan",
     [
-        "aws_small_house.ply",
-        pytest.param("icl_redwood_livingroom1.ply", marks=pytest.mark.slow),
+        pytest.param("aws_small_house.ply", marks=pytest.mark.slow),
+        "icl_redwood_livingroom1.ply",
         pytest.param("pcl_room_scan_nocolour.ply", marks=pytest.mark.slow),
     ],
 )

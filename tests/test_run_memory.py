@@ -1,7 +1,6 @@
 """Memory runs out at every call of the model in turn, in whole runs: nothing that is said changes."""
 
 import functools
-import gc
 import json
 from dataclasses import replace
 
@@ -28,16 +27,10 @@ COUNT = 3
 
 @pytest.fixture(scope="module", autouse=True)
 def quick():
-    """Let many runs be quick.
-
-    Instructions are short, of which a small tokenizer makes ten times the tokens; and what is there
-    already is not searched for garbage whenever memory is given back.
-    """
-    gc.freeze()
+    """Keep instructions short, of which a small tokenizer makes ten times the tokens."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(prompt, "INSTRUCTIONS", "Explore. You have {turns}. Reply with JSON.")
         yield
-    gc.unfreeze()
 
 
 @pytest.fixture(scope="module")

@@ -240,9 +240,9 @@ def test_large_scenes_get_fewer_samples():
 @pytest.mark.parametrize(
     "name",
     [
-        "aws_small_house.ply",
-        pytest.param("icl_redwood_livingroom1.ply", marks=pytest.mark.slow),
-        pytest.param("pcl_room_scan_nocolour.ply", marks=pytest.mark.slow),
+        pytest.param("aws_small_house.ply", marks=pytest.mark.slow),
+        "icl_redwood_livingroom1.ply",
+        "pcl_room_scan_nocolour.ply",
     ],
 )
 def test_walks_through_real_scans(name):

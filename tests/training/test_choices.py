@@ -84,6 +84,7 @@ def test_what_was_answered_before_is_told_as_the_program_tells_it(examples, tmp_
     assert results["questions"][0]["answer"] == one.question.truth
 
 
+@pytest.mark.slow
 def test_the_same_rooms_give_the_same(examples):
     assert list(routes(BUNDLED)) == examples
 
