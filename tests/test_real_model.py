@@ -34,6 +34,9 @@ MODEL_OPTIONS = {
 ASKED = {"benchmark": "rooms", "id": ("20", "27", "64")}
 """A count, a direction and a distance, in two of the bundled rooms."""
 
+TWO = {"id": ("20", "64")}
+"""The first and the last of them."""
+
 
 def rooms(folder, **more):
     return make_config(
@@ -53,28 +56,29 @@ def play(config):
 def alone(tmp_path_factory):
     """A run of one question after the other, nothing kept over the turns."""
     folder = tmp_path_factory.mktemp("alone")
-    return play(rooms(folder, batch_size=1, max_batched_turns=0, engine_option=("reuse=none",)))
+    anew = {"batch_size": 1, "max_batched_turns": 0, "engine_option": ("reuse=none",)}
+    return play(rooms(folder, **TWO, **anew))
 
 
 def test_it_runs_in_single_precision_on_a_processor(alone):
     path, results = alone
     assert results["counts"]["failed"] == 0
     assert {row["turns"] for row in results["questions"]} <= ({1, 2} if TRAINED else {2})
-    assert len({turn["reply"] for turns in transcripts(path).values() for turn in turns}) >= 3
+    assert len({turn["reply"] for turns in transcripts(path).values() for turn in turns}) >= 2
     assert RunFolder(path).record["engine"]["dtype"] == "auto"
 
 
 @pytest.mark.parametrize(
     "schedule",
     [
-        {"batch_size": 3, "max_batched_turns": 2, "finish_together": 1},
-        {"batch_size": 3, "max_batched_turns": 0, "engine_option": ("reuse=vision",)},
-        {"batch_size": 3, "max_batched_turns": 1, "engine_option": ("reuse=none",)},
+        {"batch_size": 2, "max_batched_turns": 2, "finish_together": 1},
+        {"batch_size": 2, "max_batched_turns": 0, "engine_option": ("reuse=vision",)},
+        {"batch_size": 2, "max_batched_turns": 1, "engine_option": ("reuse=none",)},
     ],
 )
 @pytest.mark.slow
 def test_batch_is_single_and_kept_is_recomputed_under_every_schedule(tmp_path, alone, schedule):
-    equal_but_for_the_schedule(play(rooms(tmp_path, **schedule)), alone)
+    equal_but_for_the_schedule(play(rooms(tmp_path, **TWO, **schedule)), alone)
 
 
 def equal_but_for_the_schedule(one, other):
@@ -86,7 +90,7 @@ def equal_but_for_the_schedule(one, other):
 def together(tmp_path_factory):
     """A run of batches of two, then of two dialogues side by side, what was read kept over the turns."""
     schedule = {"batch_size": 2, "max_batched_turns": 1, "finish_together": 2}
-    return play(rooms(tmp_path_factory.mktemp("together"), **schedule))
+    return play(rooms(tmp_path_factory.mktemp("together"), **TWO, **schedule))
 
 
 def test_batch_is_single_and_kept_is_recomputed(alone, together):

@@ -186,6 +186,7 @@ def test_a_schedule_changes_nothing(free, tmp_path):
     assert len(other.turns) == 20
 
 
+@pytest.mark.slow
 def test_in_mirrored_rooms_left_is_right_and_places_are_mirrored(tmp_path):
     run = Run(tmp_path, pictures="mirrored", type=DIRECTION_TYPES)
     known, flipped = known_scenes(list(run.asked.values())), 0

@@ -19,7 +19,10 @@ from training.processor import small_processor
 from training.text_examples import save_examples
 from training.tokenizer import small_tokenizer
 
-pytestmark = pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +87,6 @@ def test_what_was_answered_before_is_told_as_the_program_tells_it(examples, tmp_
     assert results["questions"][0]["answer"] == one.question.truth
 
 
-@pytest.mark.slow
 def test_the_same_rooms_give_the_same(examples):
     assert list(routes(BUNDLED)) == examples
 
