@@ -185,6 +185,7 @@ def test_around_counts_as_its_four_views(tmp_path):
     assert turn.sightings[0].share > 0.9
 
 
+@pytest.mark.slow
 def test_several_processes_find_the_same(tmp_path):
     ids = ("0", "13", "20", "33")
     replies = {"*": [reply(rotation_angle_degrees=60), reply(answer="1", done=True)]}
