@@ -45,7 +45,7 @@ def test_the_best_group_by_mean_and_in_it_the_best_candidate(groups, values, cho
 
 
 class Noting:
-    """A policy of mixed_engine moves that keeps what it was asked, and has wordings where it is asked for them."""
+    """A policy of mixed moves that keeps what it was asked, and has wordings where it is asked for them."""
 
     def __init__(self, wordings="no"):
         self.wordings = wordings

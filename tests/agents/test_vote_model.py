@@ -68,6 +68,7 @@ def vote(folder, questions, **options):
     return transcripts(run.path), choices(run.path), calls
 
 
+@pytest.mark.slow
 def test_votes_of_a_model_depend_on_the_seed_alone(tmp_path):
     questions = make_questions(tmp_path, 2)
     said, why, calls = vote(tmp_path, questions, **WHOLE, finish_together=1)

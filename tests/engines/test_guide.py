@@ -511,6 +511,7 @@ def test_no_guide_asks_for_no_schema(tmp_path, no_guide):
     assert no_guide or engine.schemas[0] == SCHEMA
 
 
+@pytest.mark.slow
 def test_repairs_are_counted_with_and_without_a_guide(tmp_path, monkeypatch):
     monkeypatch.setattr(phase_controller, "reply_schema", lambda kinds: SHORT)
     questions = make_questions(tmp_path)

@@ -78,6 +78,7 @@ class Unguided(TransformersEngine):
         super().submit([replace(request, schema=None) for request in requests])
 
 
+@pytest.mark.slow
 def test_a_run_over_a_server_says_what_the_same_model_says_in_this_process(
     server, undisturbed, tmp_path
 ):
@@ -110,6 +111,7 @@ FAULTS = [
 """Faults that cost an attempt each, and what they are called in the log."""
 
 
+@pytest.mark.slow
 def test_a_run_through_faults_says_the_same(server, undisturbed, tmp_path, caplog):
     caplog.set_level(logging.WARNING, "render_agent")
     script = [fault for kind, _ in FAULTS for fault in (kind, None)]
@@ -130,6 +132,7 @@ def test_a_run_through_faults_says_the_same(server, undisturbed, tmp_path, caplo
     assert len(events) == sum("attempt" in record.msg for record in caplog.records)
 
 
+@pytest.mark.slow
 def test_a_stalled_reply_is_asked_for_again(server, undisturbed, tmp_path):
     with StubServer(forward_to(server.url), [None, None, "stall"]) as proxy:
         path, _ = run_over(
@@ -155,6 +158,7 @@ class KillAfter(Silent):
             self.server.kill()
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_stops_the_run_and_it_goes_on_with_another(
     server, undisturbed, tmp_path
 ):
@@ -183,6 +187,7 @@ def test_a_server_that_dies_stops_the_run_and_it_goes_on_with_another(
     assert transcripts(run.path) == undisturbed
 
 
+@pytest.mark.slow
 def test_the_questions_of_a_server_that_dies_go_to_the_other(server, undisturbed, tmp_path):
     with (
         StubServer(forward_to(server.url)) as steady,

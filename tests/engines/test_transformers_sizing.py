@@ -166,6 +166,7 @@ def test_memory_that_another_takes_away_lowers_even_a_fixed_batch_size(loaded, m
     assert not any(reply.events for reply in replies)
 
 
+@pytest.mark.slow
 def test_what_a_real_call_takes_is_measured(loaded):
     engine = TransformersEngine(replace(loaded), batch_size=64)
     assert isinstance(engine.memory, MainMemory)

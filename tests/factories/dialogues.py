@@ -3,8 +3,8 @@
 import random
 
 import torch
-from factories.models import speckled_file
 
+from factories.models import speckled_file
 from render_agent.dialogue import chat
 from render_agent.engines.base import Reply, Request
 from render_agent.engines.transformers.opening import open_model

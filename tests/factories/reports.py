@@ -7,7 +7,6 @@ from urllib.parse import unquote, urlsplit
 
 from factories.runs import Silent, make_config
 from factories.scenes import room, write_ply
-
 from render_agent.analysis.report.build import build
 from render_agent.config import RunConfig
 from render_agent.runs.log.folder import RunFolder

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 from factories.scenes import room, write_ply
-
 from render_agent.config import RunConfig
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.runs.log.folder import RunFolder

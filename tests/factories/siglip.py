@@ -2,9 +2,9 @@
 
 import numpy as np
 import torch
-from factories.models import NORM, small_tokenizer
 from PIL import Image
 
+from factories.models import NORM, small_tokenizer
 from render_agent.engines.torchvision_compat import cure_torchvision
 
 NAMES = {

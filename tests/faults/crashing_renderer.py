@@ -17,7 +17,7 @@ from render_agent.render.rasteriser.renderer import Rasteriser
 class CrashingRenderer(Rasteriser):
     """Draws, or does not; `hangs` is there in the folder once it hangs."""
 
-    name = "crashing_renderer"
+    name = "crashing"
 
     def __init__(self):
         super().__init__(threads=1)
@@ -58,14 +58,12 @@ class CrashingRenderer(Rasteriser):
 
 
 def installed(folder):
-    """Install this file as a package that brings the renderer `crashing_renderer`; return where Python is to look."""
-    record = folder / "crashing_renderer-1.0.dist-info"
+    """Install this file as a package that brings the renderer `crashing`; return where Python is to look."""
+    record = folder / "crashing-1.0.dist-info"
     record.mkdir(parents=True)
-    (record / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: crashing_renderer\nVersion: 1.0\n"
-    )
+    (record / "METADATA").write_text("Metadata-Version: 2.1\nName: crashing\nVersion: 1.0\n")
     (record / "entry_points.txt").write_text(
-        "[render_agent.renderers]\nfrail = crashing_renderer:CrashingRenderer\n"
+        "[render_agent.renderers]\ncrashing = crashing_renderer:CrashingRenderer\n"
     )
     shutil.copy(__file__, folder)
     return folder

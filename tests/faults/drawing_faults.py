@@ -29,12 +29,12 @@ MEMORY = "render_agent.render.subprocess.subprocess_renderer.MOST_MEMORY"
 VIEWS = "render_agent.render.subprocess.subprocess_renderer.MIN_VIEWS"
 
 
-def crashing_renderer(
+def crashing(
     ground: Ground, how: str, times: int, settings: dict | None = None, last: int = 1
 ) -> dict:
-    """Have the run draw with the crashing_renderer renderer; return what makes it go wrong."""
+    """Have the run draw with the crashing renderer; return what makes it go wrong."""
     site = installed(ground.folder / "site")
-    ground.words = [*ground.reference.words, "--renderer", "crashing_renderer"]
+    ground.words = [*ground.reference.words, "--renderer", "crashing"]
     at = ground.moment("draws", last=last)["at"]
     told = {"how": how, "at": at, "times": times, "folder": str(ground.folder)}
     ground.always = {
@@ -77,7 +77,7 @@ def alive(process: int) -> bool:
 def crashes_once(ground: Ground) -> None:
     """One view ends its process: it is drawn again by another, and nobody notices but the log."""
     how = ground.chance.choice(sorted(CRASHES))
-    said(ground.run(fault=crashing_renderer(ground, how, 1)), 0)
+    said(ground.run(fault=crashing(ground, how, 1)), 0)
     all_gone(ground)
     assert len(processes(ground)) == 2
     told = log_of(ground)
@@ -89,8 +89,10 @@ def crashes_once(ground: Ground) -> None:
 def crashes_always(ground: Ground) -> None:
     """Every view ends its process from a moment on: its questions fail with a sentence, and are tried again."""
     how = ground.chance.choice(sorted(CRASHES))
-    ended = ground.run(fault=crashing_renderer(ground, how, FOR_EVER))
-    sentence = rf"The renderer crashing_renderer {CRASHES[how]} when it drew room\d+; use the renderer rasteriser"
+    ended = ground.run(fault=crashing(ground, how, FOR_EVER))
+    sentence = (
+        rf"The renderer crashing {CRASHES[how]} when it drew room\d+; use the renderer rasteriser"
+    )
     said(ended, 1, FAILED, TO_TRY_AGAIN, sentence)
     all_gone(ground)
     ground.comes_to_its_end()
@@ -100,7 +102,7 @@ def hangs_once(ground: Ground) -> None:
     """One view never comes: its process is ended, and the view drawn by another."""
     how = ground.chance.choice(sorted(HANGS))
     impatient = {"impatient": str(ground.folder / "hangs")}
-    said(ground.run(fault=crashing_renderer(ground, how, 1) | impatient), 0)
+    said(ground.run(fault=crashing(ground, how, 1) | impatient), 0)
     all_gone(ground)
     assert_in(HANGS[how], log_of(ground))
     ground.equals_the_undisturbed([])
@@ -110,15 +112,15 @@ def hangs_always(ground: Ground) -> None:
     """No view comes any more: questions fail with a sentence, and are tried again."""
     how = ground.chance.choice(sorted(HANGS))
     impatient = {"impatient": str(ground.folder / "hangs")}
-    ended = ground.run(fault=crashing_renderer(ground, how, FOR_EVER) | impatient)
-    said(ended, 1, FAILED, TO_TRY_AGAIN, rf"The renderer crashing_renderer {HANGS[how]}")
+    ended = ground.run(fault=crashing(ground, how, FOR_EVER) | impatient)
+    said(ended, 1, FAILED, TO_TRY_AGAIN, rf"The renderer crashing {HANGS[how]}")
     all_gone(ground)
     ground.comes_to_its_end()
 
 
 def stopped_while_it_hangs(ground: Ground) -> None:
     """SIGTERM while a view never comes: the run ends at once all the same, and leaves nothing behind."""
-    fault = crashing_renderer(ground, ground.chance.choice(sorted(HANGS)), FOR_EVER, last=3)
+    fault = crashing(ground, ground.chance.choice(sorted(HANGS)), FOR_EVER, last=3)
     child = ground.start(fault=fault)
     at = json.loads(fault["environment"]["CRASHING_RENDERER"])["at"]
     views = ground.folder / "views"
@@ -137,7 +139,7 @@ def stopped_while_it_hangs(ground: Ground) -> None:
 def killed_while_it_hangs(ground: Ground) -> None:
     """Kill -9 of the run while a view never comes: its drawing process ends by itself."""
     how = ground.chance.choice(sorted(HANGS))
-    fault = crashing_renderer(ground, how, FOR_EVER, {SECONDS: 10.0}, last=3)
+    fault = crashing(ground, how, FOR_EVER, {SECONDS: 10.0}, last=3)
     child = ground.start(fault=fault)
     at = json.loads(fault["environment"]["CRASHING_RENDERER"])["at"]
     views = ground.folder / "views"
@@ -154,17 +156,17 @@ def killed_while_it_hangs(ground: Ground) -> None:
 def leaks(ground: Ground) -> None:
     """Every view takes memory and gives none back: another process goes on before there is no more."""
     settings = {MEMORY: 400_000_000, VIEWS: ground.chance.randint(1, 6)}
-    said(ground.run(fault=crashing_renderer(ground, "leak", FOR_EVER, settings, last=12)), 0)
+    said(ground.run(fault=crashing(ground, "leak", FOR_EVER, settings, last=12)), 0)
     all_gone(ground)
     assert len(processes(ground)) > 1
-    assert_in(r"the renderer crashing_renderer holds \d+ MB: it is started anew", log_of(ground))
+    assert_in(r"the renderer crashing holds \d+ MB: it is started anew", log_of(ground))
     ground.equals_the_undisturbed([])
 
 
 def raises(ground: Ground) -> None:
     """One view raises what no renderer should: its question alone fails, and is tried again."""
     how = ground.chance.choice(sorted(RAISES))
-    ended = ground.run(fault=crashing_renderer(ground, how, 1))
+    ended = ground.run(fault=crashing(ground, how, 1))
     said(ended, 1, FAILED, TO_TRY_AGAIN, RAISES[how])
     assert "Traceback" in log_of(ground)
     all_gone(ground)

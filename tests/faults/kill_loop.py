@@ -15,7 +15,6 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-sys.path.insert(0, str(Path(__file__).parents[1] / "agents"))
 
 from factories.runs import Silent, make_config, make_questions, walking
 from factories.samples import mixed_engine, options_of

@@ -139,7 +139,12 @@ def test_depth_leads_back_to_the_surface(renderer):
 
 
 @pytest.mark.parametrize(
-    "name", ["aws_small_house.ply", "icl_redwood_livingroom1.ply", "pcl_room_scan_nocolour.ply"]
+    "name",
+    [
+        pytest.param("aws_small_house.ply", marks=pytest.mark.slow),
+        "icl_redwood_livingroom1.ply",
+        "pcl_room_scan_nocolour.ply",
+    ],
 )
 def test_it_stands_free_in_real_scans(renderer, name):
     from render_agent.scene.formats.load import load_scene

@@ -57,7 +57,7 @@ def test_what_stands_on_something_stands_over_it(truths):
             assert thing.box.bounds[0, 2] > below.box.bounds[0, 2] + 0.2
             assert thing.box.bounds[0, 2] <= below.box.bounds[1, 2] + 0.002
             seen += 1
-    assert seen > 30
+    assert seen > 20
 
 
 def test_all_furniture_is_in_its_room(homes):

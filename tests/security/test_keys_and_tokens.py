@@ -192,7 +192,7 @@ def family(process):
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="there is no /proc here")
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])
 def test_no_list_of_processes_shows_a_key(tmp_path, workers):
     make_questions(tmp_path, 2)
     seen: set[bytes] = set()

@@ -198,6 +198,7 @@ def test_one_question_from_the_command_line(type_in, tmp_path):
     assert RunFolder(run).record["engine"]["model"] == "small"
 
 
+@pytest.mark.slow
 def test_from_python_and_in_measurements(folder):
     with render_agent.load_engine(model="small", device="cpu") as engine:
         assert repr(engine) == "<engine transformers, model small>"

@@ -19,7 +19,10 @@ from training.processor import small_processor
 from training.text_examples import save_examples
 from training.tokenizer import small_tokenizer
 
-pytestmark = pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here"),
+]
 
 
 @pytest.fixture(scope="module")

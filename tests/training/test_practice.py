@@ -18,7 +18,10 @@ from training.practice import practise
 from training.processor import small_processor
 from training.tokenizer import small_tokenizer
 
-pytestmark = pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here"),
+]
 
 OPTIONS = {"image_size": (320, 240), "scene": ("room05",), "max_turns": 4}
 

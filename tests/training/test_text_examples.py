@@ -29,6 +29,8 @@ from training.text_examples import (
 )
 from training.tokenizer import small_tokenizer
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def tokenizer():

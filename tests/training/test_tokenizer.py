@@ -78,6 +78,7 @@ def pieces(words):
     return [tokenizer().decode([number]) for number in ids_of(words)]
 
 
+@pytest.mark.slow
 def test_it_is_small_and_the_same_in_every_process():
     assert len(tokenizer()) <= 2000
     told = "from training.tokenizer import small_tokenizer as made; print(made().backend_tokenizer.to_str())"

@@ -17,7 +17,6 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
-sys.path.insert(0, str(HERE.parent / "agents"))
 
 from factories.runs import Silent  # noqa: E402
 from factories.samples import mixed_engine, options_of  # noqa: E402
