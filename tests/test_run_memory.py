@@ -11,8 +11,8 @@ from made_runs import make_questions, play, transcripts
 from small_models import small_model
 
 from render_agent.dialogue import prompt
-from render_agent.engines.transformers.engine import TransformersEngine
-from render_agent.engines.transformers.opening import open_model
+from render_agent.engines.transformers.generate_engine import TransformersEngine
+from render_agent.engines.transformers.model.load import open_model
 from render_agent.run.log.folder import RunFolder
 
 OPTIONS = {

@@ -41,7 +41,7 @@ def describe_engine(config: RunConfig) -> dict[str, Any]:
         return vllm_engine.describe(config, options)
     if config.engine not in brought.OWN:
         return brought.describe(config)
-    from render_agent.engines.loading import describe_model
+    from render_agent.engines.transformers.model.locate import describe_model
     from render_agent.engines.transformers.options import check_options, refuse_tensor_parallel
 
     # What cannot run is refused before there is a run folder.
@@ -78,8 +78,8 @@ def make_engine(config: RunConfig, questions: Sequence[Question]) -> Engine:
         return vllm_engine.make(config, options)
     if config.engine not in brought.OWN:
         return brought.make(config, questions)
-    from render_agent.engines.transformers.opening import open_model
-    from render_agent.engines.transformers.reuse import dialogue_tokens, engine_of
+    from render_agent.engines.transformers.factory import dialogue_tokens, engine_of
+    from render_agent.engines.transformers.model.load import open_model
 
     loaded = open_model(
         config.model_name,

@@ -10,7 +10,7 @@ from render_agent import registry as plugins
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.dialogue.reply import KINDS
 from render_agent.dialogue.state import Question
-from render_agent.engines.loading import describe_model
+from render_agent.engines.transformers.model.locate import describe_model
 from render_agent.errors import SetupError
 from render_agent.models import bundled_model
 from render_agent.questions.ground_truth import facts_files

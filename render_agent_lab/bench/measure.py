@@ -12,7 +12,7 @@ from typing import Any, cast
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Engine
-from render_agent.engines.transformers.device_memory import DeviceMemory, MainMemory, memory_of
+from render_agent.engines.transformers.memory.device import DeviceMemory, MainMemory, memory_of
 from render_agent.observation import Looking
 from render_agent.observation.picture_store import Pictures
 from render_agent.observation.setup import make_looker

@@ -7,8 +7,8 @@ from made_samples import Motley, choose
 from small_models import small_model
 
 from render_agent.dialogue import prompt
-from render_agent.engines.transformers.continuous_engine import ContinuousEngine
-from render_agent.engines.transformers.opening import open_model
+from render_agent.engines.transformers.engine import ContinuousEngine
+from render_agent.engines.transformers.model.load import open_model
 
 
 class Disguised(ContinuousEngine):

@@ -6,7 +6,7 @@ from small_models import small_model
 from torch.nn.functional import scaled_dot_product_attention
 
 from render_agent.engines.transformers.attention import attend, one_token_a_row
-from render_agent.engines.transformers.opening import open_model
+from render_agent.engines.transformers.model.load import open_model
 
 
 @pytest.mark.parametrize(("heads", "shared"), [(4, 4), (4, 2), (8, 2), (6, 1)])

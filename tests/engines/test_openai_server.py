@@ -10,7 +10,7 @@ from made_runs import Silent, make_config, play, transcripts
 from made_servers import MadeServer, forward_to, model_server
 from small_models import bundled_model
 
-from render_agent.engines.transformers.engine import TransformersEngine
+from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.errors import EngineError
 from render_agent.run.log.folder import RunFolder
 from render_agent.run.runner import go_on, start

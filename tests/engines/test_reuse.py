@@ -15,11 +15,11 @@ from small_models import (
 
 from render_agent.engines.transformers import forward
 from render_agent.engines.transformers.cache_check import why_not_kept
-from render_agent.engines.transformers.continuous_engine import ContinuousEngine
-from render_agent.engines.transformers.device_memory import FakeMemory
-from render_agent.engines.transformers.engine import TransformersEngine
-from render_agent.engines.transformers.prefill_memory import divide
-from render_agent.engines.transformers.reuse import engine_of
+from render_agent.engines.transformers.engine import ContinuousEngine
+from render_agent.engines.transformers.factory import engine_of
+from render_agent.engines.transformers.generate_engine import TransformersEngine
+from render_agent.engines.transformers.memory.budget import divide
+from render_agent.engines.transformers.memory.device import FakeMemory
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from small_models import small_model, speckled_file
 
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
-from render_agent.engines.transformers.engine import TransformersEngine
-from render_agent.engines.transformers.memory_faults import is_device_lost, is_out_of_memory
-from render_agent.engines.transformers.opening import open_model
+from render_agent.engines.transformers.generate_engine import TransformersEngine
+from render_agent.engines.transformers.memory.faults import is_device_lost, is_out_of_memory
+from render_agent.engines.transformers.model.load import open_model
 from render_agent.errors import EngineError
 
 ROWS = 11

@@ -13,8 +13,8 @@ from render_agent.cli.main import cli
 from render_agent.dialogue.chat import assistant
 from render_agent.engines.base import Request
 from render_agent.engines.scripted.engine import Replies, ScriptedEngine
-from render_agent.engines.transformers.picture_tokens import QwenPictures
-from render_agent.engines.transformers.tokenization import DialogueTensors
+from render_agent.engines.transformers.families.inputs import DialogueTensors
+from render_agent.engines.transformers.families.pictures import QwenPictures
 from render_agent.render.png import encode as png
 from render_agent.run.log.folder import RunFolder
 from render_agent.run.log.reading import read_states

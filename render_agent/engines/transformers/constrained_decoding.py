@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 if TYPE_CHECKING:
-    from render_agent.engines.transformers.rows import Row
+    from render_agent.engines.transformers.generate_engine import Row
 
 LOG = logging.getLogger(__name__)
 
