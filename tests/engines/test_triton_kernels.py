@@ -18,10 +18,10 @@ kernels = pytest.importorskip("render_agent.engines.transformers.gpu.kernels")
 
 def pages_of(lengths, shared, width, dtype):
     """Pages in no order, one dialogue after the other, garbage in what is not used."""
-    order = torch.randperm(140).tolist()
+    order = torch.randperm(240).tolist()
     needed = [-(-length // PAGE_TOKENS) for length in lengths]
     own = [[order.pop() for _ in range(count)] for count in needed]
-    keys, values = torch.randn(2, 141, PAGE_TOKENS, shared, width, device=DEVICE, dtype=dtype)
+    keys, values = torch.randn(2, 240, PAGE_TOKENS, shared, width, device=DEVICE, dtype=dtype)
     for pages, length in zip(own, lengths, strict=True):
         if length % PAGE_TOKENS:
             keys[pages[-1], length % PAGE_TOKENS :] = torch.nan

@@ -21,9 +21,6 @@ TOLERANCE = {torch.float32: 1e-3}
 COARSE_TOLERANCE = 0.03
 """By how much of their own range scores may differ: rounding stays far below, a wrong position does not."""
 
-PROBE_BYTES = 64 << 20
-"""Bytes of the cache that is tried."""
-
 SIZES = {"narrow.png": (96, 128), "wide.png": (160, 96), "small.png": (64, 64)}
 
 
@@ -57,7 +54,7 @@ def _difference(loaded: LoadedModel) -> float:
     """Return by how much of their range the scores differ at the most."""
     dialogues = _dialogues("narrow.png", "wide.png"), _dialogues("small.png")
     axes = loaded.inputs.family.axes
-    cache = prefill.new_cache(loaded, PROBE_BYTES)
+    cache = prefill.new_cache(loaded)
     worst = 0.0
     prompts: list[PreparedPrompt] = []
     for turn in range(2):

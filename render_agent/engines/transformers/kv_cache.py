@@ -231,7 +231,7 @@ class KVCache:
             alone = all(other is wanting for other in self.sequences)
             wanted = there + missing - len(self._free)
             if self.grows and (wanted <= self.page_limit or alone):
-                generous = min(self.page_limit, there + max(there // 2, wanted - there))
+                generous = min(self.page_limit, there + there // 2)
                 self._grow_to(max(wanted, generous))
                 continue
             idle = [other for other in self.evictable if other is not wanting]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence as Several
 from dataclasses import dataclass
 from math import isqrt
@@ -75,11 +76,11 @@ def next_position(prompt: PreparedPrompt, axes: int) -> int:
     return len(prompt.ids) - sum(p.tokens - max(_sides(p)) for p in prompt.shown)
 
 
-def new_cache(loaded: LoadedModel, budget: int) -> KVCache:
+def new_cache(loaded: LoadedModel, budget: int | None = None) -> KVCache:
     """Return an empty cache for a model, laid out after what one call of it writes.
 
-    On a GPU all of it is allocated now. Raises what the allocator raises, and whatever a model does that does
-    not take our attention.
+    budget: bytes; on a GPU all of it is allocated now. Without one it grows as it is filled, for trials. Raises
+    what the allocator raises, and whatever a model does that does not take our attention.
     """
     model, axes = loaded.model, loaded.inputs.family.axes
     recorder = KeyRecorder()
@@ -92,7 +93,8 @@ def new_cache(loaded: LoadedModel, budget: int) -> KVCache:
             use_cache=False,
             logits_to_keep=1,
         )
-    cache = KVCache(budget, grows=model.device.type != "cuda")
+    grows = budget is None or model.device.type != "cuda"
+    cache = KVCache(sys.maxsize if budget is None else budget, grows)
     cache.allocate([recorder.keys[layer] for layer in sorted(recorder.keys)])
     return cache
 

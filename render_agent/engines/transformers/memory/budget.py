@@ -11,7 +11,6 @@ from PIL import Image
 
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
-from render_agent.engines.transformers.kv_cache import PAGE_TOKENS
 from render_agent.engines.transformers.memory.device import DeviceMemory, spare
 from render_agent.engines.transformers.memory.faults import Fault, attempt
 from render_agent.engines.transformers.memory.sizing import Line, line_above
@@ -92,9 +91,7 @@ def _read(loaded: LoadedModel, pictures: int, size: tuple[int, int]) -> int:
     request = Request("probe", 0, messages, lambda file: Image.new("RGB", size))
     prompt = loaded.inputs.prepare(request)
     assert prompt.ids is not None
-    cache = new_cache(loaded, 0)
-    cache.budget = (len(prompt.ids) // PAGE_TOKENS + 3) * cache.page_bytes
-    cache.grows = True
+    cache = new_cache(loaded)
     sequence = cache.begin("probe", prompt)
     cache.reserve(sequence, 0, len(prompt.ids))
     values = [picture.values() for picture in prompt.shown]
