@@ -30,6 +30,6 @@ def test_rows_and_pictures_of_every_branch_are_given_back(tmp_path, monkeypatch)
         )
         assert results["counts"]["failed"] == 0
         assert any("\x1f" in name for name in engine.heard)
-        assert not engine.rows.table.dialogues
+        assert not engine.cache.sequences
     finally:
         engine.close()

@@ -174,7 +174,7 @@ def test_an_engine_that_keeps_keys_gives_the_same_and_keeps_nothing(loaded, alon
         [score.value for score in alone[mode]], abs=1e-5
     )
     assert [score.criteria for score in found] == [score.criteria for score in alone[mode]]
-    assert engine.rows.table.of("judge/0") is None
+    assert engine.cache.of("judge/0") is None
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -269,6 +269,9 @@ def test_a_model_that_fails_gives_the_reason(loaded, monkeypatch):
 
 
 def test_a_lost_device_ends_it(loaded, monkeypatch):
+    monkeypatch.setattr(
+        "render_agent.engines.transformers.memory.faults.device_answers", lambda device: False
+    )
     rows_of(loaded, 0, monkeypatch, RuntimeError("CUDA error: device-side assert triggered"))
     with pytest.raises(EngineError, match="answers no more"):
         score(loaded, RAGGED[:1], [MANY])

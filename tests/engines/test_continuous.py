@@ -1,6 +1,7 @@
 """Replies written side by side, keys and values kept over the turns, are what each would be alone."""
 
 import dataclasses
+import random
 from itertools import count, pairwise
 
 import pytest
@@ -13,6 +14,7 @@ from render_agent.engines.base import Request
 from render_agent.engines.transformers.engine import ContinuousEngine
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.memory import faults
+from render_agent.engines.transformers.scheduler import Scheduler
 from render_agent.errors import EngineError
 
 PLENTY = 1 << 30
@@ -280,6 +282,35 @@ def test_dialogues_for_which_there_is_no_memory_wait_for_others(make, plain):
     assert failed > 1
 
 
+SHORTAGES = (
+    torch.OutOfMemoryError("CUDA out of memory."),
+    RuntimeError("CUDA error: out of memory"),
+    RuntimeError("CUDA error: unknown error"),
+    RuntimeError("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`"),
+    RuntimeError("Expected mha_graph.execute(handle).is_good() to be true"),
+    MemoryError(),
+)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_memory_that_runs_out_at_random_places_loses_nothing(make, expected, monkeypatch, seed):
+    chance, faulty = random.Random(seed), []
+    for name in ("_pages", "_first_tokens", "_next_tokens"):
+        call = getattr(Scheduler, name)
+
+        def failing(*given, call=call):
+            if chance.randrange(8) == 0:
+                faulty.append(call)
+                raise chance.choice(SHORTAGES)
+            return call(*given)
+
+        monkeypatch.setattr(Scheduler, name, failing)
+    led = Dialogues().lead(make())
+    assert led.said == expected
+    assert len(set(faulty)) == 3
+    assert led.events.count("out_of_memory") <= len(faulty)
+
+
 def failing_device(engine, monkeypatch, answers):
     """Let a model's calls fail as on a GPU, whose small products then go well or do not."""
 
@@ -293,7 +324,7 @@ def failing_device(engine, monkeypatch, answers):
 def test_a_device_that_is_lost_ends_the_run(make, monkeypatch):
     engine = make()
     failing_device(engine, monkeypatch, answers=False)
-    with pytest.raises(EngineError, match="answers no more.*--continue"):
+    with pytest.raises(EngineError, match=r"answers no more.*--continue"):
         engine.generate([shown("64x64-1.png")])
 
 
@@ -325,7 +356,7 @@ def test_a_model_that_always_fails_ends_the_run_and_no_question(make, monkeypatc
 
     monkeypatch.setattr(engine.loaded.model, "forward", broken)
     engine.submit([shown("64x64-1.png", name=f"q{number}") for number in range(questions)])
-    with pytest.raises(EngineError, match="no such layer.*nothing is marked as failed"):
+    with pytest.raises(EngineError, match=r"no such layer.*nothing is marked as failed"):
         list(engine.ready())
 
 

@@ -31,6 +31,9 @@ LOG = logging.getLogger(__name__)
 WAITS_SECONDS = (0, 1, 4, 10, 15)
 """How long is waited, time after time, before a sample for which there is no memory is tried again."""
 
+TRIES = (0, 0, 0)
+"""The same elsewhere, where nobody else's memory comes back."""
+
 GROW_AFTER_STEPS = 256
 """Steps without a fault after which one more quarter of the rows is written side by side."""
 
@@ -94,6 +97,8 @@ class Scheduler:
         if self.cache.sequences:
             self.cache.budget = max(1, min(self.cache.budget, self.cache.bytes))
             self.cache.evict_idle()
+            return None
+        if self._again(sample, outcome):
             return None
         self._fail(sample, outcome)
         return False
@@ -190,6 +195,7 @@ class Scheduler:
                 self._note("batch_grown")
             for row in rows:
                 row.sequence.ids.append(row.written[-1])
+                row.waited = 0
             self._take(rows, outcome)
             return
         self._tell(outcome, len(rows))
@@ -238,7 +244,7 @@ class Scheduler:
 
         Others may have filled a GPU for a while: there it is waited for.
         """
-        waits = WAITS_SECONDS if self._device.type == "cuda" else WAITS_SECONDS[:1]
+        waits = WAITS_SECONDS if self._device.type == "cuda" else TRIES
         if not fault.out_of_memory or sample.waited >= len(waits):
             return False
         self.cache.evict_idle()
