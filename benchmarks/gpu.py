@@ -47,7 +47,6 @@ from render_agent_lab.bench.variants import Variant  # noqa: E402
 BIG, LESS = "Qwen/Qwen3-VL-8B-Instruct", "Qwen/Qwen3-VL-2B-Instruct"
 FORCED = Lengths((1, 9), 60.0)
 SHORT = Lengths((1, 5), 60.0)
-MANY = Lengths((1, 2), 12.0)
 COLUMNS = (
     "seconds questions_an_hour tokens_a_second times_sequential times_two_phase floor_share busy"
     " peak_gb prefilled_over_first_seen failed questions_that_differ events"
@@ -98,7 +97,6 @@ def steps(many: int) -> list[Step]:
         Step("own words, held to JSON", many // 2, lengths=None, guided=True),
         Step("two questions", 2),
         Step("sequential", 2, "sequential", "none", 1, SHORT),
-        Step("1,000 short questions", 1000, lengths=MANY),
         Step("2B", many, model=LESS),
         Step("own words, float32, one by one", 6, "sequential", "none", 1, **float32),
         Step("own words, float32, side by side", 6, **float32),
@@ -122,9 +120,9 @@ def crowd(model: Any, calls: int) -> Iterator[None]:
                 raise torch.OutOfMemoryError("refused for the measurement")
         elif count == calls:
             torch.cuda.empty_cache()
-            ballast.extend(
-                torch.empty(1 << 28, dtype=torch.uint8, device=model.device) for _ in range(8)
-            )
+            with contextlib.suppress(torch.OutOfMemoryError):
+                while True:
+                    ballast.append(torch.empty(1 << 26, dtype=torch.uint8, device=model.device))
         elif count == 2 * calls:
             ballast.clear()
             torch.cuda.empty_cache()
@@ -243,6 +241,39 @@ class Measurement:
             "first_token_seconds": round(statistics.median(seconds[1:]), 3),
         }
 
+    def long_run(self) -> None:
+        """Lead 1,000 dialogues of three turns, a new picture in each, and look at the memory in use on the way."""
+        import torch
+
+        pretrained = self.load(BIG, "auto")
+        engines = Engines(self.config, pretrained, lambda request: "x " * 12)  # type: ignore[arg-type]
+        variant = Variant("transformers", "refill", "keys", AUTO, self.config.renderer)
+        engine = engines.make(variant, self.config, [])
+        waiting, turns, failed, samples = list(range(1000)), {}, 0, []
+        began = time.perf_counter()
+        while waiting or turns:
+            while waiting and len(turns) < 128:
+                turns[str(waiting.pop())] = []
+                engine.submit([_long_request(*list(turns.items())[-1])])
+            for request, reply in engine.ready():
+                failed += reply.error is not None
+                name, messages = request.question_id, list(request.messages)
+                turns[name] = [*messages, chat.assistant("x")]
+                if len(messages) < 5:
+                    engine.submit([_long_request(name, turns[name])])
+                    continue
+                engine.retire(name)
+                del turns[name]
+                if len(waiting) % 100 == 0 and pretrained.model.device.type == "cuda":
+                    free, total = torch.cuda.mem_get_info()
+                    samples.append(round((total - free) / 2**20))
+        self.found["1,000 dialogues"] = {
+            "seconds": round(time.perf_counter() - began, 1),
+            "failed": failed,
+            "megabytes_in_use_on_the_way": samples[:: max(1, len(samples) // 10)],
+        }
+        engine.close()
+
     def within(self, name: str, call: Callable[[], None]) -> None:
         """Do one thing if there is time for it, and write down what is known then."""
         if time.perf_counter() > self.until:
@@ -285,6 +316,12 @@ def _noise(file: str) -> Any:
     return Image.effect_noise((640, 480), 60).convert("RGB")
 
 
+def _long_request(name: str, before: list[Any]) -> Request:
+    file = chat.picture(f"{name} {len(before)}.png")
+    messages = [*before, chat.message("user", chat.text("Where is the chair? " * 40), file)]
+    return Request(name, len(before) // 2, messages, _noise, max_new_tokens=16)
+
+
 @click.command()
 @click.option(
     "--output", type=click.Path(path_type=Path), required=True, help="Without its suffix."
@@ -312,8 +349,12 @@ def main(output: Path, minutes: float, model: str | None, only: str | None, **gi
     for step in steps(given["many"]):
         if only is None or only in step.name:
             measurement.within(step.name, lambda step=step: measurement.take(step))
-    if only is None:
-        measurement.within("first token", measurement.first_token)
+    for name, call in (
+        ("first token", measurement.first_token),
+        ("1,000 dialogues", measurement.long_run),
+    ):
+        if only is None or only in name:
+            measurement.within(name, call)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,8 @@ def floor_seconds(model: Any, work: Work) -> float:
     words = text.vocab_size * text.hidden_size
     reading = sum(weight.numel() for weight in whole.values()) - seeing
     reading -= words * (1 if getattr(model.config, "tie_word_embeddings", False) else 2)
-    operations = 2 * reading * work.first_seen
+    # Beginnings that questions share need not be read again for each.
+    operations = 2 * reading * min(work.first_seen, work.prefilled)
     operations += 4 * text.num_hidden_layers * heads * width * work.attended
     operations += 2 * seeing * work.patches
     moved = work.contexts * kept + work.steps * (reading + words) * size

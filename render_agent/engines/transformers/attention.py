@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from collections.abc import Sequence as Several
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 from render_agent.engines.transformers.kv_cache import PAGE_TOKENS, LayerPages
@@ -49,8 +50,7 @@ def attending(model: Any, call: Attending) -> Iterator[None]:
     AttentionInterface.register(PACKED_VISION, _packed_vision)
     configs = [(model.config.get_text_config(), PAGED)]
     vision = getattr(model.config, "vision_config", None)
-    half = model.dtype in (torch.bfloat16, torch.float16)
-    if vision is not None and hasattr(vision, "spatial_merge_size") and half and on_one_gpu(model):
+    if vision is not None and hasattr(vision, "spatial_merge_size") and flash_runs(model):
         configs.append((vision, PACKED_VISION))
     before = [config._attn_implementation for config, _ in configs]
     token = _ATTENDING.set(call)
@@ -216,9 +216,11 @@ def causal(
     mask = None
     if new < tokens:
         mask = torch.ones(new, tokens, dtype=torch.bool, device=query.device).tril(tokens - new)
-    attended = scaled_dot_product_attention(
-        grouped, keys, values, attn_mask=mask, is_causal=mask is None and new > 1, scale=scale
-    )
+    # Memory-efficient attention gives wrong numbers for such strides (PyTorch 2.11 on CUDA).
+    with sdpa_kernel(SDPBackend.MATH) if query.is_cuda else nullcontext():
+        attended = scaled_dot_product_attention(
+            grouped, keys, values, attn_mask=mask, is_causal=mask is None and new > 1, scale=scale
+        )
     return attended.permute(2, 0, 1, 3).reshape(new, heads, -1)
 
 
@@ -294,6 +296,12 @@ def on_one_gpu(model: Any) -> bool:
     """Whether all of a model lies on one NVIDIA or AMD GPU."""
     places = getattr(model, "hf_device_map", None) or {}
     return bool(model.device.type == "cuda" and len(set(places.values())) <= 1)
+
+
+def flash_runs(model: Any) -> bool:
+    """Whether PyTorch's flash attention can attend for a model: on one GPU of Ampere or later, in half precision."""
+    half = model.dtype in (torch.bfloat16, torch.float16)
+    return half and on_one_gpu(model) and torch.cuda.get_device_capability(model.device) >= (8, 0)
 
 
 def page_slots(tables: torch.Tensor, places: torch.Tensor) -> torch.Tensor:

@@ -16,7 +16,7 @@ from render_agent.engines.transformers.attention import (
     PackedPrompt,
     PrefillAttention,
     attending,
-    on_one_gpu,
+    flash_runs,
     page_index,
 )
 from render_agent.engines.transformers.families.inputs import PreparedPrompt, PromptPicture
@@ -122,7 +122,7 @@ def read(model: Any, cache: KVCache, entries: Several[Unread], axes: int) -> tor
         bounds_new,
         bounds_all,
     )
-    if on_one_gpu(model) and model.dtype in (torch.bfloat16, torch.float16):
+    if flash_runs(model):
         most = int(np.diff(bounds_new).max()), max(totals)
         call = PrefillAttention(
             cache.layers, new_slots, (), all_slots, (new_bounds.int(), all_bounds.int()), most

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from render_agent.engines.base import Request
@@ -171,13 +172,16 @@ def choose_tokens(
 def _chosen(logits: torch.Tensor, rows: Sequence[Sample], truncation: Truncation) -> list[int]:
     """Return the tokens of rows that draw or are held to a form; logits are changed in place."""
     device = logits.device
-    held = [(place, row.guide.mask()) for place, row in enumerate(rows) if row.guide is not None]
+    held = [place for place, row in enumerate(rows) if row.guide is not None]
     if held:
-        allowed = torch.ones(logits.shape, dtype=torch.bool)
-        for place, mask in held:
-            allowed[place, : len(mask)] = mask
-            allowed[place, len(mask) :] = False
-        logits.masked_fill_(~allowed.to(device), -torch.inf)
+        # Bits are sent, and become a mask on the device: a vocabulary is long.
+        bits = torch.from_numpy(np.stack([rows[place].guide.bits() for place in held])).to(device)
+        shifts = torch.arange(8, dtype=torch.uint8, device=device)
+        allowed = (bits[..., None] >> shifts & 1).flatten(1)[:, : logits.shape[1]].bool()
+        logits[held, : allowed.shape[1]] = logits[held, : allowed.shape[1]].masked_fill(
+            ~allowed, -torch.inf
+        )
+        logits[held, allowed.shape[1] :] = -torch.inf
     if any(row.draws for row in rows):
         draws = [row.draws[len(row.written)] if row.draws else 0.0 for row in rows]
         heats = [row.request.temperature for row in rows]

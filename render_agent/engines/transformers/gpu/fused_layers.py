@@ -129,8 +129,8 @@ class FusedVisionAttention:
         attended = flash(
             qkv[:, 0], qkv[:, 1], qkv[:, 2], (bounds, bounds), (most, most), False, own.scaling
         )
-        found = own.proj(attended.reshape(patches, -1))
-        return found
+        projected: torch.Tensor = own.proj(attended.reshape(patches, -1))
+        return projected
 
 
 class FusedVisionMLP:
