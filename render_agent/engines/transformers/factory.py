@@ -13,6 +13,7 @@ from render_agent.engines.transformers.engine import ContinuousEngine
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.memory.budget import divide
 from render_agent.engines.transformers.memory.device import DeviceMemory, memory_of
+from render_agent.engines.transformers.memory.faults import Fault, attempt_patiently
 from render_agent.engines.transformers.memory.sizing import FRACTION
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.options import most_rows
@@ -49,14 +50,21 @@ def engine_of(
     if wanted == "keys":
         if (why := why_not_kept(loaded)) is None:
             fraction = float(options.get("memory_fraction", FRACTION))
-            division = divide(loaded, memory, fraction, picture_size)
-            return ContinuousEngine(
-                loaded,
-                budget=division.cache,
-                most_rows=batch_size or _most_rows(loaded, options),
-                dialogue_tokens=round(MEAN_SHARE * tokens),
-                read_tokens=division.read_tokens,
-            )
+
+            def made() -> ContinuousEngine:
+                division = divide(loaded, memory, fraction, picture_size)
+                return ContinuousEngine(
+                    loaded,
+                    budget=division.cache,
+                    most_rows=batch_size or _most_rows(loaded, options),
+                    dialogue_tokens=round(MEAN_SHARE * tokens),
+                    read_tokens=division.read_tokens,
+                )
+
+            engine = attempt_patiently(made, loaded.model.device)
+            if not isinstance(engine, Fault):
+                return engine
+            why = engine.reason
         LOG.warning("keys and values are not kept over the turns: %s", why)
     vision = None
     if wanted in ("keys", "vision") and loaded.inputs.family.vision:

@@ -177,6 +177,8 @@ class KVCache:
         raises.
         """
         wanted = -(-tokens // PAGE_TOKENS)
+        if self.grows and self._moved(sequence, start, wanted):
+            return True
         first = start // PAGE_TOKENS
         shared = [
             i for i in range(first, len(sequence.pages)) if self._references[sequence.pages[i]] > 1
@@ -243,6 +245,42 @@ class KVCache:
             else:
                 return False
         return True
+
+    def _moved(self, sequence: Sequence, start: int, wanted: int) -> bool:
+        """Lay a dialogue into pages side by side, which are read without being copied; whether that could be done.
+
+        Where it lies so already, with pages enough of its own, it stays.
+        """
+        old = sequence.pages
+        alone = all(self._references[page] == 1 for page in old)
+        if alone and len(old) >= wanted and old == [*range(old[0], old[0] + len(old))]:
+            return True
+        there = len(self._references)
+        run = self._free_run(wanted)
+        if run is None and there + wanted <= self.page_limit:
+            self._grow_to(max(there + wanted, min(self.page_limit, there + there // 2)))
+            run = self._free_run(wanted)
+        if run is None:
+            return False
+        self._free = [page for page in self._free if page not in run]
+        for page in run:
+            self._references[page] = 1
+        for index, page in enumerate(old[: -(-start // PAGE_TOKENS)]):
+            self._copy(page, run[index], min(PAGE_TOKENS, start - index * PAGE_TOKENS))
+        self._release(old)
+        sequence.pages = [*run]
+        return True
+
+    def _free_run(self, count: int) -> range | None:
+        """Return so many free pages side by side."""
+        begin = previous = -1
+        for page in sorted(self._free):
+            if page != previous + 1:
+                begin = page
+            if page - begin + 1 == count:
+                return range(begin, page + 1)
+            previous = page
+        return None
 
     def _grow_to(self, pages: int) -> None:
         """Lay every layer into tensors of so many pages, one after the other; nothing is lost if that fails."""

@@ -19,6 +19,7 @@ from render_agent.engines.transformers.memory.faults import (
     FaultStreak,
     attempt,
     engine_broken,
+    waits,
 )
 from render_agent.engines.transformers.memory.sizing import Ceiling
 from render_agent.engines.transformers.model.load import LoadedModel
@@ -27,12 +28,6 @@ from render_agent.engines.transformers.sampling import choose_tokens, uniform_dr
 from render_agent.engines.transformers.sequences import Sample, Written
 
 LOG = logging.getLogger(__name__)
-
-WAITS_SECONDS = (0, 1, 4, 10, 15)
-"""How long is waited, time after time, before a sample for which there is no memory is tried again."""
-
-TRIES = (0, 0, 0)
-"""The same elsewhere, where nobody else's memory comes back."""
 
 GROW_AFTER_STEPS = 256
 """Steps without a fault after which one more quarter of the rows is written side by side."""
@@ -244,11 +239,11 @@ class Scheduler:
 
         Others may have filled a GPU for a while: there it is waited for.
         """
-        waits = WAITS_SECONDS if self._device.type == "cuda" else TRIES
-        if not fault.out_of_memory or sample.waited >= len(waits):
+        seconds = waits(self._device)
+        if not fault.out_of_memory or sample.waited >= len(seconds):
             return False
         self.cache.evict_idle()
-        time.sleep(waits[sample.waited])
+        time.sleep(seconds[sample.waited])
         sample.waited += 1
         return True
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -56,7 +57,8 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Whether the words of an error say that the memory of the device or of the machine ran out."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
-    return isinstance(error, RuntimeError) and any(text in str(error) for text in MEMORY_PHRASES)
+    words = str(error).lower()
+    return isinstance(error, RuntimeError) and any(t.lower() in words for t in MEMORY_PHRASES)
 
 
 def is_device_error(error: BaseException) -> bool:
@@ -119,6 +121,29 @@ def attempt(call: Callable[[], Given], device: Any) -> Given | Fault:
             " --continue recent"
         )
     return fault
+
+
+WAITS_SECONDS = (0, 1, 4, 10, 15)
+"""How long is waited, time after time, for memory of a GPU that others hold."""
+
+TRIES = (0, 0, 0)
+"""The same elsewhere, where nobody else's memory comes back."""
+
+
+def waits(device: Any) -> tuple[int, ...]:
+    """Return after how many seconds, time after time, what found no memory is tried again."""
+    return WAITS_SECONDS if device.type == "cuda" else TRIES
+
+
+def attempt_patiently(call: Callable[[], Given], device: Any) -> Given | Fault:
+    """Return what `attempt` does, tried again and again where there is no memory."""
+    for seconds in waits(device):
+        outcome = attempt(call, device)
+        if not isinstance(outcome, Fault) or not outcome.out_of_memory:
+            return outcome
+        LOG.warning("out of memory before the first prompt: tried again in %d s", seconds)
+        time.sleep(seconds)
+    return attempt(call, device)
 
 
 class FaultStreak:
