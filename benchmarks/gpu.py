@@ -35,6 +35,7 @@ from render_agent.config import AUTO, RunConfig  # noqa: E402
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request  # noqa: E402
 from render_agent.engines.transformers.random_model import random_model  # noqa: E402
+from render_agent.engines.transformers.scheduler import Scheduler  # noqa: E402
 from render_agent.questions.selection import choose_questions  # noqa: E402
 from render_agent_lab.bench.command import about  # noqa: E402
 from render_agent_lab.bench.engines import Engines, tokenizing  # noqa: E402
@@ -106,32 +107,29 @@ def steps(many: int) -> list[Step]:
 
 
 @contextlib.contextmanager
-def crowd(model: Any, calls: int) -> Iterator[None]:
-    """Take away all memory that is free on the GPU for `calls` calls of the model, once."""
+def crowd(device: Any, readings: int) -> Iterator[None]:
+    """Take away all memory that is left on the GPU for so many readings of prompts, once, after as many."""
     import torch
 
-    count, ballast = 0, []
+    read, count, ballast = Scheduler.read, 0, []
 
-    def before(*_: Any) -> None:
+    def crowded(self: Scheduler, samples: Any) -> None:
         nonlocal count
         count += 1
-        if model.device.type != "cuda":
-            if count == calls:
-                raise torch.OutOfMemoryError("refused for the measurement")
-        elif count == calls:
+        if count == readings and device.type == "cuda":
             torch.cuda.empty_cache()
             with contextlib.suppress(torch.OutOfMemoryError):
                 while True:
-                    ballast.append(torch.empty(1 << 26, dtype=torch.uint8, device=model.device))
-        elif count == 2 * calls:
+                    ballast.append(torch.empty(1 << 26, dtype=torch.uint8, device=device))
+        elif count == 2 * readings:
             ballast.clear()
-            torch.cuda.empty_cache()
+        read(self, samples)
 
-    hook = model.register_forward_pre_hook(before)
+    Scheduler.read = crowded  # type: ignore[method-assign]
     try:
         yield
     finally:
-        hook.remove()
+        Scheduler.read = read  # type: ignore[method-assign]
         ballast.clear()
 
 
@@ -205,7 +203,7 @@ class Measurement:
         variant = kind("transformers", step.schedule, step.reuse, step.wanted, config.renderer)
         with contextlib.ExitStack() as around:
             if step.crowded:
-                around.enter_context(crowd(pretrained.model, calls=12))
+                around.enter_context(crowd(pretrained.model.device, readings=12))
             monitor = Monitor(pretrained.model.device.type == "cuda")
             trial = bench.measure(variant, config)
         same = f"{step.model} {step.dtype} {own} {turns} {step.questions} {step.guided}"

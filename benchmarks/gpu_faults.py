@@ -18,7 +18,7 @@ import shlex
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from render_agent.config import RunConfig  # noqa: E402
+from render_agent.dialogue.state import Question  # noqa: E402
+from render_agent.engines.base import Engine  # noqa: E402
 from render_agent.engines.transformers.random_model import random_model  # noqa: E402
 from render_agent.engines.transformers.scheduler import Scheduler  # noqa: E402
 from render_agent_lab.bench.command import about  # noqa: E402
@@ -50,11 +52,14 @@ WORDS = (
 
 
 class Filler(threading.Thread):
-    """Fills the device's memory by its driver, past PyTorch, and gives it back, so many times."""
+    """Fills the device's memory by its driver, past PyTorch, and gives it back, so many times.
 
-    def __init__(self, times: int, seed: int) -> None:
+    under_way: set while an engine works; in between nothing is filled.
+    """
+
+    def __init__(self, times: int, seed: int, under_way: threading.Event) -> None:
         super().__init__(daemon=True)
-        self.times, self.chance = times, random.Random(seed)
+        self.times, self.chance, self.under_way = times, random.Random(seed), under_way
         self.done = 0
         self.ended = threading.Event()
 
@@ -65,6 +70,8 @@ class Filler(threading.Thread):
         torch.ones(1, device="cuda")  # this thread has a context from here on
         driver = ctypes.CDLL("libcuda.so.1")
         while self.done < self.times and not self.ended.is_set():
+            if not self.under_way.wait(1.0):
+                continue
             taken = []
             for size in (1 << 30, 1 << 26, 1 << 21):
                 place = ctypes.c_uint64()
@@ -75,6 +82,25 @@ class Filler(threading.Thread):
                 driver.cuMemFree_v2(ctypes.c_uint64(address))
             self.done += 1
             time.sleep(self.chance.uniform(0.0, 0.1))
+
+
+class WatchedEngines(Engines):
+    """Engines of which it is told when one works: from when it is made until it is closed."""
+
+    under_way = threading.Event()
+
+    def make(self, variant: Variant, config: RunConfig, questions: Sequence[Question]) -> Engine:
+        """Return the engine of a variant."""
+        engine = super().make(variant, config, questions)
+        close = engine.close
+
+        def closed() -> None:
+            self.under_way.clear()
+            close()
+
+        engine.close = closed  # type: ignore[method-assign]
+        self.under_way.set()
+        return engine
 
 
 @contextlib.contextmanager
@@ -132,13 +158,14 @@ def main(output: Path, **given: Any) -> None:
         max_new_tokens=48,
     )
     pretrained = random_model(given["model"], given["device"], "float32")
-    bench = Bench(config, Engines(config, pretrained, None), lambda words: None)
+    engines = WatchedEngines(config, pretrained, None)
+    bench = Bench(config, engines, lambda words: None)
     variant = Variant("transformers", "refill", "keys", "auto", config.renderer)
     bench.measure(variant, replace(config, limit=2))
     undisturbed = bench.measure(variant, config)
     rows = {"undisturbed": summary([undisturbed], {}, undisturbed.work)}
     if pretrained.model.device.type == "cuda":
-        filler, rounds = Filler(given["times"], given["seed"]), []
+        filler, rounds = Filler(given["times"], given["seed"], engines.under_way), []
         filler.start()
         while filler.is_alive() and len(rounds) < 20:
             rounds.append(bench.measure(variant, config))
