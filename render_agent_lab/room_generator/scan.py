@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from render_agent.geometry.boxes import Array
 from render_agent_lab.room_generator.build import Home
 from render_agent_lab.room_generator.floor_plan.walkway import CLEARANCE, Walkway, stands_in_the_way
 from render_agent_lab.room_generator.light import VOXEL, Space
 from render_agent_lab.room_generator.paint import noise
-from render_agent_lab.room_generator.shapes import Array, Mesh
+from render_agent_lab.room_generator.shapes import Mesh
 
 STOPS = 10
 """From how many places the home was scanned."""
@@ -52,13 +53,13 @@ def _walk(home: Home, rng: np.random.Generator) -> Array:
     return np.array(places)
 
 
-def _seen(mesh: Mesh, places: Array) -> NDArray[np.bool_]:
+def _seen(mesh: Mesh, positions: Array) -> NDArray[np.bool_]:
     space = Space(mesh)
     normals = mesh.normals
     start = mesh.points + 1.3 * VOXEL * normals
     seen = np.zeros(len(start), bool)
-    for place in places:
-        way = place - start
+    for position in positions:
+        way = position - start
         far = np.linalg.norm(way, axis=1)
         way /= far[:, None]
         index = np.flatnonzero(~seen & (far < REACH) & ((way * normals).sum(1) > 0.12))

@@ -19,7 +19,8 @@ from render_agent.render.start_pose import (
     start_camera,
     surface,
 )
-from render_agent.scene.free_space.free_space import CLEARANCE, FreeSpace
+from render_agent.scene.free_space.free_space import FreeSpace
+from render_agent.scene.free_space.standing import CLEARANCE_METRES
 
 FOV = 60.0
 
@@ -60,7 +61,7 @@ def test_it_stands_free_near_the_middle_at_eye_height(renderer, where):
     space = FreeSpace.of(scene)
     camera = start_camera(scene, renderer, space, where, FOV)
     assert camera.position[2] == pytest.approx(1.6, abs=0.05)
-    assert space.clearance(camera.position) >= CLEARANCE
+    assert space.clearance(camera.position) >= CLEARANCE_METRES
     assert np.hypot(*camera.position[:2]) < 2.0
 
 
@@ -110,7 +111,7 @@ def test_a_pose_that_is_not_free_is_moved_and_the_log_says_so(renderer, caplog, 
     space = FreeSpace.of(scene)
     with caplog.at_level(logging.WARNING):
         camera = start_camera(scene, renderer, space, place, FOV)
-    assert space.clearance(camera.position) >= CLEARANCE
+    assert space.clearance(camera.position) >= CLEARANCE_METRES
     assert camera.yaw == pytest.approx(30)
     assert "is not free" in caplog.text
 

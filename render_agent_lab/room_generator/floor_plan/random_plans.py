@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from render_agent.geometry.boxes import Array
 from render_agent.scene.room_truth import Box2, Room
 from render_agent_lab.room_generator.floor_plan.plan import (
     DOOR_HEIGHT,
@@ -16,7 +17,6 @@ from render_agent_lab.room_generator.floor_plan.plan import (
     rectangle,
     room_sides,
 )
-from render_agent_lab.room_generator.shapes import Array
 
 
 def single(rng: np.random.Generator, purpose: str) -> Plan:
@@ -121,7 +121,7 @@ def _join(rng: np.random.Generator, plan: Plan) -> None:
 
 def _beyond(plan: Plan, side: Side) -> list[tuple[int, float, float]]:
     """Return the rooms behind a wall, each with the stretch of the wall that it shares."""
-    found = []
+    rooms_beyond = []
     for other in plan.sides:
         if other.room != side.room and side.backs(other):
             ends = sorted(
@@ -129,8 +129,8 @@ def _beyond(plan: Plan, side: Side) -> list[tuple[int, float, float]]:
             )
             low, high = max(0.0, ends[0]), min(side.length, ends[1])
             if high > low:
-                found.append((other.room, low, high))
-    return found
+                rooms_beyond.append((other.room, low, high))
+    return rooms_beyond
 
 
 def _enter(rng: np.random.Generator, plan: Plan) -> None:

@@ -8,7 +8,7 @@ from itertools import permutations, product
 
 import numpy as np
 
-from render_agent.geometry.boxes import OrientedBox
+from render_agent.geometry.boxes import Array, OrientedBox
 from render_agent.geometry.directions import bearing
 from render_agent.scene.room_truth import RoomTruth, TrueObject
 from render_agent_lab.room_generator.floor_plan.walkway import (
@@ -19,7 +19,6 @@ from render_agent_lab.room_generator.floor_plan.walkway import (
     stands_in_the_way,
 )
 from render_agent_lab.room_generator.questions.draft import Draft, only_labels
-from render_agent_lab.room_generator.shapes import Array
 
 REACHED = 0.4
 """One has arrived at an object this near to its footprint, metres."""
@@ -106,7 +105,9 @@ class _Walks:
     def starts(self) -> Iterator[Stop]:
         """Yield places beside things, facing other things of the same room, in random order."""
         pairs = [
-            (one, other) for one, other in permutations(self.things, 2) if one.room == other.room
+            (first, second)
+            for first, second in permutations(self.things, 2)
+            if first.room == second.room
         ]
         for index in self.rng.permutation(len(pairs)):
             thing, facing = pairs[int(index)]
@@ -122,7 +123,7 @@ class _Walks:
 
     def legs(self, stop: Stop) -> list[Stop]:
         """Return where one can go from a stop, straight on or after one clear turn."""
-        found = []
+        reachable = []
         for goal in self.things:
             if goal is stop.thing or goal in stop.passed[:1] + stop.passed[2:]:
                 continue
@@ -140,8 +141,8 @@ class _Walks:
                 f"Go forward until the {goal.label}",
             )
             turns = stop.turns if turn is None else (*stop.turns, turn)
-            found.append(Stop(end, goal, heading, turns, (*stop.passed, goal), actions))
-        return found
+            reachable.append(Stop(end, goal, heading, turns, (*stop.passed, goal), actions))
+        return reachable
 
     def _turn(self, stop: Stop, heading: Array, goal: TrueObject) -> str | None:
         """The turn from where one looks to where one goes; the objects' centres must agree."""
