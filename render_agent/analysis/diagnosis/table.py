@@ -9,7 +9,7 @@ from rich.table import Table
 
 from render_agent.analysis.diagnosis.model import Cause
 from render_agent.analysis.diagnosis.summary import reading
-from render_agent.text.plain_table import plain_table
+from render_agent.text.console import plain_table
 
 HEADS = {
     Cause.RIGHT: "right",
