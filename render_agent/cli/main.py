@@ -15,7 +15,6 @@ from render_agent import registry
 from render_agent.cli import completion, help_page
 from render_agent.cli.options import WHERE_RUNS_LIE, run_option
 from render_agent.config import OPTIONS, RunConfig
-from render_agent.config.file import options_of_file
 from render_agent.errors import RenderAgentError, SetupError, UsageError
 from render_agent.text.redact import without_keys
 from render_agent.text.sanitize import visible
@@ -30,6 +29,8 @@ class Terminated(BaseException):
 def from_file(context: click.Context, parameter: click.Parameter, file: str | None) -> None:
     """Take the defaults of a run from a YAML file. UsageError where it holds no options."""
     if file is not None:
+        from render_agent.config.file import options_of_file
+
         context.default_map = {**(context.default_map or {}), **options_of_file(file)}
 
 

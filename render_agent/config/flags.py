@@ -16,7 +16,6 @@ from render_agent import registry
 from render_agent.config.option import AUTO
 from render_agent.config.run import OPTIONS
 from render_agent.errors import UsageError
-from render_agent.text.safe_parse import reason_of
 
 
 class Size(click.ParamType[tuple[int, int]]):
@@ -176,6 +175,8 @@ def checked(options: Mapping[str, Any]) -> dict[str, Any]:
     Lists stand for tuples, paths for their texts, and None for what is not given. UsageError where
     there is no such option or its flag would refuse the value.
     """
+    from render_agent.text.safe_parse import reason_of
+
     context = click.Context(click.Command("render-agent"))
     found: dict[str, Any] = {}
     for name, value in options.items():

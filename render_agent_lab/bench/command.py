@@ -13,6 +13,7 @@ from click.core import ParameterSource
 from render_agent.cli.completion import files, folders
 from render_agent.cli.help_page import GroupPage
 from render_agent.errors import SetupError, UsageError
+from render_agent_lab.verifier_benchmark.command import verifiers_command
 
 if TYPE_CHECKING:
     from render_agent.config import RunConfig
@@ -150,6 +151,9 @@ def bench_command(context: click.Context, /, as_json: bool, **given: Any) -> Non
         click.echo(json_text(found))
     else:
         plain_console().print(table(found["variants"]))
+
+
+bench_command.add_command(verifiers_command)
 
 
 def compare(config: RunConfig, given: dict[str, Any], told: Any) -> dict[str, Any]:
