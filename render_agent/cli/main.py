@@ -75,7 +75,7 @@ class RunGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command, None where there is none. SetupError where its package cannot be imported."""
-        if cmd_name not in registry.names("command"):
+        if not registry.is_known("command", cmd_name):
             return None
         found = registry.load("command", cmd_name)
         if not isinstance(found, click.Command):

@@ -1,6 +1,8 @@
 """What installed packages bring: found by name, refused in one sentence where it is none or broken."""
 
 import sys
+from configparser import ConfigParser
+from importlib.metadata import EntryPoints
 
 import pytest
 from made_packages import PAGES, install
@@ -210,3 +212,33 @@ def test_every_part_of_the_program_is_an_entry_point_that_can_be_loaded(kind, na
     assert callable(registry.load(kind, name))
     assert registry.package(kind, name) is None
     assert registry.NAME.fullmatch(name)
+
+
+def test_setup_cfg_declares_the_parts_of_the_lab():
+    settings = ConfigParser()
+    settings.read(PAGES.parents[1] / "setup.cfg", "utf-8")
+    declared = settings["options.entry_points"]
+    for kind, names in registry.LAB.items():
+        lines = declared[registry.GROUPS[kind]].strip().splitlines()
+        assert [line.partition(" = ")[0] for line in lines] == [*names]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind, names in registry.LAB.items() for name in names]
+)
+def test_where_the_lab_is_not_installed_one_sentence_says_so(monkeypatch, kind, name):
+    monkeypatch.setattr(registry, "_entry_points", lambda path: EntryPoints(()))
+    assert name not in registry.names(kind)
+    sentence = f"the {kind} '{name}' is part of render_agent_lab, which is not installed: type pip"
+    with pytest.raises(SetupError, match=sentence):
+        registry.load(kind, name)
+
+
+def test_the_program_runs_where_the_lab_is_not_installed(monkeypatch, tmp_path, type_in):
+    monkeypatch.setattr(registry, "_entry_points", lambda path: EntryPoints(()))
+    code, _, error = type_in("bench", "--small", folder=tmp_path)
+    assert (code, error.count("\n")) == (1, 1)
+    assert "render_agent_lab, which is not installed" in error
+    code, out, _ = type_in("--help", folder=tmp_path)
+    assert code == 0
+    assert "make-rooms" not in out
