@@ -298,13 +298,13 @@ def _entry(kind: Kind, name: str) -> EntryPoint:
 
 def _declared(kind: Kind) -> EntryPoints:
     """Return the entry points of a kind that installed packages declare."""
-    return _entry_points(tuple(sys.path)).select(group=GROUPS[kind])
+    return _entry_points(GROUPS[kind], tuple(sys.path))
 
 
 @cache
-def _entry_points(path: tuple[str, ...]) -> EntryPoints:
-    """Return the entry points of all packages on a path of folders, `sys.path` as it is now."""
-    return entry_points()
+def _entry_points(group: str, path: tuple[str, ...]) -> EntryPoints:
+    """Return the entry points of a group; path: `sys.path`, whose folders hold the packages."""
+    return entry_points(group=group)
 
 
 def _is_own(entry: EntryPoint) -> bool:

@@ -77,10 +77,10 @@ class RunGroup(click.Group):
         """Return a command, None where there is none. SetupError where its package cannot be imported."""
         if not registry.is_known("command", cmd_name):
             return None
-        found = registry.load("command", cmd_name)
-        if not isinstance(found, click.Command):
-            raise SetupError(f"the command {cmd_name!r} is no command of click but {found!r:.60}")
-        return found
+        command = registry.load("command", cmd_name)
+        if not isinstance(command, click.Command):
+            raise SetupError(f"the command {cmd_name!r} is no command of click but {command!r:.60}")
+        return command
 
 
 @click.group(
@@ -109,14 +109,14 @@ def cli(context: click.Context, /, continue_run: str | None, dry_run: bool, **op
     from render_agent.cli.commands import runs as commands
 
     if continue_run is not None:
-        given = {
+        changed = {
             name: value
             for name, value in options.items()
             if _given(context, name) and not (name == "batch" and value)
         }
-        context.exit(commands.continue_run(Path(options["output"]), continue_run, given))
-    asked = dry_run or options["batch"] or options["ply"] or options["question"]
-    if not asked and not any(_typed(context, name) for name in options):
+        context.exit(commands.continue_run(Path(options["output"]), continue_run, changed))
+    starts = dry_run or options["batch"] or options["ply"] or options["question"]
+    if not starts and not any(_typed(context, name) for name in options):
         click.echo(context.get_help())
         context.exit(0)
     config = RunConfig(**options)

@@ -137,10 +137,10 @@ def run_option(entry: Field[Any], **given: Any) -> click.Option:
         "show_default": entry.default not in (None, ()),
         **given,
     }
-    if isinstance(entry.default, int | float) and not declared.get("flag"):
-        more["metavar"] = "N" if isinstance(entry.default, int) else "X"
-    if declared.get("flag"):
+    if isinstance(entry.default, bool):
         return click.Option([flag, entry.name], is_flag=True, **more | {"show_default": False})
+    if isinstance(entry.default, int | float):
+        more["metavar"] = "N" if isinstance(entry.default, int) else "X"
     if "separator" in declared:
         more["default"] = declared["separator"].join(map(str, entry.default))  # type: ignore[arg-type]
     elif isinstance(entry.default, tuple):
@@ -178,7 +178,7 @@ def checked(options: Mapping[str, Any]) -> dict[str, Any]:
     from render_agent.text.safe_parse import reason_of
 
     context = click.Context(click.Command("render-agent"))
-    found: dict[str, Any] = {}
+    parsed: dict[str, Any] = {}
     for name, value in options.items():
         if name not in OPTIONS:
             near = difflib.get_close_matches(name, OPTIONS, 1)
@@ -187,14 +187,14 @@ def checked(options: Mapping[str, Any]) -> dict[str, Any]:
         if value is None:
             continue
         try:
-            found[name] = run_option(OPTIONS[name]).type_cast_value(context, _plain(name, value))
+            parsed[name] = run_option(OPTIONS[name]).type_cast_value(context, _plain(name, value))
         except (
             click.UsageError,
             TypeError,
         ) as error:  # click's own types meet a list with TypeError
-            told = error.format_message() if isinstance(error, click.UsageError) else error
-            raise UsageError(f"{name}={value!r:.80} will not do: {reason_of(told)}") from error
-    return found
+            refusal = error.format_message() if isinstance(error, click.UsageError) else error
+            raise UsageError(f"{name}={value!r:.80} will not do: {reason_of(refusal)}") from error
+    return parsed
 
 
 def _plain(name: str, value: Any) -> Any:

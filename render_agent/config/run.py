@@ -128,10 +128,10 @@ def _saved(name: str, value: object) -> Any:
     if name not in OPTIONS:
         raise UsageError(f"there is no option {name!r:.60}")
     try:
-        found = msgspec.convert(value, _saved_types()[name])
+        converted = msgspec.convert(value, _saved_types()[name])
     except msgspec.ValidationError as error:
-        told = str(error).partition(" - at")[0]
+        reason = str(error).partition(" - at")[0]
         raise UsageError(
-            f"the option {name} cannot be {value!r:.60}: {told[:1].lower()}{told[1:]}"
+            f"the option {name} cannot be {value!r:.60}: {reason[:1].lower()}{reason[1:]}"
         ) from error
-    return value if isinstance(value, int) else found  # a fingerprint tells 1 from 1.0
+    return value if isinstance(value, int) else converted  # a fingerprint tells 1 from 1.0

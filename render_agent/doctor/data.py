@@ -62,9 +62,9 @@ def _annotations(folder: str, questions: list[Question]) -> Finding:
     except RenderAgentError as error:
         return Finding(PART, "annotations", False, str(error), "give --annotations DIR")
     scenes = {question.scene for question in questions} or annotated.keys()
-    found = len(scenes & annotated.keys())
-    detail = f"{found} of {len(scenes)} scenes are annotated in {folder}"
-    return Finding(PART, "annotations", found == len(scenes), detail)
+    annotated_count = len(scenes & annotated.keys())
+    detail = f"{annotated_count} of {len(scenes)} scenes are annotated in {folder}"
+    return Finding(PART, "annotations", annotated_count == len(scenes), detail)
 
 
 def _scans(dataset: str, roots: Sequence[str], questions: list[Question]) -> Finding:
@@ -85,7 +85,7 @@ def _scans(dataset: str, roots: Sequence[str], questions: list[Question]) -> Fin
         return Finding(
             PART, dataset, True, f"{where}; its scans cannot be counted without questions"
         )
-    found = sum(find_scan(dataset, scene, {dataset: roots}) is not None for scene in scenes)
-    detail = f"{found} of {len(scenes)} scans found in {where}"
+    found_count = sum(find_scan(dataset, scene, {dataset: roots}) is not None for scene in scenes)
+    detail = f"{found_count} of {len(scenes)} scans found in {where}"
     remedy = "keep the folders as the data set's own download lays them out"
-    return Finding(PART, dataset, found == len(scenes), detail, remedy)
+    return Finding(PART, dataset, found_count == len(scenes), detail, remedy)

@@ -12,7 +12,7 @@ from made_scenes import room, write_ply
 from render_agent import registry
 from render_agent.config import RunConfig
 from render_agent.config.flags import checked
-from render_agent.doctor.packages import examine_packages
+from render_agent.doctor.machine import examine_packages
 from render_agent.errors import QuestionsError, RenderError, SetupError, UsageError
 from render_agent.geometry.camera import Camera
 from render_agent.questions.selection import choose_questions
@@ -227,7 +227,7 @@ def test_setup_cfg_declares_the_parts_of_the_lab():
     ("kind", "name"), [(kind, name) for kind, names in registry.LAB.items() for name in names]
 )
 def test_where_the_lab_is_not_installed_one_sentence_says_so(monkeypatch, kind, name):
-    monkeypatch.setattr(registry, "_entry_points", lambda path: EntryPoints(()))
+    monkeypatch.setattr(registry, "_entry_points", lambda group, path: EntryPoints(()))
     assert name not in registry.names(kind)
     sentence = f"the {kind} '{name}' is part of render_agent_lab, which is not installed: type pip"
     with pytest.raises(SetupError, match=sentence):
@@ -235,7 +235,7 @@ def test_where_the_lab_is_not_installed_one_sentence_says_so(monkeypatch, kind, 
 
 
 def test_the_program_runs_where_the_lab_is_not_installed(monkeypatch, tmp_path, type_in):
-    monkeypatch.setattr(registry, "_entry_points", lambda path: EntryPoints(()))
+    monkeypatch.setattr(registry, "_entry_points", lambda group, path: EntryPoints(()))
     code, _, error = type_in("bench", "--small", folder=tmp_path)
     assert (code, error.count("\n")) == (1, 1)
     assert "render_agent_lab, which is not installed" in error
