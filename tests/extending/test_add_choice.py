@@ -1,7 +1,7 @@
 """A stress, a view policy, a verifier and an agent from one package: nothing of the program is touched."""
 
 import numpy as np
-from made_packages import install
+from factories.packages import install
 from PIL import Image
 
 from render_agent.runs.log.folder import RunFolder, list_runs
@@ -33,8 +33,7 @@ import numpy as np
 from render_agent.agents.registry import BestPlan
 from render_agent.agents.verifiers.base import Verdict, Verifier
 from render_agent.config.agent_plan import VerifierPlan
-from render_agent.engines.scripted.engine import ScriptedEngine
-from render_agent.engines.scripted.policy_files import Replies
+from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.observation.stress.base import Painted, PictureStress
 from render_agent.observation.view_policies.base import Further, ViewPolicy
 
