@@ -212,11 +212,11 @@ def load(kind: Kind, name: str) -> Any:
     except Exception as error:  # it is anybody's code
         raise SetupError(
             f"{_title(kind, entry)} cannot be imported from {entry.value}"
-            f" ({type(error).__name__}: {error}): mend that package, or uninstall it"
+            f" ({type(error).__name__}: {error}): fix that package, or uninstall it"
         ) from error
     if not callable(maker):
         raise SetupError(
-            f"{_title(kind, entry)} is no class and no function but {maker!r:.60}: {entry.value} must"
+            f"{_title(kind, entry)} is not a class or function but {maker!r:.60}: {entry.value} must"
             " name what makes it"
         )
     return maker
@@ -235,7 +235,7 @@ def make(kind: Kind, name: str, *arguments: object) -> Any:
     except Exception as error:  # it is anybody's code
         raise SetupError(
             f"{_title(kind, _entry(kind, name))} could not be made ({type(error).__name__}: {error}):"
-            " mend that package, or do without it"
+            " fix that package, or do without it"
         ) from error
     form = EntryPoint(kind, FORMS[kind], "").load()
     if missing := lacking(part, form):

@@ -79,7 +79,9 @@ class RunGroup(click.Group):
             return None
         command = registry.load("command", cmd_name)
         if not isinstance(command, click.Command):
-            raise SetupError(f"the command {cmd_name!r} is no command of click but {command!r:.60}")
+            raise SetupError(
+                f"the command {cmd_name!r} is not a command of click but {command!r:.60}"
+            )
         return command
 
 
@@ -93,7 +95,7 @@ class RunGroup(click.Group):
 def cli(context: click.Context, /, continue_run: str | None, dry_run: bool, **options: Any) -> None:
     """A vision-language model explores a 3D scan and answers spatial questions about it.
 
-    Give --batch for a benchmark, --ply for one question of one scan, or a command; COMMAND --help tells of each.
+    Give --batch to run a benchmark, --ply to ask about one scan, or a command; COMMAND --help explains it.
 
     \b
     Examples:

@@ -156,7 +156,7 @@ def agent_plan(text: str) -> AgentPlan:
         own = [registry.load("agent", name).__self__.form for name in registry.built_in("agent")]
         forms = ", ".join([*own, *registry.brought("agent")])
         raise UsageError(
-            f"--agent {text!r:.80} will not do: write one of {forms}, with whole numbers"
+            f"--agent {text!r:.80} is not valid: write one of {forms}, with whole numbers"
         ) from error
     if (colon and not plan.chooses) or not 1 <= plan.candidates <= MAX_CANDIDATES:
         raise UsageError(
@@ -181,6 +181,6 @@ def _verifier_plan(text: str) -> VerifierPlan:
     maker = registry.load("verifier", name) if name in known else None
     if maker is None or not maker.accepts(argument if colon else None):
         forms = (form for part in known for form in registry.load("verifier", part).forms)
-        raise UsageError(f"--verifier {text!r:.80} will not do: write one of {', '.join(forms)}")
+        raise UsageError(f"--verifier {text!r:.80} is not valid: write one of {', '.join(forms)}")
     plan: VerifierPlan = maker(argument or None)
     return plan

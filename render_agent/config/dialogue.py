@@ -23,7 +23,7 @@ class DialogueSpec:
     """What is shown, who chooses it, and how many turns and tokens a dialogue has."""
 
     max_turns: int = setting(
-        9, "Turns a question has at the most; in the last it must answer.", minimum=1
+        9, "The most turns that a question has; in the last one it must answer.", minimum=1
     )
     image_size: tuple[int, int] = setting(
         (640, 480), "Size of every view in pixels.", metavar="WxH", separator="x"
@@ -54,9 +54,9 @@ class DialogueSpec:
         metavar="best|middle|x,y,z,yaw",
     )
     renderer: str = setting("rasteriser", "What draws the views.", part="renderer")
-    temperature: float = setting(0.0, "0 is greedy.", minimum=0)
+    temperature: float = setting(0.0, "Sampling temperature; 0 is greedy.", minimum=0)
     seed: int = setting(0, "All randomness comes from it and the question's id.")
-    max_new_tokens: int = setting(512, "Tokens of one reply at the most.", minimum=1)
+    max_new_tokens: int = setting(512, "The most tokens of one reply.", minimum=1)
 
     @cached_property
     def view_policy(self) -> ViewPolicy:

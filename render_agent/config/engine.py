@@ -46,9 +46,11 @@ class EngineSpec:
     device: str = setting(AUTO, "Where the model runs: auto, cpu, cuda, cuda:1 …", metavar="NAME")
     tensor_parallel: int = setting(1, "GPUs that hold one model together.", minimum=1, metavar="N")
     max_model_len: int | None = setting(
-        None, "Tokens of a dialogue at the most; a longer one fails its question.", metavar="N"
+        None, "The most tokens of a dialogue; the question of a longer one fails.", metavar="N"
     )
-    engine_option: tuple[str, ...] = setting((), "Passed to the engine as it is.", metavar="K=V")
+    engine_option: tuple[str, ...] = setting(
+        (), "An option of the engine, passed on unchanged.", metavar="K=V"
+    )
     no_guide: bool = setting(
         False, "Do not hold replies to their JSON schema where the engine could."
     )

@@ -29,7 +29,7 @@ class Size(click.ParamType[tuple[int, int]]):
             return value
         width, _, height = str(value).lower().partition("x")
         if not (width.isdecimal() and height.isdecimal()):
-            self.fail(f"{value!r} is no size: write it as 640x480")
+            self.fail(f"{value!r} is not a size: write it as 640x480")
         if not all(32 <= int(side) <= 4096 for side in (width, height)):
             self.fail("both sides must be 32 to 4096 pixels")
         return int(width), int(height)
@@ -76,7 +76,9 @@ class Kinds(click.ParamType[tuple[str, ...]]):
         if not set(kinds) <= set(registry.built_in("kind of view")):
             known = registry.names("kind of view")
             if wrong := [kind for kind in kinds if kind not in known]:
-                self.fail(f"{','.join(wrong)!r} is no kind of view: choose from {','.join(known)}")
+                self.fail(
+                    f"{','.join(wrong)!r} is not a kind of view: choose from {','.join(known)}"
+                )
         return kinds
 
 
@@ -193,7 +195,7 @@ def checked(options: Mapping[str, Any]) -> dict[str, Any]:
             TypeError,
         ) as error:  # click's own types meet a list with TypeError
             refusal = error.format_message() if isinstance(error, click.UsageError) else error
-            raise UsageError(f"{name}={value!r:.80} will not do: {reason_of(refusal)}") from error
+            raise UsageError(f"{name}={value!r:.80} is not valid: {reason_of(refusal)}") from error
     return parsed
 
 

@@ -79,7 +79,7 @@ def _scans(dataset: str, roots: Sequence[str], questions: list[Question]) -> Fin
         )
     for root in roots:
         if not Path(root).is_dir():
-            return Finding(PART, dataset, False, f"{root} is no folder", f"give {flag}")
+            return Finding(PART, dataset, False, f"{root} is not a folder", f"give {flag}")
     where = " and ".join(roots)
     if not questions:
         return Finding(

@@ -170,7 +170,7 @@ def reach_hub() -> dict[str, Any]:
 def look_for_model(name: str) -> dict[str, Any]:
     """Return where a model lies on this machine, and the names of other models in the hub's cache.
 
-    `folder` is None where the hub will be asked for it; `why` says why it is not to be had at all.
+    `folder` is None where the hub will be asked for it; `why` says why it is not available at all.
     """
     others = [other for other in _cached_models() if other != name]
     try:

@@ -38,7 +38,7 @@ def examine(options: Mapping[str, Any], *, as_json: bool, probe: bool = False) -
     console = plain_console()
     console.print(_table(findings))
     for finding in preventing:
-        console.print(f"No run is possible before this is mended: {finding.name}", style="red")
+        console.print(f"No run is possible until this is fixed: {finding.name}", style="red")
     if not preventing:
         working = {finding.name for finding in findings if finding.works}
         answering = BY_THE_MODEL if {TRANSFORMERS, BUNDLED_MODEL} <= working else BY_RULE

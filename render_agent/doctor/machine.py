@@ -135,7 +135,7 @@ def examine_packages() -> Iterator[Finding]:
     for kind in registry.GROUPS:
         for name in registry.brought(kind):
             answer = ask(__name__, "import_part", kind, name, seconds=IMPORT_SECONDS)
-            remedy = "" if answer.explained else "mend the package that brings it, or uninstall it"
+            remedy = "" if answer.explained else "fix the package that brings it, or uninstall it"
             detail = answer.error or answer.found["package"]
             yield Finding(PACKAGES_PART, f"{kind} {name}", answer.error is None, detail, remedy)
 

@@ -52,7 +52,7 @@ def bring(monkeypatch, tmp_path):
         ("import no_such_library", "ModuleNotFoundError: No module named 'no_such_library'"),
         ("raise SystemError('torn')", r"cannot be imported from odd_parts:Part \(SystemError: torn\)"),
         ("Other = 1", "AttributeError: module 'odd_parts' has no attribute 'Part'"),
-        ("Part = 7", "is no class and no function but 7"),
+        ("Part = 7", "is not a class or function but 7"),
         ("class Part:\n  def __init__(self): raise OSError('no lamp')", "could not be made .OSError: no lamp"),
         ("class Part:\n  name = 'odd'", "lacks close, draw, which Renderer asks for"),
     ],
@@ -82,7 +82,9 @@ def test_an_unknown_name_is_told_all_that_there_are(bring):
         with pytest.raises(UsageError, match=f"there is no {name} '{value}': choose one of "):
             checked({name: value})
     assert checked({"renderer": "odd"}) == {"renderer": "odd"}
-    with pytest.raises(UsageError, match="'side' is no kind of view: choose from ego,top,around"):
+    with pytest.raises(
+        UsageError, match="'side' is not a kind of view: choose from ego,top,around"
+    ):
         checked({"kinds": "ego,side"})
 
 
