@@ -33,7 +33,7 @@ from render_agent.runs.log.work import question_work
 from render_agent_lab.verifier_benchmark.decisions import moves_until_found
 from render_agent_lab.verifier_benchmark.resampling import estimate
 from render_agent_lab.verifier_benchmark.walks import made_rooms, walk
-from render_agent_lab.verifier_training.card_text import spanned
+from render_agent_lab.verifier_training.card import spanned
 
 RANDOM = "random"
 PLAIN = (RANDOM, "geometry:unnamed", "geometry")

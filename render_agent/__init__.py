@@ -7,7 +7,8 @@
     results = render_agent.load_run("recent")
     scene = render_agent.open_scene("room.ply")
 
-Importing it loads nothing heavy: each name below is imported when it is first used.
+Importing it loads nothing heavy: each name below is imported when it is first used. Start with `cli.main` for the
+program, and with `runs.runner` for what a run does.
 """
 
 from __future__ import annotations

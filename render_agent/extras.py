@@ -28,9 +28,9 @@ def require(use: str, *modules: str, instead: str = "") -> None:
     instead: what else can be done.
     """
     for module in modules:
-        found = find_spec(module)
+        spec = find_spec(module)
         # A folder of that name in the working directory is found, too, without an origin.
-        if found is None or found.origin is None:
+        if spec is None or spec.origin is None:
             install = f"render_agent[{EXTRAS[module]}]" if module in EXTRAS else "render_agent"
-            told = f'{use} needs {module}, which is not installed: pip install "{install}"'
-            raise SetupError(told + (instead and f", or {instead}"))
+            sentence = f'{use} needs {module}, which is not installed: pip install "{install}"'
+            raise SetupError(sentence + (instead and f", or {instead}"))

@@ -1,17 +1,18 @@
 """The registry of parts: engines, renderers, verifiers, commands … by kind and name, loaded when asked for.
 
-A part is an entry point, `module:attribute`. Those of the program stand in one table here; installed packages
-declare theirs in the groups of GROUPS. Both are found, loaded and checked alike, and of one name the program's
-own comes first. Names are known without importing a part.
+A part is an entry point, `module:attribute`. Those of the program stand in one table here; installed packages,
+`render_agent_lab` among them, declare theirs in the groups of GROUPS. All are found, loaded and checked alike, and of
+one name the program's own comes first. Names are known without importing a part.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
@@ -122,8 +123,6 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
         "witness": "render_agent.engines.scripted.sighted_oracle:WITNESS",
         "wanderer": "render_agent.engines.scripted.blind_policies:WANDERER",
         "seeker": "render_agent.engines.scripted.sighted_oracle:SEEKER",
-        "expert": "render_agent_lab.expert.policy:EXPERT",
-        "stumbler": "render_agent_lab.expert.noisy_expert:STUMBLER",
     },
     "command": {
         "ls": "render_agent.cli.main:ls",
@@ -136,17 +135,20 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
         "merge": "render_agent.cli.main:merge",
         "export": "render_agent.cli.commands.export:export_command",
         "sweep": "render_agent.cli.commands.sweep:sweep_command",
-        "train-verifier": "render_agent_lab.verifier_training.command:train_verifier_command",
         "doctor": "render_agent.cli.main:doctor",
         "play": "render_agent.cli.commands.play:play_command",
         "score": "render_agent.cli.main:score",
         "judge": "render_agent.cli.commands.judge:judge_command",
-        "make-rooms": "render_agent_lab.room_generator.command:make_rooms_command",
-        "bench": "render_agent_lab.bench.command:bench_command",
         "completion": "render_agent.cli.completion:completion_command",
     },
 }
-"""The program's own parts. A line whose package is not installed is left out."""
+"""The program's own parts."""
+
+LAB: Mapping[Kind, Sequence[str]] = {
+    "scripted policy": ("expert", "stumbler"),
+    "command": ("train-verifier", "make-rooms", "bench"),
+}
+"""Names of the parts of `render_agent_lab`, the second package of this repository, which setup.cfg declares."""
 
 NAME = re.compile(r"[a-z][a-z0-9_]*(?:-[a-z][a-z0-9_]*)*")
 """A part's name; names of files are made of it, where -2 stands for the second one."""
@@ -158,8 +160,12 @@ MAX_NAME_CHARACTERS = 40
 
 
 def built_in(kind: Kind) -> tuple[str, ...]:
-    """Return the names of the program's own parts of a kind, in the order of their table."""
-    return tuple(name for name, value in BUILT_IN[kind].items() if _is_installed(value))
+    """Return the names of the program's own parts of a kind, in the order of their table.
+
+    The parts of `render_agent_lab` follow, where it is installed.
+    """
+    installed = {e.name for e in _declared(kind) if _is_own(e)} if kind in LAB else set()
+    return (*BUILT_IN[kind], *(name for name in LAB.get(kind, ()) if name in installed))
 
 
 def brought(kind: Kind) -> list[str]:
@@ -171,6 +177,11 @@ def brought(kind: Kind) -> list[str]:
 def names(kind: Kind) -> list[str]:
     """Return the names of all parts of a kind: the program's own, then those of installed packages."""
     return [*built_in(kind), *brought(kind)]
+
+
+def is_known(kind: Kind, name: str) -> bool:
+    """Whether `load` knows the name: it is one of `names`, or of a part of `render_agent_lab`."""
+    return name in LAB.get(kind, ()) or name in names(kind)
 
 
 def is_name(text: str) -> bool:
@@ -195,41 +206,41 @@ def load(kind: Kind, name: str) -> Any:
     """
     entry = _entry(kind, name)
     try:
-        found = entry.load()
+        maker = entry.load()
     except RenderAgentError:
         raise
     except Exception as error:  # it is anybody's code
         raise SetupError(
-            f"{_told(kind, entry)} cannot be imported from {entry.value}"
-            f" ({type(error).__name__}: {error}): mend that package, or uninstall it"
+            f"{_title(kind, entry)} cannot be imported from {entry.value}"
+            f" ({type(error).__name__}: {error}): fix that package, or uninstall it"
         ) from error
-    if not callable(found):
+    if not callable(maker):
         raise SetupError(
-            f"{_told(kind, entry)} is no class and no function but {found!r:.60}: {entry.value} must"
+            f"{_title(kind, entry)} is not a class or function but {maker!r:.60}: {entry.value} must"
             " name what makes it"
         )
-    return found
+    return maker
 
 
-def make(kind: Kind, name: str, *given: object) -> Any:
-    """Return a part, made by calling what its entry point names with `given`.
+def make(kind: Kind, name: str, *arguments: object) -> Any:
+    """Return a part, made by calling what its entry point names with `arguments`.
 
     SetupError as in `load`, and where making it fails or it lacks a member of its kind's form.
     """
     maker = load(kind, name)
     try:
-        part = maker(*given)
+        part = maker(*arguments)
     except RenderAgentError:
         raise
     except Exception as error:  # it is anybody's code
         raise SetupError(
-            f"{_told(kind, _entry(kind, name))} could not be made ({type(error).__name__}: {error}):"
-            " mend that package, or do without it"
+            f"{_title(kind, _entry(kind, name))} could not be made ({type(error).__name__}: {error}):"
+            " fix that package, or do without it"
         ) from error
     form = EntryPoint(kind, FORMS[kind], "").load()
     if missing := lacking(part, form):
-        told = _told(kind, _entry(kind, name))
-        raise SetupError(f"{told} lacks {', '.join(missing)}, which {form.__name__} asks for")
+        title = _title(kind, _entry(kind, name))
+        raise SetupError(f"{title} lacks {', '.join(missing)}, which {form.__name__} asks for")
     return part
 
 
@@ -240,18 +251,19 @@ def lacking(part: object, form: type) -> list[str]:
 
 
 def summary(kind: Kind, name: str) -> str:
-    """Return the first sentence of what a function or class says of itself, read from its source.
+    """Return the first sentence of a part's docstring or help, read from its source.
 
-    It is imported only where it is neither in its source. Empty where it says nothing, or cannot be read.
+    The part is imported only where its source defines no function or class of its name. Empty where it has
+    neither, or cannot be read.
     """
     entry = _entry(kind, name)
     try:
         spec = find_spec(entry.module)
         bodies = ast.parse(Path(spec.origin or "").read_text("utf-8")).body if spec else []
         documented = (ast.FunctionDef, ast.ClassDef)
-        found = [b for b in bodies if isinstance(b, documented) and b.name == entry.attr]
-        if found:
-            return first_sentence(ast.get_docstring(found[-1]) or "")
+        named = [b for b in bodies if isinstance(b, documented) and b.name == entry.attr]
+        if named:
+            return first_sentence(ast.get_docstring(named[-1]) or "")
         return first_sentence(getattr(load(kind, name), "help", None) or "")
     except (ImportError, OSError, SyntaxError, ValueError, SetupError):
         return ""
@@ -265,41 +277,47 @@ def first_sentence(text: str) -> str:
 
 def _entry(kind: Kind, name: str) -> EntryPoint:
     """Return the one entry point of a name. SetupError where there is none, or more than one."""
-    if name in built_in(kind):
+    if name in BUILT_IN[kind]:
         return EntryPoint(name, BUILT_IN[kind][name], GROUPS[kind])
-    found = [entry for entry in _declared(kind) if entry.name == name and is_name(name)]
-    if not found:
+    entries = [entry for entry in _declared(kind) if entry.name == name and is_name(name)]
+    entries = [entry for entry in entries if _is_own(entry)] or entries
+    if not entries and name in LAB.get(kind, ()):
+        raise SetupError(
+            f"the {kind} {name!r} is part of render_agent_lab, which is not installed: type"
+            " pip install -e . in the folder of the sources"
+        )
+    if not entries:
         known = ", ".join(names(kind))
         others = f"choose one of {known}, or install" if known else "install"
         raise SetupError(f"there is no {kind} {name!r:.80}: {others} the package that brings it")
-    if len(found) > 1:
-        packages = " and ".join(sorted(map(_package, found)))
+    if len(entries) > 1:
+        packages = " and ".join(sorted(map(_package, entries)))
         raise SetupError(f"the {kind} {name!r} is brought by {packages}: uninstall all but one")
-    return found[0]
+    return entries[0]
 
 
-def _declared(kind: Kind) -> list[EntryPoint]:
+def _declared(kind: Kind) -> EntryPoints:
     """Return the entry points of a kind that installed packages declare."""
-    from importlib.metadata import entry_points
-
-    return list(entry_points(group=GROUPS[kind]))
+    return _entry_points(GROUPS[kind], tuple(sys.path))
 
 
 @cache
-def _is_found(top: str) -> bool:
-    return find_spec(top) is not None
+def _entry_points(group: str, path: tuple[str, ...]) -> EntryPoints:
+    """Return the entry points of a group; path: `sys.path`, whose folders hold the packages."""
+    return entry_points(group=group)
 
 
-def _is_installed(value: str) -> bool:
-    return _is_found(value.partition(".")[0])
+def _is_own(entry: EntryPoint) -> bool:
+    """Whether the distribution of this program declares an entry point."""
+    return entry.dist is not None and entry.dist.name.replace("-", "_") == "render_agent"
 
 
 def _package(entry: EntryPoint) -> str:
-    brought_by = entry.dist
-    return "an unknown package" if brought_by is None else f"{brought_by.name} {brought_by.version}"
+    return "an unknown package" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
 
 
-def _told(kind: Kind, entry: EntryPoint) -> str:
+def _title(kind: Kind, entry: EntryPoint) -> str:
+    """Return how an error names a part: its kind, its name, and the package that brings it."""
     if entry.name in built_in(kind):
         return f"the {kind} {entry.name!r}"
     return f"the {kind} {entry.name!r} of {_package(entry)}"

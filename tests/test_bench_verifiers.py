@@ -36,8 +36,8 @@ from render_agent_lab.verifier_benchmark.latency import apart, latency
 from render_agent_lab.verifier_benchmark.measure import notes_on, opened
 from render_agent_lab.verifier_benchmark.resampling import estimate
 from render_agent_lab.verifier_benchmark.scoring import Scored, as_logged, oracle, score_anew
+from render_agent_lab.verifier_benchmark.sheets import markdown
 from render_agent_lab.verifier_benchmark.success import by_chance, difference, expected, success
-from render_agent_lab.verifier_benchmark.tables import markdown
 from render_agent_lab.verifier_benchmark.walks import made_rooms, walk
 
 TREE = Path(__file__).parents[1]

@@ -109,7 +109,9 @@ def test_options_that_are_named_exist():
     while commands:
         command = commands.pop()
         known |= {flag for entry in command.params for flag in (*entry.opts, *entry.secondary_opts)}
-        commands += getattr(command, "commands", {}).values()
+        if isinstance(command, click.Group):
+            context = click.Context(command)
+            commands += [command.get_command(context, n) for n in command.list_commands(context)]
     others = {
         "--strict",
         "--no-deps",

@@ -151,7 +151,7 @@ def test_no_run_is_possible_without_the_bundled_rooms(tmp_path, monkeypatch, cap
     for part in ("examine_renderers", "examine_engines"):
         monkeypatch.setattr(examine, part, lambda *_, **__: iter(()))
     assert examine.examine({"output": str(tmp_path)}, as_json=False) == 1
-    assert "No run is possible before this is mended: bundled rooms" in capsys.readouterr().out
+    assert "No run is possible until this is fixed: bundled rooms" in capsys.readouterr().out
 
 
 def test_scans_are_counted_where_the_options_point(tmp_path):

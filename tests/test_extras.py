@@ -107,7 +107,7 @@ def bare(*words):
     """Run the program where no extra is installed, and return what it said."""
     start = (
         f"import sys; sys.modules.update(dict.fromkeys({[*EXTRAS]!r}))\n"
-        "from render_agent.cli import main\n"
+        "from render_agent.cli.main import main\n"
         "main()"
     )
     ran = subprocess.run(

@@ -329,7 +329,7 @@ def test_a_dry_run_runs_nothing(tmp_path):
         ({"grid": {"max_turns": [{"a": 1}]}}, "grid: .*max_turns"),
         ({"grid": {"ply": ["a.ply"]}}, "ply has no place here: a sweep runs benchmarks"),
         ({"grid": {"repeat": [2]}}, r"repeat has no place here: write seed: \[0, 1, 2\]"),
-        ({"options": {"image_size": "wide"}, "grid": GRID}, "options: .*'wide' is no size"),
+        ({"options": {"image_size": "wide"}, "grid": GRID}, "options: .*'wide' is not a size"),
         ({"options": {"output": "a"}, "grid": GRID}, "output has no place here"),
         ({"grid": GRID, "seeds": 3}, "seeds must be a list or null, not a whole number"),
         ({"grid": {"seed": [1, 2]}, "seeds": [0]}, "seed stands beside seeds"),

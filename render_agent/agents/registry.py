@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self
 
-from render_agent.config.agent_plan import AgentPlan, VerifierPlan
+from render_agent.config.agent_plan import AgentPlan, VerifierPlan, count
 
 if TYPE_CHECKING:
     from render_agent.agents.base import Agent
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from render_agent.dialogue.prompt import Prompt
     from render_agent.observation import ViewProvider
 
-COUNT = re.compile(r"[0-9]{1,4}")
 ROWS_BY_SAMPLES = re.compile(r"([0-9]{1,4})[x×]([0-9]{1,4})")
 
 
@@ -49,11 +48,6 @@ class VotePlan(AgentPlan):
     form = "vote:K"
     votes = True
 
-    @classmethod
-    def parse(cls, argument: str | None) -> Self:
-        """Return the plan of so many voters."""
-        return cls(_count(argument))
-
     def build(self, config: RunConfig, prompt: Prompt, panel: Panel, views: ViewProvider) -> Agent:
         """Return the agent that has samples vote."""
         from render_agent.agents.vote import Vote
@@ -63,11 +57,6 @@ class VotePlan(AgentPlan):
 
 class _ChoosingPlan(AgentPlan):
     """Several replies, of whose moves one is made."""
-
-    @classmethod
-    def parse(cls, argument: str | None) -> Self:
-        """Return the plan of so many moves."""
-        return cls(_count(argument))
 
     def build(self, config: RunConfig, prompt: Prompt, panel: Panel, views: ViewProvider) -> Agent:
         """Return the agent that chooses among moves."""
@@ -99,7 +88,7 @@ class LookaheadPlan(_ChoosingPlan):
         samples, colon, depth = (argument or "").partition(":")
         if colon and depth not in ("1", "2"):
             raise ValueError(argument)
-        return cls(_count(samples), depth=int(depth or 1))
+        return cls(count(samples), depth=int(depth or 1))
 
 
 class ShowPlan(_ChoosingPlan):
@@ -122,10 +111,10 @@ class RephrasePlan(AgentPlan):
     @classmethod
     def parse(cls, argument: str | None) -> Self:
         """Return the plan of so many wordings and replies to each."""
-        found = ROWS_BY_SAMPLES.fullmatch(argument or "")
-        if not found or not int(found[1]) or not int(found[2]):
+        parts = ROWS_BY_SAMPLES.fullmatch(argument or "")
+        if not parts or not int(parts[1]) or not int(parts[2]):
             raise ValueError(argument)
-        return cls(int(found[2]), int(found[1]))
+        return cls(int(parts[2]), int(parts[1]))
 
     def draws(self, verifiers: Sequence[VerifierPlan]) -> bool:
         """Whether a verifier looks at what its candidates would show."""
@@ -138,10 +127,3 @@ class RephrasePlan(AgentPlan):
 
         reranker, draws = Reranker(panel, views), self.draws(config.verifiers)
         return Rephrase(config.agent, self, reranker, prompt, config.seed, draws=draws)
-
-
-def _count(text: str | None) -> int:
-    """Return a whole number as it is written. ValueError where it is none."""
-    if not COUNT.fullmatch(text or ""):
-        raise ValueError(text)
-    return int(text or "")

@@ -1,4 +1,4 @@
 """The command line: options, commands, help and completion; only this room prints and exits.
 
-Imports every other room. Start with `main`.
+It imports every other room. Start with `main`.
 """

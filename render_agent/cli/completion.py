@@ -145,12 +145,12 @@ def completion_command(context: click.Context, /, shell: str) -> None:
 
 def _runs(where: Any, incomplete: str) -> Items:
     """Return `recent` and the runs in a folder, the newest first."""
-    place = Path(str(where or "experiment_logs"))
+    folder = Path(str(where or "experiment_logs"))
     try:
-        found = [path.name for path in place.iterdir() if (path / "config.json").is_file()]
+        names_of_runs = [path.name for path in folder.iterdir() if (path / "config.json").is_file()]
     except OSError:
-        found = []
-    names = [name for name in sorted(found, reverse=True) if not name.startswith(".")]
+        names_of_runs = []
+    names = [name for name in sorted(names_of_runs, reverse=True) if not name.startswith(".")]
     return _either(["recent", *names], incomplete, "dir")
 
 
@@ -165,8 +165,8 @@ def _either(names: Iterable[str], incomplete: str, path: str) -> Items:
 
 def _hub_cache() -> Path:
     """Return where huggingface_hub keeps models, found without loading it."""
-    if place := os.environ.get("HF_HUB_CACHE"):
-        return Path(place)
+    if folder := os.environ.get("HF_HUB_CACHE"):
+        return Path(folder)
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     home = os.environ.get("HF_HOME") or str(Path(cache) / "huggingface")
     return Path(home).expanduser() / "hub"

@@ -77,14 +77,16 @@ def write_options(
     context: click.Context, formatter: click.HelpFormatter, parameters: Iterable[click.Parameter]
 ) -> None:
     """Write options under the headings of their groups, in the order in which they are declared."""
-    found: dict[str, list[tuple[str, str]]] = {name: [] for name in (*HEADINGS.values(), OTHERS)}
+    by_heading: dict[str, list[tuple[str, str]]] = {
+        name: [] for name in (*HEADINGS.values(), OTHERS)
+    }
     for parameter in parameters:
         row = parameter.get_help_record(context)
         if row is None or isinstance(parameter, click.Argument):
             continue
         entry = OPTIONS.get(parameter.name or "")
-        found[OTHERS if entry is None else HEADINGS[entry.metadata["group"]]].append(row)
-    for heading, rows in found.items():
+        by_heading[OTHERS if entry is None else HEADINGS[entry.metadata["group"]]].append(row)
+    for heading, rows in by_heading.items():
         _write(formatter, heading, rows)
 
 
@@ -96,8 +98,8 @@ def write_commands(formatter: click.HelpFormatter, names: Sequence[str]) -> None
     placed = {name for listed in COMMANDS.values() for name in listed}
     others = [name for name in names if name not in placed]
     for heading, listed in COMMANDS.items():
-        shown = [name for name in listed if name in names]
-        rows = shown if heading != OTHER_COMMANDS else [*shown, *others]
+        listed_here = [name for name in listed if name in names]
+        rows = listed_here if heading != OTHER_COMMANDS else [*listed_here, *others]
         _write(formatter, heading, [(name, registry.summary("command", name)) for name in rows])
 
 

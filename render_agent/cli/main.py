@@ -15,7 +15,6 @@ from render_agent import registry
 from render_agent.cli import completion, help_page
 from render_agent.cli.options import WHERE_RUNS_LIE, run_option
 from render_agent.config import OPTIONS, RunConfig
-from render_agent.config.file import options_of_file
 from render_agent.errors import RenderAgentError, SetupError, UsageError
 from render_agent.text.redact import without_keys
 from render_agent.text.sanitize import visible
@@ -30,6 +29,8 @@ class Terminated(BaseException):
 def from_file(context: click.Context, parameter: click.Parameter, file: str | None) -> None:
     """Take the defaults of a run from a YAML file. UsageError where it holds no options."""
     if file is not None:
+        from render_agent.config.file import options_of_file
+
         context.default_map = {**(context.default_map or {}), **options_of_file(file)}
 
 
@@ -74,12 +75,14 @@ class RunGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command, None where there is none. SetupError where its package cannot be imported."""
-        if cmd_name not in registry.names("command"):
+        if not registry.is_known("command", cmd_name):
             return None
-        found = registry.load("command", cmd_name)
-        if not isinstance(found, click.Command):
-            raise SetupError(f"the command {cmd_name!r} is no command of click but {found!r:.60}")
-        return found
+        command = registry.load("command", cmd_name)
+        if not isinstance(command, click.Command):
+            raise SetupError(
+                f"the command {cmd_name!r} is not a command of click but {command!r:.60}"
+            )
+        return command
 
 
 @click.group(
@@ -92,7 +95,7 @@ class RunGroup(click.Group):
 def cli(context: click.Context, /, continue_run: str | None, dry_run: bool, **options: Any) -> None:
     """A vision-language model explores a 3D scan and answers spatial questions about it.
 
-    Give --batch for a benchmark, --ply for one question of one scan, or a command; COMMAND --help tells of each.
+    Give --batch to run a benchmark, --ply to ask about one scan, or a command; COMMAND --help explains it.
 
     \b
     Examples:
@@ -108,14 +111,14 @@ def cli(context: click.Context, /, continue_run: str | None, dry_run: bool, **op
     from render_agent.cli.commands import runs as commands
 
     if continue_run is not None:
-        given = {
+        changed = {
             name: value
             for name, value in options.items()
             if _given(context, name) and not (name == "batch" and value)
         }
-        context.exit(commands.continue_run(Path(options["output"]), continue_run, given))
-    asked = dry_run or options["batch"] or options["ply"] or options["question"]
-    if not asked and not any(_typed(context, name) for name in options):
+        context.exit(commands.continue_run(Path(options["output"]), continue_run, changed))
+    starts = dry_run or options["batch"] or options["ply"] or options["question"]
+    if not starts and not any(_typed(context, name) for name in options):
         click.echo(context.get_help())
         context.exit(0)
     config = RunConfig(**options)

@@ -40,22 +40,22 @@ def evidence_lines(folder: Path, evidence: Evidence, stood: Camera) -> Iterator[
     folder: of the run. stood: the pose in which it was decided.
     """
     yield f"chosen ({evidence.agent}): {how_chosen(evidence)}"
-    found = standings(evidence)
-    own = {standing.candidate.number: standing for standing in found}
+    standing_candidates = standings(evidence)
+    own = {standing.candidate.number: standing for standing in standing_candidates}
     labels = [member.label for member in members(evidence)]
-    several = len({standing.candidate.group for standing in found}) > 1
-    for standing in found:
+    several = len({standing.candidate.group for standing in standing_candidates}) > 1
+    for standing in standing_candidates:
         candidate = standing.candidate
         before = None if candidate.follows is None else own[candidate.follows]
         name = standing.name if before is None else f"{before.name} then {standing.name}"
         mark = ">" if standing.chosen else " "
-        asked = "; ".join(action_words(candidate.action)) or "nothing"
+        move = "; ".join(action_words(candidate.action)) or "nothing"
         if several:
-            asked += f" (wording {candidate.group + 1})"
+            move += f" (wording {candidate.group + 1})"
         start = stood if before is None else before.candidate.camera
         if limited(candidate.action, start, candidate.camera):
-            asked += f" ({candidate.happened})"
-        yield f" {mark} {name}: {asked}{_scored(standing, labels)}"
+            move += f" ({candidate.happened})"
+        yield f" {mark} {name}: {move}{_scored(standing, labels)}"
         if candidate.view is not None:
             yield f"{PLACE}{where(candidate.camera)}: {folder / candidate.view.file}"
         elif standing.scores:

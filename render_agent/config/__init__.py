@@ -1,7 +1,7 @@
 """What a run is asked to do: every option once, parsed into specs, and the objects that options name.
 
-It imports errors and the registry, and whatever the registry is asked for by name. Start in `run.py`: RunConfig
-consists of the specs of the other modules; `option.py` says how an option is declared.
+It imports errors, texts, the bundled models and the registry, and loads by name whatever the registry knows. Start with
+`run.py`: RunConfig consists of the specs of the other modules; `option.py` says how an option is declared.
 """
 
 from render_agent.config.option import AUTO

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from render_agent.config.agent_plan import AgentPlan, VerifierPlan, agent_plan, verifier_plans
-from render_agent.config.option import setting
+from render_agent.config.option import declare
 from render_agent.errors import UsageError
+
+setting = partial(declare, "choosing")
 
 
 @dataclass(frozen=True)
@@ -16,7 +18,6 @@ class AgentSpec:
 
     agent: str = setting(
         "single",
-        "choosing",
         "How a turn is decided: single, the one reply; vote:K, the answer of K replies; best:K, of K moves"
         " the one that verifiers score best, unseen; lookahead:K, of K moves that are made and drawn"
         " first (:2 looks two moves ahead); rephrase:RxK, with R wordings of the question; show:K, the"
@@ -25,7 +26,6 @@ class AgentSpec:
     )
     verifier: tuple[str, ...] = setting(
         (),
-        "choosing",
         "What scores the moves: random, geometry (geometry:unnamed knows no boxes), judge[:MODEL],"
         " embedding[:MODEL], learned:DIR; may be given more than once (default: geometry where moves are"
         " drawn).",
@@ -33,26 +33,22 @@ class AgentSpec:
     )
     verifier_weights: tuple[str, ...] = setting(
         (),
-        "choosing",
         "The weight of every verifier, in their order, such as 1,0.5.",
         metavar="LIST",
         separator=",",
     )
     fusion: str = setting(
         "ranks",
-        "choosing",
         "How the scores of several verifiers are fused: mean of ranks, or of normalised scores.",
         choices=("ranks", "normalised"),
     )
     rubric: str = setting(
         "view",
-        "choosing",
         "By what the judge rates views: a rubric that is shipped, or a file.",
         metavar="NAME|FILE",
     )
     judge_mode: str = setting(
         "yes",
-        "choosing",
         "How the judge rates: its probability of yes, criteria in JSON, or pairs.",
         choices=("yes", "json", "pairwise"),
     )
@@ -82,16 +78,16 @@ class AgentSpec:
         if not self.verifier_weights:
             return (1.0,) * len(self.verifiers)
         try:
-            found = tuple(float(weight) for weight in self.verifier_weights)
+            weights = tuple(float(weight) for weight in self.verifier_weights)
         except ValueError:
             raise UsageError("--verifier-weights are numbers, such as 1,0.5") from None
-        if len(found) != len(self.verifiers):
+        if len(weights) != len(self.verifiers):
             raise UsageError(
-                f"--verifier-weights gives {len(found)} weights for {len(self.verifiers)} verifiers"
+                f"--verifier-weights gives {len(weights)} weights for {len(self.verifiers)} verifiers"
             )
-        if not all(0 <= weight < float("inf") for weight in found) or not any(found):
+        if not all(0 <= weight < float("inf") for weight in weights) or not any(weights):
             raise UsageError("--verifier-weights are 0 or more, and one at least is above 0")
-        return found
+        return weights
 
     @property
     def agent_words(self) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from render_agent import registry
 from render_agent.config.choice import Choice
@@ -52,9 +53,12 @@ class AgentPlan(Choice):
     depth: int = 1
 
     @classmethod
-    def parse(cls, argument: str | None) -> AgentPlan:
-        """Return the plan that is written behind the colon, None for nothing. ValueError where it is none."""
-        raise NotImplementedError
+    def parse(cls, argument: str | None) -> Self:
+        """Return the plan that is written behind the colon, None for nothing: so many samples.
+
+        ValueError where it cannot be written so.
+        """
+        return cls(count(argument))
 
     @property
     def candidates(self) -> int:
@@ -90,7 +94,7 @@ class VerifierPlan(Choice):
     name: ClassVar[str]
     """Its name in `--verifier`, before the colon."""
     forms: ClassVar[Sequence[str]] = ()
-    """How it is written."""
+    """How it is written; the name alone where there is none."""
     looks: ClassVar[bool] = False
     """Whether it looks at what a candidate would show."""
     asks_model: ClassVar[bool] = False
@@ -100,8 +104,19 @@ class VerifierPlan(Choice):
 
     @classmethod
     def accepts(cls, argument: str | None) -> bool:
-        """Whether it can be written with this behind the colon, None for no colon."""
-        return argument is None
+        """Whether one of its forms has this behind the colon, None for no colon.
+
+        A word in capitals stands for any text, and what is in brackets may be left out.
+        """
+        for form in cls.forms or (cls.name,):
+            _, colon, behind = form.replace("[", "").removesuffix("]").partition(":")
+            if argument is None:
+                fits = not colon or form.endswith("]")
+            else:
+                fits = bool(argument) and (argument == behind or behind.isupper())
+            if fits:
+                return True
+        return False
 
     @property
     def label(self) -> str:
@@ -122,6 +137,13 @@ class VerifierPlan(Choice):
         raise NotImplementedError
 
 
+def count(text: str | None) -> int:
+    """Return a whole number of up to four digits. ValueError where the text is none."""
+    if not re.fullmatch("[0-9]{1,4}", text or ""):
+        raise ValueError(text)
+    return int(text or "")
+
+
 def agent_plan(text: str) -> AgentPlan:
     """Return what `--agent` asks for. UsageError where it is none of the forms of agents."""
     kind, colon, argument = text.strip().partition(":")
@@ -134,7 +156,7 @@ def agent_plan(text: str) -> AgentPlan:
         own = [registry.load("agent", name).__self__.form for name in registry.built_in("agent")]
         forms = ", ".join([*own, *registry.brought("agent")])
         raise UsageError(
-            f"--agent {text!r:.80} will not do: write one of {forms}, with whole numbers"
+            f"--agent {text!r:.80} is not valid: write one of {forms}, with whole numbers"
         ) from error
     if (colon and not plan.chooses) or not 1 <= plan.candidates <= MAX_CANDIDATES:
         raise UsageError(
@@ -158,7 +180,7 @@ def _verifier_plan(text: str) -> VerifierPlan:
     known = registry.names("verifier")
     maker = registry.load("verifier", name) if name in known else None
     if maker is None or not maker.accepts(argument if colon else None):
-        forms = (form for one in known for form in registry.load("verifier", one).forms)
-        raise UsageError(f"--verifier {text!r:.80} will not do: write one of {', '.join(forms)}")
+        forms = (form for part in known for form in registry.load("verifier", part).forms)
+        raise UsageError(f"--verifier {text!r:.80} is not valid: write one of {', '.join(forms)}")
     plan: VerifierPlan = maker(argument or None)
     return plan

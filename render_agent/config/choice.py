@@ -46,14 +46,14 @@ class Choice:
     What `build` is given and returns belongs to the kind of choice.
     """
 
-    def check(
-        self, config: RunConfig, questions: Sequence[Question], *, models: bool = True
-    ) -> None:
+    def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
         """Raise SetupError or UsageError where something is missing for it; nothing heavy is loaded.
 
-        questions: those that are still to be asked. models: whether models that it would load have to be
-        at hand.
+        questions: those that are still to be asked.
         """
+
+    def check_at_hand(self, config: RunConfig) -> None:
+        """Raise SetupError where a model or cluster that this process would use is not at hand."""
 
     def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
         """Give the files that it reads, as they are now. SetupError where one cannot be read."""

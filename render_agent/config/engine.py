@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from render_agent import registry
-from render_agent.config.option import AUTO, setting
+from render_agent.config.option import AUTO, declare
 
 T = TypeVar("T")
 
 DEFAULT_MODEL = "Qwen/Qwen3-VL-8B-Instruct"
+
+setting = partial(declare, "engine")
 
 
 @dataclass(frozen=True)
@@ -19,54 +22,37 @@ class EngineSpec:
 
     engine: str = setting(
         "transformers",
-        "engine",
         "What answers: a model in this process, by transformers or vLLM; an OpenAI-compatible server;"
         " replies by rule; or a person, in the browser.",
-        choices=registry.built_in("engine"),
         part="engine",
     )
     model: str | None = setting(
         None,
-        "engine",
         "A hub name, a directory, or small, the bundled one (default Qwen/Qwen3-VL-8B-Instruct); with --engine scripted:"
         " explorer (default), wanderer, random, frequency, oracle, witness, seeker, expert, stumbler, or a file of replies.",
         metavar="NAME",
     )
     base_url: tuple[str, ...] = setting(
         (),
-        "engine",
         "Where the server of --engine openai answers, such as http://localhost:8000/v1; may be given"
         " more than once.",
         metavar="URL",
         free=True,
     )
-    revision: str | None = setting(None, "engine", "Revision of the model.", metavar="NAME")
+    revision: str | None = setting(None, "Revision of the model.", metavar="NAME")
     dtype: str = setting(
-        AUTO,
-        "engine",
-        "Number format of the weights.",
-        choices=(AUTO, "float32", "bfloat16", "float16"),
+        AUTO, "Number format of the weights.", choices=(AUTO, "float32", "bfloat16", "float16")
     )
-    device: str = setting(
-        AUTO, "engine", "Where the model runs: auto, cpu, cuda, cuda:1 …", metavar="NAME"
-    )
-    tensor_parallel: int = setting(
-        1, "engine", "GPUs that hold one model together.", minimum=1, metavar="N"
-    )
+    device: str = setting(AUTO, "Where the model runs: auto, cpu, cuda, cuda:1 …", metavar="NAME")
+    tensor_parallel: int = setting(1, "GPUs that hold one model together.", minimum=1, metavar="N")
     max_model_len: int | None = setting(
-        None,
-        "engine",
-        "Tokens of a dialogue at the most; a longer one fails its question.",
-        metavar="N",
+        None, "The most tokens of a dialogue; the question of a longer one fails.", metavar="N"
     )
     engine_option: tuple[str, ...] = setting(
-        (), "engine", "Passed to the engine as it is.", metavar="K=V"
+        (), "An option of the engine, passed on unchanged.", metavar="K=V"
     )
     no_guide: bool = setting(
-        False,
-        "engine",
-        "Do not hold replies to their JSON schema where the engine could.",
-        flag=True,
+        False, "Do not hold replies to their JSON schema where the engine could."
     )
 
     @property
@@ -102,5 +88,5 @@ def engine_trait(engine: str, name: str, default: T) -> T:
     """Return what an engine says of itself; no package is imported to know it of a package's engine."""
     if engine not in registry.built_in("engine"):
         return default
-    found: T = getattr(registry.load("engine", engine), name)
-    return found
+    trait: T = getattr(registry.load("engine", engine), name)
+    return trait

@@ -20,19 +20,19 @@ def options_of_file(file: str) -> dict[str, str | list[str]]:
     UsageError where it cannot be read, names no option, or holds something that no option can be.
     """
     try:
-        given = parse_yaml(read_bounded(Path(file), MOST_BYTES).decode())
+        document = parse_yaml(read_bounded(Path(file), MOST_BYTES).decode())
     except OSError as error:
         raise UsageError(f"cannot read --config {file}: {error.strerror or error}") from error
     except ValueError as error:
         raise UsageError(
             f"--config {file} is no YAML{line_of(error)}: write an option a line, such as max_turns: 9"
         ) from error
-    if not isinstance(given, dict | None):
+    if not isinstance(document, dict | None):
         raise UsageError(
             f"--config {file} must hold options: write one a line, such as max_turns: 9"
         )
     options: dict[str, str | list[str]] = {}
-    for key, value in (given or {}).items():
+    for key, value in (document or {}).items():
         name = str(key).replace("-", "_")
         if name not in OPTIONS:
             raise UsageError(f"--config {file}: there is no option {name!r:.80}")

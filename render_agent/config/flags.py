@@ -16,7 +16,6 @@ from render_agent import registry
 from render_agent.config.option import AUTO
 from render_agent.config.run import OPTIONS
 from render_agent.errors import UsageError
-from render_agent.text.safe_parse import reason_of
 
 
 class Size(click.ParamType[tuple[int, int]]):
@@ -30,7 +29,7 @@ class Size(click.ParamType[tuple[int, int]]):
             return value
         width, _, height = str(value).lower().partition("x")
         if not (width.isdecimal() and height.isdecimal()):
-            self.fail(f"{value!r} is no size: write it as 640x480")
+            self.fail(f"{value!r} is not a size: write it as 640x480")
         if not all(32 <= int(side) <= 4096 for side in (width, height)):
             self.fail("both sides must be 32 to 4096 pixels")
         return int(width), int(height)
@@ -77,7 +76,9 @@ class Kinds(click.ParamType[tuple[str, ...]]):
         if not set(kinds) <= set(registry.built_in("kind of view")):
             known = registry.names("kind of view")
             if wrong := [kind for kind in kinds if kind not in known]:
-                self.fail(f"{','.join(wrong)!r} is no kind of view: choose from {','.join(known)}")
+                self.fail(
+                    f"{','.join(wrong)!r} is not a kind of view: choose from {','.join(known)}"
+                )
         return kinds
 
 
@@ -138,10 +139,10 @@ def run_option(entry: Field[Any], **given: Any) -> click.Option:
         "show_default": entry.default not in (None, ()),
         **given,
     }
-    if isinstance(entry.default, int | float) and not declared.get("flag"):
-        more["metavar"] = "N" if isinstance(entry.default, int) else "X"
-    if declared.get("flag"):
+    if isinstance(entry.default, bool):
         return click.Option([flag, entry.name], is_flag=True, **more | {"show_default": False})
+    if isinstance(entry.default, int | float):
+        more["metavar"] = "N" if isinstance(entry.default, int) else "X"
     if "separator" in declared:
         more["default"] = declared["separator"].join(map(str, entry.default))  # type: ignore[arg-type]
     elif isinstance(entry.default, tuple):
@@ -176,8 +177,10 @@ def checked(options: Mapping[str, Any]) -> dict[str, Any]:
     Lists stand for tuples, paths for their texts, and None for what is not given. UsageError where
     there is no such option or its flag would refuse the value.
     """
+    from render_agent.text.safe_parse import reason_of
+
     context = click.Context(click.Command("render-agent"))
-    found: dict[str, Any] = {}
+    parsed: dict[str, Any] = {}
     for name, value in options.items():
         if name not in OPTIONS:
             near = difflib.get_close_matches(name, OPTIONS, 1)
@@ -186,14 +189,14 @@ def checked(options: Mapping[str, Any]) -> dict[str, Any]:
         if value is None:
             continue
         try:
-            found[name] = run_option(OPTIONS[name]).type_cast_value(context, _plain(name, value))
+            parsed[name] = run_option(OPTIONS[name]).type_cast_value(context, _plain(name, value))
         except (
             click.UsageError,
             TypeError,
         ) as error:  # click's own types meet a list with TypeError
-            told = error.format_message() if isinstance(error, click.UsageError) else error
-            raise UsageError(f"{name}={value!r:.80} will not do: {reason_of(told)}") from error
-    return found
+            refusal = error.format_message() if isinstance(error, click.UsageError) else error
+            raise UsageError(f"{name}={value!r:.80} is not valid: {reason_of(refusal)}") from error
+    return parsed
 
 
 def _plain(name: str, value: Any) -> Any:

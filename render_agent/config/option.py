@@ -5,17 +5,21 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Any, Literal
 
+from render_agent import registry
+
 AUTO = "auto"
 
 Group = Literal["questions", "engine", "dialogue", "choosing", "speed", "place", "display"]
 
 
-def setting(default: Any, group: Group, text: str, **more: Any) -> Any:
-    """Declare one option of a run.
+def declare(group: Group, default: Any, text: str, **more: Any) -> Any:
+    """Declare one option of a run: a field of a spec. A default of False makes it a flag without a value.
 
-    text: its sentence in `--help`. more: `metavar`, `choices`, `flag`, `minimum`, `separator` of
-    the parts that are written as one word, `part`, the kind of part of the registry whose names beside
-    `choices` may be given, and `free` for an option that may change when a run is continued although
-    its group may not.
+    group: the heading that it stands under. text: its sentence in `--help`. more: `metavar`, `choices`,
+    `minimum`, `separator` of the parts that are written as one word, `part`, the kind of part of the
+    registry whose names may be given (the program's own are its choices), and `free` for an option that may
+    change when a run is continued although its group may not.
     """
+    if "part" in more:
+        more["choices"] = registry.built_in(more["part"])
     return field(default=default, metadata={"group": group, "text": text, **more})

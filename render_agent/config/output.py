@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from render_agent.config.option import setting
+from render_agent.config.option import declare
 
 
 @dataclass(frozen=True)
 class OutputSpec:
     """Places, and what is printed; nothing of it changes a dialogue."""
 
-    port: int = setting(
-        0, "place", "Port of the page of --engine human; 0 is any that is free.", minimum=0
+    port: int = declare(
+        "place", 0, "Port of the page of --engine human; 0 is any that is free.", minimum=0
     )
-    output: str = setting("experiment_logs", "place", "Where run folders lie.", metavar="DIR")
-    json: bool = setting(
-        False, "display", "Print the results as JSON on standard output.", flag=True
-    )
-    quiet: bool = setting(False, "display", "Print errors and the folder only.", flag=True)
-    verbose: bool = setting(False, "display", "Print every turn.", flag=True)
+    output: str = declare("place", "experiment_logs", "Where run folders lie.", metavar="DIR")
+    json: bool = declare("display", False, "Print the results as JSON on standard output.")
+    quiet: bool = declare("display", False, "Print errors and the folder only.")
+    verbose: bool = declare("display", False, "Print every turn.")

@@ -22,15 +22,15 @@ def absolute_paths(options: Mapping[str, Any]) -> dict[str, Any]:
     is. A rubric is one where a file is written with its folder or its ending, and what stands behind a
     verifier's colon where its folder is there.
     """
-    found: dict[str, Any] = {}
+    absolute: dict[str, Any] = {}
     for name, value in options.items():
         if name == "verifier":
-            found[name] = tuple(map(_with_its_folder, value))
+            absolute[name] = tuple(map(_with_its_folder, value))
         elif name in PATHS and isinstance(value, tuple):
-            found[name] = tuple(str(Path(part).absolute()) for part in value)
+            absolute[name] = tuple(str(Path(part).absolute()) for part in value)
         elif value is not None and (name in PATHS or _is_there(name, value)):
-            found[name] = str(Path(value).absolute())
-    return found
+            absolute[name] = str(Path(value).absolute())
+    return absolute
 
 
 def _with_its_folder(verifier: str) -> str:

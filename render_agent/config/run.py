@@ -6,10 +6,8 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import Field, asdict, dataclass, fields, replace
+from functools import cache
 from typing import Annotated, Any, get_type_hints
-
-import msgspec
-from msgspec import Meta
 
 from render_agent.config.agent import AgentSpec
 from render_agent.config.dialogue import DialogueSpec
@@ -97,6 +95,8 @@ CHANGEABLE = {
 
 def _saved_type(entry: Field[Any], hint: Any) -> Any:
     """Return the type that a saved option has, with its bounds; hint: its annotation."""
+    from msgspec import Meta
+
     if hint == int | str:  # a number, or auto
         return Annotated[int, Meta(ge=1, le=MAX_INT)] | Annotated[str, Meta(pattern=COUNT_OR_AUTO)]
     if hint == tuple[int, int]:
@@ -111,22 +111,27 @@ def _saved_type(entry: Field[Any], hint: Any) -> Any:
     return hint
 
 
-SAVED_TYPES = {
-    name: _saved_type(OPTIONS[name], hint)
-    for spec in SPECS
-    for name, hint in get_type_hints(spec).items()
-}
+@cache
+def _saved_types() -> dict[str, Any]:
+    """Return the type of every saved option by name; not at import, as --help needs no msgspec."""
+    return {
+        name: _saved_type(OPTIONS[name], hint)
+        for spec in SPECS
+        for name, hint in get_type_hints(spec).items()
+    }
 
 
 def _saved(name: str, value: object) -> Any:
     """Return the value of a saved option. UsageError where there is no such option, or it cannot be so."""
+    import msgspec
+
     if name not in OPTIONS:
         raise UsageError(f"there is no option {name!r:.60}")
     try:
-        found = msgspec.convert(value, SAVED_TYPES[name])
+        converted = msgspec.convert(value, _saved_types()[name])
     except msgspec.ValidationError as error:
-        told = str(error).partition(" - at")[0]
+        reason = str(error).partition(" - at")[0]
         raise UsageError(
-            f"the option {name} cannot be {value!r:.60}: {told[:1].lower()}{told[1:]}"
+            f"the option {name} cannot be {value!r:.60}: {reason[:1].lower()}{reason[1:]}"
         ) from error
-    return value if isinstance(value, int) else found  # a fingerprint tells 1 from 1.0
+    return value if isinstance(value, int) else converted  # a fingerprint tells 1 from 1.0

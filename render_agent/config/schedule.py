@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
-from render_agent.config.option import AUTO, setting
+from render_agent.config.option import AUTO, declare
 from render_agent.errors import UsageError
+
+setting = partial(declare, "speed")
 
 
 @dataclass(frozen=True)
@@ -13,35 +16,29 @@ class ScheduleSpec:
     """How turns are batched, and who shares them; nothing of it changes a dialogue."""
 
     max_batched_turns: int = setting(
-        4, "speed", "Turns that all active questions take together first.", minimum=0
+        4, "Turns that all active questions take together first.", minimum=0
     )
     finish_together: int | str = setting(
         AUTO,
-        "speed",
         "How many questions finish side by side after the batched turns; 1 is one after the other.",
         metavar="N|auto",
     )
     batch_size: int | str = setting(
         AUTO,
-        "speed",
         "Requests in one call of the model, or under way at once; auto is what memory holds.",
         metavar="N|auto",
     )
     devices: tuple[str, ...] = setting(
         (),
-        "speed",
         "One replica of the model on each of these devices, such as cuda:0,cuda:1.",
         metavar="LIST",
         separator=",",
     )
     workers: int = setting(
-        1, "speed", "Processes that share the questions, scene by scene.", minimum=1, metavar="N"
+        1, "Processes that share the questions, scene by scene.", minimum=1, metavar="N"
     )
     ray: str | None = setting(
-        None,
-        "speed",
-        "The Ray cluster that the workers run on (default: this machine).",
-        metavar="ADDRESS",
+        None, "The Ray cluster that the workers run on (default: this machine).", metavar="ADDRESS"
     )
 
     @property

@@ -62,9 +62,9 @@ def _annotations(folder: str, questions: list[Question]) -> Finding:
     except RenderAgentError as error:
         return Finding(PART, "annotations", False, str(error), "give --annotations DIR")
     scenes = {question.scene for question in questions} or annotated.keys()
-    found = len(scenes & annotated.keys())
-    detail = f"{found} of {len(scenes)} scenes are annotated in {folder}"
-    return Finding(PART, "annotations", found == len(scenes), detail)
+    annotated_count = len(scenes & annotated.keys())
+    detail = f"{annotated_count} of {len(scenes)} scenes are annotated in {folder}"
+    return Finding(PART, "annotations", annotated_count == len(scenes), detail)
 
 
 def _scans(dataset: str, roots: Sequence[str], questions: list[Question]) -> Finding:
@@ -79,13 +79,13 @@ def _scans(dataset: str, roots: Sequence[str], questions: list[Question]) -> Fin
         )
     for root in roots:
         if not Path(root).is_dir():
-            return Finding(PART, dataset, False, f"{root} is no folder", f"give {flag}")
+            return Finding(PART, dataset, False, f"{root} is not a folder", f"give {flag}")
     where = " and ".join(roots)
     if not questions:
         return Finding(
             PART, dataset, True, f"{where}; its scans cannot be counted without questions"
         )
-    found = sum(find_scan(dataset, scene, {dataset: roots}) is not None for scene in scenes)
-    detail = f"{found} of {len(scenes)} scans found in {where}"
+    found_count = sum(find_scan(dataset, scene, {dataset: roots}) is not None for scene in scenes)
+    detail = f"{found_count} of {len(scenes)} scans found in {where}"
     remedy = "keep the folders as the data set's own download lays them out"
-    return Finding(PART, dataset, found == len(scenes), detail, remedy)
+    return Finding(PART, dataset, found_count == len(scenes), detail, remedy)

@@ -51,12 +51,12 @@ def examine_engines(options: Mapping[str, Any], *, probe: bool = False) -> Itera
         bundled = _bundled()
         yield bundled
         yield _hub(hub.result())
-        found = at_hand.result()
-        yield _model(name, found)
+        answer = at_hand.result()
+        yield _model(name, answer)
     if probe:
         device, dtype = options.get("device") or AUTO, options.get("dtype") or AUTO
         yield from _families(ask(FAMILIES, "probe_families", device, seconds=PROBE_SECONDS))
-        here = {BUNDLED: bundled.works, name: bool(found.found.get("folder"))}
+        here = {BUNDLED: bundled.works, name: bool(answer.found.get("folder"))}
         for model in (model for model, is_here in here.items() if is_here):
             tried = ask(FAMILIES, "probe_model", model, device, dtype, seconds=LOAD_SECONDS)
             yield _probed(model, tried.found, tried.error)
@@ -82,26 +82,28 @@ def _optional(name: str, package: str, extra: str, use: str) -> Finding:
 def _bundled() -> Finding:
     """Return whether the model that comes with the program is whole."""
     try:
-        found = find_model(BUNDLED)
+        model = find_model(BUNDLED)
     except SetupError as error:
         return Finding(PART, BUNDLED_MODEL, False, str(error))
-    return Finding(PART, BUNDLED_MODEL, True, f"--model {BUNDLED}: {found.folder}")
+    return Finding(PART, BUNDLED_MODEL, True, f"--model {BUNDLED}: {model.folder}")
 
 
 def _families(answer: Answer) -> Iterator[Finding]:
     if answer.error is not None:
         yield Finding(PART, "families", False, answer.error, NO_MODEL)
         return
-    for name, found in answer.found["families"].items():
-        yield _probed(name, found)
+    for name, result in answer.found["families"].items():
+        yield _probed(name, result)
 
 
-def _probed(name: str, found: Mapping[str, Any], error: str | None = None) -> Finding:
+def _probed(name: str, result: Mapping[str, Any], error: str | None = None) -> Finding:
     """Return what the probe of a model says, of a family or of a named one."""
-    if error is None and found["batch"] is None:
-        reuse = "reuse = recompute" if found["reuse"] is None else f"no reuse: {found['reuse']}"
-        return Finding(PART, name, True, f"batch = single, {reuse}; {found['seconds']:.1f} s")
-    return Finding(PART, name, False, error or found["batch"], "use --batch-size 1, or " + NO_MODEL)
+    if error is None and result["batch"] is None:
+        reuse = "reuse = recompute" if result["reuse"] is None else f"no reuse: {result['reuse']}"
+        return Finding(PART, name, True, f"batch = single, {reuse}; {result['seconds']:.1f} s")
+    return Finding(
+        PART, name, False, error or result["batch"], "use --batch-size 1, or " + NO_MODEL
+    )
 
 
 def _hub(answer: Answer) -> Finding:
@@ -168,7 +170,7 @@ def reach_hub() -> dict[str, Any]:
 def look_for_model(name: str) -> dict[str, Any]:
     """Return where a model lies on this machine, and the names of other models in the hub's cache.
 
-    `folder` is None where the hub will be asked for it; `why` says why it is not to be had at all.
+    `folder` is None where the hub will be asked for it; `why` says why it is not available at all.
     """
     others = [other for other in _cached_models() if other != name]
     try:

@@ -13,8 +13,7 @@ from rich.text import Text
 from render_agent.doctor.data import examine_data
 from render_agent.doctor.engines import BUNDLED_MODEL, TRANSFORMERS, examine_engines
 from render_agent.doctor.finding import Finding
-from render_agent.doctor.machine import examine_machine
-from render_agent.doctor.packages import examine_packages
+from render_agent.doctor.machine import examine_machine, examine_packages
 from render_agent.doctor.renderers import examine_renderers
 from render_agent.text.console import plain_console
 from render_agent.text.sanitize import json_text
@@ -33,13 +32,13 @@ def examine(options: Mapping[str, Any], *, as_json: bool, probe: bool = False) -
         findings = list(_findings(options, probe))
     preventing = [finding for finding in findings if finding.prevents]
     if as_json:
-        found = {"ready": not preventing, "findings": [f.to_json() for f in findings]}
-        click.echo(json_text(found))
+        report = {"ready": not preventing, "findings": [f.to_json() for f in findings]}
+        click.echo(json_text(report))
         return int(bool(preventing))
     console = plain_console()
     console.print(_table(findings))
     for finding in preventing:
-        console.print(f"No run is possible before this is mended: {finding.name}", style="red")
+        console.print(f"No run is possible until this is fixed: {finding.name}", style="red")
     if not preventing:
         working = {finding.name for finding in findings if finding.works}
         answering = BY_THE_MODEL if {TRANSFORMERS, BUNDLED_MODEL} <= working else BY_RULE

@@ -30,11 +30,11 @@ def probe_families(device: str = "auto") -> dict[str, Any]:
     `batch`: whether two requests answered together get what each gets alone. `reuse`: whether what
     is kept over the turns changes nothing. Each is None where it holds, else a sentence. In float32.
     """
-    found = {}
+    results = {}
     for name, make in FAMILIES.items():
         began = time.perf_counter()
-        found[name] = {**_tried(make, device), "seconds": time.perf_counter() - began}
-    return {"families": found}
+        results[name] = {**_tried(make, device), "seconds": time.perf_counter() - began}
+    return {"families": results}
 
 
 def probe_model(name: str, device: str, dtype: str) -> dict[str, Any]:
@@ -80,13 +80,13 @@ def _why_batch_differs(loaded: Any) -> str | None:
         pieces = [chat.text(text), *(chat.picture(file) for file in files)]
         return Request(text, 0, [chat.message("user", *pieces)], picture, max_new_tokens=NEW_TOKENS)
 
-    asked = [request("What is this?", "a.png"), request("Say something about nothing.")]
-    together = TransformersEngine(loaded, batch_size=2).generate(asked)
-    alone = TransformersEngine(loaded, batch_size=1).generate(asked)
-    for one, other in zip(together, alone, strict=True):
-        if reason := one.error or other.error:
+    requests = [request("What is this?", "a.png"), request("Say something about nothing.")]
+    together = TransformersEngine(loaded, batch_size=2).generate(requests)
+    alone = TransformersEngine(loaded, batch_size=1).generate(requests)
+    for batched, single in zip(together, alone, strict=True):
+        if reason := batched.error or single.error:
             return reason
-        if one.samples != other.samples:
+        if batched.samples != single.samples:
             return "a reply differs when others are answered with it"
     return None
 

@@ -1,4 +1,4 @@
-"""The machine itself: Python, packages, cores, memory, disk, system libraries."""
+"""The machine itself: Python, packages and the parts that they bring, cores, memory, disk, system libraries."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ import sys
 from collections.abc import Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
+from render_agent import registry
 from render_agent.doctor.finding import Finding
+from render_agent.doctor.probe import ask
 from render_agent.system.system_libraries import install_command, missing
 
-PART = "machine"
+PART, PACKAGES_PART = "machine", "packages"
 
 PACKAGES = ("click", "rich", "pyyaml", "numpy", "scipy", "numba", "pillow")
 """What every run needs."""
@@ -30,6 +33,9 @@ SCAN_PACKAGES = ("trimesh", "open3d-cpu|open3d", "pyrender|pyrender2")
 
 LITTLE_MEMORY, LITTLE_DISK = 2.0, 1.0
 """GiB below which a run is likely to fail."""
+
+IMPORT_SECONDS = 120.0
+"""How long importing a part may take."""
 
 
 def examine_machine(output: Path) -> Iterator[Finding]:
@@ -68,9 +74,9 @@ def memory() -> tuple[float, float | None]:
     """
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     free = None
-    told = Path("/proc/meminfo")
-    if told.is_file():
-        lines = dict(line.split(":", 1) for line in told.read_text("utf-8").splitlines())
+    meminfo = Path("/proc/meminfo")
+    if meminfo.is_file():
+        lines = dict(line.split(":", 1) for line in meminfo.read_text("utf-8").splitlines())
         if "MemAvailable" in lines:
             free = float(lines["MemAvailable"].split()[0]) / 2**20
     limit = Path("/sys/fs/cgroup/memory.max")
@@ -84,23 +90,23 @@ def memory() -> tuple[float, float | None]:
 
 
 def _disk(output: Path) -> Finding:
-    place = next(path for path in (output.resolve(), *output.resolve().parents) if path.exists())
-    free = shutil.disk_usage(place).free / 2**30
-    if not os.access(place, os.W_OK):
+    folder = next(path for path in (output.resolve(), *output.resolve().parents) if path.exists())
+    free = shutil.disk_usage(folder).free / 2**30
+    if not os.access(folder, os.W_OK):
         remedy = "choose a folder that can be written with --output DIR"
-        return Finding(PART, "disk", False, f"{place} cannot be written", remedy, needed=True)
+        return Finding(PART, "disk", False, f"{folder} cannot be written", remedy, needed=True)
     works = free >= LITTLE_DISK
     remedy = "free some space, or choose another disk with --output DIR"
-    return Finding(PART, "disk", works, f"{free:.1f} GiB free at {place}", remedy)
+    return Finding(PART, "disk", works, f"{free:.1f} GiB free at {folder}", remedy)
 
 
 def _packages(name: str, packages: Iterable[str], install: str, *, needed: bool = False) -> Finding:
-    found, lacking = [], []
+    installed, lacking = [], []
     for package in packages:
         known = [(p, v) for p in package.split("|") if (v := _version(p)) is not None]
-        found += [f"{p} {v}" for p, v in known[:1]]
+        installed += [f"{p} {v}" for p, v in known[:1]]
         lacking += [] if known else [package.split("|")[0]]
-    detail = ", ".join(found)
+    detail = ", ".join(installed)
     if not lacking:
         return Finding(PART, name, True, detail, needed=needed)
     detail += f"; not installed: {', '.join(lacking)}"
@@ -122,3 +128,19 @@ def _libraries() -> Finding:
         f"{library.name} is missing, needed by {library.needed_by}" for library in lacking
     )
     return Finding(PART, "system libraries", False, detail, install_command(lacking))
+
+
+def examine_packages() -> Iterator[Finding]:
+    """Give of every part that an installed package brings whether it can be imported, in a process of its own."""
+    for kind in registry.GROUPS:
+        for name in registry.brought(kind):
+            answer = ask(__name__, "import_part", kind, name, seconds=IMPORT_SECONDS)
+            remedy = "" if answer.explained else "fix the package that brings it, or uninstall it"
+            detail = answer.error or answer.found["package"]
+            yield Finding(PACKAGES_PART, f"{kind} {name}", answer.error is None, detail, remedy)
+
+
+def import_part(kind: registry.Kind, name: str) -> dict[str, Any]:
+    """Import what makes a part, and return the package that brings it. SetupError as in `registry.load`."""
+    registry.load(kind, name)
+    return {"package": registry.package(kind, name)}

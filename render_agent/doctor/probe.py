@@ -44,7 +44,7 @@ def ask(
     """
     command = [sys.executable, "-m", __name__, module, function, *arguments]
     try:
-        asked = subprocess.run(
+        process = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -56,14 +56,14 @@ def ask(
         )
     except subprocess.TimeoutExpired:
         return Answer(error=f"gave no answer within {seconds:.0f} seconds")
-    if asked.returncode < 0:
-        return Answer(error=f"its libraries crashed (signal {-asked.returncode})")
-    if asked.returncode:
-        return Answer(error=_last_line(asked.stderr) or f"ended with code {asked.returncode}")
-    found = parse_json(_last_line(asked.stdout))
-    if "error" in found:
-        return Answer(error=found["error"], explained=True)
-    return Answer(found)
+    if process.returncode < 0:
+        return Answer(error=f"its libraries crashed (signal {-process.returncode})")
+    if process.returncode:
+        return Answer(error=_last_line(process.stderr) or f"ended with code {process.returncode}")
+    reply = parse_json(_last_line(process.stdout))
+    if "error" in reply:
+        return Answer(error=reply["error"], explained=True)
+    return Answer(reply)
 
 
 def _last_line(text: str) -> str:
@@ -74,10 +74,10 @@ def _last_line(text: str) -> str:
 def main(module: str, function: str, *arguments: str) -> None:
     """Call the function and write what it returns as the last line; libraries may write before."""
     try:
-        found = getattr(import_module(module), function)(*arguments)
+        reply = getattr(import_module(module), function)(*arguments)
     except RenderAgentError as error:
-        found = {"error": str(error)}
-    sys.stdout.write("\n" + json.dumps(found) + "\n")
+        reply = {"error": str(error)}
+    sys.stdout.write("\n" + json.dumps(reply) + "\n")
     sys.stdout.flush()
     os._exit(0)  # graphics libraries may crash while the interpreter takes them down
 

@@ -36,14 +36,14 @@ def _examine(name: str) -> Finding:
 
 
 def _detail(answer: Answer, default: bool) -> str:
-    found = answer.found
-    detail = f"drew a triangle in {1000 * found['seconds']:.1f} ms on {found['device']}"
+    measured = answer.found
+    detail = f"drew a triangle in {1000 * measured['seconds']:.1f} ms on {measured['device']}"
     if not default:
         return detail
-    if found["kernels"] is None:
+    if measured["kernels"] is None:
         return f"{detail}; no cache can be written: every run compiles its kernels anew"
-    since = "before" if found["compiled"] else f"just now, in {found['first_seconds']:.0f} s"
-    return f"default; {detail}; kernels compiled {since} ({found['kernels']})"
+    since = "before" if measured["compiled"] else f"just now, in {measured['first_seconds']:.0f} s"
+    return f"default; {detail}; kernels compiled {since} ({measured['kernels']})"
 
 
 def draw_once(name: str) -> dict[str, Any]:
@@ -62,15 +62,15 @@ def draw_once(name: str) -> dict[str, Any]:
     colours = np.tile(np.array([[200, 30, 60]], np.uint8), (3, 1))
     faces = np.array([[0, 1, 2]], np.int32)
     scene = Scene("triangle", corners, colours, faces, -2.0, 2.0, bounds)
-    found = _kernels() if name == DEFAULT else {}
+    measured = _kernels() if name == DEFAULT else {}
     renderer = make_renderer(name)
-    found["device"] = getattr(renderer, "device", "the processor")
-    found["first_seconds"], _ = _timed(lambda: renderer.draw(scene, Camera((0, 0, 0)), 64, 48))
-    found["seconds"], frame = _timed(lambda: renderer.draw(scene, Camera((0, 0, 0)), 64, 48))
+    measured["device"] = getattr(renderer, "device", "the processor")
+    measured["first_seconds"], _ = _timed(lambda: renderer.draw(scene, Camera((0, 0, 0)), 64, 48))
+    measured["seconds"], frame = _timed(lambda: renderer.draw(scene, Camera((0, 0, 0)), 64, 48))
     middle = frame.colours[24, 32]
     if not np.array_equal(middle, colours[0]) or abs(frame.depth[24, 32] - 2) > 1e-2:
         raise RuntimeError(f"drew the colour {middle.tolist()} instead of {colours[0].tolist()}")
-    return found
+    return measured
 
 
 def _kernels() -> dict[str, Any]:

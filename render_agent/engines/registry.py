@@ -1,7 +1,7 @@
 """The engines of `--engine`: what each says of itself, what is recorded of it, and how it is built.
 
-An engine of a package is named by an entry point, too: it is called with the options and the questions, and may
-have `describe(config)`. None of these imports its library before it is built or described.
+An engine of a package is named by an entry point, too: it is called with the options and the questions, may have
+`describe(config)`, and may be a Choice. None of these imports its library before it is built or described.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FINGERPRINTS = ("weights", "processor")
 """What a run records of the files of a model that lies on disk."""
 
 
-class BuiltIn:
+class BuiltIn(Choice):
     """What the program's own engines say of themselves; each is called with the options and the questions."""
 
     default_model = DEFAULT_MODEL
@@ -38,15 +38,6 @@ class BuiltIn:
     """Whether it says how likely what a model could write is."""
     gives_one_reply = False
     """Whether it can give one reply a turn only."""
-
-    @staticmethod
-    def check(config: RunConfig) -> None:
-        """Raise UsageError where it cannot answer a run with these options."""
-
-    @staticmethod
-    def inputs(config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
-        """Give the files that its replies depend on, a model's aside."""
-        return ()
 
 
 class Transformers(BuiltIn):
@@ -71,8 +62,7 @@ class Transformers(BuiltIn):
         rows = batch_size_of(config)
         return engine_of(loaded, rows, options, tokens, picture_size=config.image_size)
 
-    @staticmethod
-    def describe(config: RunConfig) -> dict[str, Any]:
+    def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
         """Return its model's files and how they are loaded. SetupError where that cannot be."""
         from render_agent.engines.transformers.model.locate import describe_model
         from render_agent.engines.transformers.options import check_options, refuse_tensor_parallel
@@ -98,8 +88,7 @@ class Vllm(BuiltIn):
 
         return make(config, engine_options(config.engine_option))
 
-    @staticmethod
-    def describe(config: RunConfig) -> dict[str, Any]:
+    def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
         """Return its model's files. SetupError where vLLM or the model is not at hand."""
         from render_agent.engines.vllm.engine import describe
 
@@ -118,8 +107,7 @@ class OpenAI(BuiltIn):
 
         return make(config, engine_options(config.engine_option))
 
-    @staticmethod
-    def describe(config: RunConfig) -> dict[str, Any]:
+    def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
         """Return its servers, and what they serve. SetupError where one cannot be reached."""
         from render_agent.engines.openai.engine import describe
 
@@ -140,15 +128,13 @@ class Scripted(BuiltIn):
         size = batch_size_of(config) or BATCH_SIZE
         return make_scripted(config.model_name, questions, config.seed, size, config)
 
-    @staticmethod
-    def describe(config: RunConfig) -> dict[str, Any]:
+    def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
         """Return what must be said of its policy. SetupError where there is none."""
         from render_agent.engines.scripted.policies import policy_maker
 
         return {"note": getattr(policy_maker(config.model_name), "note", None)}
 
-    @staticmethod
-    def inputs(config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
+    def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
         """Give the files of boxes, where the policy answers from them."""
         from render_agent.questions.input_files import annotation_files
 
@@ -173,15 +159,13 @@ class Human(BuiltIn):
 
         return make(config, questions)
 
-    @staticmethod
-    def check(config: RunConfig) -> None:
+    def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
         """Raise UsageError where several processes are asked for: each would have a page of its own."""
         from render_agent.engines.human.engine import check_alone
 
         check_alone(config)
 
-    @staticmethod
-    def describe(config: RunConfig) -> dict[str, Any]:
+    def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
         """Return who answered. SetupError where the port is taken."""
         from render_agent.engines.human.engine import describe
 
@@ -191,21 +175,13 @@ class Human(BuiltIn):
 TRANSFORMERS, VLLM, OPENAI, SCRIPTED, HUMAN = Transformers(), Vllm(), OpenAI(), Scripted(), Human()
 
 
-class EngineChoice(Choice):
-    """The engine that the options name."""
+def engine_choice(config: RunConfig) -> Choice:
+    """Return the engine that the options name as a choice; a package's may be one, and need not.
 
-    def check(
-        self, config: RunConfig, questions: Sequence[Question], *, models: bool = True
-    ) -> None:
-        """Raise SetupError where there is no such engine, UsageError where it cannot answer this run."""
-        check = getattr(registry.load("engine", config.engine), "check", None)
-        if callable(check):
-            check(config)
-
-    def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
-        """Give the files that its replies depend on, a model's aside: those `check_model` compares."""
-        inputs = getattr(registry.load("engine", config.engine), "inputs", None)
-        return inputs(config, questions) if callable(inputs) else ()
+    SetupError where there is no such engine.
+    """
+    maker = registry.load("engine", config.engine)
+    return maker if isinstance(maker, Choice) else Choice()
 
 
 def describe_engine(config: RunConfig) -> dict[str, Any]:
@@ -215,17 +191,14 @@ def describe_engine(config: RunConfig) -> dict[str, Any]:
     does not have.
     """
     engine_options(config.engine_option)
-    maker, package = (
-        registry.load("engine", config.engine),
-        registry.package("engine", config.engine),
-    )
-    tell = getattr(maker, "describe", None)
+    package = registry.package("engine", config.engine)
+    describe = getattr(registry.load("engine", config.engine), "describe", None)
     named = config.model_name if package is None else config.model or config.engine
     return {
         "name": config.engine,
         "model": named,
         **({} if package is None else {"package": package}),
-        **(tell(config) if callable(tell) else {}),
+        **(describe(config) if callable(describe) else {}),
     }
 
 
@@ -266,10 +239,8 @@ def engine_options(pairs: Sequence[str]) -> dict[str, Any]:
         try:
             options[name] = parse_yaml(value)
         except ValueError as error:
-            told = " ".join(str(error).split())
-            raise UsageError(
-                f"--engine-option {name}: its value is no YAML ({told[:200]})"
-            ) from error
+            reason = " ".join(str(error).split())[:200]
+            raise UsageError(f"--engine-option {name}: its value is no YAML ({reason})") from error
         if _holds_a_key(name, options[name]):
             raise UsageError(
                 f"--engine-option {name} holds a key, and would be written into the run folder: put keys"

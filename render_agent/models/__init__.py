@@ -1,4 +1,7 @@
-"""The models that come with the program: each is a folder beside this file, and `--model` takes its name."""
+"""The models that come with the program: each is a folder beside this file, and `--model` takes its name.
+
+It imports nothing of the package. Start with `bundled_model`, which gives the folder of a name.
+"""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from render_agent import registry
 from render_agent.config import RunConfig
 from render_agent.config.choice import Choice, sha256
 from render_agent.dialogue.state import Question
-from render_agent.engines.registry import EngineChoice, check_model
+from render_agent.engines.registry import check_model, engine_choice
 from render_agent.errors import SetupError
 from render_agent.questions.input_files import annotation_files
 from render_agent.questions.selection import is_file_of_questions, question_files
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 class StartPose(Choice):
     """Where the camera begins."""
 
-    def check(
-        self, config: RunConfig, questions: Sequence[Question], *, models: bool = True
-    ) -> None:
+    def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
         """Raise UsageError where it cannot be read."""
         parse_start(config.start)
 
@@ -34,20 +32,15 @@ class StartPose(Choice):
 class Placement(Choice):
     """The processes and machines that share a run."""
 
-    def check(
-        self, config: RunConfig, questions: Sequence[Question], *, models: bool = True
-    ) -> None:
+    def check_at_hand(self, config: RunConfig) -> None:
         """Raise SetupError where Ray is needed and not at hand."""
-        if models:
-            check_ray(config)
+        check_ray(config)
 
 
 class Packages(Choice):
     """The installed packages that bring parts of a run."""
 
-    def check(
-        self, config: RunConfig, questions: Sequence[Question], *, models: bool = True
-    ) -> None:
+    def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
         """Raise SetupError where one is not installed or cannot be imported."""
         packages(config)
 
@@ -61,24 +54,25 @@ def choices(config: RunConfig) -> tuple[Choice, ...]:
         config.picture_stress,
         config.view_policy,
         *config.verifiers,
-        EngineChoice(),
+        engine_choice(config),
     )
 
 
 def check_new(config: RunConfig, questions: Sequence[Question]) -> None:
     """Raise SetupError or UsageError where something is missing for a new run; nothing is written."""
-    check_choices(config, questions)
+    check_choices(config, questions, at_hand=True)
     refuse_a_full_disk(config, questions)
 
 
-def check_choices(config: RunConfig, questions: Sequence[Question], *, models: bool = True) -> None:
+def check_choices(config: RunConfig, questions: Sequence[Question], *, at_hand: bool) -> None:
     """Raise SetupError or UsageError where something is missing for a choice of a run.
 
-    questions: those that are still to be asked. models: whether models, servers and clusters have to be at
-    hand.
+    questions: those that are still to be asked. at_hand: whether models and clusters have to be at hand.
     """
     for choice in choices(config):
-        choice.check(config, questions, models=models)
+        choice.check(config, questions)
+        if at_hand:
+            choice.check_at_hand(config)
 
 
 def input_hashes(
@@ -113,6 +107,7 @@ def check_continued(
         files = list(choice.inputs(config, shown))
         if not files:  # those that are what they were, were checked when the run began
             choice.check(config, shown)
+            choice.check_at_hand(config)
         for file in files:
             gone.discard(file.name)
             known = recorded.get(file.section)
@@ -149,9 +144,8 @@ def _parts(config: RunConfig) -> Iterator[tuple[registry.Kind, str]]:
         yield "verifier", verifier.name
     yield "view policy", config.views
     yield "picture stress", config.pictures
-    model = config.model_name
-    if not config.asks_model and model in registry.brought("scripted policy"):
-        yield "scripted policy", model
+    if not config.asks_model and config.model_name in registry.brought("scripted policy"):
+        yield "scripted policy", config.model_name
 
 
 def _differs(file: str, kind: str, folder: RunFolder) -> SetupError:

@@ -169,7 +169,7 @@ def preview(config: RunConfig, folder: Path) -> Preview:
     SetupError, SceneError or RenderError where even that is impossible. No model is loaded.
     """
     questions = choose_questions(replace(config, allow_missing=True))
-    check_choices(config, questions, models=False)
+    check_choices(config, questions, at_hand=False)
     scenes, pictures = config.picture_stress.scenes(config, questions), Pictures(folder)
     first = next((question for question in questions if question.scan is not None), questions[0])
     looker = make_views(config, scenes, pictures, [first])

@@ -1,4 +1,4 @@
-"""The command `bench`: schedules and engines measured side by side in one run on this machine.
+"""The command `bench`: schedules and engines are measured side by side in one run on this machine.
 
-Imports `render_agent`. Start with `command`, then `measure`.
+It imports `render_agent`, and `verifier_benchmark` for its command. Start with `command`, then read `measure`.
 """

@@ -12,7 +12,9 @@ from click.core import ParameterSource
 
 from render_agent.cli.completion import files, folders
 from render_agent.cli.help_page import GroupPage
+from render_agent.config.flags import Parts
 from render_agent.errors import SetupError, UsageError
+from render_agent_lab.verifier_benchmark.command import verifiers_command
 
 if TYPE_CHECKING:
     from render_agent.config import RunConfig
@@ -40,20 +42,8 @@ class TurnRange(click.ParamType[tuple[int, int]]):
         return int(least), int(most)
 
 
-class Names(click.ParamType[tuple[str, ...]]):
-    """Names, or numbers, with commas between them."""
-
-    name = "LIST"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
-        """Return the names in the order given."""
-        if isinstance(value, tuple):
-            return value
-        return tuple(part.strip() for part in str(value).split(",") if part.strip())
-
-
 def _list(flag: str, default: str, text: str) -> Callable[[F], F]:
-    return click.option(flag, type=Names(), default=default, show_default=True, help=text)
+    return click.option(flag, type=Parts(), default=default, show_default=True, help=text)
 
 
 @click.group("bench", cls=GroupPage, invoke_without_command=True)
@@ -142,14 +132,17 @@ def bench_command(context: click.Context, /, as_json: bool, **given: Any) -> Non
     from render_agent_lab.bench.report import table
 
     config = _config(context, given)
-    heard = plain_console(stderr=True)
-    found = compare(config, given, lambda words: heard.print(words, soft_wrap=True))
+    progress = plain_console(stderr=True)
+    figures = compare(config, given, lambda words: progress.print(words, soft_wrap=True))
     if given["output"]:
-        write(found, given["output"], given["notes"])
+        write(figures, given["output"], given["notes"])
     if as_json:
-        click.echo(json_text(found))
+        click.echo(json_text(figures))
     else:
-        plain_console().print(table(found["variants"]))
+        plain_console().print(table(figures["variants"]))
+
+
+bench_command.add_command(verifiers_command)
 
 
 def compare(config: RunConfig, given: dict[str, Any], told: Any) -> dict[str, Any]:
@@ -200,14 +193,14 @@ def write(found: dict[str, Any], folder: str, notes: str | None) -> None:
     from render_agent_lab.bench.plot import plot
     from render_agent_lab.bench.report import markdown
 
-    place = Path(folder)
-    said = Path(notes).read_text("utf-8") if notes else ""
+    target = Path(folder)
+    markdown_notes = Path(notes).read_text("utf-8") if notes else ""
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        (place / "bench.json").write_text(json.dumps(found, indent=1) + "\n", "utf-8")
-        (place / "bench.md").write_text(markdown(found, said), "utf-8")
+        target.mkdir(parents=True, exist_ok=True)
+        (target / "bench.json").write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+        (target / "bench.md").write_text(markdown(found, markdown_notes), "utf-8")
         model = f"{found['model']['name']} on {found['model'].get('device', 'no device')}"
-        plot(found["variants"], f"Questions an hour: {model}", place / "bench.svg")
+        plot(found["variants"], f"Questions an hour: {model}", target / "bench.svg")
     except OSError as error:
         raise SetupError(f"cannot write to {folder}: {error.strerror}") from error
 
@@ -273,7 +266,7 @@ def _device_name(device: Any) -> str:
 def _workload(count: int, config: RunConfig, given: dict[str, Any], lengths: Lengths) -> str:
     least, most = lengths.turns
     width, height = config.image_size
-    said = (
+    replies = (
         "the model's own"
         if given["own_replies"]
         else f"given beforehand, log-normal with median {lengths.reply_tokens:g} tokens and σ"
@@ -282,5 +275,5 @@ def _workload(count: int, config: RunConfig, given: dict[str, Any], lengths: Len
     turns = f"{least} to {most}" if least < most else str(most)
     return (
         f"{count} questions of {turns} turns, views of {width} × {height}; replies of at most"
-        f" {config.max_new_tokens} tokens, {said}; medians of {given['rounds']} round(s)."
+        f" {config.max_new_tokens} tokens, {replies}; medians of {given['rounds']} round(s)."
     )

@@ -80,8 +80,8 @@ def load(config: RunConfig, random_weights: str | None) -> Pretrained:
     from render_agent.engines.transformers.model.locate import find_model
     from render_agent.engines.transformers.model.pretrained import load_pretrained
 
-    found = find_model(config.model_name, config.revision)
-    return load_pretrained(found, config.dtype, config.device, options)
+    files = find_model(config.model_name, config.revision)
+    return load_pretrained(files, config.dtype, config.device, options)
 
 
 def tokenizing(pretrained: Pretrained | None) -> Callable[[str], Sequence[Any]]:

@@ -84,7 +84,7 @@ def work_of(lines: Iterable[Mapping[str, Any]], patches: int = 0) -> Work:
             continue
         turns.setdefault(line["question_id"], []).append(line)
         events.update(line["events"])
-    every = [line["tokens"] for said in turns.values() for line in said]
+    every = [line["tokens"] for turn_lines in turns.values() for line in turn_lines]
     prompt, cached = sum(t["in"] for t in every), sum(t["from_cache"] for t in every)
     return Work(
         questions=len(turns.keys() | failed),
@@ -93,7 +93,7 @@ def work_of(lines: Iterable[Mapping[str, Any]], patches: int = 0) -> Work:
         prompt=prompt,
         cached=cached,
         prefilled=prompt - cached,
-        first_seen=sum(_first_seen(said) for said in turns.values()),
+        first_seen=sum(_first_seen(turn_lines) for turn_lines in turns.values()),
         written=sum(t["out"] for t in every),
         events=dict(sorted(events.items())),
         transcripts={question: _digest(said) for question, said in turns.items()},
@@ -166,19 +166,19 @@ def _floor(trials: Sequence[Trial], seconds: float) -> dict[str, float | None]:
 
 def baselines_of(trials: Sequence[Trial]) -> dict[str, float]:
     """Return the median seconds of sequential and two-phase without reuse, by name, where they were run."""
-    found = {}
+    medians = {}
     for name in ("sequential", "two-phase"):
         plain = [t for t in trials if t.variant.schedule == name]
         least = [t for t in plain if t.variant == plain[0].variant]
         if least:
-            found[name.replace("-", "_")] = median(trial.seconds for trial in least)
-    return found
+            medians[name.replace("-", "_")] = median(trial.seconds for trial in least)
+    return medians
 
 
 def _first_seen(turns: Sequence[Mapping[str, Any]]) -> int:
-    said = sorted((line["turn"], line["tokens"]) for line in turns)
+    tokens_by_turn = sorted((line["turn"], line["tokens"]) for line in turns)
     seen = before = 0
-    for _, tokens in said:
+    for _, tokens in tokens_by_turn:
         seen += max(0, tokens["in"] - before)
         before = tokens["in"] + tokens["out"]
     return seen
@@ -194,8 +194,8 @@ def _attended(turns: Sequence[Mapping[str, Any]]) -> int:
     return pairs
 
 
-def _digest(said: Sequence[Mapping[str, Any]]) -> str:
-    kept = [{name: line[name] for name in SAID} for line in sorted(said, key=_number)]
+def _digest(turns: Sequence[Mapping[str, Any]]) -> str:
+    kept = [{name: line[name] for name in SAID} for line in sorted(turns, key=_number)]
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
 
 

@@ -59,7 +59,7 @@ class Bench:
                 self.told(f"  {trial.seconds:.1f} s, {trial.processor:.1f} of the processor")
         bases = baselines_of(trials)
         of_each = [[trial for trial in trials if trial.variant == v] for v in variants]
-        return [summary(found, bases, trials[0].work) for found in of_each]
+        return [summary(repeated, bases, trials[0].work) for repeated in of_each]
 
     def measure(self, variant: Variant, config: RunConfig) -> Trial:
         """Return what one run of a variant took, in a run folder that goes afterwards."""

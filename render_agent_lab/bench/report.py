@@ -63,7 +63,7 @@ def circumstances(command: str, model: Mapping[str, Any], **more: Any) -> dict[s
             "cores": os.cpu_count(),
             "python": platform.python_version(),
         },
-        "versions": {name: found for name in PACKAGES if (found := installed(name))},
+        "versions": {name: version for name in PACKAGES if (version := installed(name))},
         "model": dict(model),
         **more,
     }

@@ -1,4 +1,4 @@
-"""The expert: a scripted policy that a small model learns from; it says what views have shown, looks for the rest, answers.
+"""The expert: a scripted policy that a small model learns from; it says what views have shown, then looks or answers.
 
-Imports `render_agent` and `room_generator`. Start with `policy`, then `derive`.
+It imports `render_agent`, and of `room_generator` the width of a way through a room. Start with `policy`, then read `derive`.
 """

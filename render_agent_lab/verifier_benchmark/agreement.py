@@ -21,12 +21,12 @@ def agreement(decisions: Sequence[Decision], scored: Sequence[Scored]) -> list[d
     correlation: Spearman's within a state, its mean over states in which neither finds all alike.
     same_choice: the share of states with the same choice; ties are broken at random, each for itself.
     """
-    scenes, found = [d.scene for d in decisions], []
+    scenes, rows = [d.scene for d in decisions], []
     for one, other in combinations(scored, 2):
         pairs = list(zip(one.values, other.values, strict=True))
         alike = estimate([_correlation(a, b) for a, b in pairs], scenes)
         same = estimate([_same(a, b) for a, b in pairs], scenes)
-        found.append(
+        rows.append(
             {
                 "one": one.label,
                 "other": other.label,
@@ -34,7 +34,7 @@ def agreement(decisions: Sequence[Decision], scored: Sequence[Scored]) -> list[d
                 "same_choice": same.to_json() if same else None,
             }
         )
-    return found
+    return rows
 
 
 def _correlation(one: FloatArray | None, other: FloatArray | None) -> float:

@@ -31,13 +31,13 @@ def by_rank(decisions: Sequence[Decision], scored: Scored) -> list[dict[str, Any
             good += list(decision.good)
             scenes += [decision.scene] * len(values)
     quarter = np.minimum((np.array(ranks) * QUARTERS).astype(int), QUARTERS - 1)
-    found = []
+    quarters = []
     for number in range(QUARTERS):
         within = np.where(quarter == number, good, np.nan)
         share = estimate(within, scenes)
-        found.append({"from": number / QUARTERS, "to": (number + 1) / QUARTERS}
+        quarters.append({"from": number / QUARTERS, "to": (number + 1) / QUARTERS}
                      | (share.to_json() if share else {"mean": None, "interval": None, "n": 0}))  # fmt: skip
-    return found
+    return quarters
 
 
 def by_probability(decisions: Sequence[Decision], scored: Scored) -> dict[str, Any] | None:
@@ -48,13 +48,13 @@ def by_probability(decisions: Sequence[Decision], scored: Scored) -> dict[str, A
     """
     if not scored.probabilities:
         return None
-    said: list[float] = []
+    probabilities: list[float] = []
     good: list[float] = []
     for decision, verdict in zip(decisions, scored.verdicts, strict=True):
         if verdict is not None:
-            said += list(verdict.scores.mean(0))
+            probabilities += list(verdict.scores.mean(0))
             good += list(decision.good)
-    stated, happened = np.array(said), np.array(good)
+    stated, happened = np.array(probabilities), np.array(good)
     known = np.isfinite(stated)
     stated, happened = stated[known], happened[known]
     if not len(stated):

@@ -91,9 +91,9 @@ def verifiers_command(
 
     from render_agent.text.console import plain_console
     from render_agent.text.sanitize import json_text
-    from render_agent_lab.verifier_benchmark.tables import about, printed, sheets
+    from render_agent_lab.verifier_benchmark.sheets import about, printed, sheets
 
-    heard = plain_console(stderr=True)
+    progress = plain_console(stderr=True)
     root = context.find_root()
     options = {
         name: value
@@ -103,15 +103,15 @@ def verifiers_command(
     if wrong := [name for name in DECIDED_HERE if name in options]:
         flag = "--" + wrong[0].replace("_", "-")
         raise UsageError(f"{flag} goes with a run: bench verifiers has options of its own")
-    found = compare(options, runs, given, lambda words: heard.print(words, soft_wrap=True))
+    figures = compare(options, runs, given, lambda words: progress.print(words, soft_wrap=True))
     if given["output"]:
-        write(found, given["output"])
+        write(figures, given["output"])
     if as_json:
-        click.echo(json_text(found))
+        click.echo(json_text(figures))
         return
     console = plain_console()
-    console.print(about(found))
-    for sheet in sheets(found):
+    console.print(about(figures))
+    for sheet in sheets(figures):
         console.print()
         console.print(printed(sheet))
 
@@ -141,18 +141,18 @@ def compare(
         tempfile.TemporaryDirectory(prefix="render_agent-") as scratch,
         _judging(options, plans.values()) as judging,
     ):
-        place = Path(scratch)
+        folder = Path(scratch)
         walked = {name: options[name] for name in FOR_THE_WALK if name in options}
         if trains:
-            head = trained_here(place / "training", given["train_rooms"], told, **walked)
+            head = trained_here(folder / "training", given["train_rooms"], told, **walked)
             plans[TRAINED_HERE] = verifier_plans([f"learned:{head}"])[0]
-        folders, said = _runs(place, options, runs, given, told)
+        folders, workload = _runs(folder, options, runs, given, told)
         with opened(folders) as sources:
-            found = measure(sources, plans, judging, told, logged=bool(runs))
+            figures = measure(sources, plans, judging, told, logged=bool(runs))
     return {
-        **circumstances(shlex.join(["render-agent", *sys.argv[1:]]), {}, workload=said),
+        **circumstances(shlex.join(["render-agent", *sys.argv[1:]]), {}, workload=workload),
         "seconds": time.perf_counter() - began,
-        **found,
+        **figures,
     }
 
 
@@ -160,13 +160,13 @@ def write(found: dict[str, Any], folder: str) -> None:
     """Write the figures into a folder as JSON and as a page. SetupError where that fails."""
     import json
 
-    from render_agent_lab.verifier_benchmark.tables import markdown
+    from render_agent_lab.verifier_benchmark.sheets import markdown
 
-    place = Path(folder)
+    target = Path(folder)
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        (place / "bench.json").write_text(json.dumps(found, indent=1) + "\n", "utf-8")
-        (place / "bench.md").write_text(markdown(found), "utf-8")
+        target.mkdir(parents=True, exist_ok=True)
+        (target / "bench.json").write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+        (target / "bench.md").write_text(markdown(found), "utf-8")
     except OSError as error:
         raise SetupError(f"cannot write to {folder}: {error.strerror}") from error
 

@@ -89,8 +89,8 @@ def measure(
     times: dict[str, Any] = {}
     for label, plan in plans.items():
         told(f"{label}: {len(decisions)} decisions")
-        one, spent = _one(label, plan, sources, judging)
-        scored.append(one)
+        rated, spent = _one(label, plan, sources, judging)
+        scored.append(rated)
         times[label] = spent
     if logged:
         scored += as_logged(decisions)
@@ -102,14 +102,14 @@ def measure(
         "scenes": len({d.scene for d in decisions}),
         "left_out": {"questions_unknown": left.unknown, "all_shown": left.shown, "not_drawn": left.undrawn},
         "notes": notes_on(plans.values(), sources),
-        "success": {one.label: success(decisions, one) for one in rows},
+        "success": {rated.label: success(decisions, rated) for rated in rows},
         "differences": _differences(decisions, scored),
         "calibration": {
-            one.label: {
-                "by_rank": by_rank(decisions, one),
-                "by_probability": by_probability(decisions, one),
+            rated.label: {
+                "by_rank": by_rank(decisions, rated),
+                "by_probability": by_probability(decisions, rated),
             }
-            for one in scored
+            for rated in scored
         },
         "agreement": agreement(decisions, scored),
         "latency": times,

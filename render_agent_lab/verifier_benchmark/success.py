@@ -96,5 +96,5 @@ def _chosen(worth: FloatArray, scores: FloatArray | None) -> float:
     return np.nan if scores is None else expected(worth, scores, len(worth))
 
 
-def _json(found: Estimate | None) -> dict[str, object] | None:
-    return None if found is None else found.to_json()
+def _json(estimate: Estimate | None) -> dict[str, object] | None:
+    return None if estimate is None else estimate.to_json()

@@ -34,9 +34,9 @@ def walk(output: Path, benchmark: str, agent: str, verifier: str, **options: Any
     benchmark: `rooms` or a file of questions. agent: as `--agent` has it. SetupError where something is
     missing.
     """
-    given = {"max_turns": 9, "image_size": (320, 240), **options, **DECIDED}
+    walked = {"max_turns": 9, "image_size": (320, 240), **options, **DECIDED}
     config = RunConfig(
-        benchmark=benchmark, output=str(output), agent=agent, verifier=(verifier,), **given
+        benchmark=benchmark, output=str(output), agent=agent, verifier=(verifier,), **walked
     )
     run = start(config)
     try:
@@ -69,8 +69,8 @@ def trained_here(
     from render_agent_lab.verifier_training.train import train
 
     told(f"{rooms} rooms are made to train a head in")
-    asked = made_rooms(folder / "rooms", rooms, TRAINING_SEED + seed, TRAINING_QUESTIONS)
+    questions = made_rooms(folder / "rooms", rooms, TRAINING_SEED + seed, TRAINING_QUESTIONS)
     told("these rooms are explored")
-    run = walk(folder / "runs", asked, "lookahead:8", "random", seed=seed, **options)
+    run = walk(folder / "runs", questions, "lookahead:8", "random", seed=seed, **options)
     train([run], folder / "head", told=told)
     return folder / "head"

@@ -1,4 +1,4 @@
-"""Training the learned verifier from run logs: decisions, which moves were good, the fit, and how well it chooses.
+"""The command `train-verifier`: it learns from run logs which moves were good, and measures how well it then chooses.
 
-Imports `render_agent.agents.verifiers.learned`, which uses what is trained here. Start reading in `train`.
+It imports `render_agent`, mostly `agents.verifiers.learned`, which uses what is trained here. Start with `train`.
 """

@@ -38,8 +38,8 @@ def write_checkpoint(path: Path, stamp: Mapping[str, Any], state: Checkpoint) ->
 
 def read_checkpoint(path: Path, stamp: Mapping[str, Any]) -> Checkpoint:
     """Return what `write_checkpoint` wrote with the same stamp; SetupError where it is another's."""
-    tensors, told = read_tensors(path)
-    if told.get("stamp") != _text(stamp):
+    tensors, metadata = read_tensors(path)
+    if metadata.get("stamp") != _text(stamp):
         raise SetupError(
             f"{path} was written with other examples, sizes or settings: give these, or another file"
         )
@@ -49,20 +49,22 @@ def read_checkpoint(path: Path, stamp: Mapping[str, Any]) -> Checkpoint:
         sorted_out.setdefault(kind, {})[of] = tensor
     parameters = sorted_out.pop("parameters")
     moments = {name: {kind: of[name] for kind, of in sorted_out.items()} for name in parameters}
-    return Checkpoint(parameters, moments, parse_json(told["lines"]))
+    return Checkpoint(parameters, moments, parse_json(metadata["lines"]))
 
 
 def _text(data: Any) -> str:
     return json.dumps(data, sort_keys=True)
 
 
-def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], told: Mapping[str, str]) -> None:
+def write_tensors(
+    path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]
+) -> None:
     """Write tensors by name, and texts by name; SetupError where that cannot be written."""
     partial = path.with_name(f".{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         save_file(
-            {n: t.detach().cpu().contiguous() for n, t in tensors.items()}, partial, dict(told)
+            {n: t.detach().cpu().contiguous() for n, t in tensors.items()}, partial, dict(metadata)
         )
         partial.replace(path)
     except (OSError, SafetensorError) as error:

@@ -95,7 +95,7 @@ def train_verifier_command(
       render-agent train-verifier recent --output my_verifier
     """
     from render_agent.runs.log.folder import find_run
-    from render_agent_lab.verifier_training.card_text import spanned, standing
+    from render_agent_lab.verifier_training.card import spanned, standing
     from render_agent_lab.verifier_training.fit import Settings
     from render_agent_lab.verifier_training.train import Wishes, train
 
@@ -108,12 +108,12 @@ def train_verifier_command(
     folders = [find_run(Path(runs_in), run) for run in dict.fromkeys(runs)]
     learned = train(folders, Path(output), wishes, lambda line: click.echo(line, err=True))
     held = learned["held_out"]
-    for title, found in (("good moves", held["good"]), ("named things found", held["named"])):
-        if found:
-            click.echo(f"{title}, {found['decisions']} decisions in scenes held out:")
-            for name, row in found["success"].items():
+    for title, figures in (("good moves", held["good"]), ("named things found", held["named"])):
+        if figures:
+            click.echo(f"{title}, {figures['decisions']} decisions in scenes held out:")
+            for name, row in figures["success"].items():
                 click.echo(f"  {name:<12} {100 * row['mean']:5.1f} %  ({spanned(row)})")
-            for line in standing(found):
+            for line in standing(figures):
                 click.echo(f"  {line}")
     click.echo(f"{output}: verifier and card; use it with --verifier learned:{output}")
 

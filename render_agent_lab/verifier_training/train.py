@@ -18,8 +18,7 @@ from render_agent.agents.verifiers.learned.shape import Shape
 from render_agent.config.choice import sha256
 from render_agent.errors import SetupError, UsageError
 from render_agent.runs.log.folder import RunFolder
-from render_agent_lab.verifier_training.card import save
-from render_agent_lab.verifier_training.card_text import card_text
+from render_agent_lab.verifier_training.card import card_text, save
 from render_agent_lab.verifier_training.choice_accuracy import scores_of
 from render_agent_lab.verifier_training.decision import Decision, scene_names
 from render_agent_lab.verifier_training.decisions import read_decisions

@@ -94,8 +94,8 @@ def test_options_are_read_as_flags_are(tmp_path):
         ({"views": "nonsense"}, "there is no view policy"),
         ({"image_size": (3, 4)}, "32 to 4096"),
         ({"max_turns": 0}, "not in the range"),
-        ({"kinds": ["ego", "map"]}, "no kind of view"),
-        ({"limit": [1, 2]}, "limit=.* will not do"),
+        ({"kinds": ["ego", "map"]}, "not a kind of view"),
+        ({"limit": [1, 2]}, "limit=.* is not valid"),
         ({"json": True}, "command line"),
         ({"repeat": 2}, "once for every seed"),
     ):

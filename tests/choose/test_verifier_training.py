@@ -30,7 +30,7 @@ from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.phase_controller import Silent
 from render_agent.runs.runner import go_on, start
 from render_agent_lab.verifier_benchmark.naive_scoring import score_one_by_one
-from render_agent_lab.verifier_training.card_text import standing
+from render_agent_lab.verifier_training.card import standing
 from render_agent_lab.verifier_training.decision import good_moves, scene_names
 from render_agent_lab.verifier_training.decisions import read_decisions
 from render_agent_lab.verifier_training.fit import Settings

@@ -1,6 +1,8 @@
 """What installed packages bring: found by name, refused in one sentence where it is none or broken."""
 
 import sys
+from configparser import ConfigParser
+from importlib.metadata import EntryPoints
 
 import pytest
 from factories.packages import PAGES, install
@@ -10,7 +12,7 @@ from factories.scenes import room, write_ply
 from render_agent import registry
 from render_agent.config import RunConfig
 from render_agent.config.flags import checked
-from render_agent.doctor.packages import examine_packages
+from render_agent.doctor.machine import examine_packages
 from render_agent.errors import QuestionsError, RenderError, SetupError, UsageError
 from render_agent.geometry.camera import Camera
 from render_agent.questions.selection import choose_questions
@@ -50,7 +52,7 @@ def bring(monkeypatch, tmp_path):
         ("import no_such_library", "ModuleNotFoundError: No module named 'no_such_library'"),
         ("raise SystemError('torn')", r"cannot be imported from odd_parts:Part \(SystemError: torn\)"),
         ("Other = 1", "AttributeError: module 'odd_parts' has no attribute 'Part'"),
-        ("Part = 7", "is no class and no function but 7"),
+        ("Part = 7", "is not a class or function but 7"),
         ("class Part:\n  def __init__(self): raise OSError('no lamp')", "could not be made .OSError: no lamp"),
         ("class Part:\n  name = 'odd'", "lacks close, draw, which Renderer asks for"),
     ],
@@ -80,7 +82,9 @@ def test_an_unknown_name_is_told_all_that_there_are(bring):
         with pytest.raises(UsageError, match=f"there is no {name} '{value}': choose one of "):
             checked({name: value})
     assert checked({"renderer": "odd"}) == {"renderer": "odd"}
-    with pytest.raises(UsageError, match="'side' is no kind of view: choose from ego,top,around"):
+    with pytest.raises(
+        UsageError, match="'side' is not a kind of view: choose from ego,top,around"
+    ):
         checked({"kinds": "ego,side"})
 
 
@@ -210,3 +214,33 @@ def test_every_part_of_the_program_is_an_entry_point_that_can_be_loaded(kind, na
     assert callable(registry.load(kind, name))
     assert registry.package(kind, name) is None
     assert registry.NAME.fullmatch(name)
+
+
+def test_setup_cfg_declares_the_parts_of_the_lab():
+    settings = ConfigParser()
+    settings.read(PAGES.parents[1] / "setup.cfg", "utf-8")
+    declared = settings["options.entry_points"]
+    for kind, names in registry.LAB.items():
+        lines = declared[registry.GROUPS[kind]].strip().splitlines()
+        assert [line.partition(" = ")[0] for line in lines] == [*names]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind, names in registry.LAB.items() for name in names]
+)
+def test_where_the_lab_is_not_installed_one_sentence_says_so(monkeypatch, kind, name):
+    monkeypatch.setattr(registry, "_entry_points", lambda group, path: EntryPoints(()))
+    assert name not in registry.names(kind)
+    sentence = f"the {kind} '{name}' is part of render_agent_lab, which is not installed: type pip"
+    with pytest.raises(SetupError, match=sentence):
+        registry.load(kind, name)
+
+
+def test_the_program_runs_where_the_lab_is_not_installed(monkeypatch, tmp_path, type_in):
+    monkeypatch.setattr(registry, "_entry_points", lambda group, path: EntryPoints(()))
+    code, _, error = type_in("bench", "--small", folder=tmp_path)
+    assert (code, error.count("\n")) == (1, 1)
+    assert "render_agent_lab, which is not installed" in error
+    code, out, _ = type_in("--help", folder=tmp_path)
+    assert code == 0
+    assert "make-rooms" not in out

@@ -50,11 +50,6 @@ class GeometryPlan(VerifierPlan):
     forms = ("geometry", "geometry:unnamed")
     looks = True
 
-    @classmethod
-    def accepts(cls, argument: str | None) -> bool:
-        """Whether nothing or `unnamed` stands behind the name."""
-        return argument in (None, "unnamed")
-
     def reads_boxes(self, config: RunConfig) -> bool:
         """Whether it goes by boxes, where they are known."""
         return self.argument is None and config.picture_stress.own_scene
@@ -86,27 +81,24 @@ class JudgePlan(VerifierPlan):
     looks = True
     asks_model = True
 
-    @classmethod
-    def accepts(cls, argument: str | None) -> bool:
-        """Whether nothing or a model stands behind the name."""
-        return argument != ""
-
     @property
     def own_model(self) -> str | None:
         """The model behind the colon."""
         return self.argument
 
-    def check(
-        self, config: RunConfig, questions: Sequence[Question], *, models: bool = True
-    ) -> None:
-        """Raise where a run could not be judged; no weights are loaded.
-
-        SetupError where the rubric cannot be read or its model is not at hand; UsageError where the rubric
-        or the engine cannot be asked in this mode.
-        """
+    def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
+        """SetupError where the rubric cannot be read; UsageError where rubric or engine lack its mode."""
         from render_agent.agents.verifiers.judge.verifier import check_judge
 
-        check_judge(self, config, models=models)
+        check_judge(self, config)
+
+    def check_at_hand(self, config: RunConfig) -> None:
+        """Raise SetupError where its own model is not at hand."""
+        if self.argument is not None:
+            from render_agent.agents.verifiers.judge.verifier import judging
+            from render_agent.engines.registry import describe_engine
+
+            describe_engine(judging(config, self))
 
     def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
         """Give a rubric of one's own, and as one entry the files of a bundled model."""
@@ -139,19 +131,11 @@ class EmbeddingPlan(VerifierPlan):
     forms = ("embedding[:MODEL]",)
     looks = True
 
-    @classmethod
-    def accepts(cls, argument: str | None) -> bool:
-        """Whether nothing or a model stands behind the name."""
-        return argument != ""
-
-    def check(
-        self, config: RunConfig, questions: Sequence[Question], *, models: bool = True
-    ) -> None:
+    def check_at_hand(self, config: RunConfig) -> None:
         """Raise SetupError where its model is not at hand."""
-        if models:
-            from render_agent.agents.verifiers.siglip import DEFAULT, find_siglip
+        from render_agent.agents.verifiers.siglip import DEFAULT, find_siglip
 
-            find_siglip(self.argument or DEFAULT)
+        find_siglip(self.argument or DEFAULT)
 
     def build(self, config: RunConfig, questions: Sequence[Question], engine: Engine) -> Verifier:
         """Return the verifier, its model loaded. SetupError where that is not at hand."""
@@ -168,19 +152,12 @@ class LearnedPlan(VerifierPlan):
     name = "learned"
     forms = ("learned:DIR",)
 
-    @classmethod
-    def accepts(cls, argument: str | None) -> bool:
-        """Whether a folder stands behind the name."""
-        return bool(argument)
-
     @property
     def folder(self) -> Path:
         """The folder that holds it."""
         return Path(self.argument or "")
 
-    def check(
-        self, config: RunConfig, questions: Sequence[Question], *, models: bool = True
-    ) -> None:
+    def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
         """Raise SetupError where the folder holds no verifier."""
         from render_agent.agents.verifiers.learned.card_file import check_learned
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
@@ -15,7 +16,8 @@ from render_agent.errors import UsageError
 if TYPE_CHECKING:
     from render_agent.config import RunConfig
     from render_agent.dialogue.state import Question, QuestionState
-    from render_agent.scene.cache import SceneCache
+    from render_agent.scene.cache import Place, SceneCache
+    from render_agent.scene.model import Scene
 
 Picture = NDArray[np.uint8]
 Paint = Callable[[str, Picture], Picture]
@@ -50,9 +52,7 @@ class PictureStress(Choice):
     reads_all_scans: ClassVar[bool] = False
     """Whether a question may be shown the scan of any other question of the run."""
 
-    def check(
-        self, config: RunConfig, questions: Sequence[Question], *, models: bool = True
-    ) -> None:
+    def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
         """Raise UsageError where the pictures cannot be so."""
         if self.note is not None and config.blind:
             raise UsageError(
@@ -77,7 +77,21 @@ class PictureStress(Choice):
         from render_agent.scene.cache import MAX_CACHE_BYTES, SceneCache, SceneFiles
 
         self.check(config, questions)
-        return SceneCache(MAX_CACHE_BYTES if limit is None else limit, SceneFiles().read)
+        files = SceneFiles()
+
+        def load(path: Path, name: str) -> Scene:
+            return self.shown(files.read(path, name))
+
+        exchanged = self.exchanged(questions, config.seed)
+        return SceneCache(MAX_CACHE_BYTES if limit is None else limit, load, exchanged)
+
+    def shown(self, scene: Scene) -> Scene:
+        """Return what a scene that was read is shown as."""
+        return scene
+
+    def exchanged(self, questions: Sequence[Question], seed: int) -> Mapping[Place, Place]:
+        """Return which scene stands in the place of which; those that are not named stay."""
+        return {}
 
     def painted(self, pictures: PictureKeeper, seed: int) -> PictureKeeper:
         """Return the keeper of what the run shows in the place of what is drawn."""

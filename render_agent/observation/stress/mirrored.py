@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from render_agent.observation.stress.base import PictureStress
@@ -13,9 +12,7 @@ from render_agent.score.official import score_answer
 from render_agent.score.summary import summary
 
 if TYPE_CHECKING:
-    from render_agent.config import RunConfig
     from render_agent.dialogue.state import Question, QuestionState
-    from render_agent.scene.cache import SceneCache
     from render_agent.scene.model import Scene
 
 
@@ -26,20 +23,11 @@ class Mirrored(PictureStress):
     changes_truth = True
     scene_set = "mirrored"
 
-    def scenes(
-        self, config: RunConfig, questions: Sequence[Question], limit: int | None = None
-    ) -> SceneCache:
-        """Return the scenes, mirrored."""
-        from render_agent.scene.cache import MAX_CACHE_BYTES, SceneCache, SceneFiles
+    def shown(self, scene: Scene) -> Scene:
+        """Return the scene, mirrored."""
         from render_agent.scene.mirrored import mirrored
 
-        self.check(config, questions)
-        files = SceneFiles()
-
-        def load(path: Path, name: str) -> Scene:
-            return mirrored(files.read(path, name))
-
-        return SceneCache(MAX_CACHE_BYTES if limit is None else limit, load)
+        return mirrored(scene)
 
     def truth(self, question: Question) -> str | None:
         """Return the letter that is right in the mirrored room, None where nobody knows."""

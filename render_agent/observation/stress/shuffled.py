@@ -13,7 +13,7 @@ from render_agent.observation.stress.base import PictureStress
 if TYPE_CHECKING:
     from render_agent.config import RunConfig
     from render_agent.dialogue.state import Question
-    from render_agent.scene.cache import Place, SceneCache
+    from render_agent.scene.cache import Place
 
 
 class Shuffled(PictureStress):
@@ -25,9 +25,7 @@ class Shuffled(PictureStress):
     scene_set = None
     reads_all_scans = True
 
-    def check(
-        self, config: RunConfig, questions: Sequence[Question], *, models: bool = True
-    ) -> None:
+    def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
         """Raise UsageError where there are no two scenes to exchange, or nothing is shown."""
         super().check(config, questions)
         if config.shard:
@@ -40,15 +38,9 @@ class Shuffled(PictureStress):
                 "--pictures shuffled needs the scans of two scenes at least: choose questions of more"
             )
 
-    def scenes(
-        self, config: RunConfig, questions: Sequence[Question], limit: int | None = None
-    ) -> SceneCache:
-        """Return the scenes, each in the place of another."""
-        from render_agent.scene.cache import MAX_CACHE_BYTES, SceneCache, SceneFiles
-
-        self.check(config, questions)
-        exchanged = exchanged_scenes(questions, config.seed)
-        return SceneCache(MAX_CACHE_BYTES if limit is None else limit, SceneFiles().read, exchanged)
+    def exchanged(self, questions: Sequence[Question], seed: int) -> dict[Place, Place]:
+        """Return for every scene another one."""
+        return exchanged_scenes(questions, seed)
 
 
 def exchanged_scenes(questions: Sequence[Question], seed: int) -> dict[Place, Place]:

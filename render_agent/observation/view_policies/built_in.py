@@ -129,9 +129,7 @@ class OracleViews(ViewPolicy):
     name = "oracle"
     words = "{count} that look at the objects named, by boxes that are known"
 
-    def check(
-        self, config: RunConfig, questions: Sequence[Question], *, models: bool = True
-    ) -> None:
+    def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
         """Raise SetupError where nothing is known of a scene that is to be looked at."""
         known_boxes(config, questions)
 

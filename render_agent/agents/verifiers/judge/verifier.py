@@ -19,7 +19,7 @@ from render_agent.config.choosing_budget import LATEST
 from render_agent.config.engine import engine_trait
 from render_agent.dialogue.state import Candidate, Question, Tokens, View
 from render_agent.engines.base import Engine
-from render_agent.engines.registry import describe_engine, make_engine
+from render_agent.engines.registry import make_engine
 from render_agent.errors import SetupError, UsageError
 from render_agent.questions.mentions import named_categories
 
@@ -142,17 +142,15 @@ def make_judge(plan: VerifierPlan, config: RunConfig, engine: Engine) -> JudgeVe
     )
 
 
-def check_judge(plan: VerifierPlan, config: RunConfig, *, models: bool = True) -> None:
-    """Raise where a run could not be judged; no weights are loaded.
+def check_judge(plan: VerifierPlan, config: RunConfig) -> None:
+    """Raise where a run could not be judged, whatever models are at hand.
 
-    SetupError where the rubric cannot be read or its model is not at hand; UsageError where the rubric or
-    the engine cannot be asked in this mode. models: whether its model has to be at hand.
+    SetupError where the rubric cannot be read; UsageError where the rubric or the engine cannot be asked in
+    this mode.
     """
     _rubric(config)
     if plan.argument is None:
         _refuse(config.engine, config.judge_mode)
-    elif models:
-        describe_engine(judging(config, plan))
 
 
 def judging(config: RunConfig, plan: VerifierPlan) -> RunConfig:

@@ -148,14 +148,14 @@ def _by_rank(found: Mapping[str, Any]) -> Sheet:
 def _by_probability(found: Mapping[str, Any]) -> Sheet:
     rows = []
     for name, entry in found["calibration"].items():
-        told = entry["by_probability"]
-        for part in told["bins"] if told else ():
+        figures = entry["by_probability"]
+        for part in figures["bins"] if figures else ():
             span = f"{part['from']:.1f} to {part['to']:.1f}"
             happened = f"{100 * part['happened']:.1f}"
             rows.append((name, span, str(part["n"]), f"{100 * part['said']:.1f}", happened))
-        if told:
-            error = f"{100 * told['expected_calibration_error']:.1f}"
-            rows.append((name, "expected calibration error", str(told["n"]), NONE, error))
+        if figures:
+            error = f"{100 * figures['expected_calibration_error']:.1f}"
+            rows.append((name, "expected calibration error", str(figures["n"]), NONE, error))
     return Sheet(
         "Probabilities against frequencies",
         ("verifier", "probability", "candidates", "said, %", "good, %"),
