@@ -26,7 +26,7 @@ import numpy as np
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question
-from render_agent.observation.stress.left_right import mirrored_truth, names_sides
+from render_agent.observation.stress.mirrored import mirrored_truth, names_sides
 from render_agent.questions.rooms import BUNDLED
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.phase_controller import Silent

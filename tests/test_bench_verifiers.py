@@ -26,7 +26,7 @@ from render_agent.observation.question_visibility import Eyes
 from render_agent.questions.mentions import kind_of
 from render_agent.questions.sufficiency import SIZE
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reading import read_states
+from render_agent.runs.log.reader import read_states
 from render_agent.score.means import MICRO, intervals, tally
 from render_agent.score.means import Scored as ScoredAnswer
 from render_agent_lab.verifier_benchmark.agreement import agreement
@@ -192,7 +192,7 @@ def test_decisions_are_what_the_run_logged(run, source):
     for decision in source.decisions:
         situation, state = decision.situation, states[decision.situation.state.id]
         turn = state.turns[situation.turn]
-        assert situation.look.camera == turn.stood
+        assert situation.observation.camera == turn.stood
         assert situation.views == tuple(state.views[: len(situation.views)])
         assert [c.number for c in decision.candidates] == list(turn.evidence.weighed)
         chosen = next(

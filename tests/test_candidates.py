@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 from made_reports import run_rooms
+from msgspec import structs
 from rich.console import Console
 
 from render_agent.analysis.report.maps.path_marks import where
@@ -16,7 +17,7 @@ from render_agent.dialogue.candidates import group_means, how_chosen, in_short, 
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import Ballot, Candidate, Evidence, Judgement
 from render_agent.geometry.camera import Camera
-from render_agent.runs.log.reading import read_states
+from render_agent.runs.log.reader import read_states
 from render_agent.runs.progress import Plain
 
 HERE = Camera((0.0, 0.0, 1.6))
@@ -128,7 +129,8 @@ def test_short_words_name_the_candidate_and_the_score_that_it_leads_to():
 def test_groups_have_the_mean_of_their_own_moves():
     assert group_means(WEIGHED) == {}
     grouped = replace(
-        WEIGHED, candidates=tuple(replace(c, group=c.number // 2) for c in WEIGHED.candidates)
+        WEIGHED,
+        candidates=tuple(structs.replace(c, group=c.number // 2) for c in WEIGHED.candidates),
     )
     assert group_means(grouped) == {0: 0.9, 1: 0.2}
 

@@ -19,7 +19,7 @@ from render_agent.engines.scripted.blind_policies import Wanderer
 from render_agent.errors import SetupError, UsageError
 from render_agent.questions.selection import choose_questions
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reading import results_of
+from render_agent.runs.log.reader import results_of
 from render_agent.runs.merge_shards import merge
 from render_agent.runs.preflight import input_hashes
 from render_agent.runs.runner import go_on, start

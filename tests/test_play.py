@@ -21,7 +21,7 @@ from render_agent.engines.human.engine import HumanEngine
 from render_agent.errors import SetupError, UsageError
 from render_agent.geometry.camera import AnyCamera
 from render_agent.runs.log.folder import RunFolder, find_run
-from render_agent.runs.log.reading import read_states
+from render_agent.runs.log.reader import read_states
 from render_agent.runs.runner import go_on
 from render_agent.text.safe_parse import convert
 from render_agent.web import browser

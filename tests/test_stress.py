@@ -21,8 +21,8 @@ from render_agent.dialogue.answer import letters
 from render_agent.dialogue.state import Question
 from render_agent.errors import UsageError
 from render_agent.geometry.camera import Camera, wrapped
-from render_agent.observation.stress.left_right import TOLD, exchanged, mirrored_truth, names_sides
-from render_agent.observation.stress.noise import noise
+from render_agent.observation.stress.blank import noise
+from render_agent.observation.stress.mirrored import TOLD, exchanged, mirrored_truth, names_sides
 from render_agent.observation.stress.shuffled import exchanged_scenes
 from render_agent.questions.rows import load_rows
 from render_agent.render.registry import make_renderer

@@ -7,7 +7,7 @@ from typing import Any
 
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.state import Question
-from render_agent.observation.stress.left_right import SIDE, exchanged, mirrored_truth, names_sides
+from render_agent.observation.stress.mirrored import SIDE, exchanged, mirrored_truth, names_sides
 from render_agent.score.comparison import compare
 from render_agent.score.means import MACRO, MICRO, Scored
 from render_agent.score.official import CHOICE_TYPES

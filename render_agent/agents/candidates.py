@@ -19,7 +19,7 @@ def read_reply(
 
     kinds: the kinds of view that may be asked for. cut_off: whether the token limit ended the reply.
     """
-    state, now = situation.state, situation.look
+    state, now = situation.state, situation.observation
     known = (*KINDS, *(kind for kind in kinds if kind not in KINDS))
     action = read(text, state.question.wanted, state.question.options, known)
     views = situation.views

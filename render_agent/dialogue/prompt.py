@@ -156,10 +156,10 @@ class Prompt:
         ]
 
     def following(
-        self, turn: int, happened: str, views: Sequence[View], camera: Camera
+        self, turn: int, feedback: str, views: Sequence[View], camera: Camera
     ) -> list[Message]:
         """Return the message of a later turn: what the last reply led to, and the views it asked for."""
-        first = text(f"{happened}\n\n{self._standing(turn, camera)}")
+        first = text(f"{feedback}\n\n{self._standing(turn, camera)}")
         shown = self._shown(views, posed=len(views) > 1)
         return [message("user", first, *shown, *self._last_call(turn))]
 

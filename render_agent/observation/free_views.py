@@ -6,12 +6,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from msgspec import structs
+
+from render_agent.config.agent_plan import agent_plan
 from render_agent.dialogue.reply import Action, Malformed
-from render_agent.dialogue.state import Candidate, QuestionState, View
+from render_agent.dialogue.state import Candidate, Evidence, QuestionState, View
 from render_agent.geometry.camera import Camera, Vector
 from render_agent.observation.base import Observation, SpaceSource
 from render_agent.observation.picture_store import question_file, scene_file
-from render_agent.observation.preview import beside, foreseen, led
 from render_agent.observation.stress.base import PictureKeeper
 from render_agent.render.start_pose import start_camera
 from render_agent.render.views import Viewer
@@ -105,7 +107,7 @@ class FreeViews:
                 self.pictures.keep(file, picture.picture)
                 view = View(len(shown), kind, file, picture.camera)
                 drawn[key] = view
-            found[candidate.number] = replace(candidate, view=view)
+            found[candidate.number] = structs.replace(candidate, view=view)
         return list(found.values())
 
     @property
@@ -178,3 +180,32 @@ class FreeViews:
                 state.scene, self.viewer.renderer, space, self.start, self.viewer.vertical_fov
             )
         return self._starts[scene]
+
+
+def foreseen(state: QuestionState) -> View | None:
+    """Return the view that was drawn when the last move was chosen, None where none was."""
+    evidence = state.turns[-1].evidence if state.turns else None
+    if evidence is None:
+        return None
+    return next(c.view for c in evidence.candidates if c.number == evidence.chosen)
+
+
+def beside(state: QuestionState) -> list[View]:
+    """Return the views of the moves that were not made, where the model is shown them."""
+    evidence = state.turns[-1].evidence if state.turns else None
+    if evidence is None or not agent_plan(evidence.agent).shows_all:
+        return []
+    return unmade(evidence, state.views)
+
+
+def unmade(evidence: Evidence, shown: Sequence[View]) -> list[View]:
+    """Return the views of the moves that were not made: each picture once, none that was shown before."""
+    before = {view.file for view in shown}
+    before |= {c.view.file for c in evidence.candidates if c.view and c.number == evidence.chosen}
+    others = {c.view.file: c.view for c in evidence.candidates if c.view}
+    return [view for file, view in others.items() if file not in before]
+
+
+def led(evidence: Evidence, candidate: Candidate) -> list[Camera]:
+    """Return the pose of the move that a candidate goes on from."""
+    return [c.camera for c in evidence.candidates if c.number == candidate.follows]

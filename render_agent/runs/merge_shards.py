@@ -12,7 +12,7 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question
 from render_agent.errors import RunLogError, UsageError
 from render_agent.runs.log.folder import RunFolder, RunLog
-from render_agent.runs.log.reading import notes, read_states
+from render_agent.runs.log.reader import notes, read_states
 from render_agent.runs.log.results import results, table
 from render_agent.system.contained_paths import check_inside
 

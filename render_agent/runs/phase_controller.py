@@ -19,7 +19,7 @@ from render_agent.dialogue.state import Phase, QuestionState, Turn
 from render_agent.engines.base import Engine, Request
 from render_agent.errors import EngineError, RenderAgentError, RunLogError
 from render_agent.observation import Observation, ViewProvider
-from render_agent.runs.log.base import TurnLog
+from render_agent.observation.picture_store import Pictures
 from render_agent.runs.scheduler import Course, TurnScheduler
 from render_agent.text.redact import without_keys
 
@@ -148,7 +148,7 @@ class PhaseController:
         if not state.turns:
             return tuple(self.prompt.opening(state.question, seen.views, seen.camera))
         last = state.turns[-1]
-        told = self.prompt.following(len(state.turns), last.happened, seen.views, seen.camera)
+        told = self.prompt.following(len(state.turns), last.feedback, seen.views, seen.camera)
         return tuple(told)
 
     def _request(
@@ -235,3 +235,23 @@ class PhaseController:
             self.views.restore(state)
         except RenderAgentError as error:
             logger.warning("question %s lacks a picture: %s", state.id, error)
+
+
+class TurnLog(Protocol):
+    """Where the controller writes turns down: a run folder, or the way to the process that has one."""
+
+    pictures: Pictures
+
+    def append(self, question_id: str, turn: Turn) -> None:
+        """Append one turn; it exists from now on."""
+        ...
+
+    def append_error(
+        self, question_id: str, turn: int, phase: Phase, error: str, events: Sequence[str] = ()
+    ) -> None:
+        """Append the error that stopped a question, and the engine's events before it."""
+        ...
+
+    def sync(self) -> None:
+        """Wait until what was appended also survives the machine's death."""
+        ...

@@ -167,7 +167,7 @@ class Plain:
         """Print what one question did, if every turn is wanted."""
         if self.verbose:
             how = f" ({in_short(turn.evidence)})" if turn.evidence else ""
-            words = f"{state.id} turn {turn.number}: {turn.happened}{how}"
+            words = f"{state.id} turn {turn.number}: {turn.feedback}{how}"
             self.console.print(Text(words), soft_wrap=True)
 
     def update(self, line: str) -> None:

@@ -29,11 +29,10 @@ from render_agent.observation.picture_store import Pictures
 from render_agent.observation.setup import MakeViews, make_prompt, make_views
 from render_agent.questions.notes import question_notes, scene_kinds
 from render_agent.questions.selection import choose_questions
-from render_agent.runs.log.base import TurnLog
 from render_agent.runs.log.folder import RunFolder, RunLog
-from render_agent.runs.log.reading import notes
+from render_agent.runs.log.reader import notes
 from render_agent.runs.log.results import results, table
-from render_agent.runs.phase_controller import Observer, PhaseController, Sampling
+from render_agent.runs.phase_controller import Observer, PhaseController, Sampling, TurnLog
 from render_agent.runs.preflight import (
     check_choices,
     check_continued,
@@ -41,7 +40,7 @@ from render_agent.runs.preflight import (
     input_hashes,
     packages,
 )
-from render_agent.runs.workers.dispatch import dispatch
+from render_agent.runs.workers.driver import dispatch
 from render_agent.scene.cache import SceneCache
 from render_agent.system.malloc import give_back_large_blocks
 

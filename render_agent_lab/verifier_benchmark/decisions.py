@@ -12,7 +12,7 @@ from render_agent.dialogue.state import Candidate, Evidence, Judgement, Question
 from render_agent.observation.picture_store import Pictures
 from render_agent.observation.question_visibility import Eyes
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reading import read_states
+from render_agent.runs.log.reader import read_states
 
 
 @dataclass(frozen=True, eq=False)

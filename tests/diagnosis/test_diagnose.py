@@ -26,7 +26,7 @@ from render_agent.engines.scripted.sighted_oracle import REASON_NO_BOX, REASONS
 from render_agent.render.rasteriser.renderer import Rasteriser
 from render_agent.render.visibility.object_visibility import Seen, Sight, seen_well
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reading import read_states
+from render_agent.runs.log.reader import read_states
 from render_agent.runs.runner import start
 from render_agent.scene.formats.load import load_scene
 from render_agent.scene.room_truth import read_truth

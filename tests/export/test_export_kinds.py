@@ -10,7 +10,7 @@ from pyarrow import parquet
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Status
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reading import read_states
+from render_agent.runs.log.reader import read_states
 from render_agent.runs.runner import start
 
 

@@ -13,7 +13,7 @@ from small_models import CHAT_TEMPLATE, published_tokenizer
 
 from render_agent.errors import UsageError
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reading import read_states
+from render_agent.runs.log.reader import read_states
 from render_agent.runs.runner import start
 
 

@@ -16,7 +16,7 @@ from render_agent.errors import UsageError
 from render_agent.questions.ground_truth import known_facts, placed
 from render_agent.questions.mentions import named_categories
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reading import read_states
+from render_agent.runs.log.reader import read_states
 from render_agent.runs.runner import start
 from render_agent.scene.cache import SceneCache
 

@@ -81,7 +81,7 @@ def ways(place: Path, folder: Path) -> Iterator[Callable[[], object]]:
     from render_agent.cli.commands import runs as commands
     from render_agent.cli.commands import score as scoring
     from render_agent.runs.log.folder import RunFolder
-    from render_agent.runs.log.reading import results_of
+    from render_agent.runs.log.reader import results_of
     from render_agent.runs.runner import go_on
 
     output = place.parent

@@ -12,8 +12,7 @@ import pytest
 from made_runs import Silent, make_config, make_questions, outcome, play, transcripts, walking
 
 from render_agent.errors import RunLogError, SetupError, UsageError
-from render_agent.runs.log.folder import RunFolder, RunLog, find_run, list_runs
-from render_agent.runs.log.lock import lock
+from render_agent.runs.log.folder import RunFolder, RunLog, find_run, list_runs, lock
 from render_agent.runs.runner import go_on, start
 
 
@@ -120,7 +119,7 @@ def test_a_disk_that_takes_no_line_in_the_lock_is_said_in_a_sentence(tmp_path):
 
 def test_the_lock_of_a_killed_process_holds_nobody_up(finished):
     hold = (
-        "import sys, time; from pathlib import Path; from render_agent.runs.log.lock import lock;"
+        "import sys, time; from pathlib import Path; from render_agent.runs.log.folder import lock;"
         " held = lock(Path(sys.argv[1])); print('held', flush=True); time.sleep(60)"
     )
     with subprocess.Popen(

@@ -19,7 +19,7 @@ from render_agent.cli.commands.score import rescore
 from render_agent.errors import RunLogError, SceneError
 from render_agent.observation.picture_store import Pictures
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reading import read_states
+from render_agent.runs.log.reader import read_states
 from render_agent.runs.merge_shards import merge
 from render_agent.runs.runner import go_on, start
 from render_agent.scene.formats.load import load_scene

@@ -25,7 +25,7 @@ from made_scenes import RED, box, joined, write_ply  # noqa: E402
 
 from render_agent.config import RunConfig  # noqa: E402
 from render_agent.engines.registry import make_engine  # noqa: E402
-from render_agent.runs.log.formats import FORMAT  # noqa: E402
+from render_agent.runs.log.schema import FORMAT  # noqa: E402
 from render_agent.runs.runner import start  # noqa: E402
 
 QUICK = {"image_size": (48, 36), "max_turns": 3, "engine": "scripted"}

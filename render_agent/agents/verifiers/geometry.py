@@ -111,7 +111,7 @@ class GeometryVerifier(Verifier):
         A second move counts together with the first, what it adds by LATER. SceneError or RenderError
         where the scene cannot be looked at.
         """
-        state, space = situation.state, situation.look.space
+        state, space = situation.state, situation.observation.space
         if space is None:
             return _untold(candidates, "nothing is shown here")
         facts = self.facts.get(state.question.scene, NOTHING)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from render_agent.dialogue.state import Question, QuestionState
     from render_agent.scene.cache import SceneCache
 
+
 Picture = NDArray[np.uint8]
 Paint = Callable[[str, Picture], Picture]
 """Gives what is shown, (H, W, 3), for a picture's file and what was drawn."""
@@ -106,3 +107,7 @@ class Painted:
     def there(self, file: str) -> bool:
         """Whether a picture is on disk."""
         return self._pictures.there(file)
+
+
+class Real(PictureStress):
+    """No stress: the pictures show the scene as it is."""

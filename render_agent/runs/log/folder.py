@@ -1,23 +1,24 @@
-"""A run folder: made, found, opened, continued."""
+"""A run folder: created, locked, found, read and written."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
+import socket
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import cached_property
 from io import FileIO
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 from render_agent.config import RunConfig, fingerprint_of
 from render_agent.dialogue.state import Phase, Question, QuestionState, Turn
 from render_agent.errors import RunLogError, UsageError
 from render_agent.observation.picture_store import Pictures
-from render_agent.runs.log.formats import FORMAT, check_format
-from render_agent.runs.log.known_forms import Record, Results
 from render_agent.runs.log.lines import (
     Line,
     error_to_json,
@@ -27,7 +28,7 @@ from render_agent.runs.log.lines import (
     replay,
     turn_to_json,
 )
-from render_agent.runs.log.lock import is_there, lock
+from render_agent.runs.log.schema import FORMAT, Record, Results, check_format
 from render_agent.system.contained_paths import refuse_ways_out
 from render_agent.system.whole_files import (
     json_bytes,
@@ -320,3 +321,40 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def lock(folder: Path) -> IO[str]:
+    """Lock a run folder; closing the returned file (or dying) unlocks it.
+
+    RunLogError where another process holds it, naming that process, and where the disk takes no more.
+    """
+    path = folder / "run.lock"
+    with writing(path):
+        file = path.open("a+")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.seek(0)
+        holder = file.read().strip() or "another process"
+        file.close()
+        raise RunLogError(
+            f"{folder} is being written by {holder}; wait for it or stop it first"
+        ) from None
+    try:
+        with writing(path):
+            file.truncate(0)
+            file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+            file.flush()
+    except RunLogError:
+        with suppress(OSError):  # closing tries once more to write
+            file.close()
+        raise
+    return file
+
+
+def is_there(folder: Path, file: IO[str]) -> bool:
+    """Whether a folder is still the one that `lock` gave the file of: not deleted, moved or replaced."""
+    try:
+        return os.path.samestat((folder / "run.lock").stat(), os.fstat(file.fileno()))
+    except OSError:
+        return False

@@ -1,4 +1,4 @@
-"""A run read back from its folder, to be looked at."""
+"""Read a run back from its folder: the states of its questions, its results and its notes."""
 
 from __future__ import annotations
 
