@@ -26,7 +26,7 @@ import click
 import numpy as np
 
 from render_agent.cli.main import cli
-from render_agent.observation.question_visibility import Eyes
+from render_agent.observation.question_visibility import QuestionVisibility
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import read_states
 from render_agent.runs.log.results import question_work
@@ -89,7 +89,7 @@ def found_in(folder: RunFolder) -> dict[str, Row]:
     verifier chose. renders: pictures that were drawn. tokens: read and written, those of verifiers too.
     """
     config = folder.config
-    eyes = Eyes.of(config, folder.questions())
+    eyes = QuestionVisibility.of(config, folder.questions())
     states = read_states(folder, scenes=eyes.scenes)
     found = {}
     for state in sorted(states, key=lambda state: state.question.scene):

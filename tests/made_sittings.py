@@ -14,7 +14,7 @@ from made_runs import Silent, make_config
 from made_scenes import room, write_ply
 
 from render_agent.engines.registry import make_engine
-from render_agent.runs.runner import start
+from render_agent.runs.runner import start_run
 
 TRUTH = "73731"
 """The answer to the made number question: a text that stands nowhere else in a page."""
@@ -71,7 +71,7 @@ class Sitting:
 def sitting(folder, questions, **options):
     """Give a sitting whose page is served; it must be played to its end."""
     options = {"image_size": (160, 120), "max_turns": 4} | options
-    return sat_through(start(make_config(folder, questions, **options | {"engine": "human"})))
+    return sat_through(start_run(make_config(folder, questions, **options | {"engine": "human"})))
 
 
 @contextmanager

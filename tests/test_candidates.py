@@ -13,7 +13,13 @@ from rich.console import Console
 from render_agent.analysis.report.maps.path_marks import where
 from render_agent.cli.main import cli
 from render_agent.cli.turn_text import PLACE
-from render_agent.dialogue.candidates import group_means, how_chosen, in_short, members, standings
+from render_agent.dialogue.candidates import (
+    group_means,
+    how_chosen,
+    members,
+    short_summary,
+    standings,
+)
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import Ballot, Candidate, Evidence, Judgement
 from render_agent.geometry.camera import Camera
@@ -121,9 +127,9 @@ def test_how_a_turn_was_chosen_is_said_in_a_sentence(evidence, told):
 
 
 def test_short_words_name_the_candidate_and_the_score_that_it_leads_to():
-    assert in_short(WEIGHED) == "took 3 of 4, score 1.00"
+    assert short_summary(WEIGHED) == "took 3 of 4, score 1.00"
     voted = Evidence("vote:1", (candidate(0),), 0, ballot=Ballot(("A", "B"), "A", 0.5, 0.5))
-    assert in_short(voted) == "took 1 of 1, 50 % agree on A"
+    assert short_summary(voted) == "took 1 of 1, 50 % agree on A"
 
 
 def test_groups_have_the_mean_of_their_own_moves():
@@ -147,7 +153,7 @@ def test_the_command_shows_the_candidates_of_a_real_run(tmp_path):
         Plain(console, verbose=True).turn(state, turn)
     printed = console.export_text().splitlines()
     for line, turn in zip(printed, state.turns, strict=True):
-        assert line.endswith(f"({in_short(turn.evidence)})")
+        assert line.endswith(f"({short_summary(turn.evidence)})")
     places = [line for line in told.splitlines() if line.startswith(PLACE)]
     lines = [
         line for line in told.splitlines() if line.startswith((" > ", "   ")) and line not in places

@@ -10,7 +10,7 @@ from render_agent.analysis.related_runs import siblings
 from render_agent.dialogue.answer import letters
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.engines.scripted.sighted_oracle import SightedOracle
-from render_agent.observation.question_visibility import Eyes
+from render_agent.observation.question_visibility import QuestionVisibility
 from render_agent.observation.stress.base import PictureStress
 from render_agent.observation.stress.mirrored import Mirrored
 from render_agent.questions.ground_truth import known_facts
@@ -67,7 +67,7 @@ def play(questions, tmp_path_factory):
     def engine(config, asked):
         kind = config.pictures
         if kind not in opened:
-            opened[kind] = Eyes(
+            opened[kind] = QuestionVisibility(
                 config.picture_stress.scenes(config, asked), known_facts(asked), config.image_size
             )
         sees = kind in ("real", "mirrored") and not config.blind

@@ -22,7 +22,7 @@ from render_agent.dialogue.chat import assistant
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.state import Candidate, Evidence
 from render_agent.engines.base import Reply, Request
-from render_agent.observation.free_views import unmade
+from render_agent.observation.free_views import unmade_views
 
 SHOWN_ALL = "You are shown, too, where your other moves would have led; your camera is not there."
 
@@ -126,6 +126,6 @@ def _best(candidates: Sequence[Candidate], values: FloatArray) -> Candidate:
 def _all_shown(situation: Situation, replies: Sequence[Reply], evidence: Evidence) -> Decision:
     """Return a turn whose first move is made, and after which the model sees where all of them lead."""
     chosen = next(c for c in evidence.candidates if c.number == evidence.chosen)
-    if unmade(evidence, situation.views):
+    if unmade_views(evidence, situation.views):
         chosen = structs.replace(chosen, feedback=f"{chosen.feedback} {SHOWN_ALL}")
     return decision(chosen, replies, evidence)

@@ -82,11 +82,11 @@ class Tokens(Struct, frozen=True):
     @classmethod
     def total(cls, counted: Iterable[Tokens]) -> Tokens:
         """Return the sum of some tokens, none where there are none."""
-        given = list(counted)
+        tokens = list(counted)
         return cls(
-            sum(tokens.prompt for tokens in given),
-            sum(tokens.reply for tokens in given),
-            sum(tokens.cached for tokens in given),
+            sum(each.prompt for each in tokens),
+            sum(each.reply for each in tokens),
+            sum(each.cached for each in tokens),
         )
 
 
@@ -315,8 +315,8 @@ class QuestionState:
     @property
     def answer(self) -> str | None:
         """The last answer given, in canonical form: a letter, a number or a text."""
-        given = (turn.action.answer for turn in reversed(self.turns))
-        return next((answer for answer in given if answer is not None), None)
+        answers = (turn.action.answer for turn in reversed(self.turns))
+        return next((answer for answer in answers if answer is not None), None)
 
     @property
     def answer_text(self) -> str | None:

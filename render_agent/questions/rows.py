@@ -17,10 +17,10 @@ from render_agent.score import CHOICE_TYPES, NUMBER_TYPES, is_number
 from render_agent.text.safe_parse import parse_json, read_bounded, reason_of
 from render_agent.text.sanitize import is_plain
 
-COLUMNS = ("id", "dataset", "scene_name", "question_type", "question", "ground_truth")
+REQUIRED_COLUMNS = ("id", "dataset", "scene_name", "question_type", "question", "ground_truth")
 """What every row must have; `options` may be missing where a number is asked for."""
 
-NAMES = ("id", "dataset", "scene_name")
+NAME_COLUMNS = ("id", "dataset", "scene_name")
 """Columns of names: files are called after them."""
 
 Row = Mapping[str, Any]
@@ -52,12 +52,12 @@ def question_from_row(row: Row, benchmark: str, scan: Path | None) -> Question:
     The text and the ground truth stay as they are written; the id and the name of the scene become
     texts. scan: the file of the scene, None where it is not known (yet). Errors: QuestionsError.
     """
-    missing = [column for column in COLUMNS if row.get(column) is None]
+    missing = [column for column in REQUIRED_COLUMNS if row.get(column) is None]
     if missing:
         raise QuestionsError(
-            f"the column {missing[0]!r} is missing: VSI-Bench's format has {COLUMNS}"
+            f"the column {missing[0]!r} is missing: VSI-Bench's format has {REQUIRED_COLUMNS}"
         )
-    for column in NAMES:
+    for column in NAME_COLUMNS:
         check_name(column, str(row[column]))
     kind = str(row["question_type"])
     options = _options(row.get("options"))
@@ -78,7 +78,7 @@ def question_from_row(row: Row, benchmark: str, scan: Path | None) -> Question:
 
 
 def check_name(column: str, text: str) -> None:
-    """Raise QuestionsError where a question cannot go by this name; column: one of NAMES."""
+    """Raise QuestionsError where a question cannot go by this name; column: one of NAME_COLUMNS."""
     if not is_plain(text):  # names of dialogues, too, are made with a control character
         raise QuestionsError(
             f"the {column} {text!r:.80} has a control character, or another that cannot be seen:"
@@ -124,7 +124,7 @@ def _options(value: Any) -> tuple[str, ...]:
 SUFFIXES = (".jsonl", ".json", ".parquet", ".tsv")
 """The formats that are read; any other file is read as jsonl."""
 
-RENAMED = {
+VLMEVALKIT_COLUMNS = {
     "index": "id",
     "prefix": "dataset",
     "video": "scene_name",
@@ -134,7 +134,7 @@ RENAMED = {
 }
 """VLMEvalKit's names of columns → VSI-Bench's; a column under VSI-Bench's own name comes first."""
 
-NOTHING = ("", "nan", "None", "null", "[]")
+NO_OPTIONS = ("", "nan", "None", "null", "[]")
 """How a tsv says that a question has no options."""
 
 Rows = list[dict[str, Any]]
@@ -223,8 +223,8 @@ def _table(text: str, path: Path) -> list[Any]:
 
 def _renamed(row: dict[str, Any], path: Path, number: int) -> dict[str, Any]:
     """Return a row of VLMEvalKit's with VSI-Bench's names and values."""
-    renamed = {name: value for name, value in row.items() if name not in RENAMED}
-    for theirs, ours in RENAMED.items():
+    renamed = {name: value for name, value in row.items() if name not in VLMEVALKIT_COLUMNS}
+    for theirs, ours in VLMEVALKIT_COLUMNS.items():
         if theirs in row:
             renamed.setdefault(ours, row[theirs])
     if "video" in row:
@@ -242,7 +242,7 @@ def _renamed(row: dict[str, Any], path: Path, number: int) -> dict[str, Any]:
 
 def _options_of_cell(text: str, path: Path, number: int) -> Any:
     """Return the options that a cell of a tsv holds as the text of a list."""
-    if text.strip() in NOTHING:
+    if text.strip() in NO_OPTIONS:
         return None
     try:
         return ast.literal_eval(text)

@@ -11,13 +11,19 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question
 from render_agent.errors import QuestionsError, SetupError
 from render_agent.questions.rows import SUFFIXES, load_rows
-from render_agent.questions.scans import LAYOUTS, NEEDS_NOTHING, Roots, searched, with_scans
+from render_agent.questions.scans import LAYOUTS, ROOMS_HINT, Roots, searched, with_scans
 from render_agent.text.safe_parse import read_bounded
 
-FOLDERS = ("VSI-Bench", "vsibench", "data/vsibench", ".")
+QUESTION_FOLDERS = ("VSI-Bench", "vsibench", "data/vsibench", ".")
 """Where the questions are looked for when --questions is not given."""
 
-FILES = ("test.jsonl", "test.json", "test-00000-of-00001.parquet", "VSI-Bench.tsv", "VSIBench.tsv")
+QUESTION_FILES = (
+    "test.jsonl",
+    "test.json",
+    "test-00000-of-00001.parquet",
+    "VSI-Bench.tsv",
+    "VSIBench.tsv",
+)
 """What the file of questions is called."""
 
 
@@ -69,8 +75,8 @@ def load_vsibench(
     VSI-Bench's.
     """
     path = questions_path(questions)
-    found = with_pruned(load_rows(path, "vsibench"), path, removed_ids)
-    return subset_of(found, path, subset, tiny_ids)
+    loaded = with_pruned(load_rows(path, "vsibench"), path, removed_ids)
+    return subset_of(loaded, path, subset, tiny_ids)
 
 
 def vsibench_files(
@@ -90,7 +96,9 @@ def questions_path(questions: str | None) -> Path:
     in none of them.
     """
     if questions is None:
-        here = next((path for folder in FOLDERS if (path := _in_folder(Path(folder)))), None)
+        here = next(
+            (path for folder in QUESTION_FOLDERS if (path := _in_folder(Path(folder)))), None
+        )
         return here or _from_hub()
     path = Path(questions)
     if path.is_file():
@@ -104,16 +112,16 @@ def questions_path(questions: str | None) -> Path:
 
 
 def _in_folder(folder: Path) -> Path | None:
-    return next((folder / name for name in FILES if (folder / name).is_file()), None)
+    return next((folder / name for name in QUESTION_FILES if (folder / name).is_file()), None)
 
 
 def _from_hub() -> Path:
     try:
-        return fetch_questions(VSIBENCH)
+        return fetch_questions(HUB_DATASET)
     except SetupError as error:
         raise SetupError(
             f"VSI-Bench's questions are not at hand: {error}, with --scannet, --scannetpp and"
-            f" --arkitscenes, {NEEDS_NOTHING}"
+            f" --arkitscenes, {ROOMS_HINT}"
         ) from error
 
 
@@ -122,15 +130,15 @@ TINY_IDS = "tiny_ids.txt"
 """Files of ids, one a line, that are looked for beside the questions."""
 
 
-def with_pruned(questions: Sequence[Question], path: Path, given: str | None) -> list[Question]:
+def with_pruned(questions: Sequence[Question], path: Path, ids_file: str | None) -> list[Question]:
     """Return the questions of the file `path`, each saying whether debiased leaves it out.
 
-    given: a file of the ids that it leaves out; it goes before the questions' own column `pruned`,
+    ids_file: the ids that it leaves out; it goes before the questions' own column `pruned`,
     and that before the file of ids beside them. Without any of these they are returned as they are.
     """
-    removed = removed_ids_path(path, given)
+    removed = removed_ids_path(path, ids_file)
     known = all(question.pruned is not None for question in questions)
-    if removed is None or (known and given is None):
+    if removed is None or (known and ids_file is None):
         return list(questions)
     ids = read_ids(removed)
     return [replace(question, pruned=question.id in ids) for question in questions]
@@ -162,9 +170,9 @@ def subset_of(
     return chosen
 
 
-def tiny_ids_path(path: Path, given: str | None) -> Path:
+def tiny_ids_path(path: Path, ids_file: str | None) -> Path:
     """Return the file of the ids of VSI-Bench(tiny), given or beside the questions in `path`."""
-    ids_path = _given(given, "--tiny-ids") or path.with_name(TINY_IDS)
+    ids_path = _given(ids_file, "--tiny-ids") or path.with_name(TINY_IDS)
     if not ids_path.is_file():
         raise SetupError(
             f"--subset tiny needs the ids of VSI-Bench(tiny): give --tiny-ids FILE, or put {TINY_IDS}"
@@ -173,10 +181,10 @@ def tiny_ids_path(path: Path, given: str | None) -> Path:
     return ids_path
 
 
-def removed_ids_path(path: Path, given: str | None) -> Path | None:
+def removed_ids_path(path: Path, ids_file: str | None) -> Path | None:
     """Return the file of the ids that debiased leaves out, None where there is none."""
     beside = path.with_name(REMOVED_IDS)
-    return _given(given, "--removed-ids") or (beside if beside.is_file() else None)
+    return _given(ids_file, "--removed-ids") or (beside if beside.is_file() else None)
 
 
 def read_ids(path: Path) -> set[str]:
@@ -196,22 +204,22 @@ def _given(file: str | None, option: str) -> Path | None:
     return None if file is None else Path(file)
 
 
-VSIBENCH = "nyu-visionx/VSI-Bench"
+HUB_DATASET = "nyu-visionx/VSI-Bench"
 """VSI-Bench's name on the hub."""
 
-FILE = "test.jsonl"
+HUB_FILE = "test.jsonl"
 """The file of its questions there."""
 
 HUB_SECONDS = 10.0
 
-NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
+HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
-WAY_OUT = f"download {FILE} of {VSIBENCH} and give --questions FILE"
+DOWNLOAD_HINT = f"download {HUB_FILE} of {HUB_DATASET} and give --questions FILE"
 
 
 def is_hub_name(text: str) -> bool:
     """Whether a text is written as the name of a data set on the hub, OWNER/NAME."""
-    return NAME.fullmatch(text) is not None
+    return HUB_NAME.fullmatch(text) is not None
 
 
 def fetch_questions(name: str) -> Path:
@@ -229,18 +237,18 @@ def fetch_questions(name: str) -> Path:
     try:
         # Asked first because it does not try again and again where the hub is out of reach.
         HfApi().dataset_info(name, timeout=HUB_SECONDS)
-        return Path(hf_hub_download(name, FILE, repo_type="dataset"))
+        return Path(hf_hub_download(name, HUB_FILE, repo_type="dataset"))
     except errors.GatedRepoError as error:
         raise SetupError(
             f"{name} is gated: accept its terms on its page at huggingface.co and log in with"
-            f" `hf auth login`, or {WAY_OUT}"
+            f" `hf auth login`, or {DOWNLOAD_HINT}"
         ) from error
     except errors.RepositoryNotFoundError as error:
         raise SetupError(
-            f"the hub knows no data set {name}, and no file has that name: {WAY_OUT}"
+            f"the hub knows no data set {name}, and no file has that name: {DOWNLOAD_HINT}"
         ) from error
     except errors.RemoteEntryNotFoundError as error:
-        raise SetupError(f"{name} has no {FILE} on the hub: {WAY_OUT}") from error
+        raise SetupError(f"{name} has no {HUB_FILE} on the hub: {DOWNLOAD_HINT}") from error
     # The root of its client's errors, whichever client this version of the library uses.
     except (OSError, errors.HTTPError):  # type: ignore[attr-defined]
         return _fetched_before(name, "the hub cannot be reached")
@@ -250,7 +258,7 @@ def _fetched_before(name: str, why: str) -> Path:
     """Return the file of questions in the hub's cache on this machine."""
     from huggingface_hub import try_to_load_from_cache
 
-    cached = try_to_load_from_cache(name, FILE, repo_type="dataset")
+    cached = try_to_load_from_cache(name, HUB_FILE, repo_type="dataset")
     if not isinstance(cached, str):
-        raise SetupError(f"{name} is not on this machine and {why}: {WAY_OUT}")
+        raise SetupError(f"{name} is not on this machine and {why}: {DOWNLOAD_HINT}")
     return Path(cached)

@@ -21,7 +21,7 @@ from render_agent.geometry.camera import Camera
 from render_agent.observation.question_visibility import boxes_seen, named_boxes
 from render_agent.questions.ground_truth import Facts, known_facts
 from render_agent.questions.mentions import kind_of
-from render_agent.questions.sufficiency import EVERY
+from render_agent.questions.sufficiency import COUNTING_TYPE
 from render_agent.render.base import Renderer
 from render_agent.render.registry import make_renderer
 from render_agent.render.visibility.object_visibility import (
@@ -147,7 +147,7 @@ class GeometryVerifier(Verifier):
 
     def _known(self, room: Room, question: Question, views: Sequence[View]) -> Known:
         seen = boxes_seen(question, room, views, self.renderer)
-        every = kind_of(question) == EVERY
+        every = kind_of(question) == COUNTING_TYPE
         found = set() if every else {room.labels[number] for number in seen}
         wanted = {
             number: room.labels[number]

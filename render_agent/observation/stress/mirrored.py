@@ -60,13 +60,13 @@ def mirrored_figures(states: Sequence[QuestionState]) -> dict[str, Any]:
     changes with the room, `n`, the share of answers that turned with it (`mirrored`) and that stayed
     (`original`), each with its 95 % interval over scenes.
     """
-    asked = [state for state in states if names_sides(state.question)]
-    truths = {state.id: mirrored_truth(state.question) for state in asked}
-    known = [state for state in asked if truths[state.id] is not None]
+    concerned = [state for state in states if names_sides(state.question)]
+    truths = {state.id: mirrored_truth(state.question) for state in concerned}
+    known = [state for state in concerned if truths[state.id] is not None]
     turned = [state for state in known if truths[state.id] != _original(state.question)]
     return {
         "n": len(known),
-        "excluded": len(asked) - len(known),
+        "excluded": len(concerned) - len(known),
         "mirrored": summary(_scored(known, truths), MACRO),
         "original": summary(_scored(known, None), MACRO),
         "turned": {
@@ -93,24 +93,24 @@ def _scored(states: Sequence[QuestionState], truths: dict[str, str | None] | Non
 
 
 def _share(scored: Sequence[Scored]) -> dict[str, Any]:
-    found = summary(scored, MACRO)
-    return {"share": found["micro"], "interval": found["intervals"].get("micro")}
+    scores = summary(scored, MACRO)
+    return {"share": scores["micro"], "interval": scores["intervals"].get("micro")}
 
 
-OTHER = {"left": "right", "right": "left"}
-SIDE = re.compile(r"\b(?:left|right)\b", re.IGNORECASE)
-TOLD = re.compile(r"\bon (?:your|my|the|its) (?:left|right)\b", re.IGNORECASE)
+OTHER_SIDE = {"left": "right", "right": "left"}
+SIDE_WORD = re.compile(r"\b(?:left|right)\b", re.IGNORECASE)
+SIDE_OF_THE_ROOM = re.compile(r"\bon (?:your|my|the|its) (?:left|right)\b", re.IGNORECASE)
 """A side that a question itself tells of the room: in the mirrored room it is not true."""
 
 
-def exchanged(text: str) -> str:
+def sides_exchanged(text: str) -> str:
     """Return a text with left and right exchanged, each in the letters' case that it had."""
-    return SIDE.sub(lambda found: _in_case(OTHER[found[0].lower()], found[0]), text)
+    return SIDE_WORD.sub(lambda found: _in_case(OTHER_SIDE[found[0].lower()], found[0]), text)
 
 
 def names_sides(question: Question) -> bool:
     """Whether the options of a question name left or right, so that mirroring may change its answer."""
-    return any(SIDE.search(option) for option in question.options)
+    return any(SIDE_WORD.search(option) for option in question.options)
 
 
 def mirrored_truth(question: Question) -> str | None:
@@ -121,9 +121,9 @@ def mirrored_truth(question: Question) -> str | None:
     """
     options = letters(question.options)
     right = options.get((question.truth or "").upper())
-    if right is None or TOLD.search(question.text):
+    if right is None or SIDE_OF_THE_ROOM.search(question.text):
         return None
-    wanted = exchanged(right).lower()
+    wanted = sides_exchanged(right).lower()
     same = [letter for letter, text in options.items() if text.lower() == wanted]
     return same[0] if len(same) == 1 else None
 

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 
 from render_agent.config.choice import InputFile
 from render_agent.errors import SetupError
-from render_agent.observation.view_policies.base import Further, Place, Policy, ViewPolicy
+from render_agent.observation.view_policies.base import (
+    FurtherViews,
+    Policy,
+    ViewContext,
+    ViewPolicy,
+)
 
 if TYPE_CHECKING:
     from render_agent.config import RunConfig
@@ -51,14 +56,14 @@ class Blind(ViewPolicy):
 
 
 @dataclass(frozen=True, slots=True)
-class Turned:
+class TurnedViews:
     """The first view turned on the spot. lefts: degrees to the left, a view each."""
 
     lefts: tuple[float, ...] = ()
 
-    def further(self, question: Question, place: Place) -> Further:
+    def further(self, question: Question, context: ViewContext) -> FurtherViews:
         """Return the start's camera turned by each of the angles."""
-        return Further([place.start.turned(left) for left in self.lefts])
+        return FurtherViews([context.start.turned(left) for left in self.lefts])
 
 
 class _Fixed(ViewPolicy):
@@ -80,7 +85,7 @@ class _Fixed(ViewPolicy):
 
     def build(self, config: RunConfig, questions: Sequence[Question]) -> Policy:
         """Return what turns on the spot."""
-        return Turned(self.lefts)
+        return TurnedViews(self.lefts)
 
 
 class Start(_Fixed):

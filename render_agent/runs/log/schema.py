@@ -17,7 +17,7 @@ Raised whenever an earlier version could not read a folder, or would take it for
 that version wrote is kept in tests/upgrades/formats, and read on.
 """
 
-READ = (FORMAT,)
+READABLE_FORMATS = (FORMAT,)
 """The numbers of the forms that are read."""
 
 
@@ -26,15 +26,15 @@ def check_format(path: Path, record: Any) -> None:
 
     record: what its `config.json` holds.
     """
-    told = record if isinstance(record, dict) else {}
-    known = told.get("format")
-    if type(known) is int and known in READ:
+    fields = record if isinstance(record, dict) else {}
+    known = fields.get("format")
+    if type(known) is int and known in READABLE_FORMATS:
         return
     if type(known) is not int or known < 1:
         raise RunLogError(
             f"{path} has format {known!r:.40}, which no version wrote: restore its config.json"
         )
-    writer = f"render_agent {told.get('program', 'of another version')!s:.40}"
+    writer = f"render_agent {fields.get('program', 'of another version')!s:.40}"
     own = f"this is render_agent {version('render_agent')}, which reads format"
     if known > FORMAT:
         raise RunLogError(
@@ -42,7 +42,7 @@ def check_format(path: Path, record: Any) -> None:
             " that version, or a newer one"
         )
     raise RunLogError(
-        f"{path} has format {known}, written by {writer}, and {own} {min(READ)} on: use the version"
+        f"{path} has format {known}, written by {writer}, and {own} {min(READABLE_FORMATS)} on: use the version"
         " that wrote it"
     )
 

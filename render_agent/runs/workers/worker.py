@@ -76,7 +76,7 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class Logged:
     """Something for the driver's log."""
 
     record: logging.LogRecord
@@ -89,7 +89,7 @@ class Stopped:
     error: RenderAgentError
 
 
-Message = Ready | Drawn | Took | Failed | Noted | Stopped
+Message = Ready | Drawn | Took | Failed | Logged | Stopped
 
 Send = Callable[[Message], None]
 MakeEngine = Callable[[RunConfig, Sequence[Question]], Engine]
@@ -178,7 +178,7 @@ class Worker:
             )
             for question, turns in batch.questions
         ]
-        log = ToldLog(self.folder, self._told.put)
+        log = ForwardingLog(self.folder, self._told.put)
         try:  # the driver's observer watches, by what is told
             self.setup.play(config, self.engine, self.scenes, log, Silent(), states)
         finally:
@@ -208,7 +208,7 @@ class Worker:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-class ToldPictures(Pictures):
+class ForwardingPictures(Pictures):
     """Pictures that are also told to the driver; on disk here only while their questions are."""
 
     def __init__(self, folder: Path, send: Send) -> None:
@@ -221,11 +221,11 @@ class ToldPictures(Pictures):
         self._send(Drawn(file, png))
 
 
-class ToldLog:
+class ForwardingLog:
     """A log whose lines are told to the driver, in order."""
 
     def __init__(self, folder: Path, send: Send) -> None:
-        self.pictures: Pictures = ToldPictures(folder, send)
+        self.pictures: Pictures = ForwardingPictures(folder, send)
         self._send = send
 
     def append(self, question_id: str, turn: Turn) -> None:
@@ -250,4 +250,4 @@ class _Forward(QueueHandler):
         self._send = send
 
     def enqueue(self, record: logging.LogRecord) -> None:
-        self._send(Noted(record))
+        self._send(Logged(record))
