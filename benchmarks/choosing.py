@@ -26,10 +26,10 @@ import click
 import numpy as np
 
 from render_agent.cli.main import cli
-from render_agent.render.visibility.question_visibility import Eyes
+from render_agent.render.visibility.question_visibility import QuestionVisibility
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reading import read_states
-from render_agent.runs.log.work import question_work
+from render_agent.runs.log.reader import read_states
+from render_agent.runs.log.results import question_work
 from render_agent_lab.verifier_benchmark.decisions import moves_until_found
 from render_agent_lab.verifier_benchmark.resampling import estimate
 from render_agent_lab.verifier_benchmark.walks import made_rooms, walk
@@ -89,7 +89,7 @@ def found_in(folder: RunFolder) -> dict[str, Row]:
     verifier chose. renders: pictures that were drawn. tokens: read and written, those of verifiers too.
     """
     config = folder.config
-    eyes = Eyes.of(config, folder.questions())
+    eyes = QuestionVisibility.of(config, folder.questions())
     states = read_states(folder, scenes=eyes.scenes)
     found = {}
     for state in sorted(states, key=lambda state: state.question.scene):

@@ -26,11 +26,11 @@ import numpy as np
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question
-from render_agent.observation.stress.left_right import mirrored_truth, names_sides
+from render_agent.observation.stress.mirrored import mirrored_truth, names_sides
 from render_agent.questions.rooms import BUNDLED
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.phase_controller import Silent
-from render_agent.runs.runner import MakeEngine, make_engine, start
+from render_agent.runs.runner import MakeEngine, make_engine, start_run
 from render_agent.scene.room_truth import read_truth
 from render_agent.score.comparison import Side, compare
 from render_agent.score.summary import OFFICIAL
@@ -75,7 +75,7 @@ def play(
         model="witness",
         **options,
     )
-    run = start(config)
+    run = start_run(config)
     try:
         return run.log.folder, run.go(Silent(), make)
     finally:

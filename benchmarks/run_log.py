@@ -95,7 +95,7 @@ def measured(folder: Path) -> dict[str, float]:
     """Return the processor seconds of writing and of reading a run in a folder."""
     from render_agent.config import RunConfig
     from render_agent.runs.log.folder import RunFolder, RunLog
-    from render_agent.runs.log.reading import read_states
+    from render_agent.runs.log.reader import read_states
 
     config = RunConfig(batch=True)
     record = {

@@ -55,9 +55,9 @@ def one_pass(place: Path, number: int, size: tuple[int, int], limit: int | None)
     from render_agent.config import RunConfig
     from render_agent.runs.log.folder import RunFolder
     from render_agent.runs.log.program_log import program_log
-    from render_agent.runs.log.reading import results_of
+    from render_agent.runs.log.reader import results_of
     from render_agent.runs.phase_controller import Silent
-    from render_agent.runs.runner import start
+    from render_agent.runs.runner import start_run
 
     config = RunConfig(
         batch=True,
@@ -69,7 +69,7 @@ def one_pass(place: Path, number: int, size: tuple[int, int], limit: int | None)
         seed=number,
         limit=limit,
     )
-    run = start(config.absolute())
+    run = start_run(config.absolute())
     with program_log(run.path / "run.log", verbose=True):
         try:
             found = run.go(Silent())

@@ -122,7 +122,7 @@ def measure(way: str, model: str, folder: str, limit: int, turns: int, url: str)
     """Run one way to its end; return its figures."""
     from render_agent.config import RunConfig
     from render_agent.engines.registry import make_engine
-    from render_agent.runs.runner import start
+    from render_agent.runs.runner import start_run
 
     given: dict[str, Any] = {
         "dtype": "float32",
@@ -147,7 +147,7 @@ def measure(way: str, model: str, folder: str, limit: int, turns: int, url: str)
         **given,
     ).absolute()
     watch, found = Stopwatch(), {}
-    run = start(config)
+    run = start_run(config)
 
     def make(config: RunConfig, *rest: Any) -> Any:
         engine = make_engine(config, *rest)

@@ -109,9 +109,9 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
         "oracle": "render_agent.observation.view_policies.built_in:OracleViews",
     },
     "picture stress": {
-        "real": "render_agent.observation.stress.real:Real",
-        "black": "render_agent.observation.stress.black:Black",
-        "noise": "render_agent.observation.stress.noise:Noise",
+        "real": "render_agent.observation.stress.base:Real",
+        "black": "render_agent.observation.stress.blank:Black",
+        "noise": "render_agent.observation.stress.blank:Noise",
         "shuffled": "render_agent.observation.stress.shuffled:Shuffled",
         "mirrored": "render_agent.observation.stress.mirrored:Mirrored",
     },

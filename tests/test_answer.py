@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from render_agent.dialogue.answer import LONGEST, asked_for, canonical, letters
+from render_agent.dialogue.answer import MAX_ANSWER_CHARACTERS, answer_form, canonical, letters
 
 OPTIONS = ["A. left", "B. right", "C. back", "D. a table lamp"]
 PLANS = ["A. plan a", "B. plan b", "C. turn left, walk to the b"]
@@ -80,15 +80,15 @@ def test_an_empty_text_is_no_answer(text):
 
 
 def test_an_essay_is_neither_a_letter_nor_a_number():
-    assert canonical("A" + " x" * LONGEST, "letter", OPTIONS) is None
-    assert canonical("3" + " x" * LONGEST, "number") is None
+    assert canonical("A" + " x" * MAX_ANSWER_CHARACTERS, "letter", OPTIONS) is None
+    assert canonical("3" + " x" * MAX_ANSWER_CHARACTERS, "number") is None
 
 
 def test_asked_for():
-    assert asked_for("letter", OPTIONS) == "one letter, A, B, C or D"
-    assert asked_for("letter", ["A. left", "B. right"]) == "one letter, A or B"
-    assert asked_for("letter", ["A. left"]) == "the letter A"
-    assert (asked_for("number"), asked_for("text")) == ("one number", "a short text")
+    assert answer_form("letter", OPTIONS) == "one letter, A, B, C or D"
+    assert answer_form("letter", ["A. left", "B. right"]) == "one letter, A or B"
+    assert answer_form("letter", ["A. left"]) == "the letter A"
+    assert (answer_form("number"), answer_form("text")) == ("one number", "a short text")
 
 
 @given(some.text(), some.lists(some.text(), max_size=5))

@@ -23,10 +23,10 @@ from render_agent.engines.scripted.sighted_oracle import shown_facts
 from render_agent.errors import SetupError
 from render_agent.observation import Observation
 from render_agent.questions.mentions import kind_of
-from render_agent.questions.sufficiency import SIZE
-from render_agent.render.visibility.question_visibility import Eyes
+from render_agent.questions.sufficiency import ROOM_SIZE_TYPE
+from render_agent.render.visibility.question_visibility import QuestionVisibility
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reading import read_states
+from render_agent.runs.log.reader import read_states
 from render_agent.score.means import MICRO, intervals, tally
 from render_agent.score.means import Scored as ScoredAnswer
 from render_agent_lab.verifier_benchmark.agreement import agreement
@@ -170,11 +170,11 @@ def test_agreement_is_that_of_scipy():
 @pytest.mark.slow
 def test_what_is_found_is_what_the_witness_was_shown(run):
     """Two readings of one rule, over real views: the policy's own eyes, and what decisions are judged by."""
-    eyes = Eyes.of(run.config, run.questions())
+    eyes = QuestionVisibility.of(run.config, run.questions())
     outcomes = set()
     for state in sorted(read_states(run), key=lambda state: state.question.scene)[::3]:
         question, wanted = state.question, eyes.things(state.question)
-        if kind_of(question) == SIZE:
+        if kind_of(question) == ROOM_SIZE_TYPE:
             assert not wanted
             continue
         shown = shown_facts(eyes, question, state.views).shown
@@ -194,7 +194,7 @@ def test_decisions_are_what_the_run_logged(run, source):
     for decision in source.decisions:
         situation, state = decision.situation, states[decision.situation.state.id]
         turn = state.turns[situation.turn]
-        assert situation.look.camera == turn.stood
+        assert situation.observation.camera == turn.stood
         assert situation.views == tuple(state.views[: len(situation.views)])
         assert [c.number for c in decision.candidates] == list(turn.evidence.weighed)
         chosen = next(

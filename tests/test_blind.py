@@ -9,14 +9,14 @@ from factories.runs import Silent, make_config, make_questions, transcripts
 from factories.scenes import room, write_ply
 
 from render_agent.dialogue.chat import pictures
-from render_agent.dialogue.feedback import respond
+from render_agent.dialogue.feedback import feedback_on
 from render_agent.dialogue.prompt import Prompt, reply_schema
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import Question, QuestionState, Status
 from render_agent.geometry.camera import Camera
 from render_agent.observation import NoViews
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.runner import go_on, start
+from render_agent.runs.runner import resume_run, start_run
 
 
 def question(scan=None):
@@ -65,7 +65,7 @@ def test_the_schema_holds_no_moves():
 def test_what_the_model_is_told(action, told):
     state = QuestionState(question(), None, 9, blind=True)
     look = NoViews().observe(state)
-    response = respond(action, state, look.camera, look.space, look.views, ())
+    response = feedback_on(action, state, look.camera, look.space, look.views, ())
     assert response.feedback == told
     assert response.camera == look.camera == Camera((0.0, 0.0, 0.0))
 
@@ -82,7 +82,7 @@ def test_a_real_model_answers_blind_and_goes_on_after_a_cut(tmp_path):
     }  # fmt: skip
     questions = make_questions(tmp_path, 3)
     write_ply(tmp_path / "room.ply", *room())
-    run = start(make_config(tmp_path, questions, **options).absolute())
+    run = start_run(make_config(tmp_path, questions, **options).absolute())
     found = run.go(Silent())
     run.close()
     assert (found["counts"]["failed"], found["totals"]["renders"]) == (0, 0)
@@ -90,7 +90,7 @@ def test_a_real_model_answers_blind_and_goes_on_after_a_cut(tmp_path):
     assert {len(turns) for turns in whole.values()} <= {1, 2}
     lines = (run.path / "turns.jsonl").read_bytes().splitlines(keepends=True)
     (run.path / "turns.jsonl").write_bytes(b"".join(lines[:2]))
-    again = go_on(RunFolder(run.path), {})
+    again = resume_run(RunFolder(run.path), {})
     again.go(Silent())
     again.close()
     assert transcripts(run.path) == whole

@@ -7,16 +7,23 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 from factories.reports import run_rooms
+from msgspec import structs
 from rich.console import Console
 
 from render_agent.analysis.report.maps.path_marks import where
 from render_agent.cli.main import cli
 from render_agent.cli.turn_text import PLACE
-from render_agent.dialogue.candidates import group_means, how_chosen, in_short, members, standings
+from render_agent.dialogue.candidates import (
+    group_means,
+    how_chosen,
+    members,
+    short_summary,
+    standings,
+)
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import Ballot, Candidate, Evidence, Judgement
 from render_agent.geometry.camera import Camera
-from render_agent.runs.log.reading import read_states
+from render_agent.runs.log.reader import read_states
 from render_agent.runs.progress import Plain
 
 HERE = Camera((0.0, 0.0, 1.6))
@@ -120,15 +127,16 @@ def test_how_a_turn_was_chosen_is_said_in_a_sentence(evidence, told):
 
 
 def test_short_words_name_the_candidate_and_the_score_that_it_leads_to():
-    assert in_short(WEIGHED) == "took 3 of 4, score 1.00"
+    assert short_summary(WEIGHED) == "took 3 of 4, score 1.00"
     voted = Evidence("vote:1", (candidate(0),), 0, ballot=Ballot(("A", "B"), "A", 0.5, 0.5))
-    assert in_short(voted) == "took 1 of 1, 50 % agree on A"
+    assert short_summary(voted) == "took 1 of 1, 50 % agree on A"
 
 
 def test_groups_have_the_mean_of_their_own_moves():
     assert group_means(WEIGHED) == {}
     grouped = replace(
-        WEIGHED, candidates=tuple(replace(c, group=c.number // 2) for c in WEIGHED.candidates)
+        WEIGHED,
+        candidates=tuple(structs.replace(c, group=c.number // 2) for c in WEIGHED.candidates),
     )
     assert group_means(grouped) == {0: 0.9, 1: 0.2}
 
@@ -145,7 +153,7 @@ def test_the_command_shows_the_candidates_of_a_real_run(tmp_path):
         Plain(console, verbose=True).turn(state, turn)
     printed = console.export_text().splitlines()
     for line, turn in zip(printed, state.turns, strict=True):
-        assert line.endswith(f"({in_short(turn.evidence)})")
+        assert line.endswith(f"({short_summary(turn.evidence)})")
     places = [line for line in told.splitlines() if line.startswith(PLACE)]
     lines = [
         line for line in told.splitlines() if line.startswith((" > ", "   ")) and line not in places

@@ -7,7 +7,7 @@ from factories.runs import make_config, make_questions, play, walking
 from render_agent.errors import SetupError
 from render_agent.questions.selection import choose_questions
 from render_agent.runs.disk_space import disk_needed, refuse_a_full_disk, size
-from render_agent.runs.runner import start
+from render_agent.runs.runner import start_run
 
 Usage = namedtuple("Usage", "total used free")
 
@@ -27,7 +27,7 @@ def test_a_run_that_does_not_fit_is_refused_before_it_begins(tmp_path, monkeypat
     needed = disk_needed(config, choose_questions(config))
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(0, 0, needed - 1))
     with pytest.raises(SetupError, match=r"may need .* free: name a larger disk by --output"):
-        start(config)
+        start_run(config)
     assert not (tmp_path / "runs").exists()
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(0, 0, needed))
     refuse_a_full_disk(config, choose_questions(config))

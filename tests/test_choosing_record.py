@@ -19,10 +19,10 @@ from render_agent.engines.scripted.blind_policies import Wanderer
 from render_agent.errors import SetupError, UsageError
 from render_agent.questions.selection import choose_questions
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reading import results_of
+from render_agent.runs.log.reader import results_of
 from render_agent.runs.merge_shards import merge
 from render_agent.runs.preflight import input_hashes
-from render_agent.runs.runner import go_on, start
+from render_agent.runs.runner import resume_run, start_run
 from render_agent.score.tables import took
 
 ALONE = {"agent": "single", "max_turns": 2}
@@ -44,7 +44,7 @@ def room(folder):
 
 def begun(config):
     """Begin a run and leave it; return its folder."""
-    run = start(config)
+    run = start_run(config)
     run.close()
     return RunFolder(run.path)
 
@@ -90,14 +90,14 @@ def test_where_no_box_is_known_geometry_knows_none(tmp_path):
 )
 def test_boxes_that_changed_are_refused_where_moves_rest_on_them(tmp_path, verifier, refused):
     folder = begun(make_config(tmp_path, room(tmp_path), limit=2, **LOOKAHEAD, verifier=verifier))
-    go_on(folder, {}).close()
+    resume_run(folder, {}).close()
     truth = tmp_path / "room07.json"
     truth.write_text(truth.read_text("utf-8") + "\n", "utf-8")
     if not refused:
-        go_on(RunFolder(folder.path), {}).close()
+        resume_run(RunFolder(folder.path), {}).close()
         return
     with pytest.raises(SetupError, match=r"room07\.json is not the file of boxes") as raised:
-        go_on(RunFolder(folder.path), {})
+        resume_run(RunFolder(folder.path), {})
     assert "\n" not in str(raised.value)
 
 
@@ -129,15 +129,15 @@ def test_files_of_a_learned_verifier_that_changed_are_refused(tmp_path):
     written["sha256"]["verifiers"] = recorded
     written |= {"config": config.to_json(), "fingerprint": config.fingerprint}
     (folder.path / "config.json").write_text(json.dumps(written), "utf-8")
-    go_on(RunFolder(folder.path), {}).close()
+    resume_run(RunFolder(folder.path), {}).close()
     (learned / "README.md").write_text("somebody's words")
-    go_on(RunFolder(folder.path), {}).close()
+    resume_run(RunFolder(folder.path), {}).close()
     (learned / "members.safetensors").write_text("other weights")
     with pytest.raises(SetupError, match=r"members\.safetensors is not the file of a verifier"):
-        go_on(RunFolder(folder.path), {})
+        resume_run(RunFolder(folder.path), {})
     (learned / "members.safetensors").unlink()
     with pytest.raises(SetupError, match=r"members\.safetensors is not the file of a verifier"):
-        go_on(RunFolder(folder.path), {})
+        resume_run(RunFolder(folder.path), {})
 
 
 def scenes_of_many_names(folder, count=4):

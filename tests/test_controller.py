@@ -21,7 +21,7 @@ from render_agent.engines.base import Capabilities, Reply
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import EngineError
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.runner import go_on, start
+from render_agent.runs.runner import resume_run, start_run
 
 
 def order(path):
@@ -115,7 +115,7 @@ def test_every_event_of_the_engine_is_in_the_log_and_in_the_totals(tmp_path):
     assert results["totals"]["events"] == {"out_of_memory": 1, "retried": 2 * turns}
     (failed,) = [line for line in RunFolder(path).lines() if line["error"]]
     assert failed["events"] == ["out_of_memory"]
-    run = go_on(RunFolder(path), {})
+    run = resume_run(RunFolder(path), {})
     again = run.go(Silent(), lambda config, asked: walking(2))
     run.close()
     assert again["counts"]["failed"] == 0
@@ -172,7 +172,7 @@ def test_a_failed_question_is_redone_from_its_last_good_turn(tmp_path):
     assert results["counts"]["failed"] == 1
     engine.broken = False
     asked = engine.calls
-    run = go_on(RunFolder(path), {})
+    run = resume_run(RunFolder(path), {})
     again = run.go(Silent(), lambda config, questions: engine)
     run.close()
     assert again["counts"] == results["counts"] | {"failed": 0, "answered": 4}
@@ -193,12 +193,12 @@ class Dying(ScriptedEngine):
 def test_an_engine_that_dies_stops_the_run_and_it_goes_on_to_the_same_end(tmp_path):
     questions = make_questions(tmp_path, 4)
     reference, _ = play(tmp_path, questions, walking(4))
-    run = start(make_config(tmp_path, questions))
+    run = start_run(make_config(tmp_path, questions))
     with pytest.raises(EngineError, match="gone"):
         run.go(Silent(), lambda config, asked: Dying(walking(4).policy, batch_size=2))
     run.close()
     assert RunFolder(run.path).results() is None
-    run = go_on(RunFolder(run.path), {})
+    run = resume_run(RunFolder(run.path), {})
     run.go(Silent(), lambda config, asked: walking(4))
     run.close()
     assert transcripts(run.path) == transcripts(reference)
@@ -207,7 +207,7 @@ def test_an_engine_that_dies_stops_the_run_and_it_goes_on_to_the_same_end(tmp_pa
 
 def test_views_are_drawn_while_the_engine_generates(tmp_path):
     questions = make_questions(tmp_path, 4)
-    run = start(make_config(tmp_path, questions, max_turns=3))
+    run = start_run(make_config(tmp_path, questions, max_turns=3))
     drawn_ahead = threading.Event()
     engine = walking(4, batch_size=1)
     answer, keep = engine.answer, run.log.pictures.keep

@@ -27,7 +27,7 @@ from factories.runs import Silent, make_config, make_questions
 from render_agent import registry
 from render_agent.cli.main import INTERRUPTED, TERMINATED, cli
 from render_agent.config import OPTIONS
-from render_agent.runs.runner import start
+from render_agent.runs.runner import start_run
 from render_agent.system.system_libraries import LIBRARIES, SOFTWARE_DRIVER
 from scripts.house import LEVELS
 
@@ -172,7 +172,7 @@ def assert_told(told, there):
 
 
 def test_the_run_folder_is_as_told(tmp_path):
-    run = start(make_config(tmp_path, make_questions(tmp_path, 2), max_turns=2))
+    run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), max_turns=2))
     run.go(Silent())
     run.close()
     told = re.findall(

@@ -14,7 +14,7 @@ from render_agent.observation.stress.base import PictureStress
 from render_agent.observation.stress.mirrored import Mirrored
 from render_agent.questions.ground_truth import known_facts
 from render_agent.questions.rooms import BUNDLED
-from render_agent.render.visibility.question_visibility import Eyes
+from render_agent.render.visibility.question_visibility import QuestionVisibility
 from render_agent.score.official import DIRECTION_TYPES
 
 pytestmark = [
@@ -67,7 +67,7 @@ def play(questions, tmp_path_factory):
     def engine(config, asked):
         kind = config.pictures
         if kind not in opened:
-            opened[kind] = Eyes(
+            opened[kind] = QuestionVisibility(
                 config.picture_stress.scenes(config, asked), known_facts(asked), config.image_size
             )
         sees = kind in ("real", "mirrored") and not config.blind

@@ -9,10 +9,10 @@ from factories.runs import Silent, make_config, make_questions, outcome, play, t
 
 from render_agent.config import RunConfig
 from render_agent.errors import QuestionsError, UsageError
-from render_agent.questions.selection import choose_questions, part_of
+from render_agent.questions.selection import choose_questions, shard_of
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.merge_shards import merge
-from render_agent.runs.runner import go_on
+from render_agent.runs.runner import resume_run
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def questions(tmp_path_factory):
 def test_shards_hold_every_question_once_and_scenes_together(tmp_path, questions):
     whole = choose_questions(make_config(tmp_path, questions))
     for count in (1, 2, 3, 5):
-        parts = [part_of(whole, f"{part}/{count}") for part in range(1, count + 1)]
+        parts = [shard_of(whole, f"{part}/{count}") for part in range(1, count + 1)]
         assert sorted(q.id for part in parts for q in part) == [q.id for q in whole]
         scenes = [{q.scene for q in part} for part in parts]
         assert sum(map(len, scenes)) == len(set.union(*scenes)) == 5
@@ -40,7 +40,7 @@ def test_shards_hold_every_question_once_and_scenes_together(tmp_path, questions
 @pytest.mark.parametrize("shard", ["0/2", "3/2", "2", "a/b", "1/0", "-1/2", ""])
 def test_what_is_no_shard_is_said(shard):
     with pytest.raises(UsageError, match="must be I/N"):
-        part_of([], shard)
+        shard_of([], shard)
 
 
 def test_an_empty_shard_is_said(tmp_path, questions):
@@ -81,7 +81,7 @@ def test_an_unfinished_shard_is_finished_after_the_merge(tmp_path, whole, parts)
     path, found = merge(tmp_path / "merged", [parts[0], unfinished, parts[2]])
     assert found["official"] is None
     assert RunFolder(path).results() is None
-    run = go_on(RunFolder(path), {})
+    run = resume_run(RunFolder(path), {})
     run.go(Silent(), lambda config, asked: walking(8))
     run.close()
     assert transcripts(path) == transcripts(whole)

@@ -18,7 +18,7 @@ from render_agent.errors import SetupError, UsageError
 from render_agent.questions.selection import choose_questions
 from render_agent.runs.disk_space import disk_needed, pictures_needed
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.runner import go_on, start
+from render_agent.runs.runner import resume_run, start_run
 
 SCENES = Path(__file__).parents[1] / "scenes"
 
@@ -154,7 +154,7 @@ def test_a_run_cut_off_goes_on_to_the_same_end_and_lost_pictures_are_drawn_again
         (path / "turns.jsonl").write_bytes(b"".join(lines[:kept]))
         (path / "results.json").unlink()
         shutil.rmtree(path / "views")
-        again = go_on(RunFolder(path), {})
+        again = resume_run(RunFolder(path), {})
         again.go(Silent(), lambda config, asked: stubborn())
         again.close()
         assert transcripts(path) == whole
@@ -194,7 +194,7 @@ def test_an_oracle_that_knows_no_boxes_is_refused_before_there_is_a_run(tmp_path
     with pytest.raises(
         SetupError, match=r"1 scenes are not known \(room among them\).*--annotations"
     ):
-        start(config)
+        start_run(config)
     assert not (tmp_path / "runs").exists()
 
 
@@ -226,15 +226,15 @@ def test_boxes_that_changed_are_refused_where_results_rest_on_them(tmp_path, opt
     rows = (SCENES / "questions.jsonl").read_text("utf-8").splitlines(keepends=True)
     questions = tmp_path / "questions.jsonl"
     questions.write_text("".join(row for row in rows if '"room07"' in row), "utf-8")
-    run = start(make_config(tmp_path, questions, limit=2, max_turns=2, **options))
+    run = start_run(make_config(tmp_path, questions, limit=2, max_turns=2, **options))
     run.close()
     truth = tmp_path / "room07.json"
     recorded = run.log.folder.record["sha256"]["annotations"]
     assert recorded == {str(truth): hashlib.sha256(truth.read_bytes()).hexdigest()}
-    go_on(RunFolder(run.path), {}).close()
+    resume_run(RunFolder(run.path), {}).close()
     truth.write_text(truth.read_text("utf-8") + "\n", "utf-8")
     if not refused:
-        go_on(RunFolder(run.path), {}).close()
+        resume_run(RunFolder(run.path), {}).close()
         return
     with pytest.raises(SetupError, match=r"room07\.json is not the file of boxes"):
-        go_on(RunFolder(run.path), {})
+        resume_run(RunFolder(run.path), {})

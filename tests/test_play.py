@@ -21,8 +21,8 @@ from render_agent.engines.human.engine import HumanEngine
 from render_agent.errors import SetupError, UsageError
 from render_agent.geometry.camera import AnyCamera
 from render_agent.runs.log.folder import RunFolder, find_run
-from render_agent.runs.log.reading import read_states
-from render_agent.runs.runner import go_on
+from render_agent.runs.log.reader import read_states
+from render_agent.runs.runner import resume_run
 from render_agent.text.safe_parse import convert
 from render_agent.web import browser
 
@@ -276,7 +276,7 @@ def test_killed_and_interrupted_it_goes_on_where_it_was(tmp_path, free_page):
     assert "Traceback" not in told
     expect(page.locator("h1")).to_have_text("This sitting is over")
     folder = find_run(runs, "recent")
-    with sat_through(go_on(folder, {"port": 0})) as sat:
+    with sat_through(resume_run(folder, {"port": 0})) as sat:
         page.goto(sat.engine.address)
         at_turn(page, 4, 5)
         page.get_by_label("B. right").check()

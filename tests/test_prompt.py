@@ -45,7 +45,7 @@ def play(prompt, asked):
     for number in range(prompt.max_turns):
         views = FIRST if number == 0 else (View(number + 1, "ego", f"views/{number}.png", HERE),)
         messages = (
-            prompt.following(number, state.turns[-1].happened, views, HERE)
+            prompt.following(number, state.turns[-1].feedback, views, HERE)
             if state.turns
             else prompt.opening(asked, views, HERE)
         )

@@ -18,7 +18,7 @@ from render_agent.dialogue.reply import KINDS
 from render_agent.dialogue.state import Status
 from render_agent.questions.rooms import BUNDLED
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.runner import go_on, start
+from render_agent.runs.runner import resume_run, start_run
 
 SENTENCE = 100 if TRAINED else 12
 """Tokens that a reply needs; those of random weights never end."""
@@ -45,7 +45,7 @@ def rooms(folder, **more):
 
 
 def play(config):
-    run = start(config.absolute())
+    run = start_run(config.absolute())
     try:
         return run.path, run.go(Silent())
     finally:
@@ -198,7 +198,7 @@ def test_a_run_cut_off_goes_on_with_the_same_dialogue(tmp_path, alone, together)
     path = Path(shutil.copytree(together[0], tmp_path / together[0].name))
     lines = (path / "turns.jsonl").read_bytes().splitlines(keepends=True)
     (path / "turns.jsonl").write_bytes(b"".join(lines[:2]))
-    run = go_on(RunFolder(path), {})
+    run = resume_run(RunFolder(path), {})
     assert any(state.status is Status.ACTIVE for state in run.states)
     run.go(Silent())
     run.close()

@@ -30,7 +30,7 @@ def turn(number, action, stood=HERE, camera=HERE):
         messages=(message("user", text(f"turn {number}")),),
         reply=f"reply {number}",
         action=action,
-        happened="",
+        feedback="",
         stood=stood,
         camera=camera,
     )

@@ -21,14 +21,19 @@ from render_agent.dialogue.answer import letters
 from render_agent.dialogue.state import Question
 from render_agent.errors import UsageError
 from render_agent.geometry.camera import Camera, wrapped
-from render_agent.observation.stress.left_right import TOLD, exchanged, mirrored_truth, names_sides
-from render_agent.observation.stress.noise import noise
+from render_agent.observation.stress.blank import noise
+from render_agent.observation.stress.mirrored import (
+    SIDE_OF_THE_ROOM,
+    mirrored_truth,
+    names_sides,
+    sides_exchanged,
+)
 from render_agent.observation.stress.shuffled import exchanged_scenes
 from render_agent.questions.rows import load_rows
 from render_agent.render.registry import make_renderer
 from render_agent.render.start_pose import start_camera
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.runner import go_on, start
+from render_agent.runs.runner import resume_run, start_run
 from render_agent.scene.formats.load import load_scene
 from render_agent.scene.free_space.free_space import FreeSpace
 from render_agent.scene.mirrored import mirrored
@@ -53,8 +58,8 @@ def vsibench():
     ],
 )
 def test_left_and_right_change_places_and_nothing_else(text, other):
-    assert exchanged(text) == other
-    assert exchanged(other) == text
+    assert sides_exchanged(text) == other
+    assert sides_exchanged(other) == text
 
 
 def test_the_mirrored_truth_of_every_question_of_left_and_right_in_vsibench():
@@ -67,12 +72,12 @@ def test_the_mirrored_truth_of_every_question_of_left_and_right_in_vsibench():
         if found is None:
             # A route's answer can be mirrored only where its mirror image was offered.
             offered = {text.lower() for text in options.values()}
-            other = exchanged(options[question.truth]).lower()
-            assert other not in offered or TOLD.search(question.text)
+            other = sides_exchanged(options[question.truth]).lower()
+            assert other not in offered or SIDE_OF_THE_ROOM.search(question.text)
             unknown[question.type] += 1
             continue
-        assert options[found].lower() == exchanged(options[question.truth]).lower()
-        same = exchanged(options[question.truth]) == options[question.truth]
+        assert options[found].lower() == sides_exchanged(options[question.truth]).lower()
+        same = sides_exchanged(options[question.truth]) == options[question.truth]
         assert (found == question.truth) == same
         assert mirrored_truth(replace(question, truth=found)) == question.truth
     assert unknown == {"route_planning": 70}
@@ -133,7 +138,7 @@ def test_noise_is_the_same_when_it_is_drawn_again(tmp_path):
         (path / name).unlink()
     lines = (path / "turns.jsonl").read_text().splitlines(keepends=True)
     (path / "turns.jsonl").write_text("".join(lines[:-1]))
-    run = go_on(RunFolder(path), {})
+    run = resume_run(RunFolder(path), {})
     run.go(Silent(), lambda config, asked: walking(4))
     run.close()
     after = pictures(path)
@@ -208,11 +213,11 @@ def test_every_scene_gets_another_one_whatever_their_order(numbers, seed, chance
 def test_what_cannot_be_shuffled_or_shown_is_refused(tmp_path):
     one = make_questions(tmp_path)
     with pytest.raises(UsageError, match="two scenes at least"):
-        start(make_config(tmp_path, one, pictures="shuffled"))
+        start_run(make_config(tmp_path, one, pictures="shuffled"))
     with pytest.raises(UsageError, match="leave --shard out"):
-        start(make_config(tmp_path, three_rooms(tmp_path), pictures="shuffled", shard="1/2"))
+        start_run(make_config(tmp_path, three_rooms(tmp_path), pictures="shuffled", shard="1/2"))
     with pytest.raises(UsageError, match="--views none shows none"):
-        start(make_config(tmp_path, one, pictures="black", views="none"))
+        start_run(make_config(tmp_path, one, pictures="black", views="none"))
     assert not (tmp_path / "runs").exists()
 
 

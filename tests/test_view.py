@@ -21,7 +21,7 @@ from render_agent.analysis.live.server import LiveSite
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import RunLogError
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.runner import start
+from render_agent.runs.runner import start_run
 from render_agent.web.server import LocalServer
 
 expect.set_options(timeout=30_000)  # other tests may have the processors
@@ -47,7 +47,7 @@ def going_on(folder, count=2, turns=3, **options):
     """Give a run under way in a thread, and the gate of its replies; it ends when the test does."""
     replies = Replies({str(number): [STEP] * turns + [DONE[number % 2]] for number in range(count)})
     policy = Gated(replies)
-    run = start(make_config(folder, make_questions(folder, count), max_batched_turns=0,
+    run = start_run(make_config(folder, make_questions(folder, count), max_batched_turns=0,
                             finish_together=1, **options))  # fmt: skip
 
     def go():

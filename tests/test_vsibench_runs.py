@@ -17,7 +17,7 @@ from render_agent.config import RunConfig
 from render_agent.engines.registry import make_engine
 from render_agent.errors import SetupError
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.runner import go_on, start
+from render_agent.runs.runner import resume_run, start_run
 from render_agent.scene.formats.load import load_scene
 from render_agent.score.tables import score_table
 
@@ -61,7 +61,7 @@ def options(root, questions, **more):
 
 
 def play(config):
-    run = start(config)
+    run = start_run(config)
     try:
         found = run.go(Silent(), make_engine)
     finally:
@@ -97,12 +97,12 @@ def test_an_alignment_that_changed_or_appeared_is_refused(tmp_path):
         text.unlink(missing_ok=True)
         if before:
             text.write_text(before)
-        run = start(config)
+        run = start_run(config)
         run.close()
-        go_on(RunFolder(run.path), {}).close()
+        resume_run(RunFolder(run.path), {}).close()
         text.write_text(after)
         with pytest.raises(SetupError, match=r"scene0011_00\.txt is not the alignment that"):
-            go_on(RunFolder(run.path), {})
+            resume_run(RunFolder(run.path), {})
 
 
 def test_missing_scans_stop_a_run_before_it_begins_unless_they_are_allowed(tmp_path):
@@ -111,7 +111,7 @@ def test_missing_scans_stop_a_run_before_it_begins_unless_they_are_allowed(tmp_p
     with pytest.raises(
         SetupError, match=r"2 of 3 scenes are missing, which 4 of 6 questions .*5942004064"
     ):
-        start(options(tmp_path, questions))
+        start_run(options(tmp_path, questions))
     assert not (tmp_path / "runs").exists()
 
     run, found = play(options(tmp_path, questions, allow_missing=True))
@@ -124,7 +124,7 @@ def test_missing_scans_stop_a_run_before_it_begins_unless_they_are_allowed(tmp_p
     assert run.log.folder.record["notes"] == [note]
     assert note in found["notes"]
     assert run.log.folder.record["scenes"] == {"scans": 1, "annotations": 0, "missing": 2}
-    again = go_on(RunFolder(run.path), {})
+    again = resume_run(RunFolder(run.path), {})
     again.close()
     assert Counter(str(state.status) for state in again.states) == {"answered": 2, "missing": 4}
 
@@ -199,7 +199,7 @@ def test_rooms_from_annotations_are_run_and_stamped(annotated):
 
 def test_such_a_run_goes_on_from_its_folder(annotated):
     _, run, found = annotated
-    again = go_on(RunFolder(run.path), {})
+    again = resume_run(RunFolder(run.path), {})
     assert not any(state.active for state in again.states)
     assert [state.answer for state in again.states] == [row["answer"] for row in found["questions"]]
     assert again.states[0].scene.id == again.states[0].question.scene

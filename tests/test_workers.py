@@ -19,7 +19,7 @@ from factories.runs import Silent, make_config, make_questions, outcome, transcr
 from render_agent.config import RunConfig
 from render_agent.errors import EngineError, SetupError, UsageError
 from render_agent.runs.log.folder import RunFolder, list_runs
-from render_agent.runs.runner import go_on, start
+from render_agent.runs.runner import resume_run, start_run
 from render_agent.runs.workers import driver as driver_module
 from render_agent.runs.workers.cluster import cluster, resources
 from render_agent.runs.workers.scene_queue import MAX_DEATHS_PER_SCENE
@@ -96,7 +96,7 @@ def rooms(folder, **options):
 
 
 def play(config, observer=None, **more):
-    run = start(config.absolute())
+    run = start_run(config.absolute())
     try:
         run.go(observer or Silent(), **more)
     finally:
@@ -105,7 +105,7 @@ def play(config, observer=None, **more):
 
 
 def proceed(path, **changes):
-    run = go_on(RunFolder(path), changes)
+    run = resume_run(RunFolder(path), changes)
     try:
         run.go(Silent())
     finally:
@@ -411,12 +411,12 @@ def test_a_wrong_set_up_is_told_as_in_one_process(tmp_path, ray):
 def test_what_cannot_be_is_told_before_anything_is_loaded(tmp_path, monkeypatch):
     config = make_config(tmp_path, make_questions(tmp_path))
     with pytest.raises(SetupError, match="no Ray cluster answers there"):
-        start(replace(config, ray="127.0.0.1:1"))
+        start_run(replace(config, ray="127.0.0.1:1"))
     with pytest.raises(SetupError, match="--ray auto"):
-        start(replace(config, ray="ray://127.0.0.1:10001"))
+        start_run(replace(config, ray="ray://127.0.0.1:10001"))
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(SetupError, match=r'pip install "render_agent\[ray\]"'):
-        start(replace(config, workers=2))
+        start_run(replace(config, workers=2))
     assert not (tmp_path / "runs").exists()
 
 
@@ -446,7 +446,7 @@ def test_a_worker_on_a_cluster_asks_for_the_gpus_of_its_model(options, gpus, ask
 
 def test_workers_and_devices_given_to_go_on_replace_each_other(tmp_path):
     questions = make_questions(tmp_path)
-    run = start(make_config(tmp_path, questions, devices=("cpu", "cpu")))
+    run = start_run(make_config(tmp_path, questions, devices=("cpu", "cpu")))
     run.close()
     for given, workers, devices in (
         ({"workers": 1}, 1, ()),
@@ -454,6 +454,6 @@ def test_workers_and_devices_given_to_go_on_replace_each_other(tmp_path):
         ({"devices": ("cpu",)}, 1, ("cpu",)),
         ({}, 1, ("cpu", "cpu")),
     ):
-        again = go_on(RunFolder(run.path), given)
+        again = resume_run(RunFolder(run.path), given)
         again.close()
         assert (again.config.workers, again.config.devices) == (workers, devices)

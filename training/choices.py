@@ -24,7 +24,7 @@ import numpy as np
 
 from render_agent.dialogue.answer import canonical
 from render_agent.dialogue.chat import assistant
-from render_agent.dialogue.feedback import unread
+from render_agent.dialogue.feedback import unreadable_feedback
 from render_agent.dialogue.reply import Malformed, read
 from render_agent.dialogue.state import Question
 from render_agent.geometry.boxes import OrientedBox
@@ -166,7 +166,7 @@ def _told(example: TextExample, before: str = ". ") -> TextExample:
     )
     fault = read(reply, question.wanted, question.options)
     assert isinstance(fault, Malformed), "it is no option"
-    told = blind_prompt().following(1, unread(fault), (), NOWHERE)
+    told = blind_prompt().following(1, unreadable_feedback(fault), (), NOWHERE)
     return example._replace(before=(assistant(reply), *told))
 
 

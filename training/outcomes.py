@@ -7,7 +7,12 @@ from typing import Any
 
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.state import Question
-from render_agent.observation.stress.left_right import SIDE, exchanged, mirrored_truth, names_sides
+from render_agent.observation.stress.mirrored import (
+    SIDE_WORD,
+    mirrored_truth,
+    names_sides,
+    sides_exchanged,
+)
 from render_agent.score.comparison import compare
 from render_agent.score.means import MACRO, MICRO, Scored
 from render_agent.score.official import CHOICE_TYPES
@@ -159,7 +164,7 @@ def _flipped(cases: Sequence[tuple[Question, str, str, float]]) -> dict[str, Any
     for question, answer, turned, _ in cases:
         options = letters(question.options)
         before, after = (options.get(letter, "").lower() for letter in (answer, turned))
-        flipped = bool(SIDE.search(before)) and after == exchanged(before)
+        flipped = bool(SIDE_WORD.search(before)) and after == sides_exchanged(before)
         same += after == before
         scored.append(Scored(question.type, question.dataset, question.scene, float(flipped)))
     found = summary(scored, MACRO)

@@ -13,9 +13,8 @@ from render_agent.dialogue.prompt import reply_schema
 from render_agent.dialogue.reply import KINDS, Action, Malformed
 from render_agent.dialogue.state import Question, QuestionState, Turn
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reading import UNREAD, notes, read_states
-from render_agent.runs.log.results import results
-from render_agent.runs.log.work import totals
+from render_agent.runs.log.reader import NO_SCENES, notes, read_states
+from render_agent.runs.log.results import results, totals
 from render_agent.score.comparison import Side
 from render_agent.score.means import MACRO, MICRO, Scored
 from render_agent.score.summary import summary
@@ -102,7 +101,7 @@ def _named(state: QuestionState, name: str) -> QuestionState:
     told = replace(question, id=f"{name} {question.id}", scene=f"{name} {question.scene}")
     return QuestionState(
         told,
-        UNREAD,
+        NO_SCENES,
         state.max_turns,
         blind=state.blind,
         turns=state.turns,

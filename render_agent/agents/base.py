@@ -86,7 +86,7 @@ class Decision:
             messages=messages,
             reply=self.reply,
             action=self.action,
-            happened=self.result.feedback,
+            feedback=self.result.feedback,
             stood=seen.camera,
             camera=self.result.camera,
             tokens=Tokens.total(part.tokens for part in parts),

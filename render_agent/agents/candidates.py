@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from render_agent.agents.verifiers.base import Situation
-from render_agent.dialogue.feedback import respond
+from render_agent.dialogue.feedback import feedback_on
 from render_agent.dialogue.moves import StepResult
 from render_agent.dialogue.reply import KINDS, Action, Malformed, read
 from render_agent.dialogue.state import Candidate
@@ -19,11 +19,11 @@ def read_reply(
 
     kinds: the kinds of view that may be asked for. cut_off: whether the token limit ended the reply.
     """
-    state, now = situation.state, situation.look
+    state, now = situation.state, situation.observation
     known = (*KINDS, *(kind for kind in kinds if kind not in KINDS))
     action = read(text, state.question.wanted, state.question.options, known)
     views = situation.views
-    return action, respond(action, state, now.camera, now.space, views, kinds, cut_off=cut_off)
+    return action, feedback_on(action, state, now.camera, now.space, views, kinds, cut_off=cut_off)
 
 
 def read_candidates(

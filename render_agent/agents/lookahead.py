@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
 from render_agent.agents.base import Ask, Decision, Steps
 from render_agent.agents.candidates import default_candidate, read_candidates
 from render_agent.agents.rerank import Reranker, decision, with_candidates
@@ -20,7 +22,7 @@ from render_agent.dialogue.chat import assistant
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.state import Candidate, Evidence
 from render_agent.engines.base import Reply, Request
-from render_agent.observation.preview import unmade
+from render_agent.observation.free_views import unmade_views
 
 SHOWN_ALL = "You are shown, too, where your other moves would have led; your camera is not there."
 
@@ -72,7 +74,7 @@ class Lookahead:
             assert candidate.view is not None, "it was drawn"
             name = dialogue_id(request.question_id, turn, candidate.number)
             views = (candidate.view,)
-            messages = self.prompt.following(turn, candidate.happened, views, candidate.camera)
+            messages = self.prompt.following(turn, candidate.feedback, views, candidate.camera)
             asked.append(
                 replace(
                     request,
@@ -98,14 +100,16 @@ class Lookahead:
         found: list[Candidate] = []
         for parent, reply in zip(parents, replies, strict=True):
             assert parent.view is not None, "it was drawn"
-            now = situation.look
+            now = situation.observation
             now = replace(now, camera=parent.camera, views=(*now.views, parent.view))
-            there = replace(situation, look=now)
+            there = replace(situation, observation=now)
             (move,) = read_candidates(there, [reply], self.prompt.on_request)
             number = first + len(found)
             if move.goes_on:
                 group = parent.group
-                found.append(replace(move, number=number, group=group, follows=parent.number))
+                found.append(
+                    structs.replace(move, number=number, group=group, follows=parent.number)
+                )
         return found
 
 
@@ -122,6 +126,6 @@ def _best(candidates: Sequence[Candidate], values: FloatArray) -> Candidate:
 def _all_shown(situation: Situation, replies: Sequence[Reply], evidence: Evidence) -> Decision:
     """Return a turn whose first move is made, and after which the model sees where all of them lead."""
     chosen = next(c for c in evidence.candidates if c.number == evidence.chosen)
-    if unmade(evidence, situation.views):
-        chosen = replace(chosen, happened=f"{chosen.happened} {SHOWN_ALL}")
+    if unmade_views(evidence, situation.views):
+        chosen = structs.replace(chosen, feedback=f"{chosen.feedback} {SHOWN_ALL}")
     return decision(chosen, replies, evidence)

@@ -107,9 +107,11 @@ class Rephrase:
         self, situation: Situation, request: Request, wordings: Sequence[str]
     ) -> tuple[Request, ...]:
         """Return a request for every wording: the same dialogue, but for the question's text."""
-        state, look = situation.state, situation.look
+        state, observation = situation.state, situation.observation
         began = state.turns[0] if state.turns else None
-        views, stood = (began.views, began.stood) if began else (look.views, look.camera)
+        views, stood = (
+            (began.views, began.stood) if began else (observation.views, observation.camera)
+        )
         asked = [replace(request, samples=self.plan.samples)]
         for group, wording in enumerate(wordings[1:], start=1):
             name = wording_id(state.id, group)

@@ -28,7 +28,7 @@ class Reranker:
 
     def preview(self, situation: Situation, candidates: Sequence[Candidate]) -> Draw:
         """Return the need for candidates with what each would show, a list in their order."""
-        state, now = situation.state, situation.look
+        state, now = situation.state, situation.observation
         return Draw(partial(self.views.preview, state, now, tuple(candidates)))
 
     def choose(
@@ -97,7 +97,7 @@ def decision(
     return Decision(
         reply=chosen.reply,
         action=chosen.action,
-        result=StepResult(chosen.camera, chosen.happened),
+        result=StepResult(chosen.camera, chosen.feedback),
         replies=tuple(replies),
         finish=replies[chosen.group].finish,
         evidence=replace(evidence, tokens=spent, calls=calls),

@@ -62,7 +62,7 @@ class Vote:
 
     def _commonest(self, situation: Situation, moving: Sequence[Candidate]) -> Candidate:
         """Return the first of those that lead where most do."""
-        leads = [self._lead(situation.look.camera, candidate) for candidate in moving]
+        leads = [self._lead(situation.observation.camera, candidate) for candidate in moving]
         commonest = Counter(leads).most_common(1)[0][0]
         return moving[leads.index(commonest)]
 
@@ -116,4 +116,4 @@ def _answering(situation: Situation, candidates: Sequence[Candidate], told: Ball
     if _answer(nearest, situation) == told.winner:
         return nearest
     answered = structs.replace(action, answer=told.winner, answer_text=told.winner)
-    return replace(nearest, action=answered)
+    return structs.replace(nearest, action=answered)

@@ -27,7 +27,7 @@ from render_agent.errors import UsageError
 from render_agent.runs.log.folder import RunFolder, find_run
 from render_agent.runs.log.program_log import program_log
 from render_agent.runs.phase_controller import Observer, Silent
-from render_agent.runs.runner import MakeEngine, Run, go_on, start
+from render_agent.runs.runner import MakeEngine, Run, resume_run, start_run
 
 COMMAND_LINE = {
     "json": "see RunResults.results",
@@ -127,7 +127,7 @@ def continue_run(
     if engine is None and folder.record["engine"]["name"] == PYTHON:
         chosen = not_given_again(folder.config.model_name)
     _same_engine(folder, chosen)
-    going = go_on(folder, checked(changes))
+    going = resume_run(folder, checked(changes))
     return _to_its_end(going, chosen, progress)
 
 
@@ -136,7 +136,7 @@ def _run(options: dict[str, Any], engine: Answering | LoadedEngine, progress: bo
     chosen = chosen_engine(engine, options)
     config = RunConfig(**checked({**options, **chosen.options})).absolute()
     chosen.check(config)
-    return _to_its_end(start(config, chosen.describe), chosen, progress)
+    return _to_its_end(start_run(config, chosen.describe), chosen, progress)
 
 
 def _to_its_end(run: Run, chosen: Chosen, progress: bool) -> RunResults:

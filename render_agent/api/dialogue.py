@@ -57,9 +57,9 @@ class DialogueTurn:
         return action.reasoning if isinstance(action, Action) else action.reason
 
     @property
-    def happened(self) -> str:
+    def feedback(self) -> str:
         """What the action really did, in the words that the model reads next."""
-        return self.logged.happened
+        return self.logged.feedback
 
     @property
     def evidence(self) -> Evidence | None:

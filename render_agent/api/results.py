@@ -25,7 +25,7 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.state import QuestionState
 from render_agent.errors import UsageError
 from render_agent.runs.log.folder import RunFolder, find_run
-from render_agent.runs.log.reading import read_states, results_of
+from render_agent.runs.log.reader import read_states, results_of
 
 if TYPE_CHECKING:
     import pandas

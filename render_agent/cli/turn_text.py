@@ -28,7 +28,7 @@ def turn_lines(folder: Path, line: Line) -> Iterator[str]:
     for view in turn.views:
         yield f"view {view.number} ({view.kind}): {folder / view.file}"
     yield f"reply: {turn.reply}"
-    yield f"happened: {turn.happened}"
+    yield f"happened: {turn.feedback}"
     if turn.evidence:
         yield from evidence_lines(folder, turn.evidence, turn.stood)
 
@@ -54,7 +54,7 @@ def evidence_lines(folder: Path, evidence: Evidence, stood: Camera) -> Iterator[
             move += f" (wording {candidate.group + 1})"
         start = stood if before is None else before.candidate.camera
         if limited(candidate.action, start, candidate.camera):
-            move += f" ({candidate.happened})"
+            move += f" ({candidate.feedback})"
         yield f" {mark} {name}: {move}{_scored(standing, labels)}"
         if candidate.view is not None:
             yield f"{PLACE}{where(candidate.camera)}: {folder / candidate.view.file}"

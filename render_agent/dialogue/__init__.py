@@ -1,5 +1,5 @@
-"""What is said: questions and their states, prompts, replies, and the feedback on what was done.
+"""The dialogue about one question: its state, its turns, the prompt, the reply protocol, and the feedback.
 
-It imports cameras and scenes, and nothing about how views are drawn or replies generated.
-Start at `feedback.respond`.
+Imports cameras, free space and the scene model; nothing about how views are drawn or replies generated.
+Start with `state`, then `reply` and `feedback`.
 """

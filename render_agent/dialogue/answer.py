@@ -10,10 +10,10 @@ from render_agent.text.numbers import only_number
 
 Wanted = Literal["letter", "number", "text"]
 
-MOST_OPTIONS = 26
+MAX_OPTIONS = 26
 """There are no more letters."""
 
-LONGEST = 2_000
+MAX_ANSWER_CHARACTERS = 2_000
 """Characters in which a letter or a number can be given; more are an essay, not an answer."""
 
 _LETTERED = re.compile(r"\s*\(?([A-Za-z])[.):]\s*(.*)", re.DOTALL)
@@ -31,15 +31,15 @@ def letters(options: Sequence[str]) -> dict[str, str]:
     Options carry their letters all or none; where they do not, they are lettered in their order.
     """
     carried = [_LETTERED.fullmatch(option) for option in options]
-    found = {match[1].upper(): match[2].strip() for match in carried if match}
-    if len(found) == len(options):
-        return found
-    return {chr(ord("A") + place): option.strip() for place, option in enumerate(options)}
+    lettered = {match[1].upper(): match[2].strip() for match in carried if match}
+    if len(lettered) == len(options):
+        return lettered
+    return {chr(ord("A") + index): option.strip() for index, option in enumerate(options)}
 
 
 def canonical(text: str, wanted: Wanted, options: Sequence[str] = ()) -> str | None:
     """Return an answer as a letter, a number or a text, whatever is `wanted`; None for no answer."""
-    if wanted != "text" and len(text) > LONGEST:
+    if wanted != "text" and len(text) > MAX_ANSWER_CHARACTERS:
         return None
     if wanted == "letter":
         return _letter(text, letters(options))
@@ -48,7 +48,7 @@ def canonical(text: str, wanted: Wanted, options: Sequence[str] = ()) -> str | N
     return None if text.strip().lower() in ("", "null") else text.strip()
 
 
-def asked_for(wanted: Wanted, options: Sequence[str] = ()) -> str:
+def answer_form(wanted: Wanted, options: Sequence[str] = ()) -> str:
     """Return, in a few words, what an answer must be."""
     if wanted == "letter":
         *first, last = letters(options) or ["A"]
@@ -80,8 +80,8 @@ def _with_text(text: str, texts: dict[str, str]) -> str | None:
     return same[0] if len(same) == 1 else None
 
 
-def _same(one: str, other: str) -> bool:
-    return _plain(one) == _plain(other) != ""
+def _same(text: str, other: str) -> bool:
+    return _plain(text) == _plain(other) != ""
 
 
 def _plain(text: str) -> str:

@@ -57,26 +57,26 @@ def members(evidence: Evidence) -> tuple[Member, ...]:
 
 def standings(evidence: Evidence) -> list[Standing]:
     """Return how every candidate stood; a move that goes on from another one comes behind it."""
-    places = {number: place for place, number in enumerate(evidence.weighed)}
+    rows = {number: row for row, number in enumerate(evidence.weighed)}
     values = dict(zip(evidence.weighed, evidence.fused, strict=False))
-    found = []
+    standing = []
     for candidate in _in_order(evidence.candidates):
         number = candidate.number
-        place = places.get(number)
+        row = rows.get(number)
         after = [c.number for c in evidence.candidates if c.follows == number]
         reached = [values[reach] for reach in (number, *after) if reach in values]
-        found.append(
+        standing.append(
             Standing(
                 candidate,
                 chosen=number == evidence.chosen,
-                scores=() if place is None else _scores(evidence, place),
+                scores=() if row is None else _scores(evidence, row),
                 fused=values.get(number),
                 led=max(reached, default=None),
-                reasons=() if place is None else _reasons(evidence, place),
-                why=_why_unscored(candidate) if place is None and places else None,
+                reasons=() if row is None else _reasons(evidence, row),
+                why=_why_unscored(candidate) if row is None and rows else None,
             )
         )
-    return found
+    return standing
 
 
 def how_chosen(evidence: Evidence) -> str:
@@ -110,14 +110,16 @@ def how_chosen(evidence: Evidence) -> str:
     return f"It was the last turn: of {len(own)} replies none was weighed."
 
 
-def in_short(evidence: Evidence) -> str:
+def short_summary(evidence: Evidence) -> str:
     """Return how a turn was decided in a few words."""
     own = [c for c in evidence.candidates if c.follows is None]
     taken = next(s for s in standings(evidence) if s.chosen)
-    told = f"took {taken.name} of {len(own)}"
+    summary = f"took {taken.name} of {len(own)}"
     if evidence.ballot is not None:
-        return f"{told}, {100 * evidence.ballot.agreement:.0f} % agree on {evidence.ballot.winner}"
-    return told if taken.led is None else f"{told}, score {taken.led:.2f}"
+        return (
+            f"{summary}, {100 * evidence.ballot.agreement:.0f} % agree on {evidence.ballot.winner}"
+        )
+    return summary if taken.led is None else f"{summary}, score {taken.led:.2f}"
 
 
 def wordings_of(state: QuestionState) -> tuple[str, ...]:
@@ -131,30 +133,30 @@ def group_means(evidence: Evidence) -> dict[int, float]:
     groups = {c.number: c.group for c in evidence.candidates if c.follows is None}
     if len(set(groups.values())) < 2:
         return {}
-    found: dict[int, list[float]] = {}
+    values_by_group: dict[int, list[float]] = {}
     for number, value in zip(evidence.weighed, evidence.fused, strict=False):
         if number in groups:
-            found.setdefault(groups[number], []).append(value)
-    return {group: sum(values) / len(values) for group, values in sorted(found.items())}
+            values_by_group.setdefault(groups[number], []).append(value)
+    return {group: sum(values) / len(values) for group, values in sorted(values_by_group.items())}
 
 
 def _in_order(candidates: Sequence[Candidate]) -> list[Candidate]:
-    def place(candidate: Candidate) -> tuple[int, int]:
+    def order(candidate: Candidate) -> tuple[int, int]:
         first = candidate.number if candidate.follows is None else candidate.follows
         return first, candidate.number
 
-    return sorted(candidates, key=place)
+    return sorted(candidates, key=order)
 
 
-def _scores(evidence: Evidence, place: int) -> tuple[float | None, ...]:
-    return tuple(row[place] for judgement in evidence.judgements for row in judgement.scores)
+def _scores(evidence: Evidence, row: int) -> tuple[float | None, ...]:
+    return tuple(scores[row] for judgement in evidence.judgements for scores in judgement.scores)
 
 
-def _reasons(evidence: Evidence, place: int) -> tuple[tuple[str, str], ...]:
+def _reasons(evidence: Evidence, row: int) -> tuple[tuple[str, str], ...]:
     return tuple(
-        (judgement.verifier, judgement.reasons[place])
+        (judgement.verifier, judgement.reasons[row])
         for judgement in evidence.judgements
-        if judgement.reasons[place]
+        if judgement.reasons[row]
     )
 
 

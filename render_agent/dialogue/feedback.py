@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from render_agent.dialogue.answer import asked_for
+from render_agent.dialogue.answer import answer_form
 from render_agent.dialogue.moves import StepResult, carry_out
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import QuestionState, View
 from render_agent.geometry.camera import Camera
 from render_agent.scene.free_space.free_space import FreeSpace
 
-NOT_READ = "Your reply could not be read"
+UNREADABLE = "Your reply could not be read"
 """Begins the sentence about a reply that could not be read."""
 
 
-def respond(
+def feedback_on(
     action: Action | Malformed,
     state: QuestionState,
     camera: Camera,
@@ -30,29 +30,29 @@ def respond(
     space: where the camera may go, None where it stays. views: all that were shown, those of this turn too.
     kinds: the kinds of view that may be asked for. cut_off: whether the token limit ended the reply.
     """
-    told = ["Your reply was cut off at the token limit: write less."] if cut_off else []
+    sentences = ["Your reply was cut off at the token limit: write less."] if cut_off else []
     if isinstance(action, Malformed):
-        told.append(unread(action))
-        return StepResult(camera, " ".join(told))
-    told += [f"{_sentence(note)}" for note in action.notes]
+        sentences.append(unreadable_feedback(action))
+        return StepResult(camera, " ".join(sentences))
+    sentences += [f"{_sentence(note)}" for note in action.notes]
     if action.done and (action.answer is not None or state.answer is not None):
-        told.append("Done; the moves beside it were not made." if action.moves else "Done.")
-        return StepResult(camera, " ".join(told))
+        sentences.append("Done; the moves beside it were not made." if action.moves else "Done.")
+        return StepResult(camera, " ".join(sentences))
     if action.done:
-        wanted = asked_for(state.question.wanted, state.question.options)
-        told.append(f"You said done without an answer: give {wanted} as your answer.")
+        wanted = answer_form(state.question.wanted, state.question.options)
+        sentences.append(f"You said done without an answer: give {wanted} as your answer.")
     if space is None:
-        told.append(_standing_still(shown=bool(views)))
-        return StepResult(camera, " ".join(told))
+        sentences.append(_standing_still(shown=bool(views)))
+        return StepResult(camera, " ".join(sentences))
     moved = carry_out(action, camera, space)
-    told.append(_sentence(moved.feedback))
-    told += _about_view(action.view, len({view.number for view in views}), kinds)
-    return StepResult(moved.camera, " ".join(told))
+    sentences.append(_sentence(moved.feedback))
+    sentences += _about_view(action.view, len({view.number for view in views}), kinds)
+    return StepResult(moved.camera, " ".join(sentences))
 
 
-def unread(reply: Malformed) -> str:
+def unreadable_feedback(reply: Malformed) -> str:
     """Return what the model is told about a reply that could not be read."""
-    return f"{NOT_READ}: {reply.reason}. The camera did not move."
+    return f"{UNREADABLE}: {reply.reason}. The camera did not move."
 
 
 def _standing_still(*, shown: bool) -> str:
@@ -63,11 +63,11 @@ def _standing_still(*, shown: bool) -> str:
     return "Nothing is shown and nothing moves here: answer from the question alone."
 
 
-def _about_view(asked: str | int | None, shown: int, kinds: Sequence[str]) -> list[str]:
-    if isinstance(asked, int) and asked >= shown:
-        return [f"There is no view {asked} yet: views 0 to {shown - 1} were shown."]
-    if isinstance(asked, str) and asked not in kinds:
-        return [f'The view "{asked}" is not to be had: ask for {", ".join(kinds)}.']
+def _about_view(view: str | int | None, shown: int, kinds: Sequence[str]) -> list[str]:
+    if isinstance(view, int) and view >= shown:
+        return [f"There is no view {view} yet: views 0 to {shown - 1} were shown."]
+    if isinstance(view, str) and view not in kinds:
+        return [f'The view "{view}" is not to be had: ask for {", ".join(kinds)}.']
     return []
 
 

@@ -9,7 +9,7 @@ from render_agent.dialogue.reply import Action
 from render_agent.geometry.camera import MAX_PITCH, Camera, Vector
 from render_agent.scene.free_space.free_space import FreeSpace, Obstacle
 
-WHERE = {
+SIDE_WORDS = {
     "forward": "ahead",
     "back": "behind",
     "to the left": "on the left",
@@ -19,7 +19,7 @@ WHERE = {
 }
 """Where an obstacle is that stops a move in a direction."""
 
-WHAT: dict[Obstacle, str] = {
+OBSTACLE_WORDS: dict[Obstacle, str] = {
     "wall": "a wall is",
     "furniture": "furniture is",
     "floor": "the floor is",
@@ -27,10 +27,13 @@ WHAT: dict[Obstacle, str] = {
     "bounds": "the end of the scan is",
 }
 
-UNFITTING: dict[bool, tuple[Obstacle, ...]] = {False: ("floor", "ceiling"), True: ("wall",)}
+OBSTACLES_OFF_THE_WAY: dict[bool, tuple[Obstacle, ...]] = {
+    False: ("floor", "ceiling"),
+    True: ("wall",),
+}
 """Obstacles that stop a level move, or one up or down (True), without lying where it leads."""
 
-LEAST = 0.005
+MIN_MOVE = 0.005
 """Metres or degrees: less is no move."""
 
 
@@ -61,93 +64,95 @@ def carry_out(
     out), else by rotation and pitch. Then it moves level in its new heading, then up or down. With
     `look_at` it turns to the point again from where it ended.
     """
-    told: list[str] = []
-    turned = _turned(action, camera, limits, told)
-    moved = _moved_level(action, turned, space, limits, told)
-    moved = _moved_up(action, moved, space, limits, told)
+    words: list[str] = []
+    turned = _turned(action, camera, limits, words)
+    moved = _moved_level(action, turned, space, limits, words)
+    moved = _moved_up(action, moved, space, limits, words)
     if action.look_at is not None and moved.position != turned.position:
         moved = moved.looking_at(action.look_at)
-        told.append("then turned to the point again from there")
+        words.append("then turned to the point again from there")
     if action.look_at is not None:
-        told += _out_of_the_middle(moved, action.look_at)
-    return StepResult(moved, "; ".join(told) or "the camera did not move")
+        words += _out_of_the_middle(moved, action.look_at)
+    return StepResult(moved, "; ".join(words) or "the camera did not move")
 
 
-def _turned(action: Action, camera: Camera, limits: Limits, told: list[str]) -> Camera:
+def _turned(action: Action, camera: Camera, limits: Limits, words: list[str]) -> Camera:
     if action.look_at is not None:
         if action.rotation or action.pitch:
-            told.append("rotation and pitch were left out, as look_at was given")
-        told.append(f"turned to the point {_point(action.look_at)}")
+            words.append("rotation and pitch were left out, as look_at was given")
+        words.append(f"turned to the point {_point(action.look_at)}")
         return camera.looking_at(action.look_at)
-    rotation = _limited(action.rotation, limits.rotation, "rotation_angle_degrees", "°", told)
+    rotation = _limited(action.rotation, limits.rotation, "rotation_angle_degrees", "°", words)
     if rotation:
-        told.append(f"turned {_number(abs(rotation))}° {'left' if rotation > 0 else 'right'}")
+        words.append(f"turned {_number(abs(rotation))}° {'left' if rotation > 0 else 'right'}")
     turned = camera.turned(rotation, action.pitch)
     if action.pitch:
-        told.append(_tilted(action.pitch, camera.pitch, turned.pitch))
+        words.append(_tilted(action.pitch, camera.pitch, turned.pitch))
     return turned
 
 
-def _tilted(asked: float, before: float, after: float) -> str:
+def _tilted(pitch: float, before: float, after: float) -> str:
     within = f"pitch stays within ±{_number(MAX_PITCH)}°"
     if math.isclose(before, after):
         return f"{within}: it is {_number(after)}° already"
-    words = f"tilted {_number(abs(after - before))}° {'up' if asked > 0 else 'down'}"
-    short = not math.isclose(after - before, asked, abs_tol=1e-9)
+    words = f"tilted {_number(abs(after - before))}° {'up' if pitch > 0 else 'down'}"
+    short = not math.isclose(after - before, pitch, abs_tol=1e-9)
     return f"{words}, pitch is now {_number(after)}°" + (f": {within}" if short else "")
 
 
 def _moved_level(
-    action: Action, camera: Camera, space: FreeSpace, limits: Limits, told: list[str]
+    action: Action, camera: Camera, space: FreeSpace, limits: Limits, words: list[str]
 ) -> Camera:
-    forward = _limited(action.forward, limits.metres, "forward_meters", " m", told)
-    left = _limited(action.left, limits.metres, "left_meters", " m", told)
-    parts = [
+    forward = _limited(action.forward, limits.metres, "forward_meters", " m", words)
+    left = _limited(action.left, limits.metres, "left_meters", " m", words)
+    directions = [
         (abs(forward), "forward" if forward > 0 else "back"),
         (abs(left), "to the left" if left > 0 else "to the right"),
     ]
-    asked = [(metres, way) for metres, way in parts if metres]
-    if not asked:
+    parts = [(metres, way) for metres, way in directions if metres]
+    if not parts:
         return camera
-    where = WHERE[asked[0][1]] if len(asked) == 1 else "in the way"
-    return _advanced(camera, (forward, left, 0.0), asked, where, space, limits, told)
+    where = SIDE_WORDS[parts[0][1]] if len(parts) == 1 else "in the way"
+    return _advanced(camera, (forward, left, 0.0), parts, where, space, limits, words)
 
 
 def _moved_up(
-    action: Action, camera: Camera, space: FreeSpace, limits: Limits, told: list[str]
+    action: Action, camera: Camera, space: FreeSpace, limits: Limits, words: list[str]
 ) -> Camera:
-    up = _limited(action.up, limits.metres, "z_delta_meters", " m", told)
+    up = _limited(action.up, limits.metres, "z_delta_meters", " m", words)
     if not up:
         return camera
     way = "up" if up > 0 else "down"
-    return _advanced(camera, (0.0, 0.0, up), [(abs(up), way)], WHERE[way], space, limits, told)
+    return _advanced(
+        camera, (0.0, 0.0, up), [(abs(up), way)], SIDE_WORDS[way], space, limits, words
+    )
 
 
 def _advanced(
     camera: Camera,
     steps: Vector,
-    asked: list[tuple[float, str]],
+    parts: list[tuple[float, str]],
     where: str,
     space: FreeSpace,
     limits: Limits,
-    told: list[str],
+    words: list[str],
 ) -> Camera:
     """Return the camera moved by `steps` (forward, left, up), metres, as far as it is free."""
     offset = camera.offset(*steps)
     end, obstacle = space.advance(camera.position, offset, limits.clearance)
     gone = math.dist(end, camera.position)
     if obstacle is None:
-        told.append("moved " + " and ".join(f"{_number(metres)} m {way}" for metres, way in asked))
+        words.append("moved " + " and ".join(f"{_number(metres)} m {way}" for metres, way in parts))
         return camera.at(end)
-    if obstacle in UNFITTING[bool(steps[2])]:
+    if obstacle in OBSTACLES_OFF_THE_WAY[bool(steps[2])]:
         where = "in the way"
-    blocked = f"{WHAT[obstacle]} {where}"
-    if gone < LEAST:
-        told.append(f"could not move {' and '.join(way for _, way in asked)}: {blocked}")
+    blocked = f"{OBSTACLE_WORDS[obstacle]} {where}"
+    if gone < MIN_MOVE:
+        words.append(f"could not move {' and '.join(way for _, way in parts)}: {blocked}")
         return camera
     share = gone / math.hypot(*steps)
-    done = [f"{_number(share * metres)} of {_number(metres)} m {way}" for metres, way in asked]
-    told.append(f"moved {' and '.join(done)}: {blocked}")
+    done = [f"{_number(share * metres)} of {_number(metres)} m {way}" for metres, way in parts]
+    words.append(f"moved {' and '.join(done)}: {blocked}")
     return camera.at(end)
 
 
@@ -155,7 +160,7 @@ def _out_of_the_middle(camera: Camera, point: Vector) -> list[str]:
     """Say where the pitch's limit keeps a point out of the middle of the picture."""
     x, y, z = (p - c for p, c in zip(point, camera.position, strict=True))
     level = math.hypot(x, y)
-    if level < LEAST and abs(z) < LEAST:
+    if level < MIN_MOVE and abs(z) < MIN_MOVE:
         return ["the camera stands at that very point"]
     if abs(math.degrees(math.atan2(z, level))) <= MAX_PITCH + 1e-6:
         return []
@@ -165,11 +170,11 @@ def _out_of_the_middle(camera: Camera, point: Vector) -> list[str]:
     ]
 
 
-def _limited(asked: float, most: float, name: str, unit: str, told: list[str]) -> float:
-    if abs(asked) <= most:
-        return asked if abs(asked) >= LEAST else 0.0
-    told.append(f"{name} {_number(asked)} was limited to {_number(most)}{unit} a turn")
-    return math.copysign(most, asked)
+def _limited(value: float, most: float, name: str, unit: str, words: list[str]) -> float:
+    if abs(value) <= most:
+        return value if abs(value) >= MIN_MOVE else 0.0
+    words.append(f"{name} {_number(value)} was limited to {_number(most)}{unit} a turn")
+    return math.copysign(most, value)
 
 
 def _point(point: Vector) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from render_agent.dialogue.answer import asked_for
+from render_agent.dialogue.answer import answer_form
 from render_agent.dialogue.chat import Message, Piece, message, picture, text
 from render_agent.dialogue.reply import KINDS
 from render_agent.dialogue.state import Question, View
@@ -137,37 +137,37 @@ class Prompt:
         )
 
     def _passive_advice(self) -> str:
-        told = f"\n\nLook at all of it before you answer: {ADVICE}" if self.at_once > 1 else ""
+        advice = f"\n\nLook at all of it before you answer: {ADVICE}" if self.at_once > 1 else ""
         if "top" not in self.kinds:
-            return told
-        return told + GRID_ADVICE if told else f"\n\n{GRID_ADVICE.strip()}"
+            return advice
+        return advice + GRID_ADVICE if advice else f"\n\n{GRID_ADVICE.strip()}"
 
     def opening(self, question: Question, views: Sequence[View], camera: Camera) -> list[Message]:
         """Return the messages of turn 0: the instructions, then the question with the first views."""
-        asked = [question.text]
+        lines = [question.text]
         if question.options:
-            asked += ["Options:", *question.options]
+            lines += ["Options:", *question.options]
         unit = ", in the unit that the question names" if question.wanted == "number" else ""
-        asked.append(f"Your answer must be {asked_for(question.wanted, question.options)}{unit}.")
-        first = text("\n".join(asked) + "\n\n" + self._standing(0, camera))
+        lines.append(f"Your answer must be {answer_form(question.wanted, question.options)}{unit}.")
+        first = text("\n".join(lines) + "\n\n" + self._standing(0, camera))
         return [
             message("system", text(self.instructions)),
             message("user", first, *self._shown(views), *self._last_call(0)),
         ]
 
     def following(
-        self, turn: int, happened: str, views: Sequence[View], camera: Camera
+        self, turn: int, feedback: str, views: Sequence[View], camera: Camera
     ) -> list[Message]:
         """Return the message of a later turn: what the last reply led to, and the views it asked for."""
-        first = text(f"{happened}\n\n{self._standing(turn, camera)}")
+        first = text(f"{feedback}\n\n{self._standing(turn, camera)}")
         shown = self._shown(views, posed=len(views) > 1)
         return [message("user", first, *shown, *self._last_call(turn))]
 
     def _standing(self, turn: int, camera: Camera) -> str:
-        place = f"Turn {turn + 1} of {self.max_turns}."
+        number = f"Turn {turn + 1} of {self.max_turns}."
         if not self.on_request:
-            return place
-        return f"{place} You stand at {_pose(camera)}."
+            return number
+        return f"{number} You stand at {_pose(camera)}."
 
     def _shown(self, views: Sequence[View], *, posed: bool = False) -> list[Piece]:
         """Return the views; posed: with where each was taken."""

@@ -22,7 +22,7 @@ from typing import Any
 
 from msgspec import Struct, field, structs
 
-from render_agent.dialogue.answer import Wanted, asked_for, canonical
+from render_agent.dialogue.answer import Wanted, answer_form, canonical
 from render_agent.dialogue.chat import encodable, without_thinking
 from render_agent.text.numbers import ANGLES, UNITS, quantity
 from render_agent.text.safe_parse import Count, Either, Finite
@@ -30,10 +30,10 @@ from render_agent.text.safe_parse import Count, Either, Finite
 KINDS = ("ego", "top", "around")
 """The kinds of view that a reply may ask for."""
 
-MOST_VIEWS = 1_000_000
+MAX_VIEW_NUMBER = 1_000_000
 """No view has a number as high as this."""
 
-PATIENCE = 500_000_000
+MAX_SCANNED_CHARACTERS = 500_000_000
 """Characters that may be looked through for broken objects; a fraction of a second."""
 
 _OBJECT = re.compile(r"\{(?=\s*(?:[\"}]|\Z))")
@@ -101,10 +101,10 @@ def read(
     view that there are; others may be asked for in no reply.
     """
     try:
-        found = _last_object(without_thinking(text))
-        if isinstance(found, Malformed):
-            return found
-        return _understood(found, wanted, options, kinds)
+        fields = _last_object(without_thinking(text))
+        if isinstance(fields, Malformed):
+            return fields
+        return _understood(fields, wanted, options, kinds)
     except RecursionError:
         return Malformed("its JSON object is nested too deeply")
 
@@ -114,16 +114,16 @@ def _last_object(text: str) -> dict[str, Any] | Malformed:
     if not text:
         return Malformed("it is empty: reply with one JSON object")
     decoder = json.JSONDecoder(strict=False, parse_int=_integer)
-    found: dict[str, Any] | None = None
+    last: dict[str, Any] | None = None
     fault = "it holds no JSON object: reply with one JSON object"
     if "{" in text:
         fault = "its JSON object cannot be read: names and texts stand in double quotes"
-    patience = PATIENCE
+    patience = MAX_SCANNED_CHARACTERS
     opening = _OBJECT.search(text)
     while opening and patience > 0:
         start = opening.start()
         try:
-            found, end = decoder.raw_decode(text, start)
+            last, end = decoder.raw_decode(text, start)
         except json.JSONDecodeError as error:
             if _cut_off(error, text):
                 fault = "its JSON object is cut off before the closing brace: write less"
@@ -135,7 +135,7 @@ def _last_object(text: str) -> dict[str, Any] | Malformed:
             fault = "its JSON object is nested too deeply"
             break
         opening = _OBJECT.search(text, end)
-    return Malformed(fault) if found is None else found
+    return Malformed(fault) if last is None else last
 
 
 def _cut_off(error: json.JSONDecodeError, text: str) -> bool:
@@ -151,19 +151,19 @@ def _integer(digits: str) -> int | float:
 
 
 def _understood(
-    found: Mapping[str, Any], wanted: Wanted, options: Sequence[str], kinds: Sequence[str]
+    fields: Mapping[str, Any], wanted: Wanted, options: Sequence[str], kinds: Sequence[str]
 ) -> Action | Malformed:
-    known = {name.strip().lower(): value for name, value in found.items()}
-    given, answer = _answer(known.get("answer"), wanted, options)
+    known = {name.strip().lower(): value for name, value in fields.items()}
+    answer_text, answer = _answer(known.get("answer"), wanted, options)
     values, faults = _fields(known, kinds)
     notes = [*faults]
-    if given is not None and answer is None:
-        must = asked_for(wanted, options)
-        notes.append(f"the answer {_short(given)} cannot be read: it must be {must}")
+    if answer_text is not None and answer is None:
+        must = answer_form(wanted, options)
+        notes.append(f"the answer {_short(answer_text)} cannot be read: it must be {must}")
     action = Action(
         **values,
         answer=answer,
-        answer_text=given,
+        answer_text=answer_text,
         reasoning=_words(known.get("reasoning")) or "",
         notes=tuple(notes),
     )
@@ -171,17 +171,19 @@ def _understood(
         return action  # what else it asks for is ignored, clear or not
     asks = action.moves or action.view is not None or answer is not None
     if faults or (notes and (action.done or not asks)):
-        return Malformed("; ".join(notes), given)
+        return Malformed("; ".join(notes), answer_text)
     if not asks and not action.done:
-        return Malformed("it asks for nothing: give a move, look_at, view, answer or done", given)
+        return Malformed(
+            "it asks for nothing: give a move, look_at, view, answer or done", answer_text
+        )
     return action
 
 
 def _answer(value: object, wanted: Wanted, options: Sequence[str]) -> tuple[str | None, str | None]:
     """Return an answer in the words it was given in, and in canonical form."""
-    given = _words(value)
-    answer = None if given is None else canonical(given, wanted, options)
-    return (None, None) if answer is None and _empty(value) else (given, answer)
+    answer_text = _words(value)
+    answer = None if answer_text is None else canonical(answer_text, wanted, options)
+    return (None, None) if answer is None and _empty(value) else (answer_text, answer)
 
 
 def _fields(known: Mapping[str, Any], kinds: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
@@ -189,14 +191,14 @@ def _fields(known: Mapping[str, Any], kinds: Sequence[str]) -> tuple[dict[str, A
     values: dict[str, Any] = {}
     faults = []
     for name, (attribute, understand, must) in {**_FIELDS, **_asking(kinds)}.items():
-        given = known.get(name)
-        if _empty(given):
+        value = known.get(name)
+        if _empty(value):
             continue
-        value = understand(given)
-        if value is None:
-            faults.append(f"{name} must be {must}, not {_short(given)}")
+        understood = understand(value)
+        if understood is None:
+            faults.append(f"{name} must be {must}, not {_short(value)}")
         else:
-            values[attribute] = value
+            values[attribute] = understood
     return values, faults
 
 
@@ -226,7 +228,7 @@ def _view(value: object, kinds: Sequence[str]) -> str | int | None:
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool):
         return None
-    return value if 0 <= value < MOST_VIEWS else None
+    return value if 0 <= value < MAX_VIEW_NUMBER else None
 
 
 def _asking(kinds: Sequence[str]) -> dict[str, Field]:

@@ -82,11 +82,11 @@ class Tokens(Struct, frozen=True):
     @classmethod
     def total(cls, counted: Iterable[Tokens]) -> Tokens:
         """Return the sum of some tokens, none where there are none."""
-        given = list(counted)
+        tokens = list(counted)
         return cls(
-            sum(tokens.prompt for tokens in given),
-            sum(tokens.reply for tokens in given),
-            sum(tokens.cached for tokens in given),
+            sum(each.prompt for each in tokens),
+            sum(each.reply for each in tokens),
+            sum(each.cached for each in tokens),
         )
 
 
@@ -99,11 +99,10 @@ class Seconds:
     generating: NotNegative = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A reply that could have been the turn's, and what it would have led to.
 
-    camera: the pose after it. view: what would be shown next, None where that was not drawn; its number
+    feedback: what the model would be told of it (`happened` in the log). camera: the pose after it. view: what would be shown next, None where that was not drawn; its number
     is the one that it would have. group: the number of the wording that it answers. follows: the number
     of the candidate that it goes on from, None where it is a turn's own.
     """
@@ -111,7 +110,7 @@ class Candidate:
     number: Count
     reply: str
     action: ReadReply
-    happened: str
+    feedback: str = msgspec.field(name="happened")
     camera: Camera
     view: View | None = None
     group: Count = 0
@@ -202,9 +201,9 @@ class Turn(Struct, frozen=True):
 
     messages: those new in this turn, without the reply. stood: the pose in which its views were
     taken. camera: the pose after the action.
-    happened: what the action really did, in the words that the model reads next. events: what
-    went wrong in the engine on the way to the reply, and was mended, by kind. ValueError where the
-    turn is not that of the candidate that its evidence says was chosen.
+    feedback: what the action really did, in the words that the model reads next (`happened` in the
+    log). events: what went wrong in the engine on the way to the reply, and was mended, by kind.
+    ValueError where the turn is not that of the candidate that its evidence says was chosen.
     """
 
     number: Count = msgspec.field(name="turn")
@@ -213,7 +212,7 @@ class Turn(Struct, frozen=True):
     messages: tuple[Message, ...]
     reply: str
     action: ReadReply
-    happened: str
+    feedback: str = msgspec.field(name="happened")
     stood: Camera
     camera: Camera
     tokens: Tokens = Tokens()
@@ -316,8 +315,8 @@ class QuestionState:
     @property
     def answer(self) -> str | None:
         """The last answer given, in canonical form: a letter, a number or a text."""
-        given = (turn.action.answer for turn in reversed(self.turns))
-        return next((answer for answer in given if answer is not None), None)
+        answers = (turn.action.answer for turn in reversed(self.turns))
+        return next((answer for answer in answers if answer is not None), None)
 
     @property
     def answer_text(self) -> str | None:

@@ -1,4 +1,4 @@
-"""The seam between a turn and whatever draws what it shows: state → Observation."""
+"""`ViewProvider`: the interface of what draws the views of a question, and `NoViews`, which draws none."""
 
 from __future__ import annotations
 
@@ -57,3 +57,26 @@ class ViewProvider(Protocol):
     def close(self) -> None:
         """Give back what was needed for it."""
         ...
+
+
+class NoViews:
+    """Shows nothing: the camera stands at the origin and stays there."""
+
+    def observe(self, state: QuestionState) -> Observation:
+        """Return no view."""
+        return Observation((), Camera((0.0, 0.0, 0.0)), None)
+
+    def preview(
+        self, state: QuestionState, now: Observation, candidates: Sequence[Candidate]
+    ) -> list[Candidate]:
+        """Return the candidates as they are: none would be shown anything."""
+        return list(candidates)
+
+    def restore(self, state: QuestionState) -> None:
+        """Nothing was drawn."""
+
+    def stop(self) -> None:
+        """Nobody waits."""
+
+    def close(self) -> None:
+        """Nothing was needed."""

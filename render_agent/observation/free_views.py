@@ -6,12 +6,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from msgspec import structs
+
+from render_agent.config.agent_plan import agent_plan
 from render_agent.dialogue.reply import Action, Malformed
-from render_agent.dialogue.state import Candidate, QuestionState, View
+from render_agent.dialogue.state import Candidate, Evidence, QuestionState, View
 from render_agent.geometry.camera import Camera, Vector
 from render_agent.observation.base import Observation, SpaceSource
 from render_agent.observation.picture_store import question_file, scene_file
-from render_agent.observation.preview import beside, foreseen, led
 from render_agent.observation.stress.base import PictureKeeper
 from render_agent.render.start_pose import start_camera
 from render_agent.render.views import Viewer
@@ -70,7 +72,7 @@ class FreeViews:
                 self._draw_again(state, view, turn.stood, stood[:-1])
             for candidate in turn.evidence.candidates if turn.evidence else ():
                 if candidate.view is not None and turn.evidence is not None:
-                    trail = [*stood, *led(turn.evidence, candidate)]
+                    trail = [*stood, *parent_pose(turn.evidence, candidate)]
                     self._draw_again(state, candidate.view, candidate.camera, trail)
 
     def preview(
@@ -83,10 +85,10 @@ class FreeViews:
         """
         before = {view.number: view for view in (*state.views, *now.views)}
         stood = [*(turn.stood for turn in state.turns), now.camera]
-        found: dict[int, Candidate] = {}
+        previewed: dict[int, Candidate] = {}
         drawn: dict[tuple[str, Camera, int | None], View] = {}
         for candidate in candidates:
-            parent = None if candidate.follows is None else found[candidate.follows]
+            parent = None if candidate.follows is None else previewed[candidate.follows]
             shown = before
             if parent is not None and parent.view is not None:
                 shown = before | {parent.view.number: parent.view}
@@ -105,8 +107,8 @@ class FreeViews:
                 self.pictures.keep(file, picture.picture)
                 view = View(len(shown), kind, file, picture.camera)
                 drawn[key] = view
-            found[candidate.number] = replace(candidate, view=view)
-        return list(found.values())
+            previewed[candidate.number] = structs.replace(candidate, view=view)
+        return list(previewed.values())
 
     @property
     def viewer(self) -> Viewer:
@@ -133,10 +135,12 @@ class FreeViews:
 
     def _asked_for(self, action: Action | Malformed, shown: Mapping[int, View]) -> str | View:
         """Return the view that a reply asks for: one that was shown, by its number, or a kind."""
-        asked = action.view if isinstance(action, Action) else None
-        if isinstance(asked, int) and asked in shown:
-            return shown[asked]
-        return asked if isinstance(asked, str) and asked in self.kinds else self.kinds[0]
+        requested = action.view if isinstance(action, Action) else None
+        if isinstance(requested, int) and requested in shown:
+            return shown[requested]
+        return (
+            requested if isinstance(requested, str) and requested in self.kinds else self.kinds[0]
+        )
 
     def _draw_again(
         self, state: QuestionState, view: View, camera: Camera, trail: Sequence[Camera]
@@ -158,14 +162,14 @@ class FreeViews:
                 views.append(kind)
                 continue
             turn, number = len(state.turns), len(state.views) + len(views)
-            if (drawn := foreseen(state)) is not None:
+            if (drawn := previewed_view(state)) is not None:
                 views.append(replace(drawn, number=number))
                 continue
             file = question_file(state.id, turn, kind) if turn else scene_file(scene, kind)
             picture = self.viewer.draw(kind, state.scene, camera, state.trail[:turn])
             self.pictures.keep(file, picture.picture)
             views.append(View(number, kind, file, picture.camera))
-        for view in beside(state):
+        for view in unmade_views_shown(state):
             views.append(replace(view, number=len(state.views) + len(views)))
         if not state.turns:
             self._openings[scene] = tuple(views)
@@ -178,3 +182,32 @@ class FreeViews:
                 state.scene, self.viewer.renderer, space, self.start, self.viewer.vertical_fov
             )
         return self._starts[scene]
+
+
+def previewed_view(state: QuestionState) -> View | None:
+    """Return the view that was drawn when the last move was chosen, None where none was."""
+    evidence = state.turns[-1].evidence if state.turns else None
+    if evidence is None:
+        return None
+    return next(c.view for c in evidence.candidates if c.number == evidence.chosen)
+
+
+def unmade_views_shown(state: QuestionState) -> list[View]:
+    """Return the views of the moves that were not made, where the model is shown them."""
+    evidence = state.turns[-1].evidence if state.turns else None
+    if evidence is None or not agent_plan(evidence.agent).shows_all:
+        return []
+    return unmade_views(evidence, state.views)
+
+
+def unmade_views(evidence: Evidence, shown: Sequence[View]) -> list[View]:
+    """Return the views of the moves that were not made: each picture once, none that was shown before."""
+    before = {view.file for view in shown}
+    before |= {c.view.file for c in evidence.candidates if c.view and c.number == evidence.chosen}
+    others = {c.view.file: c.view for c in evidence.candidates if c.view}
+    return [view for file, view in others.items() if file not in before]
+
+
+def parent_pose(evidence: Evidence, candidate: Candidate) -> list[Camera]:
+    """Return the pose of the move that a candidate goes on from."""
+    return [c.camera for c in evidence.candidates if c.number == candidate.follows]

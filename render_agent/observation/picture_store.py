@@ -22,14 +22,14 @@ from render_agent.system.contained_paths import picture_path
 from render_agent.system.threads import begun_pool
 from render_agent.system.whole_files import write_whole
 
-KEPT = 256
+MAX_DECODED_PICTURES = 256
 """Pictures kept decoded in memory."""
 
 
-SHARED = "scenes"
+SHARED_FOLDER = "scenes"
 """The folder of the pictures that all questions of a scene share."""
 
-RESERVED = re.compile(rf"{SHARED}|con|prn|aux|nul|com\d|lpt\d")
+RESERVED_NAMES = re.compile(rf"{SHARED_FOLDER}|con|prn|aux|nul|com\d|lpt\d")
 """Names that mean something else: ours in `views`, and those of devices on Windows."""
 
 
@@ -39,7 +39,7 @@ def safe_name(name: str) -> str:
     Different texts give different names, also on file systems that ignore case, and also where somebody
     looked for two that do not: the hash has 128 bits.
     """
-    if re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,79}", name) and not RESERVED.fullmatch(name):
+    if re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,79}", name) and not RESERVED_NAMES.fullmatch(name):
         return name
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     return "_" + re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:40] + "." + digest
@@ -55,7 +55,7 @@ def question_file(question_id: str, turn: int, kind: str, number: int = 1) -> st
 
 def scene_file(scene_id: str, kind: str, number: int = 1) -> str:
     """Return where a picture that all questions of a scene share lies, relative to the run folder."""
-    return str(PurePosixPath("views", SHARED, safe_name(scene_id), _name(0, kind, number)))
+    return str(PurePosixPath("views", SHARED_FOLDER, safe_name(scene_id), _name(0, kind, number)))
 
 
 def _name(turn: int, kind: str, number: int) -> str:
@@ -146,5 +146,5 @@ class Pictures:
         with self._lock:
             self._kept[file] = image
             self._kept.move_to_end(file)
-            while len(self._kept) > KEPT:
+            while len(self._kept) > MAX_DECODED_PICTURES:
                 self._kept.popitem(last=False)

@@ -11,7 +11,7 @@ from render_agent.observation.base import Observation, SpaceSource
 from render_agent.observation.free_views import FreeViews
 from render_agent.observation.picture_store import question_file, scene_file
 from render_agent.observation.stress.base import PictureKeeper
-from render_agent.observation.view_policies.base import Further, Place, Policy
+from render_agent.observation.view_policies.base import FurtherViews, Policy, ViewContext
 from render_agent.render.views import Viewer
 
 
@@ -47,11 +47,11 @@ class PolicyViews(FreeViews):
         space = self.scenes.space(state.question)
         start = self._start(state, space)
         views = self._views(state, start)
-        place = Place(state.scene, space, self.viewer.renderer, start, self.viewer.size)
-        more = self._further(state, self.policy.further(state.question, place))
+        context = ViewContext(state.scene, space, self.viewer.renderer, start, self.viewer.size)
+        more = self._further(state, self.policy.further(state.question, context))
         return Observation((*views, *more), start, None, time.perf_counter() - began)
 
-    def _further(self, state: QuestionState, further: Further) -> tuple[View, ...]:
+    def _further(self, state: QuestionState, further: FurtherViews) -> tuple[View, ...]:
         scene = state.question.scene
         if further.shared and scene in self._shared:
             return self._shared[scene]

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.state import Question
 
-PATTERNS = {
+SUBJECT_PATTERNS = {
     "object_counting": r"How many (.+)\(s\) are in",
     "object_size_estimation": r"dimension \(length, width, or height\) of the (.+), measured",
     "object_abs_distance": r"the distance between the (.+) and the (.+) \(in",
@@ -17,20 +17,20 @@ PATTERNS = {
 }
 """How VSI-Bench names the objects that its questions are about."""
 
-ROUTE = (
+ROUTE_PATTERN = (
     r"(?:beginning at|facing|navigate to|until) the (.+?)"
     r"(?=(?: and)? facing | and to |\. |,| is on your|\?| \d\.|$)"
 )
 """How a route's start, its direction, its goal and the marks on its way are named."""
 
-LISTED = {
+LIST_PATTERNS = {
     "object_rel_distance": r"of these objects \((.+)\) is the closest",
     "obj_appearance_order": r"following categories in the video: (.+)\?",
 }
 """Where a question lists objects with commas between them."""
 
 
-NOWHERE = "(?!)"
+NO_MATCH = "(?!)"
 """A pattern that is found in no text, an empty one included."""
 
 
@@ -39,7 +39,7 @@ def subjects(question: Question) -> list[str]:
 
     An empty name stands where it is worded otherwise, and for types whose truth no box tells.
     """
-    match = re.search(PATTERNS.get(kind_of(question), NOWHERE), question.text)
+    match = re.search(SUBJECT_PATTERNS.get(kind_of(question), NO_MATCH), question.text)
     return list(match.groups()) if match else [""]
 
 
@@ -52,8 +52,8 @@ def named_categories(question: Question) -> tuple[str, ...]:
     kind = kind_of(question)
     names = subjects(question)
     if kind == "route_planning":
-        names = re.findall(ROUTE, question.text)
-    if match := re.search(LISTED.get(kind, NOWHERE), question.text):
+        names = re.findall(ROUTE_PATTERN, question.text)
+    if match := re.search(LIST_PATTERNS.get(kind, NO_MATCH), question.text):
         names += match[1].split(",")
     if kind == "object_rel_distance":
         names += letters(question.options).values()

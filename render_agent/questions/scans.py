@@ -25,13 +25,13 @@ LAYOUTS = {
 }
 """Where a scene's mesh lies below a root of its data set; the first that is there is taken."""
 
-LONGEST_NAME = 200
+MAX_SCENE_NAME_BYTES = 200
 """Bytes of a scene's name; with what is added to it, a file system takes 255."""
 
-MOST_NAMED = 8
+MAX_NAMED_SCENES = 8
 """So many missing scenes of a data set are named in a sentence."""
 
-NEEDS_NOTHING = "or use --benchmark rooms, which needs nothing"
+ROOMS_HINT = "or use --benchmark rooms, which needs nothing"
 
 Roots = Mapping[str, Sequence[str]]
 """The folders in which each data set lies, in the order in which they are looked through."""
@@ -68,7 +68,7 @@ def with_scans(
         raise SetupError(
             f"none of the {len(scenes)} scans was found: give {named} as the data sets' own"
             " downloads lay them out, --annotations DIR to build rooms from the official"
-            f" annotations instead, {NEEDS_NOTHING}"
+            f" annotations instead, {ROOMS_HINT}"
         )
     return [
         replace(question, scan=scans[question.dataset, question.scene]) for question in questions
@@ -90,7 +90,7 @@ def find_scan(dataset: str, scene: str, roots: Roots) -> Path | None:
 
 def is_name(scene: str) -> bool:
     """Whether a scene's name can be that of a file: no path, nothing that leads elsewhere, not too long."""
-    if scene in ("", ".", "..") or len(scene.encode("utf-8", "replace")) > LONGEST_NAME:
+    if scene in ("", ".", "..") or len(scene.encode("utf-8", "replace")) > MAX_SCENE_NAME_BYTES:
         return False
     return not any(sign in scene for sign in "/\\\0")
 
@@ -171,6 +171,6 @@ def _stand_ins(annotations: str) -> dict[str, Path]:
 
 
 def _listed(scenes: Sequence[str]) -> str:
-    more = len(scenes) - MOST_NAMED
-    named = ", ".join(scenes[:MOST_NAMED])
+    more = len(scenes) - MAX_NAMED_SCENES
+    named = ", ".join(scenes[:MAX_NAMED_SCENES])
     return f"{named} and {more} more" if more > 0 else named

@@ -10,11 +10,11 @@ from typing import Any
 
 from render_agent import registry
 from render_agent.config import RunConfig
-from render_agent.dialogue.answer import MOST_OPTIONS, letters
+from render_agent.dialogue.answer import MAX_OPTIONS, letters
 from render_agent.dialogue.state import Question
 from render_agent.errors import QuestionsError, SetupError, UsageError
 from render_agent.questions.rooms import load_beside, refuse_vsibench_options
-from render_agent.questions.rows import NAMES, check_name
+from render_agent.questions.rows import NAME_COLUMNS, check_name
 from render_agent.questions.scans import refuse_missing
 from render_agent.text.sanitize import plain_name
 
@@ -34,7 +34,7 @@ def choose_questions(config: RunConfig) -> list[Question]:
         )
     if config.shuffle:
         random.Random(config.seed).shuffle(questions)
-    chosen = part_of(questions[: config.limit], config.shard)
+    chosen = shard_of(questions[: config.limit], config.shard)
     if config.blind:
         return chosen
     benchmark = _maker(config)
@@ -47,7 +47,7 @@ def choose_questions(config: RunConfig) -> list[Question]:
     return chosen
 
 
-def part_of(questions: Sequence[Question], shard: str | None) -> list[Question]:
+def shard_of(questions: Sequence[Question], shard: str | None) -> list[Question]:
     """Return the questions of one shard, "I/N": every N-th scene, from the I-th on, in their order.
 
     The N shards hold every question once, those of a scene together. UsageError where it is no such
@@ -106,8 +106,8 @@ def lettered(options: Sequence[str]) -> tuple[str, ...]:
     """
     if not all(option.strip() for option in options):
         raise UsageError("an --option is empty: give each choice its text")
-    if len(options) > MOST_OPTIONS:
-        raise UsageError(f"{len(options)} choices are too many: give at most {MOST_OPTIONS}")
+    if len(options) > MAX_OPTIONS:
+        raise UsageError(f"{len(options)} choices are too many: give at most {MAX_OPTIONS}")
     texts = letters(options)
     if list(texts.values()) != [option.strip() for option in options]:
         return tuple(options)
@@ -158,26 +158,28 @@ def _benchmark(config: RunConfig) -> list[Question]:
     maker = _maker(config)
     if isinstance(maker, QuestionFile):
         return maker(config)
-    found = registry.make("benchmark", config.benchmark, config)
+    loaded = registry.make("benchmark", config.benchmark, config)
     package = registry.package("benchmark", config.benchmark)
     if package is None:  # their rows were checked as they were read
-        return list(found)
-    told = f"the benchmark {config.benchmark!r} of {package}"
+        return list(loaded)
+    source = f"the benchmark {config.benchmark!r} of {package}"
     questions: dict[str, Question] = {}
-    for index, question in enumerate(found):
+    for index, question in enumerate(loaded):
         if not isinstance(question, Question):
-            raise QuestionsError(f"{told}: entry {index} is no Question but {question!r:.60}")
+            raise QuestionsError(f"{source}: entry {index} is no Question but {question!r:.60}")
         try:
             named = question.id, question.dataset, question.scene
-            for column, name in zip(NAMES, named, strict=True):
+            for column, name in zip(NAME_COLUMNS, named, strict=True):
                 check_name(column, name)
         except QuestionsError as error:
-            raise QuestionsError(f"{told}, entry {index}: {error}") from error
+            raise QuestionsError(f"{source}, entry {index}: {error}") from error
         if question.id in questions:
-            raise QuestionsError(f"{told}: the id {question.id!r} stands twice; ids must be unique")
+            raise QuestionsError(
+                f"{source}: the id {question.id!r} stands twice; ids must be unique"
+            )
         questions[question.id] = replace(question, benchmark=config.benchmark)
     if not questions:
-        raise QuestionsError(f"{told} has no questions")
+        raise QuestionsError(f"{source} has no questions")
     return list(questions.values())
 
 

@@ -8,13 +8,13 @@ from render_agent.dialogue.state import Question
 from render_agent.questions.mentions import kind_of, named_categories
 from render_agent.score.official import ORDER
 
-EVERY = "object_counting"
+COUNTING_TYPE = "object_counting"
 """The type of question for which every box of a category has to be seen."""
 
-SIZE = "room_size_estimation"
+ROOM_SIZE_TYPE = "room_size_estimation"
 """The type of question for which the room itself has to be seen."""
 
-ENOUGH = 0.3
+MIN_ROOM_COVERAGE = 0.3
 """Of the room's visible surface: who saw less has not looked at the size of the room. A look all around
 from the middle shows 0.35 to 0.4 of a single bundled room, and 0.15 to 0.25 of a flat."""
 
@@ -32,7 +32,7 @@ def first_shown(
     for category in dict.fromkeys(categories):
         own = [index for index, name in enumerate(categories) if name == category]
         turns = [when[index] for index in own if index in when]
-        if kind_of(question) == EVERY:
+        if kind_of(question) == COUNTING_TYPE:
             first_turns[category] = max(turns) if len(turns) == len(own) else None
         else:
             first_turns[category] = min(turns, default=None)
@@ -48,8 +48,8 @@ def was_shown(
     can tell where something named has no boxes, and of what a video showed first, which is in no scan.
     """
     kind = kind_of(question)
-    if kind == SIZE:
-        return None if coverage is None else coverage >= ENOUGH
+    if kind == ROOM_SIZE_TYPE:
+        return None if coverage is None else coverage >= MIN_ROOM_COVERAGE
     if kind == ORDER:
         return None
     if any(turn is None for turn in first.values()):

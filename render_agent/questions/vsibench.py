@@ -1,28 +1,29 @@
-"""VSI-Bench's questions: a file of them, found or fetched, whole or a subset."""
+"""VSI-Bench's questions: from a local file or the Hugging Face hub, whole or a subset."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question
-from render_agent.errors import SetupError
-from render_agent.questions.files import SUFFIXES
-from render_agent.questions.hub import VSIBENCH, fetch_questions, is_hub_name
-from render_agent.questions.rows import load_rows
-from render_agent.questions.scans import LAYOUTS, NEEDS_NOTHING, Roots, searched, with_scans
-from render_agent.questions.subsets import (
-    removed_ids_path,
-    subset_of,
-    tiny_ids_path,
-    with_pruned,
-)
+from render_agent.errors import QuestionsError, SetupError
+from render_agent.questions.rows import SUFFIXES, load_rows
+from render_agent.questions.scans import LAYOUTS, ROOMS_HINT, Roots, searched, with_scans
+from render_agent.text.safe_parse import read_bounded
 
-FOLDERS = ("VSI-Bench", "vsibench", "data/vsibench", ".")
+QUESTION_FOLDERS = ("VSI-Bench", "vsibench", "data/vsibench", ".")
 """Where the questions are looked for when --questions is not given."""
 
-FILES = ("test.jsonl", "test.json", "test-00000-of-00001.parquet", "VSI-Bench.tsv", "VSIBench.tsv")
+QUESTION_FILES = (
+    "test.jsonl",
+    "test.json",
+    "test-00000-of-00001.parquet",
+    "VSI-Bench.tsv",
+    "VSIBench.tsv",
+)
 """What the file of questions is called."""
 
 
@@ -74,8 +75,8 @@ def load_vsibench(
     VSI-Bench's.
     """
     path = questions_path(questions)
-    found = with_pruned(load_rows(path, "vsibench"), path, removed_ids)
-    return subset_of(found, path, subset, tiny_ids)
+    loaded = with_pruned(load_rows(path, "vsibench"), path, removed_ids)
+    return subset_of(loaded, path, subset, tiny_ids)
 
 
 def vsibench_files(
@@ -95,7 +96,9 @@ def questions_path(questions: str | None) -> Path:
     in none of them.
     """
     if questions is None:
-        here = next((path for folder in FOLDERS if (path := _in_folder(Path(folder)))), None)
+        here = next(
+            (path for folder in QUESTION_FOLDERS if (path := _in_folder(Path(folder)))), None
+        )
         return here or _from_hub()
     path = Path(questions)
     if path.is_file():
@@ -109,14 +112,153 @@ def questions_path(questions: str | None) -> Path:
 
 
 def _in_folder(folder: Path) -> Path | None:
-    return next((folder / name for name in FILES if (folder / name).is_file()), None)
+    return next((folder / name for name in QUESTION_FILES if (folder / name).is_file()), None)
 
 
 def _from_hub() -> Path:
     try:
-        return fetch_questions(VSIBENCH)
+        return fetch_questions(HUB_DATASET)
     except SetupError as error:
         raise SetupError(
             f"VSI-Bench's questions are not at hand: {error}, with --scannet, --scannetpp and"
-            f" --arkitscenes, {NEEDS_NOTHING}"
+            f" --arkitscenes, {ROOMS_HINT}"
         ) from error
+
+
+REMOVED_IDS = "debiased_removed_ids.txt"
+TINY_IDS = "tiny_ids.txt"
+"""Files of ids, one a line, that are looked for beside the questions."""
+
+
+def with_pruned(questions: Sequence[Question], path: Path, ids_file: str | None) -> list[Question]:
+    """Return the questions of the file `path`, each saying whether debiased leaves it out.
+
+    ids_file: the ids that it leaves out; it goes before the questions' own column `pruned`,
+    and that before the file of ids beside them. Without any of these they are returned as they are.
+    """
+    removed = removed_ids_path(path, ids_file)
+    known = all(question.pruned is not None for question in questions)
+    if removed is None or (known and ids_file is None):
+        return list(questions)
+    ids = read_ids(removed)
+    return [replace(question, pruned=question.id in ids) for question in questions]
+
+
+def subset_of(
+    questions: Sequence[Question], path: Path, subset: str, tiny_ids: str | None = None
+) -> list[Question]:
+    """Return the questions of the file `path` that belong to a subset, in their order.
+
+    tiny_ids: the file of the ids of `tiny`; without it the one beside the questions. Ids that are
+    not among the questions were dropped from the benchmark since. Errors: SetupError where it is not
+    known which questions belong to the subset, QuestionsError where none does.
+    """
+    if subset == "full":
+        return list(questions)
+    if subset == "tiny":
+        ids = read_ids(tiny_ids_path(path, tiny_ids))
+        chosen = [question for question in questions if question.id in ids]
+    else:
+        if any(question.pruned is None for question in questions):
+            raise SetupError(
+                f"--subset debiased needs questions with the column pruned, which {path} does not"
+                f" have: give --removed-ids FILE, or put {REMOVED_IDS} beside it"
+            )
+        chosen = [question for question in questions if not question.pruned]
+    if not chosen:
+        raise QuestionsError(f"no question of {path} is in the subset {subset}: check its ids")
+    return chosen
+
+
+def tiny_ids_path(path: Path, ids_file: str | None) -> Path:
+    """Return the file of the ids of VSI-Bench(tiny), given or beside the questions in `path`."""
+    ids_path = _given(ids_file, "--tiny-ids") or path.with_name(TINY_IDS)
+    if not ids_path.is_file():
+        raise SetupError(
+            f"--subset tiny needs the ids of VSI-Bench(tiny): give --tiny-ids FILE, or put {TINY_IDS}"
+            f" beside {path}"
+        )
+    return ids_path
+
+
+def removed_ids_path(path: Path, ids_file: str | None) -> Path | None:
+    """Return the file of the ids that debiased leaves out, None where there is none."""
+    beside = path.with_name(REMOVED_IDS)
+    return _given(ids_file, "--removed-ids") or (beside if beside.is_file() else None)
+
+
+def read_ids(path: Path) -> set[str]:
+    """Return the ids in a file, one a line. QuestionsError where there are none."""
+    try:
+        ids = read_bounded(path).decode("utf-8-sig").split()
+    except (OSError, ValueError) as error:
+        raise QuestionsError(f"cannot read the ids in {path}: {error}") from error
+    if not ids:
+        raise QuestionsError(f"{path} holds no ids: write one a line")
+    return set(ids)
+
+
+def _given(file: str | None, option: str) -> Path | None:
+    if file is not None and not Path(file).is_file():
+        raise SetupError(f"there is no file at {file}: {option} wants one of ids, an id a line")
+    return None if file is None else Path(file)
+
+
+HUB_DATASET = "nyu-visionx/VSI-Bench"
+"""VSI-Bench's name on the hub."""
+
+HUB_FILE = "test.jsonl"
+"""The file of its questions there."""
+
+HUB_SECONDS = 10.0
+
+HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
+
+DOWNLOAD_HINT = f"download {HUB_FILE} of {HUB_DATASET} and give --questions FILE"
+
+
+def is_hub_name(text: str) -> bool:
+    """Whether a text is written as the name of a data set on the hub, OWNER/NAME."""
+    return HUB_NAME.fullmatch(text) is not None
+
+
+def fetch_questions(name: str) -> Path:
+    """Return the file of questions of a data set on the hub, as it is there now.
+
+    Where the hub cannot be reached, as it was fetched before. SetupError where there is no such data
+    set, or it was not fetched before.
+    """
+    from huggingface_hub import HfApi, constants, errors, hf_hub_download
+    from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]
+
+    if constants.HF_HUB_OFFLINE:
+        return _fetched_before(name, "HF_HUB_OFFLINE is set")
+    disable_progress_bars()
+    try:
+        # Asked first because it does not try again and again where the hub is out of reach.
+        HfApi().dataset_info(name, timeout=HUB_SECONDS)
+        return Path(hf_hub_download(name, HUB_FILE, repo_type="dataset"))
+    except errors.GatedRepoError as error:
+        raise SetupError(
+            f"{name} is gated: accept its terms on its page at huggingface.co and log in with"
+            f" `hf auth login`, or {DOWNLOAD_HINT}"
+        ) from error
+    except errors.RepositoryNotFoundError as error:
+        raise SetupError(
+            f"the hub knows no data set {name}, and no file has that name: {DOWNLOAD_HINT}"
+        ) from error
+    except errors.RemoteEntryNotFoundError as error:
+        raise SetupError(f"{name} has no {HUB_FILE} on the hub: {DOWNLOAD_HINT}") from error
+    # The root of its client's errors, whichever client this version of the library uses.
+    except (OSError, errors.HTTPError):  # type: ignore[attr-defined]
+        return _fetched_before(name, "the hub cannot be reached")
+
+
+def _fetched_before(name: str, why: str) -> Path:
+    """Return the file of questions in the hub's cache on this machine."""
+    from huggingface_hub import try_to_load_from_cache
+
+    cached = try_to_load_from_cache(name, HUB_FILE, repo_type="dataset")
+    if not isinstance(cached, str):
+        raise SetupError(f"{name} is not on this machine and {why}: {DOWNLOAD_HINT}")
+    return Path(cached)

@@ -1,5 +1,5 @@
-"""A run under way: its phases, the scheduler of its turns, and the workers that it may be dispatched to.
+"""Carry out a run: its preflight checks, the two phases, the turn scheduler, and progress.
 
-It imports whatever a turn is made of, from scenes to agents, and nothing that is made of run folders.
-Start at `phase_controller.PhaseController.run`.
+Imports everything that a turn is made of, from scenes to agents, and nothing that is made of run folders.
+Start with `phase_controller`, and `runner` for how a run is started and resumed.
 """

@@ -12,7 +12,7 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question
 from render_agent.errors import RunLogError, UsageError
 from render_agent.runs.log.folder import RunFolder, RunLog
-from render_agent.runs.log.reading import notes, read_states
+from render_agent.runs.log.reader import notes, read_states
 from render_agent.runs.log.results import results, table
 from render_agent.system.contained_paths import check_inside
 
@@ -32,9 +32,9 @@ def merge(output: Path, shards: Sequence[RunFolder]) -> tuple[Path, dict[str, An
         "merged": [shard.name for shard in shards],
         "sha256": _joined(shard.record["sha256"] for shard in shards),
     }
-    told = [shard.record for shard in shards if shard.record.get("choosing", {}).get("note")]
-    if told:  # boxes may be known of the scenes of some shards only
-        record["choosing"] = told[0]["choosing"]
+    noted = [shard.record for shard in shards if shard.record.get("choosing", {}).get("note")]
+    if noted:  # boxes may be known of the scenes of some shards only
+        record["choosing"] = noted[0]["choosing"]
     questions = _in_order([question for shard in shards for question in shard.questions()])
     log = RunLog.create(output, "batched", record)
     try:
@@ -45,17 +45,17 @@ def merge(output: Path, shards: Sequence[RunFolder]) -> tuple[Path, dict[str, An
         log.sync()
         log.write_questions(questions)
         states = read_states(log.folder)
-        found = results(
+        merged_results = results(
             states,
             partial=config.partial,
             notes=notes(record),
             stress=config.picture_stress,
         )
         if not any(state.active for state in states):
-            log.write_results(found, table(found["questions"]))
+            log.write_results(merged_results, table(merged_results["questions"]))
     finally:
         log.close()
-    return log.path, found
+    return log.path, merged_results
 
 
 def _common(shards: Sequence[RunFolder]) -> RunConfig:

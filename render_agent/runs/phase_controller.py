@@ -19,8 +19,8 @@ from render_agent.dialogue.state import Phase, QuestionState, Turn
 from render_agent.engines.base import Engine, Request
 from render_agent.errors import EngineError, RenderAgentError, RunLogError
 from render_agent.observation import Observation, ViewProvider
-from render_agent.runs.log.base import TurnLog
-from render_agent.runs.scheduler import Course, TurnScheduler
+from render_agent.observation.picture_store import Pictures
+from render_agent.runs.scheduler import TurnCoroutine, TurnScheduler
 from render_agent.text.redact import without_keys
 
 logger = logging.getLogger(__name__)
@@ -115,27 +115,27 @@ class PhaseController:
                 self.observer.began("finishing", late)
                 scheduler.run((self.finish(s) for s in late), together=self.finish_together)
 
-    def finish(self, state: QuestionState) -> Course:
+    def finish(self, state: QuestionState) -> TurnCoroutine:
         """Take all the turns that a question still takes."""
         while state.active:
             yield from self.turn(state, "finishing")
 
-    def turn(self, state: QuestionState, phase: Phase) -> Course:
+    def turn(self, state: QuestionState, phase: Phase) -> TurnCoroutine:
         """Take one turn: look, ask, act, write down. An error of this question alone ends it alone."""
         events: list[str] = []
         try:
-            seen: Observation = yield Draw(partial(self.views.observe, state))
-            began, messages = time.perf_counter(), self._messages(state, seen)
-            request = self._request(state, seen, messages)
-            situation = Situation(state, seen, self.log.pictures.get)
+            observation: Observation = yield Draw(partial(self.views.observe, state))
+            began, messages = time.perf_counter(), self._messages(state, observation)
+            request = self._request(state, observation, messages)
+            situation = Situation(state, observation, self.log.pictures.get)
             decision = yield from self._decide(situation, request, events)
         except (EngineError, RunLogError):
             raise
         except RenderAgentError as error:
             self._fail(state, phase, error, events)
         else:
-            spent = decision.seconds(seen.seconds, time.perf_counter() - began)
-            turn = decision.as_turn(request.turn, phase, seen, messages, spent)
+            spent = decision.seconds(observation.seconds, time.perf_counter() - began)
+            turn = decision.as_turn(request.turn, phase, observation, messages, spent)
             self.log.pictures.wait(turn.drawn)
             self.log.append(state.id, turn)
             state.take(turn)
@@ -143,16 +143,18 @@ class PhaseController:
         if not state.active:
             self._retire(self.agent.dialogues(state.id))
 
-    def _messages(self, state: QuestionState, seen: Observation) -> tuple[Message, ...]:
+    def _messages(self, state: QuestionState, observation: Observation) -> tuple[Message, ...]:
         """Return the messages that are new in a turn."""
         if not state.turns:
-            return tuple(self.prompt.opening(state.question, seen.views, seen.camera))
+            return tuple(self.prompt.opening(state.question, observation.views, observation.camera))
         last = state.turns[-1]
-        told = self.prompt.following(len(state.turns), last.happened, seen.views, seen.camera)
-        return tuple(told)
+        messages = self.prompt.following(
+            len(state.turns), last.feedback, observation.views, observation.camera
+        )
+        return tuple(messages)
 
     def _request(
-        self, state: QuestionState, seen: Observation, messages: Sequence[Message]
+        self, state: QuestionState, observation: Observation, messages: Sequence[Message]
     ) -> Request:
         turn = len(state.turns)
         return Request(
@@ -160,7 +162,7 @@ class PhaseController:
             turn=turn,
             messages=[*state.dialogue, *messages],
             picture=self.log.pictures.get,
-            views=(*state.views, *seen.views),
+            views=(*state.views, *observation.views),
             last=turn + 1 == state.max_turns,
             temperature=self.sampling.temperature,
             seed=turn_seed(self.sampling.seed, state.id, turn),
@@ -177,21 +179,21 @@ class PhaseController:
         """
         kept = self.agent.dialogues(request.question_id)
         steps = self.agent.decide(situation, request)
-        found: Any = None
+        served: Any = None
         while True:
             try:
-                need = steps.send(found)
+                need = steps.send(served)
             except StopIteration as end:
                 decision: Decision = end.value
                 return decision
-            found = yield need
+            served = yield need
             if isinstance(need, Draw):
                 continue
-            events += (event for part in found for event in part.events)
+            events += (event for part in served for event in part.events)
             if isinstance(need, Ask):
-                names = [asked.question_id for asked in need.requests]
+                names = [request.question_id for request in need.requests]
                 self._retire([name for name in names if name not in kept])
-                if faults := [reply.error for reply in found if reply.error is not None]:
+                if faults := [reply.error for reply in served if reply.error is not None]:
                     raise RenderAgentError(faults[0])
 
     def _fail(
@@ -235,3 +237,23 @@ class PhaseController:
             self.views.restore(state)
         except RenderAgentError as error:
             logger.warning("question %s lacks a picture: %s", state.id, error)
+
+
+class TurnLog(Protocol):
+    """Where the controller writes turns down: a run folder, or the way to the process that has one."""
+
+    pictures: Pictures
+
+    def append(self, question_id: str, turn: Turn) -> None:
+        """Append one turn; it exists from now on."""
+        ...
+
+    def append_error(
+        self, question_id: str, turn: int, phase: Phase, error: str, events: Sequence[str] = ()
+    ) -> None:
+        """Append the error that stopped a question, and the engine's events before it."""
+        ...
+
+    def sync(self) -> None:
+        """Wait until what was appended also survives the machine's death."""
+        ...

@@ -79,7 +79,7 @@ def input_hashes(
     config: RunConfig, questions: Sequence[Question]
 ) -> dict[str, dict[str, str | None]]:
     """Return what `config.json` holds of the files that a run reads: their SHA-256, by section and name."""
-    found: dict[str, dict[str, str | None]] = {
+    hashes: dict[str, dict[str, str | None]] = {
         "questions": {str(file): sha256(file) for file in question_files(config)},
         "annotations": {file.name: file.digest for file in annotation_files(config, questions)},
         "scans": {},
@@ -87,8 +87,8 @@ def input_hashes(
     }
     for choice in choices(config):
         for file in choice.inputs(config, questions):
-            found[file.section][file.name] = file.digest
-    return found
+            hashes[file.section][file.name] = file.digest
+    return hashes
 
 
 def check_continued(
@@ -123,12 +123,12 @@ def packages(config: RunConfig) -> dict[str, str]:
 
     By what it is, such as "engine mine". SetupError where one is not installed or cannot be imported.
     """
-    found = {}
+    versions = {}
     for kind, name in _parts(config):
         if package := registry.package(kind, name):
             registry.load(kind, name)
-            found[f"{kind} {name}"] = package
-    return found
+            versions[f"{kind} {name}"] = package
+    return versions
 
 
 def _parts(config: RunConfig) -> Iterator[tuple[registry.Kind, str]]:

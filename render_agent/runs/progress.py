@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from render_agent.dialogue.candidates import in_short
+from render_agent.dialogue.candidates import short_summary
 from render_agent.dialogue.state import Phase, QuestionState, Status, Turn
 
-EVERY = 10.0
+PLAIN_LINE_SECONDS = 10.0
 """Seconds between two plain lines."""
 
 
@@ -166,13 +166,13 @@ class Plain:
     def turn(self, state: QuestionState, turn: Turn) -> None:
         """Print what one question did, if every turn is wanted."""
         if self.verbose:
-            how = f" ({in_short(turn.evidence)})" if turn.evidence else ""
-            words = f"{state.id} turn {turn.number}: {turn.happened}{how}"
+            how = f" ({short_summary(turn.evidence)})" if turn.evidence else ""
+            words = f"{state.id} turn {turn.number}: {turn.feedback}{how}"
             self.console.print(Text(words), soft_wrap=True)
 
     def update(self, line: str) -> None:
         """Print the line, but not more often than every few seconds."""
-        if time.monotonic() - self._last >= EVERY:
+        if time.monotonic() - self._last >= PLAIN_LINE_SECONDS:
             self._last = time.monotonic()
             self.console.print(Text(line), soft_wrap=True)
 

@@ -1,4 +1,4 @@
-"""A run from its options to its results: the parts put together, started or continued."""
+"""Start, resume, preview and carry out a run: from its options to its results."""
 
 from __future__ import annotations
 
@@ -29,11 +29,10 @@ from render_agent.observation.picture_store import Pictures
 from render_agent.observation.setup import MakeViews, make_prompt, make_views
 from render_agent.questions.notes import question_notes, scene_kinds
 from render_agent.questions.selection import choose_questions
-from render_agent.runs.log.base import TurnLog
 from render_agent.runs.log.folder import RunFolder, RunLog
-from render_agent.runs.log.reading import notes
+from render_agent.runs.log.reader import notes
 from render_agent.runs.log.results import results, table
-from render_agent.runs.phase_controller import Observer, PhaseController, Sampling
+from render_agent.runs.phase_controller import Observer, PhaseController, Sampling, TurnLog
 from render_agent.runs.preflight import (
     check_choices,
     check_continued,
@@ -41,14 +40,14 @@ from render_agent.runs.preflight import (
     input_hashes,
     packages,
 )
-from render_agent.runs.workers.dispatch import dispatch
+from render_agent.runs.workers.driver import dispatch
 from render_agent.scene.cache import SceneCache
 from render_agent.system.malloc import give_back_large_blocks
 
 MakeEngine = Callable[[RunConfig, Sequence[Question]], Engine]
 DescribeEngine = Callable[[RunConfig], dict[str, Any]]
 
-PACKAGES = ("numpy", "numba", "scipy", "torch", "transformers", "ray", "llguidance", "openai", "open3d", "open3d-cpu", "trimesh", "pyrender", "pillow")  # fmt: skip
+RECORDED_PACKAGES = ("numpy", "numba", "scipy", "torch", "transformers", "ray", "llguidance", "openai", "open3d", "open3d-cpu", "trimesh", "pyrender", "pillow")  # fmt: skip
 """Packages whose versions a run records."""
 
 
@@ -78,17 +77,17 @@ class Run:
         self,
         observer: Observer,
         make_engine: MakeEngine = make_engine,
-        look: MakeViews | None = None,
+        make_views: MakeViews = make_views,
     ) -> dict[str, Any]:
         """Take every active question to its end, write the results and return them.
 
-        make_engine, look: give what answers and what draws, look by default `make_views`; called
-        only where a question is active.
+        make_engine, make_views: make what answers and what draws; called only where a question is
+        active.
         SetupError, EngineError or RunLogError where the run has to stop; it can be continued.
         """
         if any(state.active for state in self.states):
             config = self.config
-            play_here = partial(play, look=look or make_views)
+            play_here = partial(play, make_views=make_views)
             if not config.alone:
                 dispatch(config, self.states, self.log, observer, make_engine, play_here)
             else:
@@ -96,14 +95,14 @@ class Run:
                 with closing(make_engine(config, questions)) as engine:
                     play_here(config, engine, self.scenes, self.log, observer, self.states)
         stamps = notes(self.log.folder.record)
-        found = results(
+        run_results = results(
             self.states,
             partial=self.config.partial,
             notes=stamps,
             stress=self.config.picture_stress,
         )
-        self.log.write_results(found, table(found["questions"]))
-        return found
+        self.log.write_results(run_results, table(run_results["questions"]))
+        return run_results
 
     def close(self) -> None:
         """Close and unlock the run folder."""
@@ -117,7 +116,7 @@ def play(
     log: TurnLog,
     observer: Observer,
     states: Sequence[QuestionState],
-    look: MakeViews,
+    make_views: MakeViews,
 ) -> None:
     """Take every active question to its end in this process.
 
@@ -127,15 +126,15 @@ def play(
     together = config.finish_together
     batched = 0 if engine.capabilities.one_dialogue else config.max_batched_turns
     questions = [state.question for state in states]
-    looker, prompt = look(config, scenes, log.pictures, questions), make_prompt(config)
+    views, prompt = make_views(config, scenes, log.pictures, questions), make_prompt(config)
     panel = make_panel(config, questions, engine)
     controller = PhaseController(
-        looker,
+        views,
         engine,
         log,
         prompt,
         observer,
-        config.agent_plan.build(config, prompt, panel, looker),
+        config.agent_plan.build(config, prompt, panel, views),
         panel,
         max_batched_turns=min(batched, config.max_turns),
         finish_together=engine.batch_size if together == AUTO else int(together),
@@ -172,16 +171,16 @@ def preview(config: RunConfig, folder: Path) -> Preview:
     check_choices(config, questions, at_hand=False)
     scenes, pictures = config.picture_stress.scenes(config, questions), Pictures(folder)
     first = next((question for question in questions if question.scan is not None), questions[0])
-    looker = make_views(config, scenes, pictures, [first])
-    look = looker.observe(QuestionState(first, scenes, config.max_turns, blind=config.blind))
+    views = make_views(config, scenes, pictures, [first])
+    observation = views.observe(QuestionState(first, scenes, config.max_turns, blind=config.blind))
     began = time.perf_counter()
-    if isinstance(looker, FreeViews):
-        looker.viewer.ego(scenes.get(first), look.camera)
+    if isinstance(views, FreeViews):
+        views.viewer.ego(scenes.get(first), observation.camera)
     seconds = time.perf_counter() - began
-    looker.close()
+    views.close()
     pictures.close()
-    messages = make_prompt(config).opening(first, look.views, look.camera)
-    drawn = [folder / view.file for view in look.views]
+    messages = make_prompt(config).opening(first, observation.views, observation.camera)
+    drawn = [folder / view.file for view in observation.views]
     pixels = len(drawn) * config.image_size[0] * config.image_size[1]
     stored = sum(file.stat().st_size for file in drawn)
     return Preview(questions, messages, folder, stored / pixels if pixels else 0.0, seconds)
@@ -199,7 +198,7 @@ def check(
     return questions, describe(config)
 
 
-def start(config: RunConfig, describe: DescribeEngine = describe_engine) -> Run:
+def start_run(config: RunConfig, describe: DescribeEngine = describe_engine) -> Run:
     """Return a new run in a new folder. SetupError where something is missing for it.
 
     describe: gives what is recorded of the engine.
@@ -214,7 +213,7 @@ def start(config: RunConfig, describe: DescribeEngine = describe_engine) -> Run:
     return Run(config, log, questions)
 
 
-def go_on(folder: RunFolder, changes: Mapping[str, Any]) -> Run:
+def resume_run(folder: RunFolder, changes: Mapping[str, Any]) -> Run:
     """Return a run read back from its folder, its failed questions active again.
 
     changes: options that differ from the saved ones. UsageError where one would change results;
@@ -293,11 +292,11 @@ def record(
 
 @cache
 def _versions() -> dict[str, str]:
-    found = {}
-    for package in PACKAGES:
+    versions = {}
+    for package in RECORDED_PACKAGES:
         with suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return found
+            versions[package] = version(package)
+    return versions
 
 
 @cache
@@ -305,7 +304,7 @@ def _commit() -> str | None:
     here = Path(__file__).parent
     command = ["git", "-C", str(here), "rev-parse", "HEAD"]
     try:
-        asked = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+        process = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return asked.stdout.strip() or None
+    return process.stdout.strip() or None

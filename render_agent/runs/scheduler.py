@@ -15,23 +15,23 @@ from render_agent.engines.base import Engine, Reply
 from render_agent.errors import RenderAgentError, RenderError
 from render_agent.system.threads import begun_pool
 
-Course = Generator[Need, Any, None]
+TurnCoroutine = Generator[Need, Any, None]
 """One turn, or several of one question: yields what it waits for, and is sent what it asked for."""
 
 
 @dataclass(eq=False)
 class InFlight:
-    """A course that was begun; replies: those that it waits for, by dialogue id, in the order it asked."""
+    """A coroutine that was begun; replies: those that it waits for, by dialogue id, in the order it asked."""
 
-    course: Course
+    coroutine: TurnCoroutine
     replies: dict[str, Reply | None] = field(default_factory=dict)
 
 
 class TurnScheduler:
-    """Serves courses what they yield; owned by the thread that owns the engine.
+    """Serves coroutines what they yield; owned by the thread that owns the engine.
 
     One thread of its own draws, so that views are drawn while the engine generates. panel: its verifiers that
-    ask the engine judge. settle: called whenever some courses went on, so that what they wrote is synced to
+    ask the engine judge. settle: called whenever some coroutines went on, so that what they wrote is synced to
     disk together.
     """
 
@@ -46,12 +46,12 @@ class TurnScheduler:
         self._asked: dict[str, InFlight] = {}
         self._to_judge: list[tuple[InFlight, Case]] = []
 
-    def run(self, courses: Iterable[Course], together: int) -> None:
-        """Take courses to their ends, at most `together` side by side, begun in their order.
+    def run(self, coroutines: Iterable[TurnCoroutine], together: int) -> None:
+        """Take coroutines to their ends, at most `together` side by side, begun in their order.
 
-        What a course raises ends the run of all.
+        What a coroutine raises ends the run of all.
         """
-        line = iter(courses)
+        line = iter(coroutines)
         try:
             while self._feed(line, together):
                 self._serve()
@@ -68,14 +68,14 @@ class TurnScheduler:
         """Wait for the thread that draws to do what it was given."""
         self._thread.shutdown()
 
-    def _feed(self, line: Iterator[Course], together: int) -> bool:
-        """Begin as many courses as may be; return whether any is in flight."""
+    def _feed(self, line: Iterator[TurnCoroutine], together: int) -> bool:
+        """Begin as many coroutines as may be; return whether any is in flight."""
         self._hand_over()
         while self._in_flight < together and self._has_room():
-            if (course := next(line, None)) is None:
+            if (coroutine := next(line, None)) is None:
                 break
             self._in_flight += 1
-            self._go_on(InFlight(course), partial(next, course))
+            self._go_on(InFlight(coroutine), partial(next, coroutine))
         return self._in_flight > 0
 
     def _hand_over(self) -> None:
@@ -95,9 +95,9 @@ class TurnScheduler:
         return waiting < 2 * self.engine.batch_size
 
     def _serve(self) -> None:
-        """Let courses go on with what comes first of all that is waited for.
+        """Let coroutines go on with what comes first of all that is waited for.
 
-        Verifiers that ask the engine judge last, when no other course can join them.
+        Verifiers that ask the engine judge last, when no other coroutine can join them.
         """
         if self._wants_drawn():
             while self._wants_drawn():
@@ -123,27 +123,27 @@ class TurnScheduler:
     def _take_drawn(self) -> None:
         flight, future = self._drawing.popleft()
         if (error := future.exception()) is not None:
-            self._go_on(flight, partial(flight.course.throw, _fault(error)))
+            self._go_on(flight, partial(flight.coroutine.throw, _fault(error)))
         else:
-            self._go_on(flight, partial(flight.course.send, future.result()))
+            self._go_on(flight, partial(flight.coroutine.send, future.result()))
 
     def _answer(self, dialogue: str, reply: Reply) -> None:
         flight = self._asked.pop(dialogue)
         flight.replies[dialogue] = reply
         replies = list(flight.replies.values())
         if None not in replies:
-            self._go_on(flight, partial(flight.course.send, replies))
+            self._go_on(flight, partial(flight.coroutine.send, replies))
 
     def _judge(self) -> None:
         """Have every verifier that asks the engine score all cases that wait."""
         waiting, self._to_judge = self._to_judge, []
         cases = [case for _, case in waiting]
         verdicts = zip(*(v.score_all(cases) for v in self.panel.asking), strict=True)
-        for (flight, _), found in zip(waiting, verdicts, strict=True):
-            self._go_on(flight, partial(flight.course.send, list(found)))
+        for (flight, _), verdict in zip(waiting, verdicts, strict=True):
+            self._go_on(flight, partial(flight.coroutine.send, list(verdict)))
 
     def _go_on(self, flight: InFlight, step: Callable[[], Need]) -> None:
-        """Let a course take its next step, and queue what it needs then."""
+        """Let a coroutine take its next step, and queue what it needs then."""
         try:
             need = step()
         except StopIteration:
@@ -160,7 +160,7 @@ class TurnScheduler:
 
 
 def _fault(error: BaseException) -> BaseException:
-    """Return what a course is told of an error in drawing: whatever a scan makes a library raise is a fault of its view."""
+    """Return what a coroutine is told of an error in drawing: whatever a scan makes a library raise is a fault of its view."""
     if isinstance(error, RenderAgentError) or not isinstance(error, Exception):
         return error
     fault = RenderError(

@@ -18,7 +18,7 @@ from render_agent.observation.picture_store import Pictures
 from render_agent.observation.setup import make_views
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.phase_controller import Silent
-from render_agent.runs.runner import start
+from render_agent.runs.runner import start_run
 from render_agent.scene.cache import SceneCache
 from render_agent_lab.bench.compared_engines import Engines
 from render_agent_lab.bench.figures import Trial, Work, baselines_of, summary, work_of
@@ -66,7 +66,7 @@ class Bench:
         with tempfile.TemporaryDirectory(prefix="render-agent-bench-") as folder:
             options = {"output": folder, **variant.options(config.max_turns)}
             # The folder's record would otherwise look for weights that there may not be.
-            run = start(replace(config, engine="scripted", model=None, **options))
+            run = start_run(replace(config, engine="scripted", model=None, **options))
             watch = Watch(self.engines, variant, replace(config, engine=variant.engine, **options))
             try:
                 run.go(Silent(), watch.make_engine, watch.make_views)

@@ -21,7 +21,7 @@ from render_agent.geometry.boxes import OrientedBox, distance
 from render_agent.geometry.camera import wrapped
 from render_agent.geometry.directions import DIRECTION_NAMES, side, side_or_back
 from render_agent.questions.mentions import kind_of, named_categories
-from render_agent.questions.sufficiency import EVERY, SIZE
+from render_agent.questions.sufficiency import COUNTING_TYPE, ROOM_SIZE_TYPE
 
 UNKNOWN = "?"
 """Stands for the place of what was not yet seen."""
@@ -108,7 +108,7 @@ def derivation(question: Question, known: Knowledge) -> str:
     if not names or not all(known.boxes.get(name) for name in names):
         return ""
     kind = kind_of(question)
-    if kind == EVERY:
+    if kind == COUNTING_TYPE:
         return f"{len(known.boxes[names[0]])} seen"
     if kind == "object_size_estimation":
         return "size"
@@ -127,7 +127,7 @@ def derivation(question: Question, known: Knowledge) -> str:
 
 def said(question: Question, known: Knowledge, *, final: bool) -> Said:
     """Return the reasoning of a reply; final: whether it answers, so that a derivation may follow."""
-    if question.type == SIZE:
+    if question.type == ROOM_SIZE_TYPE:
         return Said(rooms_text(known.extents), "")
     places = places_text(question, known.spots())
     follows = derivation(question, known) if final else ""

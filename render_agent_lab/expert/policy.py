@@ -14,11 +14,11 @@ from typing import Protocol
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question, View
 from render_agent.engines.scripted.policy import NamedPolicy
-from render_agent.observation.stress.left_right import mirrored_truth, names_sides
+from render_agent.observation.stress.mirrored import mirrored_truth, names_sides
 from render_agent.questions.chance import frequent_answers
 from render_agent.questions.exact_solver import true_answer
-from render_agent.questions.sufficiency import EVERY, SIZE
-from render_agent.render.visibility.question_visibility import Eyes
+from render_agent.questions.sufficiency import COUNTING_TYPE, ROOM_SIZE_TYPE
+from render_agent.render.visibility.question_visibility import QuestionVisibility
 from render_agent.render.visibility.room_visibility import Room
 from render_agent_lab.expert.derive import Knowledge, answering, final_reply, said, things
 from render_agent_lab.expert.known import Home, homes_of
@@ -70,7 +70,7 @@ class Expert:
         self,
         questions: Sequence[Question],
         seed: int,
-        eyes: Eyes | None,
+        eyes: QuestionVisibility | None,
         homes: Mapping[str, Home],
         *,
         walks: bool,
@@ -118,7 +118,9 @@ class Expert:
         home = self.homes.get(question.scene)
         if home is None:
             return False
-        return question.type == SIZE or home.categories.issuperset(things(question) or ("",))
+        return question.type == ROOM_SIZE_TYPE or home.categories.issuperset(
+            things(question) or ("",)
+        )
 
     def _true(self, question: Question, room: Room | None) -> str:
         """Return the question's truth, in a mirrored room what is true there; else the best that is known."""
@@ -141,12 +143,12 @@ class Expert:
             return None
         if self.strays and is_wrong_turn(question.id, self.seed, asked.turn):
             return wrong_turn(question.id, self.seed, asked.turn)
-        if question.type == SIZE:
+        if question.type == ROOM_SIZE_TYPE:
             return None
         situation = Situation(
             things(question), room, found, asked.views, self.homes[question.scene]
         )
-        return situation.counting() if question.type == EVERY else situation.looking()
+        return situation.counting() if question.type == COUNTING_TYPE else situation.looking()
 
 
 def expert(
@@ -165,7 +167,7 @@ def expert(
     homes = homes_of(questions, annotations)
     if config is None:
         return Expert(questions, seed, None, homes, walks=False)
-    eyes = Eyes.of(config, questions) if config.faithful else None
+    eyes = QuestionVisibility.of(config, questions) if config.faithful else None
     return Expert(
         questions, seed, eyes, homes, walks=config.free, blind=config.blind, strays=strays
     )

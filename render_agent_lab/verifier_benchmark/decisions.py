@@ -10,9 +10,9 @@ import numpy as np
 from render_agent.agents.verifiers.base import FloatArray, Situation
 from render_agent.dialogue.state import Candidate, Evidence, Judgement, QuestionState
 from render_agent.observation.picture_store import Pictures
-from render_agent.render.visibility.question_visibility import Eyes
+from render_agent.render.visibility.question_visibility import QuestionVisibility
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reading import read_states
+from render_agent.runs.log.reader import read_states
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,9 @@ class Left:
         )
 
 
-def decisions_of(folder: RunFolder, eyes: Eyes, pictures: Pictures) -> tuple[list[Decision], Left]:
+def decisions_of(
+    folder: RunFolder, eyes: QuestionVisibility, pictures: Pictures
+) -> tuple[list[Decision], Left]:
     """Return the decisions of a run, scene by scene, and what was left out.
 
     pictures: those of the run. RunLogError where its log is damaged, SceneError or RenderError where a
@@ -76,7 +78,7 @@ def decisions_of(folder: RunFolder, eyes: Eyes, pictures: Pictures) -> tuple[lis
     return found, left
 
 
-def moves_until_found(state: QuestionState, eyes: Eyes) -> int:
+def moves_until_found(state: QuestionState, eyes: QuestionVisibility) -> int:
     """Return how many moves a dialogue made until its views had shown well all that is named.
 
     The opening shows it after 0 moves; where it was never shown, `max_turns` counts. ValueError where
@@ -93,7 +95,7 @@ def moves_until_found(state: QuestionState, eyes: Eyes) -> int:
 
 
 def _of_question(
-    state: QuestionState, eyes: Eyes, pictures: Pictures
+    state: QuestionState, eyes: QuestionVisibility, pictures: Pictures
 ) -> Iterator[tuple[Decision | None, Left]]:
     question, wanted = state.question, eyes.things(state.question)
     for turn in state.turns:

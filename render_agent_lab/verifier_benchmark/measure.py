@@ -15,7 +15,7 @@ from render_agent.dialogue.state import Question
 from render_agent.engines.base import Engine
 from render_agent.errors import SetupError
 from render_agent.observation.picture_store import Pictures
-from render_agent.render.visibility.question_visibility import Eyes
+from render_agent.render.visibility.question_visibility import QuestionVisibility
 from render_agent.runs.log.folder import RunFolder
 from render_agent_lab.verifier_benchmark.agreement import agreement
 from render_agent_lab.verifier_benchmark.calibration import by_probability, by_rank
@@ -57,7 +57,7 @@ def opened(folders: Sequence[RunFolder]) -> Iterator[list[Source]]:
     try:
         for folder in folders:
             questions = folder.questions()
-            eyes, pictures = Eyes.of(folder.config, questions), Pictures(folder.path)
+            eyes, pictures = QuestionVisibility.of(folder.config, questions), Pictures(folder.path)
             held += [eyes, pictures]
             decisions, left = decisions_of(folder, eyes, pictures)
             sources.append(Source(folder, questions, decisions, left))

@@ -9,7 +9,7 @@ from typing import Any
 from render_agent.config import RunConfig
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.phase_controller import Silent
-from render_agent.runs.runner import start
+from render_agent.runs.runner import start_run
 
 DECIDED: Mapping[str, Any] = {
     "batch": True,
@@ -38,7 +38,7 @@ def walk(output: Path, benchmark: str, agent: str, verifier: str, **options: Any
     config = RunConfig(
         benchmark=benchmark, output=str(output), agent=agent, verifier=(verifier,), **walked
     )
-    run = start(config)
+    run = start_run(config)
     try:
         run.go(Silent())
     finally:

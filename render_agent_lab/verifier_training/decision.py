@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from render_agent.agents.verifiers.base import FloatArray, Situation
 from render_agent.dialogue.state import Candidate, Question
 from render_agent.questions.mentions import kind_of
-from render_agent.questions.sufficiency import SIZE
+from render_agent.questions.sufficiency import ROOM_SIZE_TYPE
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,7 +70,7 @@ def good_moves(
     if (found > 0).any():
         good: NDArray[np.bool_] = found > 0
         return good
-    if np.isfinite(found).any() or kind_of(question) == SIZE:
+    if np.isfinite(found).any() or kind_of(question) == ROOM_SIZE_TYPE:
         return np.asarray((surface >= LEAST_SURFACE) & (surface >= NEAR_BEST * surface.max()))
     made = np.zeros(len(found), bool)
     if right is not None:

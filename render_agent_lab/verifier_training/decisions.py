@@ -24,7 +24,7 @@ from render_agent.render.visibility.question_visibility import (
 )
 from render_agent.render.visibility.room_visibility import NOTHING, Room
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reading import read_states
+from render_agent.runs.log.reader import read_states
 from render_agent.scene.cache import SceneCache
 from render_agent.score.official import score_answer
 from render_agent_lab.verifier_training.decision import Decision, good_moves
@@ -131,7 +131,7 @@ class Reading:
         return found
 
     def _label(self, situation: Situation, candidates: Sequence[Candidate]) -> Label:
-        state, space = situation.state, situation.look.space
+        state, space = situation.state, situation.observation.space
         assert space is not None, "the scene is at hand"
         facts = self.geometry.facts.get(state.question.scene, NOTHING)
         room = self.geometry.rooms.room(
@@ -168,9 +168,9 @@ def _candidates(
 
 def _carried_out(situation: Situation, number: int, action: Action) -> Candidate:
     """Return a move as a candidate; its picture was never drawn, only its camera is known."""
-    look = situation.look
-    assert look.space is not None, "the scene is at hand"
-    moved = carry_out(action, look.camera, look.space)
+    observation = situation.observation
+    assert observation.space is not None, "the scene is at hand"
+    moved = carry_out(action, observation.camera, observation.space)
     kind = action.view if isinstance(action.view, str) else "ego"
     view = None
     if kind in ("ego", "around") and not isinstance(action.view, int):

@@ -23,7 +23,7 @@ from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import EngineError, RenderError, RunLogError
 from render_agent.observation import FreeViews
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.runner import go_on
+from render_agent.runs.runner import resume_run
 
 COUNT = 3
 
@@ -52,7 +52,7 @@ def copy(whole, tmp_path):
 
 
 def continued(path, engine=None):
-    run = go_on(RunFolder(path), {})
+    run = resume_run(RunFolder(path), {})
     try:
         return run.go(Silent(), lambda config, asked: engine or mixed_engine())
     finally:
@@ -252,7 +252,7 @@ def test_edited_evidence_is_refused_in_one_sentence(copy, edit):
     edit(lines[number]["evidence"])
     (copy / "turns.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     with pytest.raises(RunLogError, match=f"is damaged: line {number + 1} does not fit") as told:
-        go_on(RunFolder(copy), {})
+        resume_run(RunFolder(copy), {})
     assert "\n" not in str(told.value)
 
 

@@ -14,7 +14,7 @@ from render_agent.dialogue.state import Candidate
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.geometry.camera import Camera
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.runner import go_on
+from render_agent.runs.runner import resume_run
 
 QUICK = {"image_size": (48, 36), "max_turns": 4, "kinds": ("ego", "top"), "temperature": 1.0}
 REPHRASE = QUICK | {"agent": "rephrase:3x2", "verifier": ("random",)}
@@ -217,7 +217,7 @@ def test_a_run_cut_off_goes_on_with_its_wordings(tmp_path):
     (path / "turns.jsonl").write_bytes(b"".join(lines[:3]))
     (path / "results.json").unlink()
     again = engine()
-    run = go_on(RunFolder(path), {})
+    run = resume_run(RunFolder(path), {})
     try:
         found = run.go(Silent(), lambda config, asked: again)
     finally:

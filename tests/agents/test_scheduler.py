@@ -12,7 +12,7 @@ from render_agent.engines.base import Capabilities
 from render_agent.engines.scripted.engine import ScriptedEngine
 from render_agent.errors import EngineError
 from render_agent.observation import FreeViews
-from render_agent.runs.runner import start
+from render_agent.runs.runner import start_run
 
 DEEP = "lookahead:3:2"
 
@@ -103,7 +103,9 @@ def test_a_run_that_stops_draws_nothing_more(tmp_path, monkeypatch):
             return super().answer(requests)
 
     monkeypatch.setattr(FreeViews, "preview", slowly)
-    run = start(make_config(tmp_path, make_questions(tmp_path, 12), **options_of("lookahead:3")))
+    run = start_run(
+        make_config(tmp_path, make_questions(tmp_path, 12), **options_of("lookahead:3"))
+    )
     with pytest.raises(EngineError, match="gone"):
         run.go(Silent(), lambda config, asked: Dying(Exploring(), 4))
     run.close()

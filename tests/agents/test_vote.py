@@ -8,7 +8,7 @@ from factories.samples import FreeRunning, mixed_engine
 
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reading import results_of
+from render_agent.runs.log.reader import results_of
 
 VOTING = {"agent": "vote:5", "temperature": 1.0, "verifier": ()}
 QUICK = {"image_size": (48, 36), "max_turns": 4, "kinds": ("ego", "top")}

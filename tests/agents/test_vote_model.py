@@ -6,7 +6,7 @@ from factories.runs import Silent, choices, make_config, make_questions, transcr
 
 from render_agent.engines.registry import make_engine
 from render_agent.runs import phase_controller
-from render_agent.runs.runner import start
+from render_agent.runs.runner import start_run
 
 SHORT = {
     "type": "object",
@@ -59,7 +59,7 @@ def vote(folder, questions, **options):
         return engine
 
     config = make_config(folder, questions, **OPTIONS | {"model": str(small_model())} | options)
-    run = start(config.absolute())
+    run = start_run(config.absolute())
     try:
         results = run.go(Silent(), watched)
     finally:

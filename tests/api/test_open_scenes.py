@@ -13,7 +13,7 @@ import render_agent
 from render_agent import Camera
 from render_agent.api.given import arrays, ply, scan_file
 from render_agent.errors import RenderAgentError, SceneError
-from render_agent.runs.runner import start
+from render_agent.runs.runner import start_run
 from render_agent.scene.formats.load import load_scene
 
 
@@ -24,7 +24,7 @@ def scan(tmp_path):
 
 def test_pictures_are_those_of_a_run(tmp_path):
     questions = make_questions(tmp_path, 1)
-    run = start(make_config(tmp_path, questions, max_turns=1))
+    run = start_run(make_config(tmp_path, questions, max_turns=1))
     run.go(Silent())
     run.close()
     top, ego = render_agent.load_run(run.path).dialogue(0).views

@@ -152,7 +152,7 @@ def test_of_what_is_counted_every_box_counts(standing, verifier):
 def test_the_new_surface_is_what_the_views_cover_by_themselves(scene, standing, unnamed):
     renderer = Rasteriser(1)
     situation = standing(asks("lamp"))
-    surface = Surface.of(scene, situation.look.space, renderer)
+    surface = Surface.of(scene, situation.observation.space, renderer)
 
     def covered(camera):
         return surface.seen(renderer.draw(scene, camera, *SIZE), camera)

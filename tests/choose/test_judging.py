@@ -21,7 +21,7 @@ from render_agent.engines.scripted.blind_policies import random_move
 from render_agent.errors import SetupError, UsageError
 from render_agent.observation import Observation
 from render_agent.runs.phase_controller import Silent
-from render_agent.runs.runner import check, start
+from render_agent.runs.runner import check, start_run
 
 RUBRIC = """\
 name: short
@@ -121,7 +121,7 @@ def judge(config, make=lambda config, asked: Judged(config)):
         engines.append(make(config, asked))
         return engines[-1]
 
-    run = start(config.absolute())
+    run = start_run(config.absolute())
     try:
         results = run.go(Silent(), made)
     finally:
@@ -324,7 +324,7 @@ def test_what_cannot_judge_is_refused_before_there_is_a_folder(
     (folder / "torn.yaml").write_text("name: [")
     config = options(folder, questions, output=str(folder / "never"), **more)
     with pytest.raises(error, match=said):
-        start(config.absolute(), lambda config: {})
+        start_run(config.absolute(), lambda config: {})
     assert not (folder / "never").exists()
     if not more.get("verifier"):  # a dry run needs no model, but what is wrong it tells, too
         with pytest.raises(error, match=said):

@@ -25,10 +25,10 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question
 from render_agent.errors import RunLogError, SetupError, UsageError
 from render_agent.questions.mentions import kind_of
-from render_agent.questions.sufficiency import EVERY
+from render_agent.questions.sufficiency import COUNTING_TYPE
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.phase_controller import Silent
-from render_agent.runs.runner import go_on, start
+from render_agent.runs.runner import resume_run, start_run
 from render_agent_lab.verifier_benchmark.naive_scoring import score_one_by_one
 from render_agent_lab.verifier_training.card import standing
 from render_agent_lab.verifier_training.decision import good_moves, scene_names
@@ -71,7 +71,7 @@ def rooms(tmp_path_factory):
 
 def explored(folder, questions, **options):
     """Run the questions to the end; return the run folder."""
-    run = start(make_config(folder, questions, **RUN | options))
+    run = start_run(make_config(folder, questions, **RUN | options))
     with closing(run):
         run.go(Silent())
     return RunFolder(run.path)
@@ -103,7 +103,7 @@ def test_labels_agree_with_the_diagnosis_of_the_run(chosen_at_random, decisions)
         told = diagnosed[question.id]
         before, after = (told.turns[number].coverage for number in (turn, turn + 1))
         assert decision.surface[decision.chosen] == pytest.approx(after - before, abs=ROUNDED)
-        if kind_of(question) != EVERY and told.first_seen:
+        if kind_of(question) != COUNTING_TYPE and told.first_seen:
             now = sum(seen == turn + 1 for seen in told.first_seen.values())
             assert decision.found[decision.chosen] == now
             checked += now
@@ -355,13 +355,13 @@ class Stopping(Silent):
 def test_a_run_that_it_chooses_in_continues_to_the_same_transcript(rooms, trained, tmp_path):
     chosen = {"agent": "lookahead:3", "verifier": (f"learned:{trained[0]}",), "limit": 4}
     whole = explored(tmp_path / "whole", rooms, **chosen)
-    run = start(make_config(tmp_path / "cut", rooms, **RUN | chosen))
+    run = start_run(make_config(tmp_path / "cut", rooms, **RUN | chosen))
     with closing(run), pytest.raises(KeyboardInterrupt):
         run.go(Stopping(7))
     cut = RunFolder(run.path)
     done = len(cut.lines())
     assert 0 < done < len(whole.lines())
-    again = go_on(cut, {})
+    again = resume_run(cut, {})
     with closing(again):
         again.go(Silent())
     assert transcripts(cut.path) == transcripts(whole.path)
@@ -394,5 +394,5 @@ def test_a_run_with_a_verifier_that_is_none_does_not_begin(rooms, tmp_path):
         tmp_path, rooms, **RUN, agent="lookahead:3", verifier=(f"learned:{tmp_path}",)
     )
     with pytest.raises(SetupError, match="holds no verifier"):
-        start(config)
+        start_run(config)
     assert not (tmp_path / "runs").exists()

@@ -26,8 +26,8 @@ from render_agent.engines.scripted.sighted_oracle import REASON_NO_BOX, REASONS
 from render_agent.render.rasteriser.renderer import Rasteriser
 from render_agent.render.visibility.object_visibility import Seen, Sight, seen_well
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reading import read_states
-from render_agent.runs.runner import start
+from render_agent.runs.log.reader import read_states
+from render_agent.runs.runner import start_run
 from render_agent.scene.formats.load import load_scene
 from render_agent.scene.room_truth import read_truth
 
@@ -295,7 +295,7 @@ def test_annotated_rooms_have_boxes(tmp_path):
     data = test_data("vsibench", "test.jsonl").parent
     given = {"questions": str(data / "test.jsonl"), "annotations": str(data), "limit": 6}
     config = RunConfig(batch=True, output=str(tmp_path), max_turns=3, **SMALL, **given)
-    run = start(config)
+    run = start_run(config)
     try:
         run.go(Silent())
     finally:
@@ -340,7 +340,7 @@ def test_diagnosis_and_witness_agree_on_what_was_shown(tmp_path, options):
         batch=True, benchmark="rooms", scene=("room03",), model="witness",
         output=str(tmp_path), **SMALL, **options,
     )  # fmt: skip
-    run = start(config)
+    run = start_run(config)
     try:
         run.go(Silent())
     finally:

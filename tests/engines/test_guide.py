@@ -24,7 +24,7 @@ from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.sampling import RowSampling, Truncation
 from render_agent.runs import phase_controller
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.runner import start
+from render_agent.runs.runner import start_run
 
 SCHEMA = reply_schema(("ego", "top", "around"))
 PADDED = 151_936
@@ -526,7 +526,7 @@ def test_repairs_are_counted_with_and_without_a_guide(tmp_path, monkeypatch):
     }
     repairs = {}
     for no_guide in (False, True):
-        run = start(make_config(tmp_path, questions, **options, no_guide=no_guide))
+        run = start_run(make_config(tmp_path, questions, **options, no_guide=no_guide))
         repairs[no_guide] = run.go(Silent())["counts"]["repairs"]
         run.close()
         record = RunFolder(run.path).record

@@ -23,7 +23,7 @@ from render_agent.engines.openai.endpoints import endpoint
 from render_agent.engines.openai.engine import OpenAIEngine
 from render_agent.engines.openai.options import OpenAIOptions
 from render_agent.errors import EngineError
-from render_agent.runs.runner import start
+from render_agent.runs.runner import start_run
 
 pytestmark = pytest.mark.skipif(
     find_spec("openai") is None, reason="the extra openai is not installed"
@@ -121,8 +121,8 @@ def test_the_model_sees_the_dialogue_and_the_stored_pixels(made):
     assert words == {"type": "text", "text": "question 1"}
     for piece, file in zip(pictures, ["32x48-3.png", "64x32-4.png"], strict=True):
         assert piece["image_url"]["detail"] == "low"
-        start, _, data = piece["image_url"]["url"].partition(",")
-        assert start == "data:image/png;base64"
+        prefix, _, data = piece["image_url"]["url"].partition(",")
+        assert prefix == "data:image/png;base64"
         seen = np.array(Image.open(io.BytesIO(base64.b64decode(data))))
         assert np.array_equal(seen, np.array(speckled_file(file)))
 
@@ -221,7 +221,7 @@ def test_a_run_keeps_the_server_full(made, tmp_path):
         finish_together=8,
     )
 
-    run = start(config)
+    run = start_run(config)
     try:
         run.go(Silent())
     finally:
@@ -636,7 +636,7 @@ def test_batches_and_faults_change_nothing_that_is_said(made, tmp_path):
             batch_size=size,
             max_turns=3,
         )
-        run = start(config)
+        run = start_run(config)
         try:
             assert run.go(Silent())["counts"]["failed"] == 0
         finally:

@@ -13,7 +13,7 @@ from factories.servers import StubServer, forward_to, model_server
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.errors import EngineError
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.runner import go_on, start
+from render_agent.runs.runner import resume_run, start_run
 
 pytestmark = [
     pytest.mark.skipif(find_spec("openai") is None, reason="the extra openai is not installed"),
@@ -56,7 +56,7 @@ def options(server, *urls, **more):
 def run_over(folder, server, *urls, **more):
     """Run the questions over these addresses to the end; return the run folder and the results."""
     folder.mkdir(exist_ok=True)
-    run = start(make_config(folder, "rooms", **options(server, *urls, **more)))
+    run = start_run(make_config(folder, "rooms", **options(server, *urls, **more)))
     try:
         return run.path, run.go(Silent())
     finally:
@@ -170,7 +170,7 @@ def test_a_server_that_dies_stops_the_run_and_it_goes_on_with_another(
             "rooms",
             **options(server, first.url, engine_option=quick, batch_size=2),
         )
-        run = start(config)
+        run = start_run(config)
         try:
             with pytest.raises(EngineError, match=f"{first.url} answers no more.*--continue"):
                 run.go(KillAfter(first, 7))
@@ -179,7 +179,7 @@ def test_a_server_that_dies_stops_the_run_and_it_goes_on_with_another(
     before = sum(len(turns) for turns in transcripts(run.path).values())
     assert 7 <= before < COUNT * TURNS
     with StubServer(answer, port=first.port):
-        again = go_on(RunFolder(run.path), {})
+        again = resume_run(RunFolder(run.path), {})
         try:
             again.go(Silent())
         finally:
@@ -205,7 +205,7 @@ def test_the_questions_of_a_server_that_dies_go_to_the_other(server, undisturbed
             "rooms",
             **options(server, steady.url, dying.url, engine_option=("first_wait=0.02",)),
         )
-        run = start(config)
+        run = start_run(config)
         try:
             results = run.go(Dies(None, 6))
         finally:

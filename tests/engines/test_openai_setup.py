@@ -23,7 +23,7 @@ from render_agent.engines.openai.rate_limit import (
 )
 from render_agent.engines.registry import describe_engine, make_engine
 from render_agent.errors import SetupError, UsageError
-from render_agent.runs.runner import start
+from render_agent.runs.runner import start_run
 
 pytestmark = pytest.mark.skipif(
     find_spec("openai") is None, reason="the extra openai is not installed"
@@ -250,7 +250,7 @@ def test_no_file_of_a_run_holds_the_key(tmp_path, monkeypatch, capfd):
     words = json.dumps({"error": {"message": f"what is {KEY}?"}})
     script = [(500, {}, words), (400, {}, words), (429, {}, words)]
     with StubServer(by_rule(lambda body: chat_reply(DONE)), script) as server:
-        run = start(
+        run = start_run(
             make_config(
                 tmp_path,
                 make_questions(tmp_path, 4),

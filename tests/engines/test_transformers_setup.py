@@ -18,7 +18,7 @@ from render_agent.engines.transformers.model.locate import (
     takes_pictures,
 )
 from render_agent.errors import SetupError, UsageError
-from render_agent.runs.runner import start
+from render_agent.runs.runner import start_run
 
 
 @pytest.fixture
@@ -238,5 +238,5 @@ def test_what_cannot_run_is_refused_before_there_is_a_run_folder(tmp_path, more,
     questions = make_questions(tmp_path, 1)
     options = {"engine": "transformers", "model": str(small_model()), **more}
     with pytest.raises((UsageError, SetupError), match=sentence):
-        start(make_config(tmp_path, questions, **options))
+        start_run(make_config(tmp_path, questions, **options))
     assert not (tmp_path / "runs").exists()

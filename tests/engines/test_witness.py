@@ -24,7 +24,7 @@ from render_agent.geometry.camera import Camera, MapCamera, vertical_from_horizo
 from render_agent.questions.ground_truth import Facts, known_facts
 from render_agent.questions.rooms import bundled
 from render_agent.render.around import camera_ahead
-from render_agent.render.visibility.question_visibility import Eyes
+from render_agent.render.visibility.question_visibility import QuestionVisibility
 from render_agent.scene.cache import SceneCache
 from render_agent.scene.formats.load import load_scene
 from render_agent.scene.mirrored import mirrored
@@ -86,7 +86,7 @@ def scene(tmp_path_factory):
 
 def eyes_in(scene):
     facts = {"room": Facts(Counter(box=3, lamp=1, plant=1, sofa=1), 20.0, BOXES)}
-    return Eyes(SceneCache(load=lambda path, name: scene), facts, SIZE)
+    return QuestionVisibility(SceneCache(load=lambda path, name: scene), facts, SIZE)
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from render_agent.engines.registry import describe_engine
 from render_agent.engines.scripted import make_scripted
 from render_agent.engines.scripted.baselines import oracle
 from render_agent.geometry.camera import AnyCamera, Camera
-from render_agent.observation.stress.left_right import mirrored_truth, names_sides
+from render_agent.observation.stress.mirrored import mirrored_truth, names_sides
 from render_agent.questions.rooms import BUNDLED, bundled
 from render_agent.render.around import cameras_of, cell_size
 from render_agent.render.registry import make_renderer

@@ -14,7 +14,7 @@ from render_agent.cli.main import cli
 from render_agent.dialogue.candidates import standings
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reading import read_states
+from render_agent.runs.log.reader import read_states
 
 
 def csv_rows(file):

@@ -11,7 +11,7 @@ from factories.exports import REPLIES, export, make_run
 
 from render_agent.errors import SetupError, UsageError
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reading import read_states
+from render_agent.runs.log.reader import read_states
 
 
 @pytest.fixture(scope="module")

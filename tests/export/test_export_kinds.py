@@ -10,8 +10,8 @@ from pyarrow import parquet
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Status
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reading import read_states
-from render_agent.runs.runner import start
+from render_agent.runs.log.reader import read_states
+from render_agent.runs.runner import start_run
 
 
 def cut_off(folder):
@@ -50,7 +50,7 @@ def single(folder):
     """One question of one scan, whose truth nobody knows."""
     make_questions(folder, 1)
     given = {"ply": str(folder / "room.ply"), "question": "What is red?", "max_turns": 2}
-    run = start(RunConfig(**SMALL | given | {"output": str(folder / "runs")}))
+    run = start_run(RunConfig(**SMALL | given | {"output": str(folder / "runs")}))
     run.go(Silent())
     run.close()
     return run.path

@@ -13,8 +13,8 @@ from PIL import Image
 
 from render_agent.errors import UsageError
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reading import read_states
-from render_agent.runs.runner import start
+from render_agent.runs.log.reader import read_states
+from render_agent.runs.runner import start_run
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,7 @@ def test_the_chat_template_of_a_model_takes_every_line(run, tmp_path, monkeypatc
 
 
 def test_a_run_under_way_and_one_that_was_shown_nothing(tmp_path):
-    blind = start(make_config(tmp_path, make_questions(tmp_path, 2), views="none"))
+    blind = start_run(make_config(tmp_path, make_questions(tmp_path, 2), views="none"))
     blind.close()
     with pytest.raises(UsageError, match="without a reply"):
         export(blind.path, "--format", "messages", "--to", tmp_path / "a")

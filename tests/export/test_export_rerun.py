@@ -16,8 +16,8 @@ from render_agent.errors import UsageError
 from render_agent.questions.ground_truth import known_facts, placed
 from render_agent.questions.mentions import named_categories
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reading import read_states
-from render_agent.runs.runner import start
+from render_agent.runs.log.reader import read_states
+from render_agent.runs.runner import start_run
 from render_agent.scene.cache import SceneCache
 
 pytestmark = pytest.mark.skipif(
@@ -30,7 +30,7 @@ LISTS = (pa.ListType, pa.FixedSizeListType)
 def play(folder: Path, **options):
     """Run some questions about a bundled room and return the run folder."""
     given = {"batch": True, "benchmark": "rooms", "output": str(folder / "runs"), "max_turns": 3}
-    run = start(RunConfig(**given | SMALL | {"scene": ("room01",), "limit": 3} | options))
+    run = start_run(RunConfig(**given | SMALL | {"scene": ("room01",), "limit": 3} | options))
     run.go(Silent())
     run.close()
     return run.path

@@ -14,7 +14,7 @@ from render_agent.analysis.diagnosis.diagnose import diagnose_run
 from render_agent.analysis.export.result_rows import OF_DIAGNOSES, OF_QUESTIONS, OF_RUNS, OF_TURNS
 from render_agent.errors import SetupError
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reading import read_states
+from render_agent.runs.log.reader import read_states
 
 
 @pytest.fixture(scope="module")

@@ -33,9 +33,10 @@ import numpy as np
 from render_agent.agents.registry import BestPlan
 from render_agent.agents.verifiers.base import Verdict, Verifier
 from render_agent.config.agent_plan import VerifierPlan
-from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.engines.scripted.engine import ScriptedEngine
+from render_agent.engines.scripted.policy_files import Replies
 from render_agent.observation.stress.base import Painted, PictureStress
-from render_agent.observation.view_policies.base import Further, ViewPolicy
+from render_agent.observation.view_policies.base import FurtherViews, ViewPolicy
 
 
 class Grey(PictureStress):
@@ -48,7 +49,7 @@ class Grey(PictureStress):
 
 class Turned:
     def further(self, question, place):
-        return Further([place.start.turned(180.0)])
+        return FurtherViews([place.start.turned(180.0)])
 
 
 class Behind(ViewPolicy):

@@ -19,7 +19,7 @@ from render_agent.questions.selection import choose_questions
 from render_agent.render.registry import make_renderer
 from render_agent.render.views import Viewer
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.runner import go_on, start
+from render_agent.runs.runner import resume_run, start_run
 from render_agent.scene.formats.load import load_scene
 
 PROJECT = """
@@ -170,23 +170,23 @@ def test_what_is_missing_is_refused_before_there_is_a_run_folder(bring, tmp_path
     }
     for options in ({"renderer": "odd"}, {"kinds": ("ego", "gone")}, {"engine": "gone"}):
         with pytest.raises(SetupError, match=r"gone|no_such_library"):
-            start(RunConfig(**given | options))
+            start_run(RunConfig(**given | options))
     assert not (tmp_path / "runs").exists()
 
 
 def test_a_run_whose_package_is_gone_does_not_go_on(bring, monkeypatch, tmp_path):
     source = "class Part:\n  told = 'it'\n  def draw(self, viewer, scene, camera, trail): ..."
     site = bring("kind of view", "odd", source)
-    run = start(make_config(tmp_path, make_questions(tmp_path), kinds=("ego", "odd")))
+    run = start_run(make_config(tmp_path, make_questions(tmp_path), kinds=("ego", "odd")))
     run.close()
     folder = RunFolder(run.path)
     assert folder.record["packages"] == {"kind of view odd": "odd-parts 2.1"}
-    go_on(folder, {}).close()
+    resume_run(folder, {}).close()
     monkeypatch.setattr(sys, "path", [place for place in sys.path if place != str(site)])
     with pytest.raises(
         SetupError, match="there is no kind of view 'odd': choose one of ego, top, around"
     ):
-        go_on(folder, {})
+        resume_run(folder, {})
 
 
 def test_the_doctor_lists_what_packages_bring(bring, monkeypatch, tmp_path):

@@ -10,7 +10,7 @@ from factories.scenes import room, write_ply
 from render_agent.analysis.report.build import build
 from render_agent.config import RunConfig
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.runner import start
+from render_agent.runs.runner import start_run
 
 HOSTILE = "<script>document.title = 'taken'</script><img src=x onerror=\"document.title='taken'\">"
 
@@ -22,7 +22,7 @@ def run_rooms(folder, **options):
 
 def go(config: RunConfig) -> RunFolder:
     """Take a run to its end; return its folder."""
-    run = start(config)
+    run = start_run(config)
     try:
         run.go(Silent())
     finally:

@@ -8,7 +8,7 @@ from render_agent.config import RunConfig
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.phase_controller import Silent
-from render_agent.runs.runner import start
+from render_agent.runs.runner import start_run
 
 SMALL = {"image_size": (96, 72), "engine": "scripted"}
 """Options that make a run quick."""
@@ -97,7 +97,7 @@ STEP = json.dumps({"rotation_angle_degrees": 30, "forward_meters": 0.3})
 
 def play(folder, questions, engine, **options):
     """Run the questions with this engine to the end; return the run folder and the results."""
-    run = start(make_config(folder, questions, **options))
+    run = start_run(make_config(folder, questions, **options))
     try:
         results = run.go(Silent(), lambda config, asked: engine)
     finally:

@@ -13,7 +13,7 @@ from threading import Thread
 from factories.runs import Silent, make_config
 from factories.scenes import room, write_ply
 from render_agent.engines.registry import make_engine
-from render_agent.runs.runner import start
+from render_agent.runs.runner import start_run
 
 TRUTH = "73731"
 """The answer to the made number question: a text that stands nowhere else in a page."""
@@ -70,7 +70,7 @@ class Sitting:
 def sitting(folder, questions, **options):
     """Give a sitting whose page is served; it must be played to its end."""
     options = {"image_size": (160, 120), "max_turns": 4} | options
-    return sat_through(start(make_config(folder, questions, **options | {"engine": "human"})))
+    return sat_through(start_run(make_config(folder, questions, **options | {"engine": "human"})))
 
 
 @contextmanager

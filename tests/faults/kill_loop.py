@@ -20,7 +20,7 @@ from factories.runs import Silent, make_config, make_questions, walking
 from factories.samples import mixed_engine, options_of
 
 from render_agent.runs.log.folder import RunFolder, list_runs
-from render_agent.runs.runner import go_on, start
+from render_agent.runs.runner import resume_run, start_run
 
 COUNT, TURNS = 5, 4
 
@@ -47,7 +47,7 @@ def dying(write, times):
 def work(runs: Path, config, kill_after_lines=None, kill_after_pictures=None):
     """Start a run, or continue the one that is there, to its end; die after so many lines or pictures."""
     found = list_runs(runs)
-    run = go_on(RunFolder(found[-1]), {}) if found else start(config)
+    run = resume_run(RunFolder(found[-1]), {}) if found else start_run(config)
     if kill_after_lines is not None:
         run.log._append = dying(run.log._append, kill_after_lines)
     if kill_after_pictures is not None:

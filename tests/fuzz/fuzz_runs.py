@@ -81,8 +81,8 @@ def ways(place: Path, folder: Path) -> Iterator[Callable[[], object]]:
     from render_agent.cli.commands import runs as commands
     from render_agent.cli.commands import score as scoring
     from render_agent.runs.log.folder import RunFolder
-    from render_agent.runs.log.reading import results_of
-    from render_agent.runs.runner import go_on
+    from render_agent.runs.log.reader import results_of
+    from render_agent.runs.runner import resume_run
 
     output = place.parent
 
@@ -96,7 +96,7 @@ def ways(place: Path, folder: Path) -> Iterator[Callable[[], object]]:
             export(runs, form, folder / "exported", How(force=True))
 
     def gone_on() -> None:
-        go_on(RunFolder(place), {}).close()
+        resume_run(RunFolder(place), {}).close()
 
     def followed() -> None:
         json.dumps(LiveRun(RunFolder(place), folder / "pages").standing(), allow_nan=False)

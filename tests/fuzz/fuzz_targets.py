@@ -77,7 +77,7 @@ def questions(suffix: str) -> Callable[[bytes, Path], None]:
         from render_agent.questions.mentions import named_categories
         from render_agent.questions.rows import load_rows
         from render_agent.questions.scans import LAYOUTS, find_scan
-        from render_agent.questions.subsets import with_pruned
+        from render_agent.questions.vsibench import with_pruned
         from render_agent.runs.log.lines import question_from_json, question_to_json
         from render_agent.text.safe_parse import encode
 
@@ -100,7 +100,7 @@ def questions(suffix: str) -> Callable[[bytes, Path], None]:
 
 def ids(data: bytes, folder: Path) -> None:
     """Read a file of ids."""
-    from render_agent.questions.subsets import read_ids
+    from render_agent.questions.vsibench import read_ids
 
     path = folder / "ids.txt"
     path.write_bytes(data)

@@ -7,8 +7,7 @@ import pytest
 from conftest import test_data
 
 from render_agent.errors import QuestionsError, SetupError
-from render_agent.questions.files import read_rows
-from render_agent.questions.rows import load_rows
+from render_agent.questions.rows import load_rows, read_rows
 
 CHOICE = {
     "id": 7, "dataset": "scannet", "scene_name": "scene0011_00", "question_type": "object_rel_distance",

@@ -11,7 +11,7 @@ from PIL import Image
 from render_agent.analysis.diagnosis.diagnose import diagnose_run
 from render_agent.analysis.report.data import page_of
 from render_agent.geometry.camera import MapCamera
-from render_agent.runs.log.reading import read_states
+from render_agent.runs.log.reader import read_states
 from render_agent.text.safe_parse import decode
 
 CHOOSING = {"model": "wanderer", "temperature": 1.0, "max_turns": 4, "id": ("3",), "limit": 1}

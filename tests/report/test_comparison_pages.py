@@ -12,7 +12,7 @@ from factories.runs import make_questions, play
 from render_agent.cli.main import cli
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reading import results_of
+from render_agent.runs.log.reader import results_of
 from render_agent.score.comparison import Side, compare
 
 ANSWERS = {

@@ -12,9 +12,8 @@ import pytest
 from factories.runs import Silent, make_config, make_questions, outcome, play, transcripts, walking
 
 from render_agent.errors import RunLogError, SetupError, UsageError
-from render_agent.runs.log.folder import RunFolder, RunLog, find_run, list_runs
-from render_agent.runs.log.lock import lock
-from render_agent.runs.runner import go_on, start
+from render_agent.runs.log.folder import RunFolder, RunLog, find_run, list_runs, lock_folder
+from render_agent.runs.runner import resume_run, start_run
 
 
 @pytest.fixture
@@ -32,7 +31,7 @@ def cut(path, lines):
 
 
 def continued(path):
-    run = go_on(RunFolder(path), {})
+    run = resume_run(RunFolder(path), {})
     run.go(Silent(), lambda config, questions: walking(4))
     run.close()
 
@@ -66,7 +65,7 @@ def test_an_edited_config_is_refused(finished):
     record["config"]["max_turns"] = 3
     (finished / "config.json").write_text(json.dumps(record))
     with pytest.raises(RunLogError, match="was edited after the run began"):
-        go_on(RunFolder(finished), {})
+        resume_run(RunFolder(finished), {})
 
 
 @pytest.mark.parametrize(
@@ -89,7 +88,7 @@ def test_a_damaged_turn_is_named(finished):
     lines[2] = json.dumps(json.loads(lines[2]) | {"turn": 7})
     (finished / "turns.jsonl").write_text("\n".join(lines) + "\n")
     with pytest.raises(RunLogError, match="line 3 does not fit"):
-        go_on(RunFolder(finished), {})
+        resume_run(RunFolder(finished), {})
 
 
 def test_questions_that_were_never_written_are_chosen_again(finished, tmp_path):
@@ -102,35 +101,35 @@ def test_questions_that_were_never_written_are_chosen_again(finished, tmp_path):
 
 
 def test_a_second_process_is_told_who_writes(finished):
-    run = go_on(RunFolder(finished), {})
+    run = resume_run(RunFolder(finished), {})
     with pytest.raises(RunLogError, match=f"is being written by process {os.getpid()}"):
-        go_on(RunFolder(finished), {})
+        resume_run(RunFolder(finished), {})
     run.close()
-    go_on(RunFolder(finished), {}).close()
+    resume_run(RunFolder(finished), {}).close()
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 def test_a_disk_that_takes_no_line_in_the_lock_is_said_in_a_sentence(tmp_path):
     (tmp_path / "run.lock").symlink_to("/dev/full")
     with pytest.raises(RunLogError, match=r"cannot write .*run\.lock.*make room"):
-        lock(tmp_path)
+        lock_folder(tmp_path)
     (tmp_path / "run.lock").unlink()
-    lock(tmp_path).close()
+    lock_folder(tmp_path).close()
 
 
 def test_the_lock_of_a_killed_process_holds_nobody_up(finished):
     hold = (
-        "import sys, time; from pathlib import Path; from render_agent.runs.log.lock import lock;"
-        " held = lock(Path(sys.argv[1])); print('held', flush=True); time.sleep(60)"
+        "import sys, time; from pathlib import Path; from render_agent.runs.log.folder import lock_folder;"
+        " held = lock_folder(Path(sys.argv[1])); print('held', flush=True); time.sleep(60)"
     )
     with subprocess.Popen(
         [sys.executable, "-c", hold, str(finished)], stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout.readline() == "held\n"
         with pytest.raises(RunLogError, match=f"process {process.pid}"):
-            go_on(RunFolder(finished), {})
+            resume_run(RunFolder(finished), {})
         process.send_signal(signal.SIGKILL)
-    go_on(RunFolder(finished), {}).close()
+    resume_run(RunFolder(finished), {}).close()
 
 
 def test_a_scan_that_changed_is_refused(finished, tmp_path):
@@ -138,13 +137,13 @@ def test_a_scan_that_changed_is_refused(finished, tmp_path):
     with (tmp_path / "room.ply").open("ab") as file:
         file.write(b"\n")
     with pytest.raises(SetupError, match=r"room\.ply is not the scan"):
-        go_on(RunFolder(finished), {})
+        resume_run(RunFolder(finished), {})
 
 
 def test_only_what_changes_no_result_may_change(finished):
     with pytest.raises(UsageError, match="--max-turns would change the results"):
-        go_on(RunFolder(finished), {"max_turns": 3})
-    go_on(RunFolder(finished), {"max_turns": 5, "batch_size": 1, "finish_together": 1}).close()
+        resume_run(RunFolder(finished), {"max_turns": 3})
+    resume_run(RunFolder(finished), {"max_turns": 5, "batch_size": 1, "finish_together": 1}).close()
 
 
 def test_a_full_disk_stops_the_run_and_loses_nothing(finished, tmp_path):
@@ -153,7 +152,7 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(finished, tmp_path):
     kept = tmp_path / "kept.jsonl"
     (copy / "turns.jsonl").rename(kept)
     (copy / "turns.jsonl").symlink_to("/dev/full")
-    run = start(make_config(tmp_path, tmp_path / "questions.jsonl", max_turns=5))
+    run = start_run(make_config(tmp_path, tmp_path / "questions.jsonl", max_turns=5))
     (run.path / "turns.jsonl").symlink_to("/dev/full")
     with pytest.raises(RunLogError, match="No space left on device"):
         run.go(Silent(), lambda config, questions: walking(4))
@@ -168,7 +167,7 @@ def test_runs_are_found(finished, tmp_path):
     runs = finished.parent
     for wanted in ("recent", finished.name, str(finished)):
         assert find_run(runs, wanted).path == finished
-    later = start(make_config(tmp_path, tmp_path / "questions.jsonl"))
+    later = start_run(make_config(tmp_path, tmp_path / "questions.jsonl"))
     later.close()
     (runs / ".new-abcdef").mkdir()
     (runs / "notes").mkdir()

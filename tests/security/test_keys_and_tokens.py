@@ -21,7 +21,7 @@ from render_agent.engines.registry import describe_engine, engine_options
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.errors import SetupError, UsageError
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.runner import start
+from render_agent.runs.runner import start_run
 from render_agent.text.redact import known_keys, names_a_key, without_keys
 
 KEY = "sk-0123456789-secret"
@@ -157,7 +157,7 @@ def test_no_file_of_a_run_that_fails_holds_a_key(monkeypatch, tmp_path, capfd):
     monkeypatch.setattr(
         commands, "_engine_maker", lambda *given: lambda config, asked: ScriptedEngine(Leaking())
     )
-    run = start(make_config(tmp_path, make_questions(tmp_path, 2), verbose=True))
+    run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), verbose=True))
     found = watch(run)
     assert found["counts"]["failed"] == 2
     build(RunFolder(run.path), processes=1)

@@ -19,9 +19,9 @@ from render_agent.cli.commands.score import rescore
 from render_agent.errors import RunLogError, SceneError
 from render_agent.observation.picture_store import Pictures
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reading import read_states
+from render_agent.runs.log.reader import read_states
 from render_agent.runs.merge_shards import merge
-from render_agent.runs.runner import go_on, start
+from render_agent.runs.runner import resume_run, start_run
 from render_agent.scene.formats.load import load_scene
 from render_agent.system.contained_paths import OWN, is_picture, picture_path
 from render_agent.system.whole_files import write_whole
@@ -85,7 +85,7 @@ def test_a_link_that_leads_out_is_refused_before_anything_happens(run, victim, n
     with pytest.raises(
         RunLogError, match="leads out of" if there or name != OWN[0] else "is not a"
     ):
-        go_on(RunFolder(run), {})
+        resume_run(RunFolder(run), {})
     assert state_of(victim) == before
     assert not (victim / "not yet").exists()
 
@@ -116,7 +116,7 @@ def test_no_picture_is_written_through_a_linked_folder(run, victim, tmp_path):
     shutil.rmtree(run / "views" / "0")
     (run / "views" / "0").symlink_to(victim)
     before = state_of(victim)
-    going = go_on(RunFolder(run), {})
+    going = resume_run(RunFolder(run), {})
     try:
         with pytest.raises(RunLogError, match="leads out of"):
             going.go(Silent(), lambda config, questions: walking(2))
@@ -222,7 +222,7 @@ def test_no_export_hands_a_linked_file_on(run, victim, tmp_path):
 
 def test_shards_with_a_linked_picture_are_not_merged(tmp_path, victim):
     questions = make_questions(tmp_path, 1)
-    log = start(replace(make_config(tmp_path, questions, max_turns=3), shard="1/1"))
+    log = start_run(replace(make_config(tmp_path, questions, max_turns=3), shard="1/1"))
     log.go(Silent(), lambda config, asked: walking(1))
     log.close()
     linked_picture(log.path, victim)

@@ -16,7 +16,7 @@ from render_agent.questions.rooms import load_beside
 from render_agent.questions.rows import load_rows, question_from_row
 from render_agent.questions.scans import find_scan, is_name, with_scans
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.runner import start
+from render_agent.runs.runner import start_run
 from render_agent.system.contained_paths import is_picture
 
 ODD = [
@@ -183,7 +183,7 @@ def test_a_scan_with_an_odd_name_can_be_asked_about_and_gone_on_with(tmp_path):
     odd = tmp_path / "a\n\x1b[2J\u202eb.ply"
     (tmp_path / "room.ply").rename(odd)
     config = make_config(tmp_path, "x", batch=False, ply=str(odd), question="What?")
-    run = start(config.__class__(**{**config.to_json(), "benchmark": "vsibench"}))
+    run = start_run(config.__class__(**{**config.to_json(), "benchmark": "vsibench"}))
     run.close()
     assert run.log.folder.questions()[0].scene == "a\\n\\u001b[2J\\u202eb"
 

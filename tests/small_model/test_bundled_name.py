@@ -18,7 +18,7 @@ from render_agent.engines.transformers.model.locate import describe_model, find_
 from render_agent.errors import SetupError, UsageError
 from render_agent.models import NOTES, instead
 from render_agent.runs.log.folder import RunFolder, list_runs
-from render_agent.runs.runner import go_on, start
+from render_agent.runs.runner import resume_run, start_run
 from render_agent_lab.bench.compared_engines import load
 
 TREE = Path(__file__).parents[2]
@@ -133,7 +133,7 @@ def test_it_is_as_small_as_it_should_be(folder):
 
 
 def played(config):
-    run = start(config)
+    run = start_run(config)
     try:
         return run.path, run.go(Silent())
     finally:
@@ -167,9 +167,9 @@ def test_a_run_goes_on_with_the_model_that_it_began_with_alone(tmp_path, copy):
         else:
             (copy / file).write_bytes(content + b"\n")
         with pytest.raises(SetupError, match=r"small is not the model that .* began with"):
-            go_on(RunFolder(path), {})
+            resume_run(RunFolder(path), {})
         (copy / file).write_bytes(content)
-    run = go_on(RunFolder(path), {})
+    run = resume_run(RunFolder(path), {})
     assert all(state.active for state in run.states)
     run.close()
 
@@ -179,12 +179,12 @@ def test_a_judge_goes_on_with_the_model_that_it_began_with_alone(tmp_path, copy)
     judge = {"verifier": ("judge:small",), "temperature": 1.0}
     config = make_config(tmp_path, make_questions(tmp_path, 1), **SHORT | more | judge)
     assert judging(config, config.verifiers[0]).model_name == "small"
-    run = start(config.absolute())
+    run = start_run(config.absolute())
     run.close()
     assert run.log.folder.record["sha256"]["verifiers"].keys() == {"judge:small"}
     spoil(copy / "model.safetensors")
     with pytest.raises(SetupError, match=r"judge:small is not the verifier that .* began with"):
-        go_on(RunFolder(run.path), {})
+        resume_run(RunFolder(run.path), {})
 
 
 def test_one_question_from_the_command_line(type_in, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from factories.runs import play, transcripts
 
 from render_agent.dialogue.answer import canonical, letters
-from render_agent.dialogue.feedback import NOT_READ
+from render_agent.dialogue.feedback import UNREADABLE
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.geometry.directions import DIRECTION_NAMES
 from render_agent.questions.mentions import kind_of
@@ -120,7 +120,7 @@ def test_names_that_are_no_option_are_given_and_the_truth_is_learned():
         if one.before:
             reply, told = (message["content"][0]["text"] for message in one.before)
             assert json.loads(reply)["answer"] == said
-            assert NOT_READ in told
+            assert UNREADABLE in told
     assert sum(bool(one.before) for one in made) * 2 == len(made)
 
 

@@ -17,7 +17,7 @@ from render_agent.engines.transformers.families.inputs import DialogueTensors
 from render_agent.engines.transformers.families.pictures import QwenPictures
 from render_agent.render.png import encode as png
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reading import read_states
+from render_agent.runs.log.reader import read_states
 from training.dialogue_file import DIALOGUES, PICTURES, load_dialogues
 from training.encode import Encoder, encode_files
 from training.picture_file import BYTES, PictureFile, as_seen, load_pictures

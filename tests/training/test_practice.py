@@ -7,8 +7,9 @@ from factories.runs import STEP, play, transcripts
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.answer import canonical, letters
-from render_agent.dialogue.feedback import NOT_READ
-from render_agent.engines.scripted import Replies, ScriptedEngine, make_scripted
+from render_agent.dialogue.feedback import UNREADABLE
+from render_agent.engines.scripted.engine import ScriptedEngine, make_scripted
+from render_agent.engines.scripted.policy_files import Replies
 from render_agent.questions.rooms import BUNDLED, bundled
 from render_agent.runs.log.folder import RunFolder
 from render_agent.system.whole_files import json_lines
@@ -91,7 +92,7 @@ def test_after_what_could_not_be_read_the_truth_is_learned(stubborn):
         question = asked()[name]
         truth = letters(question.options).get(question.truth, question.truth)
         for line in some[2:]:
-            assert NOT_READ in said(line["messages"][-2])
+            assert UNREADABLE in said(line["messages"][-2])
         for line in some:
             reply = json.loads(said(line["messages"][-1]))
             assert reply["answer"] in (truth, None)

@@ -24,8 +24,8 @@ from factories.scenes import RED, box, joined, write_ply  # noqa: E402
 
 from render_agent.config import RunConfig  # noqa: E402
 from render_agent.engines.registry import make_engine  # noqa: E402
-from render_agent.runs.log.formats import FORMAT  # noqa: E402
-from render_agent.runs.runner import start  # noqa: E402
+from render_agent.runs.log.schema import FORMAT  # noqa: E402
+from render_agent.runs.runner import start_run  # noqa: E402
 
 QUICK = {"image_size": (48, 36), "max_turns": 3, "engine": "scripted"}
 
@@ -53,7 +53,7 @@ def write_questions(folder):
 def run(folder, name, engine=make_engine, **options):
     """Run the questions to the end and give the run folder its name; return it."""
     given = {"batch": True, "benchmark": "questions.jsonl", "output": "runs", **QUICK, **options}
-    going = start(RunConfig(**given))
+    going = start_run(RunConfig(**given))
     try:
         going.go(Silent(), engine)
     finally:

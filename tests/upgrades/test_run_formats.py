@@ -11,8 +11,8 @@ import pytest
 from render_agent.analysis.live.run import LiveRun
 from render_agent.config import fingerprint_of
 from render_agent.runs.log.folder import RunFolder, list_runs
-from render_agent.runs.log.formats import FORMAT, READ
-from render_agent.runs.log.reading import read_states
+from render_agent.runs.log.reader import read_states
+from render_agent.runs.log.schema import FORMAT, READABLE_FORMATS
 
 KEPT = Path(__file__).parent / "formats"
 
@@ -29,7 +29,11 @@ def kept(request, tmp_path):
 
 
 def test_every_form_that_is_read_is_kept():
-    assert {int(path.name) for path in KEPT.iterdir()} == set(READ) == set(range(1, FORMAT + 1))
+    assert (
+        {int(path.name) for path in KEPT.iterdir()}
+        == set(READABLE_FORMATS)
+        == set(range(1, FORMAT + 1))
+    )
     for place in KEPT.iterdir():
         runs = list_runs(place / "runs")
         assert [run.name for run in runs] == [FINISHED, CHOSEN, CUT, BARE]
@@ -183,8 +187,8 @@ def test_another_form_is_refused_with_the_way_out(kept, changed, said, command, 
 
 
 def test_a_form_that_is_read_no_more_is_refused_with_the_way_out(kept, monkeypatch, type_in):
-    monkeypatch.setattr("render_agent.runs.log.formats.FORMAT", FORMAT + 2)
-    monkeypatch.setattr("render_agent.runs.log.formats.READ", (FORMAT + 1, FORMAT + 2))
+    monkeypatch.setattr("render_agent.runs.log.schema.FORMAT", FORMAT + 2)
+    monkeypatch.setattr("render_agent.runs.log.schema.READABLE_FORMATS", (FORMAT + 1, FORMAT + 2))
     code, _, err = type_in("show", kept / "runs" / FINISHED, folder=kept)
     assert code == 1
     assert err.endswith(

@@ -12,10 +12,14 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.moves import Limits
 from render_agent.geometry.boxes import upright
 from render_agent.geometry.camera import vertical_from_horizontal
-from render_agent.observation.view_policies.base import Place
-from render_agent.observation.view_policies.named_objects import looks
+from render_agent.observation.view_policies.base import ViewContext
+from render_agent.observation.view_policies.named_objects import greedy_views
 from render_agent.observation.view_policies.tour import in_short_order, spread_out, tour
-from render_agent.observation.view_policies.viewpoint_search import CLOSE, Lookout, Wanted
+from render_agent.observation.view_policies.viewpoint_search import (
+    CLOSE_METRES,
+    ViewpointSearch,
+    Wanted,
+)
 from render_agent.questions.ground_truth import known_facts, placed
 from render_agent.questions.mentions import named_categories
 from render_agent.questions.rooms import bundled
@@ -41,7 +45,9 @@ def place(room):
     question = of(room)[0]
     scene, space = SCENES.get(question), SCENES.space(question)
     field = vertical_from_horizontal(75.0, *SIZE)
-    return Place(scene, space, RENDERER, start_camera(scene, RENDERER, space, "best", field), SIZE)
+    return ViewContext(
+        scene, space, RENDERER, start_camera(scene, RENDERER, space, "best", field), SIZE
+    )
 
 
 def of(room):
@@ -149,14 +155,14 @@ def test_the_oracle_shows_what_is_named_well_and_from_far_enough(room):
         named = [n for n, name in enumerate(names) if name in named_categories(question)]
         assert named
         for name, chooser in (("oracle", oracle), ("walk", walk)):
-            looks = [
+            seen_by_view = [
                 sight.look(camera, named) for camera in chooser.further(question, here).cameras
             ]
-            for seen in zip(*looks, strict=True):
+            for seen in zip(*seen_by_view, strict=True):
                 good = [each for each in seen if seen_well(each, SIZE)]
                 shown[name].append(bool(good))
                 if name == "oracle":
-                    assert max((each.distance for each in good), default=0) >= CLOSE / 2
+                    assert max((each.distance for each in good), default=0) >= CLOSE_METRES / 2
     assert np.mean(shown["oracle"]) >= 0.95
     assert np.mean(shown["walk"]) <= 0.8
 
@@ -189,7 +195,7 @@ def test_where_there_is_one_place_only_the_camera_turns_on_the_spot():
         ceiling=here.scene.ceiling * 0.12,
     )
     space = FreeSpace.of(scene)
-    cramped = Place(
+    cramped = ViewContext(
         scene, space, RENDERER, start_camera(scene, RENDERER, space, "middle", 60.0), SIZE
     )
     cameras = tour(cramped, 30)
@@ -202,16 +208,16 @@ def test_where_nothing_was_scanned_there_is_still_a_tour_and_a_look():
     here = place(ROOMS[7])
     few = replace(here.scene, points=here.scene.points[:3], faces=np.array([[0, 1, 2]], np.int32))
     space = FreeSpace.of(few)
-    empty = Place(few, space, RENDERER, here.start, SIZE)
+    empty = ViewContext(few, space, RENDERER, here.start, SIZE)
     assert len(set(tour(empty, COUNT))) == COUNT
     box = upright(np.zeros(3), np.ones(3))
-    (camera,) = looks(Lookout(empty), [Wanted("box", box, 1.0)], COUNT)
+    (camera,) = greedy_views(ViewpointSearch(empty), [Wanted("box", box, 1.0)], COUNT)
     assert camera == camera.looking_at(box.centre)
 
 
 def test_a_cloud_is_toured_as_its_mesh_is():
     here = place(ROOMS[7])
     cloud = replace(here.scene, faces=None)
-    toured = Place(cloud, here.space, RENDERER, here.start, SIZE)
+    toured = ViewContext(cloud, here.space, RENDERER, here.start, SIZE)
     mesh, points = (patches(ROOMS[7], tour(each, COUNT)) for each in (here, toured))
     assert points > 0.9 * mesh

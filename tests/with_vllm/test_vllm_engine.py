@@ -19,7 +19,7 @@ from render_agent.engines.vllm.core import VllmCore
 from render_agent.engines.vllm.engine import VllmEngine
 from render_agent.engines.vllm.prefix_cache_check import differing
 from render_agent.errors import EngineError
-from render_agent.runs.runner import start
+from render_agent.runs.runner import start_run
 
 pytestmark = [
     pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not here: make test-vllm"),
@@ -283,7 +283,7 @@ def test_a_whole_run_says_what_transformers_says(tmp_path):
     found = []
     for engine, schedule in (("transformers", {}), ("vllm", {"max_batched_turns": 0})):
         config = make_config(tmp_path, questions, **options | schedule | {"engine": engine})
-        run = start(config.absolute())
+        run = start_run(config.absolute())
         try:
             results = run.go(Silent())
         finally:

@@ -22,12 +22,12 @@ FloatArray = NDArray[np.float64]
 class Situation:
     """Where a question stands when its next move is chosen.
 
-    state: the turns before this one. look: what is shown in it, where the camera stands, and where it
+    state: the turns before this one. observation: what is shown in it, where the camera stands, and where it
     may go. picture: gives the RGB picture of a view's file, as the model is shown it.
     """
 
     state: QuestionState
-    look: Observation
+    observation: Observation
     picture: Callable[[str], Image]
 
     @classmethod
@@ -54,7 +54,7 @@ class Situation:
     @property
     def views(self) -> tuple[View, ...]:
         """All views that were shown up to now."""
-        return (*self.state.views, *self.look.views)
+        return (*self.state.views, *self.observation.views)
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from render_agent.dialogue.state import Candidate, Question, View
 from render_agent.geometry.camera import Camera
 from render_agent.questions.ground_truth import Facts, known_facts
 from render_agent.questions.mentions import kind_of
-from render_agent.questions.sufficiency import EVERY
+from render_agent.questions.sufficiency import COUNTING_TYPE
 from render_agent.render.base import Renderer
 from render_agent.render.registry import make_renderer
 from render_agent.render.visibility.object_visibility import (
@@ -111,7 +111,7 @@ class GeometryVerifier(Verifier):
         A second move counts together with the first, what it adds by LATER. SceneError or RenderError
         where the scene cannot be looked at.
         """
-        state, space = situation.state, situation.look.space
+        state, space = situation.state, situation.observation.space
         if space is None:
             return _untold(candidates, "nothing is shown here")
         facts = self.facts.get(state.question.scene, NOTHING)
@@ -147,7 +147,7 @@ class GeometryVerifier(Verifier):
 
     def _known(self, room: Room, question: Question, views: Sequence[View]) -> Known:
         seen = boxes_seen(question, room, views, self.renderer)
-        every = kind_of(question) == EVERY
+        every = kind_of(question) == COUNTING_TYPE
         found = set() if every else {room.labels[number] for number in seen}
         wanted = {
             number: room.labels[number]

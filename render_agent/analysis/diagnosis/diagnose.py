@@ -26,7 +26,7 @@ from render_agent.errors import RenderError, SceneError
 from render_agent.questions.ground_truth import Facts, known_facts, placed
 from render_agent.questions.mentions import named_categories
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reading import read_states
+from render_agent.runs.log.reader import read_states
 
 logger = logging.getLogger(__name__)
 

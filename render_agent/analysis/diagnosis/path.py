@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from render_agent.dialogue.moves import LEAST, Limits
+from render_agent.dialogue.moves import MIN_MOVE, Limits
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import Turn
 from render_agent.geometry.camera import MAX_PITCH, Camera, wrapped
@@ -72,12 +72,12 @@ def limited(action: Action | Malformed, stood: Camera, camera: Camera) -> bool:
     if not isinstance(action, Action):
         return False
     x, y, z = (b - a for a, b in zip(stood.position, camera.position, strict=True))
-    short = math.hypot(action.forward, action.left) - math.hypot(x, y) > LEAST
-    low = abs(action.up) - abs(z) > LEAST
+    short = math.hypot(action.forward, action.left) - math.hypot(x, y) > MIN_MOVE
+    low = abs(action.up) - abs(z) > MIN_MOVE
     if action.look_at is not None:
         return short or low
     beyond = abs(action.rotation) > Limits().rotation
-    return short or low or beyond or abs(stood.pitch + action.pitch) > MAX_PITCH + LEAST
+    return short or low or beyond or abs(stood.pitch + action.pitch) > MAX_PITCH + MIN_MOVE
 
 
 def _came_back(before: Sequence[Camera], end: Camera) -> bool:

@@ -79,7 +79,7 @@ def _candidate(turn: Turn, evidence: Evidence, standing: Standing) -> dict[str, 
         "malformed": action.reason if isinstance(action, Malformed) else None,
         "answer": action.answer,
         "done": False if isinstance(action, Malformed) else action.done,
-        "happened": candidate.happened,
+        "happened": candidate.feedback,
         "view": None if candidate.view is None else candidate.view.file,
         **{
             f"camera_{part}": value

@@ -117,8 +117,8 @@ def _log_turn(
     if turn.evidence is not None:
         _log_candidates(recording, turn.evidence)
     recording.log("replies", rerun.TextLog(turn.reply, level=rerun.TextLogLevel.INFO))
-    if turn.happened:
-        recording.log("happened", rerun.TextLog(turn.happened, level=rerun.TextLogLevel.DEBUG))
+    if turn.feedback:
+        recording.log("happened", rerun.TextLog(turn.feedback, level=rerun.TextLogLevel.DEBUG))
 
 
 def _log_candidates(recording: Any, evidence: Evidence) -> None:

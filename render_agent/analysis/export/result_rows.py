@@ -212,7 +212,7 @@ def _turn(turn: Turn) -> dict[str, Any]:
         "malformed": action.reason if isinstance(action, Malformed) else None,
         "answer": action.answer,
         "done": False if isinstance(action, Malformed) else action.done,
-        "happened": turn.happened,
+        "happened": turn.feedback,
         **_work([turn]),
         "batch_size": turn.batch_size,
         "finish": turn.finish,

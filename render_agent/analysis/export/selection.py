@@ -11,7 +11,7 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.state import QuestionState
 from render_agent.errors import UsageError
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reading import read_states
+from render_agent.runs.log.reader import read_states
 from render_agent.runs.log.results import row
 from render_agent.score.official import score_answer
 

@@ -23,7 +23,7 @@ from render_agent.errors import RunLogError
 from render_agent.observation.picture_store import safe_name
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.lines import replay
-from render_agent.runs.log.reading import read_states, results_of
+from render_agent.runs.log.reader import read_states, results_of
 from render_agent.runs.log.results import row
 
 SHARE = 4

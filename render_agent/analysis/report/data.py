@@ -14,7 +14,7 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.state import Phase, QuestionState
 from render_agent.observation.picture_store import safe_name
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reading import read_states, results_of
+from render_agent.runs.log.reader import read_states, results_of
 
 UNFINISHED = "IN PROGRESS"
 

@@ -9,7 +9,7 @@ from render_agent.analysis.sweep.plan import Cell, Sweep
 from render_agent.config import CHANGEABLE, RunConfig
 from render_agent.errors import RenderAgentError, SetupError
 from render_agent.runs.log.folder import RunFolder, list_runs
-from render_agent.runs.runner import Run, check, go_on, start
+from render_agent.runs.runner import Run, check, resume_run, start_run
 
 Watch = Callable[[Run], object]
 
@@ -61,7 +61,7 @@ def run_cell(cell: Cell, begun: RunFolder | None, watch: Watch) -> None:
 
     SetupError, EngineError or RunLogError where it has to stop; typed again, it goes on.
     """
-    watch(start(cell.config) if begun is None else go_on(begun, _changes(cell.config)))
+    watch(start_run(cell.config) if begun is None else resume_run(begun, _changes(cell.config)))
 
 
 def _changes(config: RunConfig) -> dict[str, object]:

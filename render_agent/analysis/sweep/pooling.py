@@ -8,8 +8,8 @@ from typing import Any
 
 from render_agent.analysis.sweep.grid import is_complete
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reading import results_of
-from render_agent.runs.log.work import per_question
+from render_agent.runs.log.reader import results_of
+from render_agent.runs.log.results import per_question
 from render_agent.score.comparison import Side
 from render_agent.score.means import Scored
 from render_agent.score.summary import OFFICIAL, summary

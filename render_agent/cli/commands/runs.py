@@ -31,7 +31,7 @@ from render_agent.runs.log.folder import RunFolder, find_run, list_runs
 from render_agent.runs.log.program_log import program_log
 from render_agent.runs.merge_shards import merge
 from render_agent.runs.progress import Display, Plain, Progress, Quiet, Terminal, duration
-from render_agent.runs.runner import MakeEngine, Run, go_on, preview, start
+from render_agent.runs.runner import MakeEngine, Run, preview, resume_run, start_run
 from render_agent.score.seed_variance import spread_table
 from render_agent.score.tables import figure, score_table
 from render_agent.text.console import plain_console
@@ -48,10 +48,10 @@ def new_run(config: RunConfig, *, browser: bool = False) -> int:
     """
     config = config.absolute()
     if config.repeat == 1:
-        return _execute(start(config), browser=browser)
+        return _execute(start_run(config), browser=browser)
     names, code = [], 0
     for number in range(config.repeat):
-        run = start(replace(config, seed=config.seed + number, repeat=1))
+        run = start_run(replace(config, seed=config.seed + number, repeat=1))
         names.append(run.path)
         code = max(code, _execute(run, browser=browser))
     if not config.quiet:
@@ -145,7 +145,7 @@ def _agent_words(chosen: Mapping[str, Any]) -> str:
 def continue_run(output: Path, which: str, given: Mapping[str, Any]) -> int:
     """Take an earlier run to its end; `given` are the options typed beside --continue."""
     folder = find_run(output, which)
-    run = go_on(folder, given)
+    run = resume_run(folder, given)
     if folder.results() and not any(state.active for state in run.states):
         run.close()
         console = _console()

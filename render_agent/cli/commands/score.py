@@ -14,7 +14,7 @@ from render_agent.errors import UsageError
 from render_agent.extras import require
 from render_agent.questions.vsibench import load_vsibench
 from render_agent.runs.log.folder import RunFolder, RunLog, find_run
-from render_agent.runs.log.reading import results_of
+from render_agent.runs.log.reader import results_of
 from render_agent.runs.log.results import table
 from render_agent.score.comparison import Side, compare, differing, incomparable
 from render_agent.score.summary import OFFICIAL

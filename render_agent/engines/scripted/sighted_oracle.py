@@ -17,8 +17,12 @@ from render_agent.engines.base import Request
 from render_agent.engines.scripted.blind_policies import Explorer, RandomAnswer, random_move
 from render_agent.engines.scripted.policy import NamedPolicy
 from render_agent.questions.exact_solver import true_answer
-from render_agent.questions.sufficiency import EVERY, SIZE, first_shown, was_shown
-from render_agent.render.visibility.question_visibility import Eyes, boxes_seen, named_boxes
+from render_agent.questions.sufficiency import COUNTING_TYPE, ROOM_SIZE_TYPE, first_shown, was_shown
+from render_agent.render.visibility.question_visibility import (
+    QuestionVisibility,
+    boxes_seen,
+    named_boxes,
+)
 
 REASONS = {
     True: "I have seen what this is about.",
@@ -58,7 +62,7 @@ class SightedOracle:
         self,
         questions: Sequence[Question],
         seed: int,
-        eyes: Eyes | None,
+        eyes: QuestionVisibility | None,
         *,
         walks: bool,
         wanders: bool = False,
@@ -100,7 +104,7 @@ class SightedOracle:
             self.eyes.close()
 
 
-def shown_facts(eyes: Eyes, question: Question, views: Sequence[View]) -> ShownFacts:
+def shown_facts(eyes: QuestionVisibility, question: Question, views: Sequence[View]) -> ShownFacts:
     """Return what views have told of what a question is about; `was_shown` has the rule.
 
     SceneError or RenderError where the scene cannot be looked at.
@@ -115,10 +119,10 @@ def shown_facts(eyes: Eyes, question: Question, views: Sequence[View]) -> ShownF
         [room.labels[number] for number in which],
         {place: 0 for place, number in enumerate(which) if number in seen},
     )
-    coverage = room.coverage(views, eyes.renderer) if question.type == SIZE else None
+    coverage = room.coverage(views, eyes.renderer) if question.type == ROOM_SIZE_TYPE else None
     shown = was_shown(question, first, coverage)
     answer = true_answer(question, room.facts) if shown else None
-    return ShownFacts(shown, answer, len(seen) if question.type == EVERY else 0)
+    return ShownFacts(shown, answer, len(seen) if question.type == COUNTING_TYPE else 0)
 
 
 def sighted_oracle(
@@ -135,7 +139,7 @@ def sighted_oracle(
     """
     if config is None:
         return SightedOracle(questions, seed, None, walks=True, wanders=wanders)
-    eyes = Eyes.of(config, questions) if config.faithful else None
+    eyes = QuestionVisibility.of(config, questions) if config.faithful else None
     return SightedOracle(questions, seed, eyes, walks=config.free, wanders=wanders)
 
 

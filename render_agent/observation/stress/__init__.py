@@ -1,4 +1,5 @@
-"""Stress tests of `--pictures`: does the answer depend on what is seen? One object a value, one file each.
+"""The values of `--pictures`: stress tests that change the scene or its pixels, each one class.
 
-It imports scenes, scoring and the configuration. Start with `base`.
+Imports scenes, scoring and the configuration.
+Start with `base`, and the class `PictureStress`.
 """

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from render_agent.scene.cache import Place, SceneCache
     from render_agent.scene.model import Scene
 
+
 Picture = NDArray[np.uint8]
 Paint = Callable[[str, Picture], Picture]
 """Gives what is shown, (H, W, 3), for a picture's file and what was drawn."""
@@ -120,3 +121,7 @@ class Painted:
     def there(self, file: str) -> bool:
         """Whether a picture is on disk."""
         return self._pictures.there(file)
+
+
+class Real(PictureStress):
+    """No stress: the pictures show the scene as it is."""

@@ -1,4 +1,5 @@
-"""Who chooses the views, one object a value of `--views`: the model, or fair baselines beside it.
+"""The values of `--views`: the model chooses its views, or a fixed policy does as a fair baseline.
 
-It imports scenes and rendering. Start with `base`; `built_in` has the program's own.
+Imports scenes, rendering and what questions name.
+Start with `base`; `built_in` has the program's own policies.
 """

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class ViewContext:
     """Where views are chosen: a scene, its free space, and the camera of the first view.
 
     renderer: draws the small frames that views are compared by. size: width and height of the
@@ -34,7 +34,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Further:
+class FurtherViews:
     """The views after the first ones.
 
     shared: whether all questions of the scene have the same.
@@ -47,7 +47,7 @@ class Further:
 class Policy(Protocol):
     """Chooses the views of questions; what it chooses depends on question, scene and start alone."""
 
-    def further(self, question: Question, place: Place) -> Further:
+    def further(self, question: Question, context: ViewContext) -> FurtherViews:
         """Return the views that the question is shown after the first ones, in their order.
 
         RenderError where they cannot be compared.

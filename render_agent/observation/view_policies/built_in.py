@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from render_agent.config.choice import InputFile
 from render_agent.errors import SetupError
-from render_agent.observation.view_policies.base import Policy, ViewPolicy
+from render_agent.observation.view_policies.base import (
+    FurtherViews,
+    Policy,
+    ViewContext,
+    ViewPolicy,
+)
 
 if TYPE_CHECKING:
     from render_agent.config import RunConfig
@@ -49,6 +55,17 @@ class Blind(ViewPolicy):
         return "blind: the model was shown nothing (--views none)"
 
 
+@dataclass(frozen=True, slots=True)
+class TurnedViews:
+    """The first view turned on the spot. lefts: degrees to the left, a view each."""
+
+    lefts: tuple[float, ...] = ()
+
+    def further(self, question: Question, context: ViewContext) -> FurtherViews:
+        """Return the start's camera turned by each of the angles."""
+        return FurtherViews([context.start.turned(left) for left in self.lefts])
+
+
 class _Fixed(ViewPolicy):
     """The first view, and others that follow from it alone."""
 
@@ -68,9 +85,7 @@ class _Fixed(ViewPolicy):
 
     def build(self, config: RunConfig, questions: Sequence[Question]) -> Policy:
         """Return what turns on the spot."""
-        from render_agent.observation.view_policies.fixed import Turned
-
-        return Turned(self.lefts)
+        return TurnedViews(self.lefts)
 
 
 class Start(_Fixed):

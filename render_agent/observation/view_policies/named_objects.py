@@ -9,20 +9,20 @@ import numpy as np
 
 from render_agent.dialogue.state import Question
 from render_agent.geometry.camera import Camera, wrapped
-from render_agent.observation.view_policies.base import Further, Place
+from render_agent.observation.view_policies.base import FurtherViews, ViewContext
 from render_agent.observation.view_policies.tour import Tour, in_short_order
-from render_agent.observation.view_policies.viewpoint_search import Lookout, Wanted
+from render_agent.observation.view_policies.viewpoint_search import ViewpointSearch, Wanted
 from render_agent.questions.ground_truth import Facts, placed
 from render_agent.questions.mentions import named_categories
 from render_agent.scene.model import Scene
 
-SIDES = 3
+VIEWS_PER_OBJECT = 3
 """Views of an object, from as many places, before the rest of the room is shown."""
 
-ENOUGH = 0.1
+MIN_GAIN = 0.1
 """A view that adds less than this to what was seen is not taken while others wait."""
 
-ALIKE = 45.0
+SAME_VIEW_DEGREES = 45.0
 """Degrees: cameras at one place that differ by less show about the same."""
 
 
@@ -42,17 +42,17 @@ class NamedObjects:
     def __post_init__(self) -> None:
         self.tour = Tour(self.count)
 
-    def further(self, question: Question, place: Place) -> Further:
+    def further(self, question: Question, context: ViewContext) -> FurtherViews:
         """Return the views of the named objects in a short order from the start."""
-        around = self.tour.further(question, place)
-        wanted = self._wanted(question, place.scene)
+        around = self.tour.further(question, context)
+        wanted = self._wanted(question, context.scene)
         if not wanted or not self.count:
             return around
-        if self._scene is not place.scene:  # questions come scene by scene
-            self._scene, self._lookout = place.scene, Lookout(place)
-        cameras = looks(self._lookout, wanted, self.count)
+        if self._scene is not context.scene:  # questions come scene by scene
+            self._scene, self._search = context.scene, ViewpointSearch(context)
+        cameras = greedy_views(self._search, wanted, self.count)
         cameras += around.cameras[: self.count - len(cameras)]
-        return Further(in_short_order(place.start, cameras), shared=False)
+        return FurtherViews(in_short_order(context.start, cameras), shared=False)
 
     def _wanted(self, question: Question, scene: Scene) -> list[Wanted]:
         """Return the boxes of the named categories, those of each category worth one together."""
@@ -67,30 +67,33 @@ class NamedObjects:
         ]
 
 
-def looks(lookout: Lookout, wanted: Sequence[Wanted], count: int) -> list[Camera]:
+def greedy_views(search: ViewpointSearch, wanted: Sequence[Wanted], count: int) -> list[Camera]:
     """Return at most `count` cameras that look at the wanted boxes, each time the one that adds most.
 
     Once all have been seen as well as they can be, they are looked at again from other places.
     """
-    cameras, values = lookout.candidates(wanted)
+    cameras, values = search.candidates(wanted)
     best = values.max(axis=0, initial=0.0)
     values = np.where(best > 0, values / np.where(best > 0, best, 1.0), 0.0)
     weights = np.array([each.weight for each in wanted])
     unused = np.ones(len(cameras), bool)
-    found: list[Camera] = []
-    for _ in range(SIDES):
+    chosen_cameras: list[Camera] = []
+    for _ in range(VIEWS_PER_OBJECT):
         seen = np.zeros(len(wanted))
-        while len(found) < count and unused.any():
+        while len(chosen_cameras) < count and unused.any():
             gains = np.where(unused, np.maximum(values - seen, 0.0) @ weights, -1.0)
             chosen = int(gains.argmax())
-            if gains[chosen] < ENOUGH * weights.min():
+            if gains[chosen] < MIN_GAIN * weights.min():
                 break
-            found.append(cameras[chosen])
+            chosen_cameras.append(cameras[chosen])
             seen = np.maximum(seen, values[chosen])
             unused &= [not _alike(camera, cameras[chosen]) for camera in cameras]
-    return found
+    return chosen_cameras
 
 
-def _alike(one: Camera, other: Camera) -> bool:
+def _alike(camera: Camera, other: Camera) -> bool:
     """Return whether two cameras show about the same."""
-    return one.position == other.position and abs(wrapped(one.yaw - other.yaw)) < ALIKE
+    return (
+        camera.position == other.position
+        and abs(wrapped(camera.yaw - other.yaw)) < SAME_VIEW_DEGREES
+    )

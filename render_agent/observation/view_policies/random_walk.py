@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from render_agent.dialogue.moves import Limits, carry_out
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import Question
-from render_agent.observation.view_policies.base import Further, Place
+from render_agent.observation.view_policies.base import FurtherViews, ViewContext
 
-LEAST = 0.2
+MIN_STEP_METRES = 0.2
 """Metres: a shorter step shows little that is new."""
 
 
@@ -25,16 +25,16 @@ class RandomWalk:
     count: int
     seed: int = 0
 
-    def further(self, question: Question, place: Place) -> Further:
+    def further(self, question: Question, context: ViewContext) -> FurtherViews:
         """Return the cameras of the walk from the start; each question has its own."""
         words = f"{self.seed} {question.id}".encode("utf-8", "backslashreplace")
         chance = random.Random(hashlib.sha256(words).digest())
-        limits, camera, cameras = Limits(), place.start, []
+        limits, camera, cameras = Limits(), context.start, []
         for _ in range(self.count):
             action = Action(
                 rotation=chance.uniform(-limits.rotation, limits.rotation),
-                forward=chance.uniform(LEAST, limits.metres),
+                forward=chance.uniform(MIN_STEP_METRES, limits.metres),
             )
-            camera = carry_out(action, camera, place.space, limits).camera
+            camera = carry_out(action, camera, context.space, limits).camera
             cameras.append(camera)
-        return Further(cameras, shared=False)
+        return FurtherViews(cameras, shared=False)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from render_agent.dialogue.state import Question
 from render_agent.geometry.camera import Camera, FloatArray, Vector
-from render_agent.observation.view_policies.base import Further, Place
+from render_agent.observation.view_policies.base import FurtherViews, ViewContext
 from render_agent.observation.view_policies.visible_surface import (
     Frustums,
     Surroundings,
@@ -20,13 +20,13 @@ from render_agent.observation.view_policies.visible_surface import (
 )
 from render_agent.render.start_pose import EYE_HEIGHT_METRES
 
-HEADINGS = 12
+HEADINGS_PER_PLACE = 12
 """Directions that are compared at every place."""
 
-PITCHES = (0.0, -15.0)
+PITCHES_DEGREES = (0.0, -15.0)
 """Degrees: level, and tilted down to what stands nearby."""
 
-FEWEST_PLACES = 12
+MIN_PLACES = 12
 """Places that are compared at least."""
 
 
@@ -35,16 +35,16 @@ class Tour:
     """The same views for all questions of a scene, computed once. count: views after the first ones."""
 
     count: int
-    _known: dict[str, Further] = field(default_factory=dict)
+    _known: dict[str, FurtherViews] = field(default_factory=dict)
 
-    def further(self, question: Question, place: Place) -> Further:
+    def further(self, question: Question, context: ViewContext) -> FurtherViews:
         """Return the views of the tour in a short order from the start."""
         if question.scene not in self._known:
-            self._known[question.scene] = Further(tour(place, self.count))
+            self._known[question.scene] = FurtherViews(tour(context, self.count))
         return self._known[question.scene]
 
 
-def tour(place: Place, count: int) -> list[Camera]:
+def tour(context: ViewContext, count: int) -> list[Camera]:
     """Return the cameras of a tour of so many views, beside the first one.
 
     Places are chosen by farthest-point sampling of the free space at eye height; of them and of all
@@ -53,19 +53,19 @@ def tour(place: Place, count: int) -> list[Camera]:
     """
     if not count:
         return []
-    start = place.start
-    free = place.space.standing_places(EYE_HEIGHT_METRES)
-    most = max(FEWEST_PLACES, 2 * count)
+    start = context.start
+    free = context.space.standing_places(EYE_HEIGHT_METRES)
+    most = max(MIN_PLACES, 2 * count)
     positions = [start.position, *spread_out(free, start.position, most)]
-    around = [look_around(place.scene, place.renderer, position) for position in positions]
+    around = [look_around(context.scene, context.renderer, position) for position in positions]
     headings = [
-        replace(start, yaw=360.0 * turn / HEADINGS - 180.0, pitch=pitch)
-        for turn in range(HEADINGS)
-        for pitch in PITCHES
+        replace(start, yaw=360.0 * turn / HEADINGS_PER_PLACE - 180.0, pitch=pitch)
+        for turn in range(HEADINGS_PER_PLACE)
+        for pitch in PITCHES_DEGREES
     ]
-    numbers, known = patches(around, place.scene.ceiling)
-    shown = _marked(around, numbers, known, Frustums.of(headings, place.size))
-    first = _marked(around[:1], numbers, known, Frustums.of([start], place.size))[0]
+    numbers, known = patches(around, context.scene.ceiling)
+    shown = _marked(around, numbers, known, Frustums.of(headings, context.size))
+    first = _marked(around[:1], numbers, known, Frustums.of([start], context.size))[0]
     cameras = [replace(heading, position=each.position) for each in around for heading in headings]
     chosen = _greedy(shown, first, count, len(headings))
     return in_short_order(start, [cameras[number] for number in chosen])
@@ -91,15 +91,15 @@ def spread_out(places: FloatArray, first: Vector, most: int) -> list[Vector]:
     By farthest-point sampling from `first`, metres, which is not among them.
     """
     away = np.linalg.norm(places - np.array(first), axis=1)
-    found: list[Vector] = []
-    while len(found) < min(most, len(places)):
+    positions: list[Vector] = []
+    while len(positions) < min(most, len(places)):
         farthest = int(away.argmax())
         if away[farthest] <= 0:
             break
         x, y, z = (float(value) for value in places[farthest])
-        found.append((x, y, z))
+        positions.append((x, y, z))
         away = np.minimum(away, np.linalg.norm(places - places[farthest], axis=1))
-    return found
+    return positions
 
 
 def in_short_order(start: Camera, cameras: list[Camera]) -> list[Camera]:
@@ -130,7 +130,7 @@ def _greedy(shown: NDArray[np.bool_], seen: NDArray[np.bool_], count: int, each:
 
     seen: (patches,) bool, is changed. each: cameras of one place, which follow one another.
     """
-    found: list[int] = []
+    chosen: list[int] = []
     left = np.ones(len(shown), bool)
     elsewhere = left.copy()
     for _ in range(count):
@@ -140,11 +140,11 @@ def _greedy(shown: NDArray[np.bool_], seen: NDArray[np.bool_], count: int, each:
             elsewhere[:] = True
         gains = np.where(left & elsewhere, np.count_nonzero(shown & ~seen, axis=1), -1)
         best = int(gains.argmax())
-        found.append(best)
+        chosen.append(best)
         seen |= shown[best]
         left[best] = False
         elsewhere[best // each * each : (best // each + 1) * each] = False
-    return found
+    return chosen
 
 
 def _length(order: list[int], apart: FloatArray) -> float:

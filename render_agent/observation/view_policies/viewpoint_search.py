@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from render_agent.geometry.boxes import OrientedBox
 from render_agent.geometry.camera import Camera, FloatArray
-from render_agent.observation.view_policies.base import Place
+from render_agent.observation.view_policies.base import ViewContext
 from render_agent.observation.view_policies.tour import spread_out
 from render_agent.observation.view_policies.visible_surface import (
     Frustums,
@@ -21,40 +21,40 @@ from render_agent.observation.view_policies.visible_surface import (
 from render_agent.render.start_pose import EYE_HEIGHT_METRES
 from render_agent.render.visibility.object_visibility import pixel_angles
 
-PLACES = 32
+MAX_PLACES = 32
 """Places all over the free space from which everything is looked at."""
 
-NEARER = 4
+MAX_NEARBY_PLACES = 4
 """More places around an object that is small from all of those."""
 
-SMALL = 0.02
+SMALL_SHARE = 0.02
 """Of the picture: an object that takes less of it from everywhere is looked at from nearer."""
 
-RING = (0.7, 1.5)
+RING_METRES = (0.7, 1.5)
 """Metres from an object's box, as seen from above, in which those places lie."""
 
-LARGE = 0.05
+LARGE_SHARE = 0.05
 """Of the picture: more than this makes no view of an object better."""
 
-CLOSE = 0.8
+CLOSE_METRES = 0.8
 """Metres: from nearer than this an object shows little of its surroundings."""
 
-BEST = 5
+PLACES_PER_BOX = 5
 """Places that are compared for every object."""
 
-MARGIN = 0.02
+MARGIN_METRES = 0.02
 """Metres that surface may lie outside of its box."""
 
-FOOT = 0.02
+FOOT_METRES = 0.02
 """Metres above a box's bottom in which surface may be what the object stands on."""
 
-FLAT = 0.1
+FLAT_METRES = 0.1
 """Metres: a box lower than this has no foot."""
 
-HIDDEN = 1e-3
+HIDDEN_VALUE = 1e-3
 """What a look at a box is worth that is seen from nowhere."""
 
-FEWEST = 4
+MIN_POINTS = 4
 """Points of an object: fewer say nothing about how well it is seen."""
 
 
@@ -91,24 +91,24 @@ class _Sighted:
     @property
     def area(self) -> float:
         """Square metres of all points; 0 where they are too few."""
-        return float(self.areas.sum()) if len(self.areas) >= FEWEST else 0.0
+        return float(self.areas.sum()) if len(self.areas) >= MIN_POINTS else 0.0
 
 
-class Lookout:
+class ViewpointSearch:
     """The surroundings of places all over one scene, and what of each box is seen from there.
 
     Owned by the thread that owns the renderer.
     """
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
-        self.frame = float(pixel_angles(*place.size, place.start.vertical_fov).sum())
+    def __init__(self, context: ViewContext) -> None:
+        self.context = context
+        self.frame = float(pixel_angles(*context.size, context.start.vertical_fov).sum())
         """Steradians that a picture takes."""
-        self._free = place.space.standing_places(EYE_HEIGHT_METRES)
-        spread = spread_out(self._free, place.start.position, PLACES - 1)
+        self._free = context.space.standing_places(EYE_HEIGHT_METRES)
+        spread = spread_out(self._free, context.start.position, MAX_PLACES - 1)
         self._around = [
-            look_around(place.scene, place.renderer, position)
-            for position in (place.start.position, *spread)
+            look_around(context.scene, context.renderer, position)
+            for position in (context.start.position, *spread)
         ]
         self._points = np.asfortranarray(np.concatenate([each.points for each in self._around]))
         self._ends = np.cumsum([len(each.points) for each in self._around])
@@ -135,7 +135,7 @@ class Lookout:
             values[here] = self._values(wanted, where, [cameras[row] for row in here])
         for column, each in enumerate(wanted):
             if not values[:, column].any():
-                values[[aim[0] is each for aim in aims], column] = HIDDEN
+                values[[aim[0] is each for aim in aims], column] = HIDDEN_VALUE
         return cameras, values
 
     def _find(self, wanted: Wanted) -> None:
@@ -143,7 +143,7 @@ class Lookout:
         self._see_from_all(wanted)
         places = list(range(len(self._ends)))
         sizes = [self._sighted[wanted.key, where].angles.sum() for where in places]
-        if max(sizes, default=0.0) < SMALL * self.frame:
+        if max(sizes, default=0.0) < SMALL_SHARE * self.frame:
             places += self._go_nearer(wanted)
         areas = {where: self._from(wanted, where).area for where in places}
         self._largest[wanted.key] = max(areas.values(), default=0.0)
@@ -153,7 +153,7 @@ class Lookout:
             for where, camera in aimed.items()
             if areas[where]
         }
-        best = sorted(values, key=lambda where: (-values[where], where))[:BEST]
+        best = sorted(values, key=lambda where: (-values[where], where))[:PLACES_PER_BOX]
         if not best:
             best = sorted(places, key=lambda where: (self._from_far(wanted, where), where))[:1]
         self._aims[wanted.key] = {where: aimed[where] for where in best}
@@ -163,17 +163,17 @@ class Lookout:
     ) -> FloatArray:
         """Return how well cameras at one of the places show each box, (cameras, boxes), 0 to 1."""
         sighted = [self._from(each, where) for each in wanted]
-        held = Frustums.of(cameras, self.place.size).hold(_joined(sighted, "offsets"))
+        held = Frustums.of(cameras, self.context.size).hold(_joined(sighted, "offsets"))
         owners = np.repeat(np.arange(len(wanted)), [len(each.angles) for each in sighted])
         angles, areas = _joined(sighted, "angles"), _joined(sighted, "areas")
         whole = np.array([self._largest[each.key] or math.inf for each in wanted])
-        far = np.minimum(1.0, np.array([each.nearest for each in sighted]) / CLOSE) ** 2
+        far = np.minimum(1.0, np.array([each.nearest for each in sighted]) / CLOSE_METRES) ** 2
         values = np.zeros((len(cameras), len(wanted)))
         for row, mask in enumerate(held):
             mine, count = owners[mask], len(wanted)
-            enough = np.bincount(mine, minlength=count) >= FEWEST
+            enough = np.bincount(mine, minlength=count) >= MIN_POINTS
             share = np.minimum(1.0, np.bincount(mine, areas[mask], count) / whole)
-            size = np.bincount(mine, angles[mask], count) / self.frame / LARGE
+            size = np.bincount(mine, angles[mask], count) / self.frame / LARGE_SHARE
             values[row] = enough * share * np.sqrt(np.minimum(1.0, size)) * far
         return values
 
@@ -185,25 +185,25 @@ class Lookout:
             away = np.linalg.norm(sighted.offsets, axis=1)
             towards = ((sighted.angles / away)[:, None] * sighted.offsets).sum(axis=0)
             target = towards / np.linalg.norm(towards) + np.array(position)
-        return replace(self.place.start, position=position, pitch=0.0).looking_at(target)
+        return replace(self.context.start, position=position, pitch=0.0).looking_at(target)
 
     def _go_nearer(self, wanted: Wanted) -> list[int]:
         """Look at a box from places around it; return their numbers."""
         low, high = wanted.box.bounds[:, :2]
         beyond = np.maximum(np.maximum(low - self._free[:, :2], self._free[:, :2] - high), 0.0)
         away = np.linalg.norm(beyond, axis=1)
-        ring = self._free[(away >= RING[0]) & (away <= RING[1])]
+        ring = self._free[(away >= RING_METRES[0]) & (away <= RING_METRES[1])]
         x, y, z = (float(value) for value in wanted.box.centre)
-        found = []
-        for position in spread_out(ring, (x, y, z), NEARER):
-            turned = replace(self.place.start, position=position).looking_at((x, y, z))
+        numbers = []
+        for position in spread_out(ring, (x, y, z), MAX_NEARBY_PLACES):
+            turned = replace(self.context.start, position=position).looking_at((x, y, z))
             self._around.append(
                 look_around(
-                    self.place.scene, self.place.renderer, position, [turned.yaw], turned.pitch
+                    self.context.scene, self.context.renderer, position, [turned.yaw], turned.pitch
                 )
             )
-            found.append(len(self._around) - 1)
-        return found
+            numbers.append(len(self._around) - 1)
+        return numbers
 
     def _from(self, wanted: Wanted, where: int) -> _Sighted:
         """Return what is seen of a box from one of the places."""
@@ -228,20 +228,20 @@ class Lookout:
     def _from_far(self, wanted: Wanted, where: int) -> float:
         """Return how far one of the places is from a box, in metres; inf where it is too near."""
         away = float(np.linalg.norm(wanted.box.centre - np.array(self._around[where].position)))
-        return away if away >= CLOSE else math.inf
+        return away if away >= CLOSE_METRES else math.inf
 
 
 def _belongs(box: OrientedBox, points: FloatArray) -> NDArray[np.intp]:
     """Return the indices of the points, (n, 3) metres, in a box but not at its foot."""
-    low, high = box.grown(MARGIN).bounds
-    if high[2] - low[2] > FLAT:
-        low[2] += MARGIN + FOOT
+    low, high = box.grown(MARGIN_METRES).bounds
+    if high[2] - low[2] > FLAT_METRES:
+        low[2] += MARGIN_METRES + FOOT_METRES
     near = _between(points[:, 0], low[0], high[0])
     for axis in (1, 2):  # one after the other, as few are left after the first
         near = near[_between(points[near, axis], low[axis], high[axis])]
-    within = (np.abs(box.local(points[near])) <= box.size / 2 + MARGIN).all(axis=1)
-    found: NDArray[np.intp] = near[within]
-    return found
+    within = (np.abs(box.local(points[near])) <= box.size / 2 + MARGIN_METRES).all(axis=1)
+    indices: NDArray[np.intp] = near[within]
+    return indices
 
 
 def _joined(sighted: Sequence[_Sighted], name: str) -> FloatArray:

@@ -20,19 +20,19 @@ from render_agent.render.start_pose import FAR_METRES, surface
 from render_agent.render.visibility.object_visibility import pixel_angles
 from render_agent.scene.model import Scene
 
-SIDE = 48
+FRAME_PIXELS = 48
 """Pixels on a side of a frame, which sees 90 degrees."""
 
-PATCH = 0.15
+PATCH_METRES = 0.15
 """Metres: surface is counted in cubes of this size, so that near walls do not outweigh far rooms."""
 
-CEILING = 0.15
+CEILING_METRES = 0.15
 """Metres: surface this near to the scene's ceiling is not counted, as nothing is asked about it."""
 
-EDGE = 0.95
+INNER_SHARE = 0.95
 """Of half a picture: what lies farther out is not counted as shown."""
 
-QUARTERS = (0.0, 90.0, 180.0, -90.0)
+QUARTER_YAWS_DEGREES = (0.0, 90.0, 180.0, -90.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ def look_around(
     scene: Scene,
     renderer: Renderer,
     position: Vector,
-    yaws: Sequence[float] = QUARTERS,
+    yaws: Sequence[float] = QUARTER_YAWS_DEGREES,
     pitch: float = 0.0,
 ) -> Surroundings:
     """Return what can be seen from a position in some directions, 90 degrees each.
@@ -59,10 +59,10 @@ def look_around(
     RenderError where the scene cannot be drawn.
     """
     points, angles = [], []
-    each = pixel_angles(SIDE, SIDE, 90.0)
+    each = pixel_angles(FRAME_PIXELS, FRAME_PIXELS, 90.0)
     for yaw in yaws:
         camera = Camera(position, yaw, pitch, 90.0)
-        depth = renderer.draw(scene, camera, SIDE, SIDE).depth
+        depth = renderer.draw(scene, camera, FRAME_PIXELS, FRAME_PIXELS).depth
         points.append(surface(depth, camera))
         angles.append(each[(depth < FAR_METRES).ravel()])
     return Surroundings(position, np.concatenate(points), np.concatenate(angles))
@@ -83,15 +83,15 @@ class Frustums:
     def of(cls, cameras: Sequence[Camera], size: tuple[int, int]) -> Frustums:
         """Return the frustums of cameras, at least one, whose pictures have `size`, width and height."""
         axes = np.array([camera.pose[:3, :3].T for camera in cameras], np.float32)
-        upwards = math.tan(math.radians(cameras[0].vertical_fov) / 2) * EDGE
+        upwards = math.tan(math.radians(cameras[0].vertical_fov) / 2) * INNER_SHARE
         return cls(axes.swapaxes(0, 1), upwards * size[0] / size[1], upwards)
 
     def hold(self, offsets: NDArray[Any]) -> NDArray[np.bool_]:
         """Return which frustum holds which point, (k, n); offsets: (n, 3) metres from the cameras."""
         right, down, depth = self.axes @ offsets.astype(np.float32).T
-        found: NDArray[np.bool_] = np.abs(right) < self.across * depth
-        found &= np.abs(down) < self.upwards * depth
-        return found
+        held: NDArray[np.bool_] = np.abs(right) < self.across * depth
+        held &= np.abs(down) < self.upwards * depth
+        return held
 
 
 def patches(around: Sequence[Surroundings], ceiling: float) -> tuple[list[NDArray[np.intp]], int]:
@@ -100,13 +100,13 @@ def patches(around: Sequence[Surroundings], ceiling: float) -> tuple[list[NDArra
     ceiling: metres; the points at it are in the last patch, which is not among those counted.
     """
     points = np.concatenate([each.points for each in around])
-    cubes = np.floor(points / PATCH).astype(np.int64)
+    cubes = np.floor(points / PATCH_METRES).astype(np.int64)
     if not len(cubes):
         return [np.empty(0, np.intp) for _ in around], 0
     cubes -= cubes.min(axis=0)
     extent = cubes.max(axis=0) + 1
     keys = (cubes[:, 0] * extent[1] + cubes[:, 1]) * extent[2] + cubes[:, 2]
-    keys[points[:, 2] > ceiling - CEILING] = extent.prod()
+    keys[points[:, 2] > ceiling - CEILING_METRES] = extent.prod()
     known, numbers = np.unique(keys, return_inverse=True)
     count = len(known) - int(known[-1] == extent.prod())
     ends = np.cumsum([len(each.points) for each in around])[:-1]

@@ -10,7 +10,7 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question, View
 from render_agent.questions.ground_truth import Facts, known_facts
 from render_agent.questions.mentions import kind_of, named_categories
-from render_agent.questions.sufficiency import EVERY, SIZE
+from render_agent.questions.sufficiency import COUNTING_TYPE, ROOM_SIZE_TYPE
 from render_agent.render.base import Renderer
 from render_agent.render.registry import make_renderer
 from render_agent.render.visibility.room_visibility import Room, Rooms
@@ -35,20 +35,20 @@ def boxes_seen(
     RenderError where a view cannot be drawn.
     """
     which = named_boxes(question, room)
-    found: set[int] = set()
+    seen: set[int] = set()
     for view in dict.fromkeys(views):
-        found |= room.seen(view, which, renderer)
-    return frozenset(found)
+        seen |= room.seen(view, which, renderer)
+    return frozenset(seen)
 
 
 def as_things(question: Question, room: Room, boxes: Iterable[int]) -> frozenset[Thing]:
     """Return boxes as the things of a question: themselves where every one counts, else their categories."""
-    if kind_of(question) == EVERY:
+    if kind_of(question) == COUNTING_TYPE:
         return frozenset(boxes)
     return frozenset(room.labels[number] for number in boxes)
 
 
-class Eyes:
+class QuestionVisibility:
     """Finds what questions name in the views of a run; owned by the thread that calls it.
 
     scenes: those of the run. facts: what is known of them, as files have it. size: width and height of
@@ -86,7 +86,7 @@ class Eyes:
         """
         names = named_categories(question)
         facts = self.facts.get(question.scene)
-        if facts is None or not names or kind_of(question) in (SIZE, ORDER):
+        if facts is None or not names or kind_of(question) in (ROOM_SIZE_TYPE, ORDER):
             return frozenset()
         labels = {label.lower() for label, some in facts.boxes.items() if some}
         if not labels.issuperset(names):

@@ -1,1 +1,5 @@
-"""The run folder: written turn by turn, read back, continued. The log is the truth."""
+"""The run folder: its schema, its lines, its lock, how it is written turn by turn and read back.
+
+Imports `config`, `dialogue`, `observation`, `questions` and `score`; nothing in it imports the scheduler.
+Start with `folder`, whose `RunLog` writes a run and whose `RunFolder` reads it.
+"""

@@ -1,23 +1,24 @@
-"""A run folder: made, found, opened, continued."""
+"""A run folder: created, locked, found, read and written."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
+import socket
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import cached_property
 from io import FileIO
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 from render_agent.config import RunConfig, fingerprint_of
 from render_agent.dialogue.state import Phase, Question, QuestionState, Turn
 from render_agent.errors import RunLogError, UsageError
 from render_agent.observation.picture_store import Pictures
-from render_agent.runs.log.formats import FORMAT, check_format
-from render_agent.runs.log.known_forms import Record, Results
 from render_agent.runs.log.lines import (
     Line,
     error_to_json,
@@ -27,7 +28,7 @@ from render_agent.runs.log.lines import (
     replay,
     turn_to_json,
 )
-from render_agent.runs.log.lock import is_there, lock
+from render_agent.runs.log.schema import FORMAT, Record, Results, check_format
 from render_agent.system.contained_paths import refuse_ways_out
 from render_agent.system.whole_files import (
     json_bytes,
@@ -42,7 +43,7 @@ from render_agent.text.safe_parse import convert, encode, parse_json
 
 T = TypeVar("T")
 
-NAMED_BY = "%Y%m%dT%H%M%S"
+NAME_FORMAT = "%Y%m%dT%H%M%S"
 """How a run folder is named after the second it began, local time."""
 
 
@@ -150,15 +151,15 @@ class RunFolder:
         path = self.path / "results.json"
         if not self.finished:
             return None
-        found: dict[str, Any] = read_json(path)
+        saved: dict[str, Any] = read_json(path)
         try:
-            convert(found, Results)
+            convert(saved, Results)
         except ValueError as error:
             raise RunLogError(
                 f"{path} is damaged: {error}; remove it, and make it anew with render-agent --continue"
                 f" {self.path}"
             ) from error
-        return found
+        return saved
 
 
 class RunLog:
@@ -167,7 +168,7 @@ class RunLog:
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
         self.path = folder.path
-        self._lock = lock(self.path)
+        self._lock = lock_folder(self.path)
         self.pictures = Pictures(self.path, self.check_there)
         self._turns: FileIO | None = None
         self._synced = True
@@ -199,7 +200,7 @@ class RunLog:
     @property
     def there(self) -> bool:
         """Whether the run folder is still the one that was opened."""
-        return is_there(self.path, self._lock)
+        return is_locked_folder(self.path, self._lock)
 
     def check_there(self) -> None:
         """Raise RunLogError where the run folder is not the one that was opened.
@@ -285,15 +286,15 @@ def list_runs(output: Path) -> list[Path]:
     """Return the run folders in `output`, oldest first."""
     if not output.is_dir():
         return []
-    found = (path for path in output.iterdir() if not path.name.startswith("."))
-    return sorted(path for path in found if (path / "config.json").is_file())
+    folders = (path for path in output.iterdir() if not path.name.startswith("."))
+    return sorted(path for path in folders if (path / "config.json").is_file())
 
 
 def _claim(draft: Path, output: Path, kind: str) -> Path:
     """Give a new run folder its name: the present second, or the next that is free."""
     moment = max(datetime.now(), _after_the_newest(output))
     for later in range(600):
-        name = (moment + timedelta(seconds=later)).strftime(NAMED_BY)
+        name = (moment + timedelta(seconds=later)).strftime(NAME_FORMAT)
         if any((output / f"{name}_{taken}").exists() for taken in ("batched", "single")):
             continue
         try:
@@ -310,7 +311,7 @@ def _after_the_newest(output: Path) -> datetime:
     """
     runs = list_runs(output)
     try:
-        newest = datetime.strptime(runs[-1].name[:15], NAMED_BY) + timedelta(seconds=1)
+        newest = datetime.strptime(runs[-1].name[:15], NAME_FORMAT) + timedelta(seconds=1)
     except (IndexError, ValueError):  # there is none, or it has another name
         return datetime.min
     return newest if newest < datetime.now() + timedelta(days=1) else datetime.min
@@ -320,3 +321,40 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def lock_folder(folder: Path) -> IO[str]:
+    """Lock a run folder; closing the returned file (or dying) unlocks it.
+
+    RunLogError where another process holds it, naming that process, and where the disk takes no more.
+    """
+    path = folder / "run.lock"
+    with writing(path):
+        file = path.open("a+")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.seek(0)
+        holder = file.read().strip() or "another process"
+        file.close()
+        raise RunLogError(
+            f"{folder} is being written by {holder}; wait for it or stop it first"
+        ) from None
+    try:
+        with writing(path):
+            file.truncate(0)
+            file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+            file.flush()
+    except RunLogError:
+        with suppress(OSError):  # closing tries once more to write
+            file.close()
+        raise
+    return file
+
+
+def is_locked_folder(folder: Path, file: IO[str]) -> bool:
+    """Whether a folder is still the one that `lock` gave the file of: not deleted, moved or replaced."""
+    try:
+        return os.path.samestat((folder / "run.lock").stat(), os.fstat(file.fileno()))
+    except OSError:
+        return False

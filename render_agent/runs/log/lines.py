@@ -12,7 +12,7 @@ from render_agent.dialogue.state import Evidence, Phase, Question, QuestionState
 from render_agent.text.safe_parse import Count, MisfitError, convert, decode, plain
 from render_agent.text.sanitize import is_plain
 
-LATER = ("events", "evidence")
+OPTIONAL_FIELDS = ("events", "evidence")
 """Of a turn, what not every line has."""
 
 
@@ -41,7 +41,7 @@ _EvidencePresent = defstruct("_EvidencePresent", [(entry.name, Any) for entry in
 _TurnPresent = defstruct(
     "_TurnPresent",
     [
-        *((name, Any) for name in Turn.__struct_encode_fields__ if name not in LATER),
+        *((name, Any) for name in Turn.__struct_encode_fields__ if name not in OPTIONAL_FIELDS),
         ("evidence", _EvidencePresent | None, None),
     ],
 )
@@ -69,7 +69,7 @@ def error_to_json(
     question_id: str, turn: int, phase: Phase, error: str, events: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Return the line of an error; the question is asked again from `turn` when the run goes on."""
-    told = {
+    line = {
         "question_id": question_id,
         "turn": turn,
         "phase": phase,
@@ -77,8 +77,8 @@ def error_to_json(
         "messages": [],
         "events": list(events),
     }
-    nothing = [name for name in Turn.__struct_encode_fields__ if name not in (*told, "evidence")]
-    return told | dict.fromkeys(nothing) | {"error": error}
+    nothing = [name for name in Turn.__struct_encode_fields__ if name not in (*line, "evidence")]
+    return line | dict.fromkeys(nothing) | {"error": error}
 
 
 def replay(lines: Iterable[Line], states: Mapping[str, QuestionState]) -> None:

@@ -1,4 +1,4 @@
-"""What a run came to: `results.json` and `results.csv`, folded from the states."""
+"""The results of a run: `results.json` and `results.csv`, folded from the states of its questions."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from render_agent.dialogue.state import QuestionState, Status
+from render_agent.dialogue.state import QuestionState, Status, Tokens
 from render_agent.observation.stress.base import PictureStress
 from render_agent.questions.chance import chance_levels
-from render_agent.runs.log.known_forms import Row
-from render_agent.runs.log.work import question_work, totals
+from render_agent.runs.log.schema import Row
 from render_agent.score.means import MACRO, MICRO, Scored
 from render_agent.score.official import ORDER
 from render_agent.score.parsers import PARSERS, ScoreAnswer
 from render_agent.score.summary import OFFICIAL, ORDER_NOTE, figures, means
+from render_agent.text.safe_parse import plain
 
 COLUMNS = tuple(Row.__annotations__)
 
@@ -44,14 +44,14 @@ def results(
     known = [state for state in scored if state.question.truth is not None]
     complete = len(scored) == len(states)
     macro = OFFICIAL if parser == OFFICIAL else MACRO
-    found = figures(_scored(known, parser), macro)
+    official_figures = figures(_scored(known, parser), macro)
     official = means(_scored(known))[MACRO]
     with_truth = [state for state in states if state.question.truth is not None]
     return {
         "status": "partial" if partial or not complete else "complete",
         "notes": [*notes, *_own_notes(states)],
         "parser": parser,
-        **found,
+        **official_figures,
         "official": official if complete else None,
         "official_over_scored": {"score": official, "n": len(known)},
         "official_missing_as_zero": means(_scored(with_truth))[MACRO],
@@ -70,9 +70,9 @@ def counts(states: Sequence[QuestionState]) -> dict[str, int]:
 
     `repairs` counts replies that could not be read, `repaired` the questions that had some.
     """
-    found = Counter(str(state.status) for state in states)
+    by_status = Counter(str(state.status) for state in states)
     repairs = [state.repairs for state in states]
-    return {str(status): found[str(status)] for status in Status} | {
+    return {str(status): by_status[str(status)] for status in Status} | {
         "questions": len(states),
         "repairs": sum(repairs),
         "repaired": sum(number > 0 for number in repairs),
@@ -108,20 +108,20 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
 def _own_notes(states: Sequence[QuestionState]) -> list[str]:
     """Return what the figures must say about themselves."""
     status = Counter(state.status for state in states)
-    told = (
+    reasons = (
         (status[Status.ACTIVE], "are still active: the run is unfinished"),
         (status[Status.FAILED], "failed and are not scored"),
         (status[Status.MISSING], "are not scored: their scans are missing"),
     )
-    notes = [f"{number} of {len(states)} questions {words}" for number, words in told if number]
+    notes = [f"{number} of {len(states)} questions {words}" for number, words in reasons if number]
     if any(state.question.type == ORDER for state in states):
         notes.append(ORDER_NOTE)
     return notes
 
 
 def _overall(states: Sequence[QuestionState], parser: str) -> dict[str, float | None]:
-    found = means(_scored(states, parser))
-    return {name: found[name] for name in (MACRO, MICRO)}
+    scores = means(_scored(states, parser))
+    return {name: scores[name] for name in (MACRO, MICRO)}
 
 
 def _scored(
@@ -144,5 +144,60 @@ def _scored(
 def _score(state: QuestionState, score: ScoreAnswer, *, raw: bool) -> float:
     if state.status not in SCORED or state.question.truth is None:
         return 0.0
-    given = state.answer_text if raw else state.answer
-    return score(state.question.type, given, state.question.truth)
+    answer = state.answer_text if raw else state.answer
+    return score(state.question.type, answer, state.question.truth)
+
+
+WORK_FIELDS = ("turns", "renders", "tokens_in", "tokens_out")
+"""What the row of a question says that it took."""
+
+
+def question_work(state: QuestionState) -> dict[str, int]:
+    """Return what a question took, by WORK_FIELDS.
+
+    renders: distinct pictures that were drawn for it, those of candidates too; a picture that the
+    questions of a scene share counts for each that shows it. Tokens are those of all samples, groups and
+    verifiers; those that were read from a cache are among tokens_in.
+    """
+    return {
+        "turns": len(state.turns),
+        "renders": len({file for turn in state.turns for file in turn.drawn}),
+        "tokens_in": sum(turn.tokens.prompt for turn in state.turns),
+        "tokens_out": sum(turn.tokens.reply for turn in state.turns),
+    }
+
+
+def totals(states: Sequence[QuestionState]) -> dict[str, Any]:
+    """Return turns, calls of the model, pictures, events, tokens and seconds, over all logged turns.
+
+    A turn's generating time is that of its whole batch, so each turn counts its share of it, as it
+    counts its share of the call. renders: distinct pictures over the run. per_question: means over the
+    questions that have a turn, None where none has.
+    """
+    turns = [turn for state in states for turn in state.turns]
+    events = Counter(event for turn in turns for event in turn.events)
+    events.update(event for state in states for event in state.lost_events)
+    calls = sum(1 / t.batch_size + (t.evidence.calls if t.evidence else 0.0) for t in turns)
+    return {
+        "turns": len(turns),
+        "calls": round(calls),
+        "renders": len({file for turn in turns for file in turn.drawn}),
+        "events": dict(sorted(events.items())),
+        "tokens": plain(Tokens.total(turn.tokens for turn in turns)),
+        "seconds": {
+            "rendering": round(sum(turn.seconds.rendering for turn in turns), 3),
+            "waiting": round(sum(turn.seconds.waiting for turn in turns), 3),
+            "generating": round(
+                sum(turn.seconds.generating / turn.batch_size for turn in turns), 3
+            ),
+        },
+        "per_question": per_question([question_work(s) for s in states if s.turns], calls),
+    }
+
+
+def per_question(rows: Sequence[Mapping[str, int]], calls: float) -> dict[str, float] | None:
+    """Return the means of what questions took, and their share of the calls; None of none."""
+    if not rows:
+        return None
+    means = {name: sum(row[name] for row in rows) / len(rows) for name in WORK_FIELDS}
+    return means | {"calls": calls / len(rows)}

@@ -1,5 +1,5 @@
-"""The same run dispatched to several processes or machines by Ray; one process writes the log.
+"""A run dispatched to several worker processes or machines by Ray; one process, the driver, writes the log.
 
-It imports the scheduler's room and the run log; Ray is imported by `cluster` alone.
-Start at `dispatch.dispatch`.
+Imports the controller and the run log; Ray itself is imported by `cluster` alone.
+Start with `driver`, and its function `dispatch`.
 """

@@ -90,11 +90,11 @@ def _connect(ray: Any, address: str | None, workers: int) -> None:
     try:
         ray.init(**where, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-        told = " ".join(str(error).split())
+        reason = " ".join(str(error).split())
         raise SetupError(
-            f"--ray {address}: no Ray cluster answers there ({told})"
+            f"--ray {address}: no Ray cluster answers there ({reason})"
             if address
-            else f"Ray could not be started on this machine: {told}"
+            else f"Ray could not be started on this machine: {reason}"
         ) from error
 
 

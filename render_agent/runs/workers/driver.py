@@ -1,10 +1,17 @@
-"""The driver: dispatches scenes to workers, writes down what they tell, replaces those that die."""
+"""The driver: dispatches scenes to worker processes, logs their turns, and replaces workers that die."""
 
 from __future__ import annotations
 
+import hashlib
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from math import ceil
+from pathlib import Path
 from typing import Any
 
 from render_agent.config import RunConfig
@@ -12,23 +19,26 @@ from render_agent.dialogue.state import Phase, QuestionState
 from render_agent.errors import EngineError
 from render_agent.runs.log.folder import RunLog
 from render_agent.runs.phase_controller import Observer
-from render_agent.runs.workers.cluster import resources
-from render_agent.runs.workers.messages import (
-    Drawn,
-    Failed,
-    Message,
-    Noted,
-    Ready,
-    Stopped,
-    TaskBatch,
-    Took,
-)
+from render_agent.runs.workers.cluster import cluster, resources
 from render_agent.runs.workers.scene_queue import (
     MAX_DEATHS_IN_A_ROW,
     MAX_DEATHS_PER_SCENE,
     SceneQueue,
 )
-from render_agent.runs.workers.worker import Setup, Worker
+from render_agent.runs.workers.worker import (
+    Drawn,
+    Failed,
+    Logged,
+    MakeEngine,
+    Message,
+    Play,
+    Ready,
+    Setup,
+    Stopped,
+    TaskBatch,
+    Took,
+    Worker,
+)
 from render_agent.system.contained_paths import picture_path
 
 logger = logging.getLogger(__name__)
@@ -41,7 +51,7 @@ CLOSE_SECONDS = 10.0
 
 
 @dataclass(eq=False)
-class Place:
+class WorkerSlot:
     """Where one worker after another works: the next takes the place of one that died.
 
     stream: what the present worker tells of its present task. scenes: those that it has. deaths:
@@ -87,61 +97,61 @@ class Driver:
             self.by_scene.setdefault(state.question.scene, []).append(state)
         scenes = [scene for scene in self.by_scene if self._work(scene)]
         self.queue = SceneQueue(scenes, lambda scene: len(self._work(scene)))
-        self.places = [Place(number, config) for number, config in enumerate(configs)]
+        self.slots = [WorkerSlot(number, config) for number, config in enumerate(configs)]
         self.gpus = gpus
         self.last_error = EngineError("no worker could be started")
 
     def run(self) -> None:
         """Dispatch until every question is at its end. EngineError where no worker is left."""
-        for place in self.places:
-            self._start(place)
-        while self.queue or any(place.scenes for place in self.places):
-            open_places = [place for place in self.places if place.worker is not None]
-            if not open_places:
+        for slot in self.slots:
+            self._start(slot)
+        while self.queue or any(slot.scenes for slot in self.slots):
+            open_slots = [slot for slot in self.slots if slot.worker is not None]
+            if not open_slots:
                 raise self.last_error
-            for place in open_places:
-                if place.ready:
-                    self._dispatch(place, open_places)
-            streams = {place.stream: place for place in open_places if place.stream is not None}
+            for slot in open_slots:
+                if slot.ready:
+                    self._dispatch(slot, open_slots)
+            streams = {slot.stream: slot for slot in open_slots if slot.stream is not None}
             for stream in self._wait(list(streams)):
                 self._hear(streams[stream])
 
     def _wait(self, streams: Sequence[Any]) -> Sequence[Any]:
         """Return those of the workers' streams that tell something, after a while none."""
         try:
-            told, _ = self.ray.wait([*streams], num_returns=1, timeout=POLL_SECONDS)
+            ready, _ = self.ray.wait([*streams], num_returns=1, timeout=POLL_SECONDS)
         except SystemError as error:
             # Ray covers what a signal's handler raised as its wait came to its end
             if error.__cause__ is None:
                 raise
             raise error.__cause__ from None
-        return list(told)
+        return list(ready)
 
     def close(self) -> None:
         """Send the workers home: those with nothing to do orderly, the others at once."""
-        leaving = [place.worker.close.remote() for place in self.places if place.ready]
+        leaving = [slot.worker.close.remote() for slot in self.slots if slot.ready]
         if leaving:
             self.ray.wait(leaving, num_returns=len(leaving), timeout=CLOSE_SECONDS)
-        for place in self.places:
-            self._dismiss(place)
+        for slot in self.slots:
+            self._dismiss(slot)
 
-    def _start(self, place: Place) -> None:
+    def _start(self, slot: WorkerSlot) -> None:
         """Begin a worker; it tells when it is ready."""
         actor = self.ray.remote(Worker)
-        needs = resources(place.config, self.gpus)
-        place.worker = actor.options(max_restarts=0, **needs).remote(
-            place.config, self.setup, place.number
+        needs = resources(slot.config, self.gpus)
+        slot.worker = actor.options(max_restarts=0, **needs).remote(
+            slot.config, self.setup, slot.number
         )
-        place.who = f"worker {place.number}"
-        place.batch_size = 0
-        place.stream = place.worker.begin.options(num_returns="streaming").remote()
+        slot.who = f"worker {slot.number}"
+        slot.batch_size = 0
+        slot.stream = slot.worker.begin.options(num_returns="streaming").remote()
 
-    def _dispatch(self, place: Place, places: Sequence[Place]) -> None:
+    def _dispatch(self, slot: WorkerSlot, slots: Sequence[WorkerSlot]) -> None:
         """TaskBatch the next scenes to a free worker, if there are any for it."""
-        free = sum(not other.scenes for other in places)
-        numbers = [other.number for other in places]
-        place.scenes = self.queue.take(place.number, place.batch_size, numbers, free)
-        states = [state for scene in place.scenes for state in self._work(scene)]
+        free = sum(not other.scenes for other in slots)
+        numbers = [other.number for other in slots]
+        slot.scenes = self.queue.take(slot.number, slot.batch_size, numbers, free)
+        states = [state for scene in slot.scenes for state in self._work(scene)]
         if not states:
             return
         files = {view.file for state in states for view in state.views}
@@ -151,34 +161,34 @@ class Driver:
             if self.log.pictures.there(file)
         }
         batch = TaskBatch([(state.question, state.turns) for state in states], pictures)
-        logger.info("%s gets %s", place.who, ", ".join(place.scenes))
+        logger.info("%s gets %s", slot.who, ", ".join(slot.scenes))
         if active := [state for state in states if state.active]:
             self.observer.began(self._phase(active[0]), active)
-        place.stream = place.worker.play.options(num_returns="streaming").remote(batch)
+        slot.stream = slot.worker.play.options(num_returns="streaming").remote(batch)
 
-    def _hear(self, place: Place) -> None:
+    def _hear(self, slot: WorkerSlot) -> None:
         """Write down the next that a worker tells, and learn whether it is done or dead."""
         errors = self.ray.exceptions
         try:
-            messages = self.ray.get(next(place.stream))
+            messages = self.ray.get(next(slot.stream))
         except StopIteration:
-            place.stream = None
-            self._done(place.scenes)
-            place.scenes = []
+            slot.stream = None
+            self._done(slot.scenes)
+            slot.scenes = []
         except errors.RayTaskError:
             raise  # a fault of the program
         except errors.RayError as error:
-            logger.warning("%s died: %s", place.who, " ".join(str(error).split()))
-            self._died(place)
+            logger.warning("%s died: %s", slot.who, " ".join(str(error).split()))
+            self._died(slot)
         else:
             stopped = [message for message in messages if isinstance(message, Stopped)]
             for message in messages:
-                self._take(place, message)
+                self._take(slot, message)
             self.log.sync()
             if stopped:
-                self._stopped(place, stopped[0])
+                self._stopped(slot, stopped[0])
 
-    def _take(self, place: Place, message: Message) -> None:
+    def _take(self, slot: WorkerSlot, message: Message) -> None:
         """Write one message down."""
         match message:
             case Drawn(file, png):
@@ -187,46 +197,46 @@ class Driver:
                 state = self.states[question_id]
                 self.log.append(question_id, turn)
                 state.take(turn)
-                place.deaths = 0
+                slot.deaths = 0
                 self.observer.took(state, turn)
             case Failed(question_id, turn, phase, error, events):
                 self._fail(self.states[question_id], turn, phase, error, events)
-            case Noted(record):
+            case Logged(record):
                 logging.getLogger(record.name).handle(record)
             case Ready(batch_size, process, machine):
-                place.batch_size = batch_size
-                place.who = f"worker {place.number} (process {process} on {machine})"
-                logger.info("%s is ready", place.who)
+                slot.batch_size = batch_size
+                slot.who = f"worker {slot.number} (process {process} on {machine})"
+                logger.info("%s is ready", slot.who)
             case Stopped():
                 pass
 
-    def _stopped(self, place: Place, message: Stopped) -> None:
-        """Close the place of a worker whose engine is gone; raise what no other worker can mend."""
+    def _stopped(self, slot: WorkerSlot, message: Stopped) -> None:
+        """Close the slot of a worker whose engine is gone; raise what no other worker can mend."""
         if not isinstance(message.error, EngineError):
             raise message.error
-        logger.warning("%s stops: %s", place.who, message.error)
+        logger.warning("%s stops: %s", slot.who, message.error)
         self.last_error = message.error
-        self._lost(place)
+        self._lost(slot)
 
-    def _died(self, place: Place) -> None:
-        """Take back the scenes of a dead worker and begin another in its place."""
-        place.deaths += 1
+    def _died(self, slot: WorkerSlot) -> None:
+        """Take back the scenes of a dead worker and begin another in its slot."""
+        slot.deaths += 1
         self.last_error = EngineError(
-            f"every worker died, the last one was {place.who}: run.log says what is known of it; with"
+            f"every worker died, the last one was {slot.who}: run.log says what is known of it; with"
             " fewer --workers each has more memory"
         )
-        most = MAX_DEATHS_IN_A_ROW if place.scenes else MAX_DEATHS_PER_SCENE
-        if self._lost(place):
-            place.deaths = 0  # the scene was to blame, not the place
-        if place.deaths < most and self.queue:
-            self._start(place)
+        most = MAX_DEATHS_IN_A_ROW if slot.scenes else MAX_DEATHS_PER_SCENE
+        if self._lost(slot):
+            slot.deaths = 0  # the scene was to blame, not the slot
+        if slot.deaths < most and self.queue:
+            self._start(slot)
 
-    def _lost(self, place: Place) -> list[str]:
+    def _lost(self, slot: WorkerSlot) -> list[str]:
         """Dismiss a worker and take its scenes back; return the scenes that are given up."""
-        self._dismiss(place)
-        self.lacking -= {state.id for scene in place.scenes for state in self.by_scene[scene]}
-        given_up = self.queue.give_back(place.number, place.scenes)
-        place.scenes = []
+        self._dismiss(slot)
+        self.lacking -= {state.id for scene in slot.scenes for state in self.by_scene[scene]}
+        given_up = self.queue.give_back(slot.number, slot.scenes)
+        slot.scenes = []
         for scene in given_up:
             for state in self._work(scene):
                 self._fail(
@@ -238,10 +248,10 @@ class Driver:
                 )
         return given_up
 
-    def _dismiss(self, place: Place) -> None:
-        if place.worker is not None:
-            self.ray.kill(place.worker)
-        place.worker = place.stream = None
+    def _dismiss(self, slot: WorkerSlot) -> None:
+        if slot.worker is not None:
+            self.ray.kill(slot.worker)
+        slot.worker = slot.stream = None
 
     def _done(self, scenes: Sequence[str]) -> None:
         self.lacking -= {state.id for scene in scenes for state in self.by_scene[scene]}
@@ -259,7 +269,7 @@ class Driver:
         self.observer.failed(state)
 
     def _phase(self, state: QuestionState) -> Phase:
-        batched = self.places[0].config.max_batched_turns
+        batched = self.slots[0].config.max_batched_turns
         return "batched" if len(state.turns) < batched else "finishing"
 
     def _work(self, scene: str) -> list[QuestionState]:
@@ -269,3 +279,63 @@ class Driver:
     def _lacks(self, state: QuestionState) -> bool:
         """Whether a picture that a question was shown is gone."""
         return any(not self.log.pictures.there(view.file) for view in state.views)
+
+
+def dispatch(
+    config: RunConfig,
+    states: Sequence[QuestionState],
+    log: RunLog,
+    observer: Observer,
+    make_engine: MakeEngine,
+    play: Play,
+) -> None:
+    """Take every active question to its end in the workers that the options ask for.
+
+    make_engine, play: are called in the workers. SetupError where no worker can be set up,
+    EngineError where none is left, RunLogError where the log cannot be written.
+    """
+    configs = worker_configs(config)
+    scenes = {state.question.scene for state in states if state.active}
+    configs = configs[: max(1, len(scenes))]
+    with _scratch(log.path) as scratch, cluster(config.ray, len(configs)) as ray:
+        machines = sum(node["Alive"] for node in ray.nodes())
+        setup = Setup(
+            [state.question for state in states],
+            make_engine,
+            play,
+            neighbours=ceil(len(configs) / machines),
+            scratch=scratch,
+        )
+        gpus = ray.cluster_resources().get("GPU", 0) if config.ray else None
+        driver = Driver(ray, configs, setup, states, log, observer, gpus)
+        try:
+            driver.run()
+        finally:
+            driver.close()
+
+
+@contextmanager
+def _scratch(run: Path) -> Iterator[Path]:
+    """Give a folder for the workers' files, removed at the end; what a killed driver left is removed too."""
+    folder = Path(tempfile.gettempdir())
+    name = f"render-agent-{hashlib.sha256(bytes(run.absolute())).hexdigest()[:12]}"
+    for old in folder.glob(f"{name}-*"):
+        shutil.rmtree(old, ignore_errors=True)
+    scratch = folder / f"{name}-{secrets.token_hex(4)}"
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def worker_configs(config: RunConfig) -> list[RunConfig]:
+    """Return the options of each worker: those of the run, with its device where devices are named."""
+    alone = replace(config, workers=1, devices=(), ray=None)
+    if config.devices:
+        # On a cluster a worker sees its own GPUs only, and counts them from 0.
+        named = [
+            "cuda:0" if config.ray and device.startswith("cuda") else device
+            for device in config.devices
+        ]
+        return [replace(alone, device=device) for device in named]
+    return [alone] * config.workers

@@ -1,4 +1,5 @@
-"""The worker: runs the questions it is handed with an engine and a renderer of its own."""
+"""The worker process: takes questions to their end with its own engine and renderer; also the messages between it
+and the driver."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import logging
 import os
 import platform
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from logging.handlers import QueueHandler
 from pathlib import Path
@@ -21,21 +22,74 @@ from render_agent.engines.base import Engine
 from render_agent.errors import RenderAgentError
 from render_agent.observation.picture_store import Pictures
 from render_agent.render.png import encode
-from render_agent.runs.log.base import TurnLog
-from render_agent.runs.phase_controller import Observer, Silent
-from render_agent.runs.workers.messages import (
-    Drawn,
-    Failed,
-    Message,
-    Noted,
-    Ready,
-    Stopped,
-    TaskBatch,
-    Took,
-)
+from render_agent.runs.phase_controller import Observer, Silent, TurnLog
 from render_agent.scene.cache import MAX_CACHE_BYTES, SceneCache
 from render_agent.system.threads import begun_pool
 from render_agent.system.whole_files import write_whole
+
+
+@dataclass(frozen=True, slots=True)
+class TaskBatch:
+    """The questions of whole scenes, each with its turns so far, and the pictures of those turns.
+
+    pictures: PNG bytes by file, relative to the run folder; what is not there is drawn again.
+    """
+
+    questions: Sequence[tuple[Question, Sequence[Turn]]]
+    pictures: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A worker has its engine: process `process` on the machine `machine`."""
+
+    batch_size: int
+    process: int
+    machine: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A picture, as PNG; it is told before the turn that shows it."""
+
+    file: str
+    png: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Took:
+    """A question took a turn."""
+
+    question_id: str
+    turn: Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """An error stopped a question before its turn `turn`."""
+
+    question_id: str
+    turn: int
+    phase: Phase
+    error: str
+    events: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """Something for the driver's log."""
+
+    record: logging.LogRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The worker cannot go on: its set-up is wrong, or its engine is gone."""
+
+    error: RenderAgentError
+
+
+Message = Ready | Drawn | Took | Failed | Logged | Stopped
 
 Send = Callable[[Message], None]
 MakeEngine = Callable[[RunConfig, Sequence[Question]], Engine]
@@ -124,7 +178,7 @@ class Worker:
             )
             for question, turns in batch.questions
         ]
-        log = ToldLog(self.folder, self._told.put)
+        log = ForwardingLog(self.folder, self._told.put)
         try:  # the driver's observer watches, by what is told
             self.setup.play(config, self.engine, self.scenes, log, Silent(), states)
         finally:
@@ -154,7 +208,7 @@ class Worker:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-class ToldPictures(Pictures):
+class ForwardingPictures(Pictures):
     """Pictures that are also told to the driver; on disk here only while their questions are."""
 
     def __init__(self, folder: Path, send: Send) -> None:
@@ -167,11 +221,11 @@ class ToldPictures(Pictures):
         self._send(Drawn(file, png))
 
 
-class ToldLog:
+class ForwardingLog:
     """A log whose lines are told to the driver, in order."""
 
     def __init__(self, folder: Path, send: Send) -> None:
-        self.pictures: Pictures = ToldPictures(folder, send)
+        self.pictures: Pictures = ForwardingPictures(folder, send)
         self._send = send
 
     def append(self, question_id: str, turn: Turn) -> None:
@@ -196,4 +250,4 @@ class _Forward(QueueHandler):
         self._send = send
 
     def enqueue(self, record: logging.LogRecord) -> None:
-        self._send(Noted(record))
+        self._send(Logged(record))

@@ -37,13 +37,13 @@ class Glimpse:
 
         Of the views of this turn that is the last that is no map; where there is none, the map.
         """
-        views = situation.look.views or situation.views[-1:]
+        views = situation.observation.views or situation.views[-1:]
         if not views:
             return None
         plans = [view for view in situation.views if isinstance(view.camera, MapCamera)]
         pictures = [view for view in views if not isinstance(view.camera, MapCamera)]
         view = (pictures or list(views))[-1]
-        return cls(view, plans[-1] if plans else None, situation.look.camera)
+        return cls(view, plans[-1] if plans else None, situation.observation.camera)
 
 
 class Encoder(ABC):

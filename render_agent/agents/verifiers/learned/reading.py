@@ -18,7 +18,7 @@ def read_histories(situation: Situation, candidates: Sequence[Candidate], length
     """
     made = [(t.action, t.stood) for t in situation.state.turns if isinstance(t.action, Action)]
     actions, trail = [action for action, _ in made], [stood for _, stood in made]
-    here = situation.look.camera
+    here = situation.observation.camera
     by_number = {candidate.number: candidate for candidate in candidates}
     rows = []
     for candidate in candidates:

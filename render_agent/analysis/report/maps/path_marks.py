@@ -249,7 +249,7 @@ def _block(turn: Turn, plan: Plan) -> Block | None:
         _pixel(plan, turn.camera), way, Limits().clearance / plan.camera.metres_per_pixel
     )
     bar = (_towards(ahead, way + 90, BAR), _towards(ahead, way - 90, BAR))
-    return Block(turn.number + 1, bar, turn.happened)
+    return Block(turn.number + 1, bar, turn.feedback)
 
 
 def _box(

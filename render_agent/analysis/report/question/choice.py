@@ -148,7 +148,7 @@ def _candidate(
         words=where(candidate.camera),
         asked=tuple(action_words(candidate.action)),
         malformed=isinstance(candidate.action, Malformed),
-        stopped=candidate.happened if short else None,
+        stopped=candidate.feedback if short else None,
         wording=candidate.group + 1 if several else None,
         further=tuple(
             _candidate(other, candidate.camera, found, several=False, before=name)

@@ -1,4 +1,4 @@
-"""`--pictures noise`: what a dialogue comes to whose pictures show nothing, and are not all the same."""
+"""`--pictures black` and `--pictures noise`: every picture is replaced by one that shows nothing."""
 
 from __future__ import annotations
 
@@ -7,6 +7,17 @@ import hashlib
 import numpy as np
 
 from render_agent.observation.stress.base import Painted, Picture, PictureKeeper, PictureStress
+
+
+class Black(PictureStress):
+    """Every picture is black; the dialogue stays what it is."""
+
+    note = "stress test: every picture is black (--pictures black)"
+    faithful = False
+
+    def painted(self, pictures: PictureKeeper, seed: int) -> PictureKeeper:
+        """Return a keeper of black pictures."""
+        return Painted(pictures, lambda file, picture: np.zeros_like(picture))
 
 
 class Noise(PictureStress):

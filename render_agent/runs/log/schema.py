@@ -1,11 +1,51 @@
-"""What `config.json` and `results.json` of a run folder hold, as far as it is read again."""
+"""The schema of a run folder: its format number, and the fields of `config.json` and `results.json` that are read."""
 
 from __future__ import annotations
 
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict
 
 from render_agent.dialogue.state import Tokens
+from render_agent.errors import RunLogError
 from render_agent.text.safe_parse import Count, NotNegative, Number
+
+FORMAT = 1
+"""The number of the form that is written; `config.json` holds it.
+
+Raised whenever an earlier version could not read a folder, or would take it for something else; what
+that version wrote is kept in tests/upgrades/formats, and read on.
+"""
+
+READABLE_FORMATS = (FORMAT,)
+"""The numbers of the forms that are read."""
+
+
+def check_format(path: Path, record: Any) -> None:
+    """Raise RunLogError where a run folder has a form that this version does not read.
+
+    record: what its `config.json` holds.
+    """
+    fields = record if isinstance(record, dict) else {}
+    known = fields.get("format")
+    if type(known) is int and known in READABLE_FORMATS:
+        return
+    if type(known) is not int or known < 1:
+        raise RunLogError(
+            f"{path} has format {known!r:.40}, which no version wrote: restore its config.json"
+        )
+    writer = f"render_agent {fields.get('program', 'of another version')!s:.40}"
+    own = f"this is render_agent {version('render_agent')}, which reads format"
+    if known > FORMAT:
+        raise RunLogError(
+            f"{path} has format {known}, written by {writer}, and {own} {FORMAT} at the most: install"
+            " that version, or a newer one"
+        )
+    raise RunLogError(
+        f"{path} has format {known}, written by {writer}, and {own} {min(READABLE_FORMATS)} on: use the version"
+        " that wrote it"
+    )
+
 
 Score = Number | None
 Interval = tuple[Score, Score] | None

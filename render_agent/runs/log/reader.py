@@ -1,4 +1,4 @@
-"""A run read back from its folder, to be looked at."""
+"""Read a run back from its folder: the states of its questions, its results and its notes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from render_agent.runs.log.results import results
 from render_agent.score.summary import OFFICIAL
 
 
-class Unread:
+class NoScenes:
     """Scenes that nobody looks at: what was said in a run is read without its scans."""
 
     def get(self, question: Question) -> NoReturn:
@@ -22,13 +22,13 @@ class Unread:
         raise SceneError(f"the scan of question {question.id} is not read when a log is")
 
 
-UNREAD = Unread()
+NO_SCENES = NoScenes()
 
 
 def read_states(
     folder: RunFolder,
     lines: Sequence[Line] | None = None,
-    scenes: SceneSource = UNREAD,
+    scenes: SceneSource = NO_SCENES,
 ) -> list[QuestionState]:
     """Return the questions of a run as its log has them, in order.
 
@@ -69,6 +69,6 @@ def results_of(
 def notes(record: Mapping[str, Any]) -> list[str]:
     """Return what must be said beside every figure of a run, by what `config.json` holds of it."""
     choosing = record.get("choosing", {})
-    told = [*record.get("notes", []), record["engine"].get("note"), choosing.get("note")]
-    told += RunConfig.from_json(record["config"]).notes
-    return [note for note in told if note]
+    sentences = [*record.get("notes", []), record["engine"].get("note"), choosing.get("note")]
+    sentences += RunConfig.from_json(record["config"]).notes
+    return [note for note in sentences if note]
