@@ -1,4 +1,4 @@
-"""Several answers to one question → one: the commonest, or the number that loses least."""
+"""Votes on an answer: the commonest text wins, or the number with the highest expected score."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from render_agent.config.agent_plan import AgentPlan, VerifierPlan
 
 if TYPE_CHECKING:
     from render_agent.agents.base import Agent
-    from render_agent.agents.verifiers.base import Panel
+    from render_agent.agents.verifiers.base import VerifierPanel
     from render_agent.config import RunConfig
     from render_agent.dialogue.prompt import Prompt
     from render_agent.observation import ViewProvider
@@ -35,7 +35,9 @@ class SinglePlan(AgentPlan):
             raise ValueError(argument)
         return cls()
 
-    def build(self, config: RunConfig, prompt: Prompt, panel: Panel, views: ViewProvider) -> Agent:
+    def build(
+        self, config: RunConfig, prompt: Prompt, panel: VerifierPanel, views: ViewProvider
+    ) -> Agent:
         """Return the agent of one reply a turn."""
         from render_agent.agents.single import Single
 
@@ -54,7 +56,9 @@ class VotePlan(AgentPlan):
         """Return the plan of so many voters."""
         return cls(_count(argument))
 
-    def build(self, config: RunConfig, prompt: Prompt, panel: Panel, views: ViewProvider) -> Agent:
+    def build(
+        self, config: RunConfig, prompt: Prompt, panel: VerifierPanel, views: ViewProvider
+    ) -> Agent:
         """Return the agent that has samples vote."""
         from render_agent.agents.vote import Vote
 
@@ -69,7 +73,9 @@ class _ChoosingPlan(AgentPlan):
         """Return the plan of so many moves."""
         return cls(_count(argument))
 
-    def build(self, config: RunConfig, prompt: Prompt, panel: Panel, views: ViewProvider) -> Agent:
+    def build(
+        self, config: RunConfig, prompt: Prompt, panel: VerifierPanel, views: ViewProvider
+    ) -> Agent:
         """Return the agent that chooses among moves."""
         from render_agent.agents.lookahead import Lookahead
         from render_agent.agents.rerank import Reranker
@@ -131,7 +137,9 @@ class RephrasePlan(AgentPlan):
         """Whether a verifier looks at what its candidates would show."""
         return any(verifier.looks for verifier in verifiers)
 
-    def build(self, config: RunConfig, prompt: Prompt, panel: Panel, views: ViewProvider) -> Agent:
+    def build(
+        self, config: RunConfig, prompt: Prompt, panel: VerifierPanel, views: ViewProvider
+    ) -> Agent:
         """Return the agent that asks in several wordings."""
         from render_agent.agents.rephrase import Rephrase
         from render_agent.agents.rerank import Reranker

@@ -1,4 +1,4 @@
-"""The same question in other words: VSI-Bench's own by rule, any other as a model words it."""
+"""Other wordings of a question: by rule for VSI-Bench's questions, by a model for any other."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ _FENCED = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
 
-def by_rule(question: str) -> tuple[str, ...] | None:
+def reword_by_rule(question: str) -> tuple[str, ...] | None:
     """Return a question in all the words that are known for its form, its own text first.
 
     None where it has no form of VSI-Bench's.
@@ -155,12 +155,12 @@ def by_rule(question: str) -> tuple[str, ...] | None:
     return None
 
 
-def asking(question: str, count: int) -> list[Message]:
+def rewording_messages(question: str, count: int) -> list[Message]:
     """Return the dialogue that asks a model for a question in this many other wordings."""
     return [message("user", text(REQUEST.format(count=count, question=question)))]
 
 
-def schema(count: int) -> Mapping[str, Any]:
+def rewording_schema(count: int) -> Mapping[str, Any]:
     """Return the JSON schema of the reply to `asking`."""
     texts = {"type": "array", "items": {"type": "string"}, "minItems": count, "maxItems": count}
     return {

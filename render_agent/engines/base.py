@@ -1,4 +1,4 @@
-"""The seam between the program and whatever answers: messages → Reply."""
+"""The protocol of engines, which answer requests: messages → Reply."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ class Scripted(BuiltIn):
     @staticmethod
     def describe(config: RunConfig) -> dict[str, Any]:
         """Return what must be said of its policy. SetupError where there is none."""
-        from render_agent.engines.scripted.policies import policy_maker
+        from render_agent.engines.scripted.registry import policy_maker
 
         return {"note": getattr(policy_maker(config.model_name), "note", None)}
 

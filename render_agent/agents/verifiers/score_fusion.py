@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from render_agent.agents.verifiers.base import Panel, Verdict
+from render_agent.agents.verifiers.base import Verdict, VerifierPanel
 from render_agent.dialogue.state import Judgement
 
 FloatArray = NDArray[np.float64]
@@ -77,7 +77,7 @@ def highest(fused: ArrayLike) -> int:
     return int(values.argmax())
 
 
-def fused(panel: Panel, verdicts: Sequence[Verdict]) -> FloatArray | None:
+def fused(panel: VerifierPanel, verdicts: Sequence[Verdict]) -> FloatArray | None:
     """Return one score a candidate, (K,), from a verdict of every verifier; None where none could tell.
 
     The members of a verifier share its weight. Of a candidate that a member could not score it says
@@ -95,7 +95,7 @@ def fused(panel: Panel, verdicts: Sequence[Verdict]) -> FloatArray | None:
     return FUSIONS[panel.fusion](np.stack(rows), weights)
 
 
-def judgements(panel: Panel, verdicts: Sequence[Verdict]) -> tuple[Judgement, ...]:
+def judgements(panel: VerifierPanel, verdicts: Sequence[Verdict]) -> tuple[Judgement, ...]:
     """Return what the verifiers said, as the log has it."""
     return tuple(
         Judgement(

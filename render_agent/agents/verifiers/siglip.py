@@ -19,9 +19,9 @@ from render_agent.engines.loading import (
 )
 from render_agent.errors import EngineError, SetupError
 
-DEFAULT = "google/siglip2-base-patch16-224"
+DEFAULT_SIGLIP = "google/siglip2-base-patch16-224"
 
-KINDS = ("siglip", "siglip2")
+MODEL_TYPES = ("siglip", "siglip2")
 """What config.json calls these models; SigLIP2 of one picture size calls itself siglip."""
 
 Floats = NDArray[np.float32]
@@ -131,8 +131,10 @@ def find_siglip(model: str) -> FoundModel:
             str(error).replace(WAY_OUT, "name a directory that holds the model")
         ) from error
     kind = found.config.get("model_type")
-    if kind not in KINDS:
-        raise SetupError(f"{model} is a {kind}, not a model of the SigLIP kind such as {DEFAULT}")
+    if kind not in MODEL_TYPES:
+        raise SetupError(
+            f"{model} is a {kind}, not a model of the SigLIP kind such as {DEFAULT_SIGLIP}"
+        )
     return found
 
 

@@ -1,4 +1,4 @@
-"""Where requests lie until a person answers them; the engine and the page meet here."""
+"""The queue of requests that wait for a person, shared by the engine and the page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from render_agent.engines.base import Reply, Request
 
 
 @dataclass(eq=False)
-class Waiting:
+class PendingRequest:
     """One request on the desk. key: names this turn to the page. since: when a page first showed it."""
 
     request: Request
@@ -21,7 +21,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class SessionStatus:
     """Where a sitting stands: the key of the turn to be answered, if any, what is done, whether it is over."""
 
     key: str | None
@@ -31,13 +31,13 @@ class Standing:
 
 
 @dataclass(eq=False)
-class Desk:
+class HumanSession:
     """Requests in the order they came, and their replies; safe to use from several threads.
 
     The first waiting one is the one that is shown; it alone can be answered, and once.
     """
 
-    _waiting: deque[Waiting] = field(default_factory=deque)
+    _waiting: deque[PendingRequest] = field(default_factory=deque)
     _answered: deque[tuple[Request, Reply]] = field(default_factory=deque)
     _changed: Condition = field(default_factory=Condition)
     _sitting: str = field(default_factory=lambda: secrets.token_hex(4))
@@ -53,9 +53,9 @@ class Desk:
         """Lay a request behind the others."""
         with self._changed:
             self._numbered += 1
-            self._waiting.append(Waiting(request, f"{self._sitting}-{self._numbered}"))
+            self._waiting.append(PendingRequest(request, f"{self._sitting}-{self._numbered}"))
 
-    def first(self) -> Waiting | None:
+    def first(self) -> PendingRequest | None:
         """Return what is to be answered now, for it to be shown; the person's time runs from the first time."""
         with self._changed:
             if not self._waiting:
@@ -99,12 +99,12 @@ class Desk:
         with self._changed:
             self._questions += 1
 
-    def standing(self) -> Standing:
+    def standing(self) -> SessionStatus:
         """Return where the sitting stands, as a page asks for it again and again."""
         with self._changed:
             self._asked_about = time.perf_counter()
             key = self._waiting[0].key if self._waiting and not self._over else None
-            return Standing(key, self._turns, self._questions, self._over)
+            return SessionStatus(key, self._turns, self._questions, self._over)
 
     def end(self, patience: float) -> None:
         """Say that the sitting is over, and wait up to `patience` seconds until an open page knows it."""

@@ -15,8 +15,8 @@ from starlette.routing import BaseRoute, Mount, Route
 
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.state import Question
-from render_agent.engines.human.dialogue import dialogue_of, picture_at
-from render_agent.engines.human.session import Desk, Waiting
+from render_agent.engines.human.page_content import page_content, picture_at
+from render_agent.engines.human.session import HumanSession, PendingRequest
 from render_agent.render.png import encode
 from render_agent.text.safe_parse import parse_json
 from render_agent.web.folder import PageFiles
@@ -34,7 +34,7 @@ class PlaySite:
 
     def __init__(
         self,
-        desk: Desk,
+        desk: HumanSession,
         questions: Sequence[Question],
         kinds: Sequence[str],
         max_turns: int,
@@ -99,7 +99,7 @@ class PlaySite:
         question = self.questions[waiting.request.question_id]
         given |= {
             "key": waiting.key,
-            "dialogue": dialogue_of(waiting.request, question),
+            "dialogue": page_content(waiting.request, question),
             "choices": letters(question.options),
             "kinds": self.kinds,
             "max_turns": self.max_turns,
@@ -107,7 +107,7 @@ class PlaySite:
         return _filled("play.html", given)
 
     def _picture(self, request: Request) -> Response:
-        waiting: Waiting | None = self.desk.first()
+        waiting: PendingRequest | None = self.desk.first()
         if waiting is None or waiting.key != request.path_params["key"]:
             raise HTTPException(404)
         image = picture_at(waiting.request, request.path_params["place"])

@@ -11,10 +11,10 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from render_agent.errors import SetupError, UsageError
 
-HOSTED = "https://api.openai.com/v1"
+HOSTED_URL = "https://api.openai.com/v1"
 """Where requests go when there is a key and no address."""
 
-KEYS = ("RENDER_AGENT_API_KEY", "OPENAI_API_KEY")
+KEY_VARIABLES = ("RENDER_AGENT_API_KEY", "OPENAI_API_KEY")
 """The environment variables that may hold the key, the first one set counts."""
 
 
@@ -62,23 +62,23 @@ def find_endpoints(base_urls: Sequence[str]) -> list[Endpoint]:
         if "@" in urlsplit(address).netloc:
             raise UsageError(
                 "--base-url must not hold a password, it is written into the run folder: put the"
-                f" whole address into OPENAI_BASE_URL, or a key into {KEYS[0]}"
+                f" whole address into OPENAI_BASE_URL, or a key into {KEY_VARIABLES[0]}"
             )
     addresses = list(base_urls) or [os.environ.get("OPENAI_BASE_URL", "").strip()]
     if addresses == [""]:
         if key is None:
             raise SetupError(
                 "--engine openai needs --base-url URL, such as http://localhost:8000/v1 (for"
-                f" {HOSTED} a key in {KEYS[1]} is enough)"
+                f" {HOSTED_URL} a key in {KEY_VARIABLES[1]} is enough)"
             )
-        addresses = [HOSTED]
+        addresses = [HOSTED_URL]
     found = [endpoint(address, key) for address in addresses]
     return list({entry.url: entry for entry in found}.values())
 
 
 def find_key() -> str | None:
     """Return the key of the environment, None where there is none. SetupError where it cannot be one."""
-    name = next((name for name in KEYS if os.environ.get(name, "").strip()), None)
+    name = next((name for name in KEY_VARIABLES if os.environ.get(name, "").strip()), None)
     if name is None:
         return None
     key = os.environ[name].strip()

@@ -7,12 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from render_agent.engines.openai.client import NO_KEY, ServerClient, fault_of, first_words
+from render_agent.engines.openai.client import (
+    PLACEHOLDER_KEY,
+    UNCOMPRESSED_HEADERS,
+    ResponseRefused,
+    ServerClient,
+    fault_of,
+    first_words,
+    read_bounded,
+)
 from render_agent.engines.openai.endpoints import Endpoint
 from render_agent.engines.openai.options import OpenAIOptions
 from render_agent.engines.openai.rate_limit import Cooldown
-from render_agent.engines.openai.response_limits import PLAIN, ResponseRefused, read_bounded
-from render_agent.engines.openai.server_compat import Dialect, first_dialect
+from render_agent.engines.openai.server_compat import ServerDialect, first_dialect
 from render_agent.errors import EngineError, SetupError
 from render_agent.text.safe_parse import parse_json
 from render_agent.text.sanitize import one_line
@@ -31,7 +38,7 @@ class Server:
     """One server, as the run finds it: its client, its questions, what it takes, whether it is lost."""
 
     client: ServerClient
-    dialect: Dialect
+    dialect: ServerDialect
     questions: set[str] = field(default_factory=set)
     cooldown: Cooldown = field(default_factory=Cooldown)
     lost: str | None = None
@@ -110,9 +117,9 @@ def look_up(endpoint: Endpoint, model: str, options: OpenAIOptions) -> dict[str,
 
     seconds = openai.Timeout(max(30.0, options.connect_timeout), connect=options.connect_timeout)
     with openai.OpenAI(
-        api_key=NO_KEY,
+        api_key=PLACEHOLDER_KEY,
         base_url=endpoint.url,
-        default_headers={**PLAIN, **endpoint.headers},
+        default_headers={**UNCOMPRESSED_HEADERS, **endpoint.headers},
         max_retries=0,
         timeout=seconds,
         http_client=openai.DefaultHttpxClient(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from PIL.Image import Image
 
 from render_agent.engines.base import Request
-from render_agent.engines.transformers.byte_cache import ByteCache
+from render_agent.engines.byte_cache import ByteCache
 from render_agent.engines.transformers.families import family_of
 from render_agent.engines.transformers.picture_tokens import Grid, PictureCost, PictureForm
 

@@ -10,7 +10,7 @@ from typing import Any
 from render_agent.engines.loading import FoundModel
 from render_agent.engines.transformers.pretrained import first_line
 from render_agent.engines.vllm.arguments import VllmOptions, engine_arguments
-from render_agent.engines.vllm.prompts import TokenPrompt
+from render_agent.engines.vllm.requests import TokenPrompt
 from render_agent.errors import EngineError, SetupError
 from render_agent.system.child_reaper import EndTogether
 

@@ -31,10 +31,9 @@ from render_agent.engines.vllm.arguments import (
     vllm_version,
 )
 from render_agent.engines.vllm.core import VllmCore
-from render_agent.engines.vllm.option_logprobs import Scoring, questions_of
-from render_agent.engines.vllm.prefix_cache_check import differing
-from render_agent.engines.vllm.prompts import Prompts, TokenPrompt
-from render_agent.engines.vllm.sampling import Sampling, scoring_params
+from render_agent.engines.vllm.option_logprobs import ScoringRequest, questions_of
+from render_agent.engines.vllm.prefix_cache_check import cache_mismatch
+from render_agent.engines.vllm.requests import Prompts, Sampling, TokenPrompt, scoring_params
 from render_agent.errors import EngineError
 
 LOG = logging.getLogger(__name__)
@@ -110,7 +109,7 @@ class VllmEngine:
         self.calls = self.core.steps = 0
         self.occupancy = Occupancy()
         self._numbers = count()
-        self._under_way: dict[str, tuple[Generation | Scoring, int]] = {}
+        self._under_way: dict[str, tuple[Generation | ScoringRequest, int]] = {}
         self._answered: list[Generation] = []
         self._woken = Event()
 
@@ -190,7 +189,7 @@ class VllmEngine:
         core = load()
         suppressed = picture_tokens(core.hf_config, self.prompts.tokenizer)
         self.sampling = Sampling.published(core.published, self.options.options, suppressed)
-        wrong = differing(core, self.prompts, self.sampling)
+        wrong = cache_mismatch(core, self.prompts, self.sampling)
         if wrong is None or not core.prefix_caching:
             return core
         if core.dtype != "float32":
@@ -213,10 +212,10 @@ class VllmEngine:
             self._end(generation, Reply(error=fault))
         return generation
 
-    def _begin_scoring(self, request: Request, choices: Sequence[str]) -> Scoring:
+    def _begin_scoring(self, request: Request, choices: Sequence[str]) -> ScoringRequest:
         self.occupancy.note(len(self._under_way))
         tokens = [self.prompts.choice(words) for words in choices]
-        scoring = Scoring(tokens, questions_of(tokens))
+        scoring = ScoringRequest(tokens, questions_of(tokens))
 
         def prefixes(prompt: TokenPrompt) -> Iterator[tuple[TokenPrompt, Any]]:
             for path, ids in scoring.asked:
@@ -228,7 +227,7 @@ class VllmEngine:
     def _add(
         self,
         request: Request,
-        owner: Generation | Scoring,
+        owner: Generation | ScoringRequest,
         parts: Callable[[TokenPrompt], Iterator[tuple[TokenPrompt, Any]]],
     ) -> str | None:
         """Hand the parts of a request's prompt to vLLM for `owner`; return why it does not take them.

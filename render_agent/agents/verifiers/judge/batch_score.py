@@ -7,19 +7,17 @@ from contextlib import closing, nullcontext
 from typing import get_args
 
 from render_agent.agents.verifiers.judge import prompts
-from render_agent.agents.verifiers.judge.asking import Asking, Shown
-from render_agent.agents.verifiers.judge.comparing import score_by_pairs
-from render_agent.agents.verifiers.judge.likelihood import log_odds
-from render_agent.agents.verifiers.judge.pairwise import probability
-from render_agent.agents.verifiers.judge.pictures import LONGEST_SIDE, Pictures, Source
-from render_agent.agents.verifiers.judge.reading import Unreadable, read_criteria
-from render_agent.agents.verifiers.judge.rubric import LONGEST_REASON, Mode, Rubric
+from render_agent.agents.verifiers.judge.model_queries import JudgedPicture, ModelQueries, log_odds
+from render_agent.agents.verifiers.judge.pairwise import probability, score_by_pairs
+from render_agent.agents.verifiers.judge.pictures import MAX_SIDE_PIXELS, Pictures, Source
+from render_agent.agents.verifiers.judge.reply_parser import Unreadable, read_criteria
+from render_agent.agents.verifiers.judge.rubric import MAX_REASON_CHARACTERS, Mode, Rubric
 from render_agent.agents.verifiers.judge.score import Fault, Score
 from render_agent.config import AUTO, RunConfig
 from render_agent.engines.base import Engine, Reply, Scores
 from render_agent.errors import UsageError
 
-TOKENS_OF_A_CRITERION = 32
+CRITERION_TOKENS = 32
 """Of its name, value and brackets, beside its reason."""
 
 
@@ -35,7 +33,7 @@ def batch_score(
     rubric: Rubric | None = None,
     earlier: Sequence[Sequence[Source]] | None = None,
     states: Sequence[Hashable] | None = None,
-    longest_side: int = LONGEST_SIDE,
+    longest_side: int = MAX_SIDE_PIXELS,
     max_new_tokens: int = 0,
 ) -> list[Score]:
     """Return a score for every picture, in their order.
@@ -66,7 +64,9 @@ def batch_score(
         raise UsageError("mode json needs a rubric with criteria")
     pictures = Pictures(longest_side)
     shown = [
-        Shown((system, user), tuple(map(pictures.name, before)), pictures.name(image), state)
+        JudgedPicture(
+            (system, user), tuple(map(pictures.name, before)), pictures.name(image), state
+        )
         for image, system, user, before, state in zip(
             images, system_prompts, user_prompts, given, within, strict=True
         )
@@ -76,13 +76,13 @@ def batch_score(
     if able:
         with nullcontext(engine) if engine is not None else closing(_open(model)) as answering:
             limit = max(max_new_tokens, _reply_tokens(rubric))
-            asking = Asking(answering, pictures, batch_size, limit)
+            asking = ModelQueries(answering, pictures, batch_size, limit)
             found = _judged(asking, list(able.values()), mode, rubric)
         scores.update(zip(able, found, strict=True))
     return [scores[number] for number in range(len(shown))]
 
 
-def _unreadable(pictures: Pictures, shown: Sequence[Shown]) -> dict[int, Score]:
+def _unreadable(pictures: Pictures, shown: Sequence[JudgedPicture]) -> dict[int, Score]:
     """Return the scores, by number, of what cannot be shown whole."""
     broken = pictures.faults()
     found = {}
@@ -96,7 +96,7 @@ def _unreadable(pictures: Pictures, shown: Sequence[Shown]) -> dict[int, Score]:
 
 
 def _judged(
-    asking: Asking, shown: Sequence[Shown], mode: Mode, rubric: Rubric | None
+    asking: ModelQueries, shown: Sequence[JudgedPicture], mode: Mode, rubric: Rubric | None
 ) -> list[Score]:
     if mode == "yes":
         return _by_yes(asking, shown)
@@ -113,12 +113,12 @@ def _open(model: str | None) -> Engine:
 
 def _reply_tokens(rubric: Rubric | None) -> int:
     """Return the tokens that a written reply may have, should a reason need one for every character."""
-    longest = rubric.longest_reason if rubric else LONGEST_REASON
+    longest = rubric.longest_reason if rubric else MAX_REASON_CHARACTERS
     criteria = len(rubric.criteria or ()) if rubric else 0
-    return max(1, criteria) * (TOKENS_OF_A_CRITERION + longest)
+    return max(1, criteria) * (CRITERION_TOKENS + longest)
 
 
-def _by_yes(asking: Asking, shown: Sequence[Shown]) -> list[Score]:
+def _by_yes(asking: ModelQueries, shown: Sequence[JudgedPicture]) -> list[Score]:
     asked = [
         prompts.about_one(entry.prompts, entry.earlier, entry.picture, prompts.YES_FORMAT)
         for entry in shown
@@ -138,7 +138,9 @@ def _yes(found: Scores) -> Score:
     return Score(probability(odds[0]), support=odds[1], tokens=found.tokens, seconds=seconds)
 
 
-def _by_criteria(asking: Asking, shown: Sequence[Shown], rubric: Rubric) -> list[Score]:
+def _by_criteria(
+    asking: ModelQueries, shown: Sequence[JudgedPicture], rubric: Rubric
+) -> list[Score]:
     form = prompts.criteria_form(rubric)
     asked = [
         prompts.about_one(entry.prompts, entry.earlier, entry.picture, form) for entry in shown

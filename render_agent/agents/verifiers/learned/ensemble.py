@@ -11,11 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch.func import functional_call, stack_module_state, vmap
 
-from render_agent.agents.verifiers.learned.features import Features
 from render_agent.agents.verifiers.learned.history import Histories
-from render_agent.agents.verifiers.learned.network import MemberNetwork, shared_moves
-from render_agent.agents.verifiers.learned.patch_attention import extract
-from render_agent.agents.verifiers.learned.shape import Shape
+from render_agent.agents.verifiers.learned.network import MemberNetwork, extract, shared_moves
+from render_agent.agents.verifiers.learned.shape import Features, Shape
 
 FloatArray = NDArray[np.float32]
 

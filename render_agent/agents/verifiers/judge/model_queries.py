@@ -1,9 +1,10 @@
-"""Requests put to an engine: in pieces of a size that is asked for, and nothing kept of them afterwards."""
+"""The requests of a judge to an engine, in batches of a given size; the engine keeps nothing of them."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from math import exp, inf, log
 from typing import Any
 
 from render_agent.agents.verifiers.judge.pictures import Pictures
@@ -14,7 +15,7 @@ from render_agent.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class JudgedPicture:
     """One picture to be judged: the system and user prompt, and pictures by name.
 
     within: what it is of, where prompts and earlier views do not tell that.
@@ -31,7 +32,7 @@ class Shown:
         return self.prompts, self.earlier, self.within
 
 
-class Asking:
+class ModelQueries:
     """Puts messages to an engine, each as a question of its own.
 
     batch_size: requests handed over at once; auto hands over all, and the engine makes batches of what
@@ -101,3 +102,21 @@ def scorer(engine: Engine) -> Scorer:
             " use --mode json or pairwise, or --engine transformers or vllm"
         )
     return engine  # type: ignore[return-value]  # it says that it is one
+
+
+def log_sum(logs: Sequence[float]) -> float:
+    """Return the logarithm of a sum of probabilities, of their logarithms; -inf where all are 0."""
+    most = max(logs)
+    return most if most == -inf else most + log(sum(exp(value - most) for value in logs))
+
+
+def log_odds(logs: Sequence[float], first: int) -> tuple[float, float] | None:
+    """Return the log-odds of one word against another, and the probability of either.
+
+    logs: of every way to write them, of the first word the `first` ones. None where both have no
+    probability at all, or where a figure is none.
+    """
+    one, other = log_sum(logs[:first]), log_sum(logs[first:])
+    if one == other == -inf or one != one or other != other:
+        return None
+    return one - other, min(1.0, exp(log_sum([one, other])))

@@ -1,4 +1,4 @@
-"""Replies of a judge, read strictly: what is not exactly what was asked for is no score."""
+"""The strict parser of a judge's replies: a reply that is not exactly in the form asked for gives no score."""
 
 from __future__ import annotations
 
