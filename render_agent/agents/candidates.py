@@ -30,16 +30,18 @@ def read_candidates(
     context: TurnContext, replies: Sequence[Reply], kinds: Sequence[str]
 ) -> list[Candidate]:
     """Return a candidate for every sample of every reply, in their order; each reply is a group."""
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     for group, reply in enumerate(replies):
         for text in reply.samples:
             action, result = read_reply(context, text, kinds)
             if reply.finish == "length" and isinstance(action, Malformed):
                 action, result = read_reply(context, text, kinds, cut_off=True)
-            found.append(
-                Candidate(len(found), text, action, result.feedback, result.camera, group=group)
+            candidates.append(
+                Candidate(
+                    len(candidates), text, action, result.feedback, result.camera, group=group
+                )
             )
-    return found
+    return candidates
 
 
 def default_candidate(context: TurnContext, candidates: Sequence[Candidate]) -> Candidate:

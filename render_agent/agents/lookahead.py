@@ -66,13 +66,13 @@ class Lookahead:
     ) -> tuple[Request, ...]:
         """Return what is asked once each candidate was carried out, in a dialogue of its own."""
         turn = context.turn + 1
-        asked = []
+        requests = []
         for candidate in candidates:
             assert candidate.view is not None, "it was drawn"
             name = dialogue_id(request.question_id, turn, candidate.number)
             views = (candidate.view,)
             messages = self.prompt.following(turn, candidate.happened, views, candidate.camera)
-            asked.append(
+            requests.append(
                 replace(
                     request,
                     question_id=name,
@@ -84,7 +84,7 @@ class Lookahead:
                     samples=1,
                 )
             )
-        return tuple(asked)
+        return tuple(requests)
 
     def _second(
         self,
@@ -94,18 +94,18 @@ class Lookahead:
         first: int,
     ) -> list[Candidate]:
         """Return the second moves, numbered from `first`; those that end or cannot be read lead nowhere."""
-        found: list[Candidate] = []
+        moves: list[Candidate] = []
         for parent, reply in zip(parents, replies, strict=True):
             assert parent.view is not None, "it was drawn"
             now = context.look
             now = replace(now, camera=parent.camera, views=(*now.views, parent.view))
             there = replace(context, look=now)
             (move,) = read_candidates(there, [reply], self.prompt.on_request)
-            number = first + len(found)
+            number = first + len(moves)
             if move.goes_on:
                 group = parent.group
-                found.append(replace(move, number=number, group=group, follows=parent.number))
-        return found
+                moves.append(replace(move, number=number, group=group, follows=parent.number))
+        return moves
 
 
 def _best(candidates: Sequence[Candidate], values: FloatArray) -> Candidate:

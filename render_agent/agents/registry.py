@@ -128,10 +128,10 @@ class RephrasePlan(AgentPlan):
     @classmethod
     def parse(cls, argument: str | None) -> Self:
         """Return the plan of so many wordings and replies to each."""
-        found = ROWS_BY_SAMPLES.fullmatch(argument or "")
-        if not found or not int(found[1]) or not int(found[2]):
+        match = ROWS_BY_SAMPLES.fullmatch(argument or "")
+        if not match or not int(match[1]) or not int(match[2]):
             raise ValueError(argument)
-        return cls(int(found[2]), int(found[1]))
+        return cls(int(match[2]), int(match[1]))
 
     def draws(self, verifiers: Sequence[VerifierPlan]) -> bool:
         """Whether a verifier looks at what its candidates would show."""

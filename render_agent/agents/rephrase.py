@@ -78,12 +78,12 @@ class Rephrase:
         wordings = rewording.reword_by_rule(question)
         if wordings is None and groups > 1:
             replies = yield Ask((self._request(request, state.id, groups - 1, question),))
-            found = rewording.read_wordings(replies[0].text, question, groups - 1)
-            wordings = (question, *found)
+            reworded = rewording.read_wordings(replies[0].text, question, groups - 1)
+            wordings = (question, *reworded)
         wordings = (wordings or (question,))[:groups]
         if len(wordings) < groups:
-            told = "question %s is asked in %d wordings, not in %d"
-            logger.warning(told, state.id, len(wordings), groups)
+            message = "question %s is asked in %d wordings, not in %d"
+            logger.warning(message, state.id, len(wordings), groups)
             replies = [replace(reply, events=(*reply.events, FEWER_WORDINGS)) for reply in replies]
         return wordings, replies
 
@@ -109,20 +109,20 @@ class Rephrase:
         state, look = context.state, context.look
         began = state.turns[0] if state.turns else None
         views, stood = (began.views, began.stood) if began else (look.views, look.camera)
-        asked = [replace(request, samples=self.plan.samples)]
+        requests = [replace(request, samples=self.plan.samples)]
         for group, wording in enumerate(wordings[1:], start=1):
             name = wording_id(state.id, group)
             opening = self.prompt.opening(replace(state.question, text=wording), views, stood)
-            asked.append(
+            requests.append(
                 replace(
-                    asked[0],
+                    requests[0],
                     question_id=name,
                     about=state.id,
                     messages=[*opening, *request.messages[len(opening) :]],
                     seed=turn_seed(self.seed, name, request.turn),
                 )
             )
-        return tuple(asked)
+        return tuple(requests)
 
 
 def best_of_best_group(candidates: Sequence[Candidate], values: FloatArray) -> Candidate:
@@ -131,7 +131,7 @@ def best_of_best_group(candidates: Sequence[Candidate], values: FloatArray) -> C
     values: a score a candidate, (K,). A group counts with those of its candidates that are here.
     """
     groups: dict[int, list[int]] = {}
-    for place, candidate in enumerate(candidates):
-        groups.setdefault(candidate.group, []).append(place)
+    for index, candidate in enumerate(candidates):
+        groups.setdefault(candidate.group, []).append(index)
     best = max(groups, key=lambda group: (float(values[groups[group]].mean()), -group))
-    return candidates[max(groups[best], key=lambda place: (float(values[place]), -place))]
+    return candidates[max(groups[best], key=lambda index: (float(values[index]), -index))]

@@ -69,8 +69,8 @@ class Reranker:
             silent = yield Draw(lambda: [v.score(context, candidates) for v in panel.silent])
         if panel.asking:
             asking = yield Judge(Case(context, candidates))
-        found = iter(silent), iter(asking)
-        return tuple(next(found[verifier.asks]) for verifier in panel.verifiers)
+        verdicts = iter(silent), iter(asking)
+        return tuple(next(verdicts[verifier.asks]) for verifier in panel.verifiers)
 
 
 def with_candidates(evidence: Evidence, candidates: Sequence[Candidate]) -> Evidence:

@@ -149,8 +149,8 @@ def reword_by_rule(question: str) -> tuple[str, ...] | None:
     None where it has no form of VSI-Bench's.
     """
     for form, templates in TEMPLATES.items():
-        if found := re.fullmatch(form, question, re.DOTALL):
-            parts = found.groupdict(default="")
+        if match := re.fullmatch(form, question, re.DOTALL):
+            parts = match.groupdict(default="")
             return (question, *(template.format(**parts) for template in templates))
     return None
 
@@ -179,14 +179,14 @@ def read_wordings(reply: str, question: str, count: int) -> tuple[str, ...]:
     reply = without_thinking(reply).strip()
     fenced = _FENCED.fullmatch(reply)
     try:
-        given = parse_json(fenced[1] if fenced else reply)["wordings"]
+        wordings = parse_json(fenced[1] if fenced else reply)["wordings"]
     except (ValueError, TypeError, KeyError):
         return ()
-    found = {_plain(question): question}
-    for wording in given if isinstance(given, list) else ():
+    distinct = {_plain(question): question}
+    for wording in wordings if isinstance(wordings, list) else ():
         if isinstance(wording, str) and _plain(wording) and _numbers(wording) == _numbers(question):
-            found.setdefault(_plain(wording), wording.strip())
-    return tuple(found.values())[1 : count + 1]
+            distinct.setdefault(_plain(wording), wording.strip())
+    return tuple(distinct.values())[1 : count + 1]
 
 
 def _plain(words: str) -> str:

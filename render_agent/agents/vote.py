@@ -43,17 +43,17 @@ class Vote:
         candidates = read_candidates(context, replies, self.kinds)
         readable = [c for c in candidates if isinstance(c.action, Action)]
         ending = [c for c in readable if _ends(c, context)]
-        told = None
+        outcome = None
         if context.last or 2 * len(ending) > len(readable):
             voters = readable if context.last else ending
-            told = _outcome(context, candidates, voters)
-        if told is not None:
-            chosen = _answering(context, candidates, told)
+            outcome = _outcome(context, candidates, voters)
+        if outcome is not None:
+            chosen = _answering(context, candidates, outcome)
         elif context.last or not readable:
             chosen = default_candidate(context, candidates)
         else:
             chosen = self._commonest(context, [c for c in readable if c not in ending])
-        evidence = Evidence(self.name, tuple(candidates), chosen.number, ballot=told)
+        evidence = Evidence(self.name, tuple(candidates), chosen.number, ballot=outcome)
         return decision(chosen, replies, evidence)
 
     def dialogues(self, question_id: str) -> Sequence[str]:
@@ -101,21 +101,21 @@ def _outcome(
     return ballot(context.state.question, votes)
 
 
-def _answering(context: TurnContext, candidates: Sequence[Candidate], told: Ballot) -> Candidate:
+def _answering(context: TurnContext, candidates: Sequence[Candidate], outcome: Ballot) -> Candidate:
     """Return the first sample that is nearest to the winner, with the winner as its answer."""
-    voting = [c for c, vote in zip(candidates, told.votes, strict=True) if vote is not None]
+    voting = [c for c, vote in zip(candidates, outcome.votes, strict=True) if vote is not None]
 
     def off(candidate: Candidate) -> float:
         answer = _answer(candidate, context)
         assert answer is not None, "it voted"
         if context.state.question.wanted == "number":
-            return abs(float(answer) - float(told.winner))
-        return float(answer.lower() != told.winner.lower())
+            return abs(float(answer) - float(outcome.winner))
+        return float(answer.lower() != outcome.winner.lower())
 
     nearest = min(voting, key=off)
     action = nearest.action
     assert isinstance(action, Action), "it voted"
-    if _answer(nearest, context) == told.winner:
+    if _answer(nearest, context) == outcome.winner:
         return nearest
-    answered = structs.replace(action, answer=told.winner, answer_text=told.winner)
+    answered = structs.replace(action, answer=outcome.winner, answer_text=outcome.winner)
     return replace(nearest, action=answered)

@@ -165,7 +165,7 @@ def figures(found: Estimate, prices: Prices | None) -> dict[str, Any]:
 
 def sentence(found: Estimate, prices: Prices | None) -> str:
     """Return an estimate in words."""
-    told = (
+    text = (
         f"at the most {found.requests:,} requests, about {found.prompt_tokens:,} tokens read"
         f" ({found.cached_tokens:,} of them from a prefix cache, where the server has one) and"
         f" {found.reply_tokens:,} written; an estimate from {CHARACTERS_A_TOKEN} characters a token and"
@@ -173,13 +173,13 @@ def sentence(found: Estimate, prices: Prices | None) -> str:
     )
     if found.judge_requests:
         whose = "" if found.judge_model is None else f" {found.judge_model}"
-        told += (
+        text += (
             f"; the judge{whose} is asked {found.judge_requests:,} times at the most, and reads about"
             f" {found.judge_prompt_tokens:,} tokens and writes {found.judge_reply_tokens:,}"
         )
     if prices is None:
-        return told
+        return text
     cost = f"; cost: {found.cost(prices, cache=False):,.2f} without a prefix cache"
     if prices.cached is not None:
         cost += f", {found.cost(prices, cache=True):,.2f} with one"
-    return told + cost
+    return text + cost

@@ -220,10 +220,10 @@ def describe_engine(config: RunConfig) -> dict[str, Any]:
         registry.package("engine", config.engine),
     )
     tell = getattr(maker, "describe", None)
-    named = config.model_name if package is None else config.model or config.engine
+    model = config.model_name if package is None else config.model or config.engine
     return {
         "name": config.engine,
-        "model": named,
+        "model": model,
         **({} if package is None else {"package": package}),
         **(tell(config) if callable(tell) else {}),
     }
@@ -266,9 +266,9 @@ def engine_options(pairs: Sequence[str]) -> dict[str, Any]:
         try:
             options[name] = parse_yaml(value)
         except ValueError as error:
-            told = " ".join(str(error).split())
+            reason = " ".join(str(error).split())
             raise UsageError(
-                f"--engine-option {name}: its value is no YAML ({told[:200]})"
+                f"--engine-option {name}: its value is no YAML ({reason[:200]})"
             ) from error
         if _holds_a_key(name, options[name]):
             raise UsageError(

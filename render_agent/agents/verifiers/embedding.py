@@ -41,9 +41,9 @@ class EmbeddingVerifier(Verifier):
         shown = self.model.pictures([context.picture(file) for file in files]).pooled
         likeness = (shown @ self._asked(context.state.question).T).max(1)
         by_file = dict(zip(files, likeness.tolist(), strict=True))
-        for place, candidate in enumerate(candidates):
+        for index, candidate in enumerate(candidates):
             if candidate.view:
-                scores[0, place] = by_file[candidate.view.file]
+                scores[0, index] = by_file[candidate.view.file]
         events, self.model.events = tuple(self.model.events), []
         return Verdict(scores, reasons, events=events)
 

@@ -135,10 +135,10 @@ class GeometryVerifier(Verifier):
                     first.value + SECOND_MOVE_WEIGHT * second.value,
                     f"{first.reason}; then {second.reason}",
                 )
-        told = [gains[candidate.number] for candidate in candidates]
+        scored = [gains[candidate.number] for candidate in candidates]
         return Verdict(
-            np.array([[np.nan if gain is None else gain.value for gain in told]]),
-            tuple("its view was not drawn" if gain is None else gain.reason for gain in told),
+            np.array([[np.nan if gain is None else gain.value for gain in scored]]),
+            tuple("its view was not drawn" if gain is None else gain.reason for gain in scored),
         )
 
     def close(self) -> None:
@@ -149,11 +149,11 @@ class GeometryVerifier(Verifier):
     def _known(self, room: Room, question: Question, views: Sequence[View]) -> Coverage:
         seen = boxes_seen(question, room, views, self.renderer)
         every = kind_of(question) == EVERY
-        found = set() if every else {room.labels[number] for number in seen}
+        shown_labels = set() if every else {room.labels[number] for number in seen}
         wanted = {
             number: room.labels[number]
             for number in named_boxes(question, room)
-            if number not in seen and room.labels[number] not in found
+            if number not in seen and room.labels[number] not in shown_labels
         }
         return Coverage(room.covered(views, self.renderer), wanted, every)
 
@@ -164,28 +164,28 @@ class GeometryVerifier(Verifier):
             return Gain(0.0, "a map shows no new surface")
         shown = room.shown(view, self.renderer)
         new = float((shown.covered & ~known.covered).mean()) if len(shown.covered) else 0.0
-        told = [f"new surface {new:.0%}"]
+        reasons = [f"new surface {new:.0%}"]
         value = SURFACE_WEIGHT * new
         if known.total:
             seen = room.sightings(view, list(known.wanted), self.renderer)
-            found = self._found(known, seen)
-            value += NAMED_WEIGHT * sum(found.values()) / known.total
-            told += _named(known, seen)
+            shares = self._found(known, seen)
+            value += NAMED_WEIGHT * sum(shares.values()) / known.total
+            reasons += _named(known, seen)
         if shown.near > TOLERATED_SHARE:
             value -= NEAR_PENALTY * (shown.near - TOLERATED_SHARE) / (1 - TOLERATED_SHARE)
-            told.append(f"stares at a surface at {shown.nearest:.1f} m")
+            reasons.append(f"stares at a surface at {shown.nearest:.1f} m")
         if shown.empty > TOLERATED_SHARE:
             value -= EMPTY_PENALTY * (shown.empty - TOLERATED_SHARE) / (1 - TOLERATED_SHARE)
-            told.append(f"{shown.empty:.0%} of it is beyond the scan")
-        return Gain(value, ", ".join(told))
+            reasons.append(f"{shown.empty:.0%} of it is beyond the scan")
+        return Gain(value, ", ".join(reasons))
 
     def _found(self, known: Coverage, seen: Sequence[Seen]) -> dict[object, float]:
         """Return how well, 0 to 1, each wanted thing is shown: a box where each counts, else a category."""
-        found: dict[object, float] = {}
+        shares: dict[object, float] = {}
         for (number, label), each in zip(known.wanted.items(), seen, strict=True):
             thing = number if known.every else label
-            found[thing] = max(found.get(thing, 0.0), self._shown_well(each))
-        return found
+            shares[thing] = max(shares.get(thing, 0.0), self._shown_well(each))
+        return shares
 
     def _shown_well(self, seen: Seen) -> float:
         if seen_well(seen, self.size):
@@ -206,9 +206,12 @@ def make_geometry(
     return GeometryVerifier(facts, config.image_size, "geometry:unnamed" if unnamed else "geometry")
 
 
-def _alike(one: View, other: View) -> bool:
+def _alike(view: View, other: View) -> bool:
     """Whether two views show the same: of a map also where the camera stands, which its picture shows."""
-    return isinstance(one.camera, Camera) and (one.kind, one.camera) == (other.kind, other.camera)
+    return isinstance(view.camera, Camera) and (view.kind, view.camera) == (
+        other.kind,
+        other.camera,
+    )
 
 
 def _named(known: Coverage, seen: Sequence[Seen]) -> list[str]:

@@ -26,8 +26,8 @@ class RandomVerifier(Verifier):
 
     def score(self, context: TurnContext, candidates: Sequence[Candidate]) -> Verdict:
         """Return a number from 0 to 1 for each candidate, (1, K)."""
-        place = f"random {self.seed} {context.state.id} {context.turn}"
-        digest = hashlib.sha256(place.encode("utf-8", "backslashreplace")).digest()
+        seed_text = f"random {self.seed} {context.state.id} {context.turn}"
+        digest = hashlib.sha256(seed_text.encode("utf-8", "backslashreplace")).digest()
         chance = np.random.default_rng(int.from_bytes(digest[:8], "big"))
         scores = {c.number: chance.random() for c in candidates}
         first = (c.number if c.follows is None else c.follows for c in candidates)

@@ -238,7 +238,7 @@ def describe_choosing(config: RunConfig, questions: Sequence[Question]) -> dict[
     where a file of boxes is in no known format.
     """
     plan = config.agent_plan
-    found: dict[str, Any] = {
+    description: dict[str, Any] = {
         "agent": config.agent,
         "kind": plan.kind,
         "samples": plan.samples,
@@ -250,15 +250,15 @@ def describe_choosing(config: RunConfig, questions: Sequence[Question]) -> dict[
         ],
         "fusion": config.fusion if plan.verified else None,
     }
-    return {**found, "note": _note(found)}
+    return {**description, "note": _note(description)}
 
 
-def _note(found: Mapping[str, Any]) -> str | None:
+def _note(description: Mapping[str, Any]) -> str | None:
     """Return the sentence that a run needs whose moves were chosen by what no model should know."""
-    if not any(entry.get("knows") for entry in found["verifiers"]):
+    if not any(entry.get("knows") for entry in description["verifiers"]):
         return None
     names = [
         f"{entry['name']} (knows {entry['knows']})" if entry.get("knows") else entry["name"]
-        for entry in found["verifiers"]
+        for entry in description["verifiers"]
     ]
-    return f"agent: {found['agent']} by {', '.join(names)}"
+    return f"agent: {description['agent']} by {', '.join(names)}"

@@ -79,13 +79,13 @@ class PageContent:
     def earlier(self) -> list[ShownPicture]:
         """Every view shown before that is not shown now, once, by its number."""
         now = {shown.view.number for shown in self.now if shown.view is not None}
-        found = {
+        by_number = {
             shown.view.number: shown
             for entry in self.entries[:-1]
             for shown in entry.pictures
             if shown.view is not None and shown.view.number not in now
         }
-        return [found[number] for number in sorted(found)]
+        return [by_number[number] for number in sorted(by_number)]
 
     @property
     def map(self) -> ShownPicture | None:
@@ -107,7 +107,7 @@ def page_content(request: Request, question: Question) -> PageContent:
     """Return what a page shows of a request; of the question only what a prompt tells is read."""
     views = {view.file: view for view in request.views}
     entries: list[ShownMessage] = []
-    place = 0
+    index = 0
     for message in request.messages:
         entry = ShownMessage(message["role"])
         for piece in message["content"]:
@@ -116,17 +116,17 @@ def page_content(request: Request, question: Question) -> PageContent:
                 continue
             caption = entry.texts.pop() if entry.texts else "a view"
             size = request.picture(piece["image"]).size
-            entry.pictures.append(ShownPicture(place, caption, views.get(piece["image"]), size))
-            place += 1
+            entry.pictures.append(ShownPicture(index, caption, views.get(piece["image"]), size))
+            index += 1
         entries.append(entry)
-    asked, _, standing = entries[1].texts[0].rpartition("\n\n")
-    told = [standing, *entries[-1].texts[1:]] if len(entries) == 2 else entries[-1].texts
+    prompt, _, standing = entries[1].texts[0].rpartition("\n\n")
+    texts = [standing, *entries[-1].texts[1:]] if len(entries) == 2 else entries[-1].texts
     return PageContent(
         question=question,
         turn=request.turn,
         last=request.last,
-        demand=asked.rpartition("\n")[2],
-        told="\n\n".join(told),
+        demand=prompt.rpartition("\n")[2],
+        told="\n\n".join(texts),
         entries=entries,
     )
 

@@ -60,19 +60,19 @@ class HumanSession:
         with self._changed:
             if not self._waiting:
                 return None
-            found = self._waiting[0]
-            found.since = found.since or time.perf_counter()
-            return found
+            pending = self._waiting[0]
+            pending.since = pending.since or time.perf_counter()
+            return pending
 
     def answer(self, key: str, text: str) -> bool:
         """Take a person's reply to the turn that is shown; False where `key` names another turn."""
         with self._changed:
             if not self._waiting or self._waiting[0].key != key:
                 return False
-            done = self._waiting.popleft()
-            seconds = time.perf_counter() - done.since if done.since else 0.0
-            reply = Reply((text,) * done.request.samples, seconds=seconds)
-            self._answered.append((done.request, reply))
+            pending = self._waiting.popleft()
+            seconds = time.perf_counter() - pending.since if pending.since else 0.0
+            reply = Reply((text,) * pending.request.samples, seconds=seconds)
+            self._answered.append((pending.request, reply))
             self._turns += 1
             self._changed.notify_all()
             return True
@@ -84,9 +84,9 @@ class HumanSession:
                 lambda: self._answered or self._woken or not self._waiting, timeout
             )
             self._woken = False
-            found = list(self._answered)
+            answered = list(self._answered)
             self._answered.clear()
-            return found
+            return answered
 
     def wake(self) -> None:
         """Have `answered` wait no longer, now or as it next waits."""

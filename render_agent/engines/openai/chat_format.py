@@ -109,18 +109,20 @@ def text_of(message: Mapping[str, Any]) -> str:
 
     Where it said nothing else, that is its refusal, or what it called a tool with.
     """
-    said = _words(message.get("content")) or _words(message.get("refusal"))
-    if not said:
+    content = _words(message.get("content")) or _words(message.get("refusal"))
+    if not content:
         calls = message.get("tool_calls")
-        given = calls if isinstance(calls, list) else []
-        called = [call.get("function") for call in given if isinstance(call, dict)]
-        said = "".join(_words(call.get("arguments")) for call in called if isinstance(call, dict))
+        tool_calls = calls if isinstance(calls, list) else []
+        functions = [call.get("function") for call in tool_calls if isinstance(call, dict)]
+        content = "".join(
+            _words(call.get("arguments")) for call in functions if isinstance(call, dict)
+        )
     thought = _words(message.get("reasoning_content")) or _words(message.get("reasoning"))
     if not thought:
-        return said
+        return content
     # A mark inside would end the block early, and what was only thought would count.
     thought = re.sub("<(/?think)>", "‹\\1›", thought)
-    return f"<think>{thought}</think>\n{said}"
+    return f"<think>{thought}</think>\n{content}"
 
 
 def _words(content: Any) -> str:

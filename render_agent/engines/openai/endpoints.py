@@ -41,14 +41,14 @@ class Endpoint:
     @property
     def secrets(self) -> tuple[str, ...]:
         """The words that must not be written down."""
-        found: list[str] = []
+        words: list[str] = []
         for value in self.headers.values():
             kind, _, proof = value.partition(" ")
-            found.append(proof)
+            words.append(proof)
             if kind == "Basic":  # a server may repeat what is meant as well as what is sent
                 pair = base64.b64decode(proof).decode()
-                found += [pair, pair.partition(":")[2]]
-        return tuple(filter(None, found))
+                words += [pair, pair.partition(":")[2]]
+        return tuple(filter(None, words))
 
 
 def find_endpoints(base_urls: Sequence[str]) -> list[Endpoint]:
@@ -72,8 +72,8 @@ def find_endpoints(base_urls: Sequence[str]) -> list[Endpoint]:
                 f" {HOSTED_URL} a key in {KEY_VARIABLES[1]} is enough)"
             )
         addresses = [HOSTED_URL]
-    found = [endpoint(address, key) for address in addresses]
-    return list({entry.url: entry for entry in found}.values())
+    endpoints = [endpoint(address, key) for address in addresses]
+    return list({entry.url: entry for entry in endpoints}.values())
 
 
 def find_key() -> str | None:
@@ -99,8 +99,8 @@ def endpoint(address: str, key: str | None) -> Endpoint:
         raise UsageError(
             f"--base-url {shown} is no address: write it like http://localhost:8000/v1"
         )
-    place = parts.netloc.rpartition("@")[2]
-    url = urlunsplit((parts.scheme, place, parts.path.rstrip("/"), "", ""))
+    netloc = parts.netloc.rpartition("@")[2]
+    url = urlunsplit((parts.scheme, netloc, parts.path.rstrip("/"), "", ""))
     if parts.query or parts.fragment:
         raise UsageError(
             f"--base-url {url} must end with its path: give other fields by --engine-option extra_body"

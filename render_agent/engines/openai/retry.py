@@ -182,6 +182,6 @@ def _adapt(
     change = adapted(dialect, sent, fault.param, fault.refusal)
     if change is not None and server.dialect == dialect:
         # of those that were refused together, the first changes it for all
-        server.dialect, told = change
-        LOG.warning("%s: %s, so from now on %s", server.url, fault.reason, told)
+        server.dialect, consequence = change
+        LOG.warning("%s: %s, so from now on %s", server.url, fault.reason, consequence)
     return change is not None

@@ -82,10 +82,10 @@ def adapted(
         named = (param or "").startswith("response_format") or GUIDE_WORDS.search(refusal)
         if named and dialect.guide is not None:
             guide = GUIDE_FORMATS[GUIDE_FORMATS.index(dialect.guide) + 1]
-            told = (
+            consequence = (
                 f"replies are only held to be JSON ({guide})" if guide else "replies are not guided"
             )
-            return replace(dialect, guide=guide), told
+            return replace(dialect, guide=guide), consequence
     optional = ["seed", "n", *(["temperature"] if sent.get("temperature") == 0 else [])]
     for name in optional:
         if refused(name):

@@ -89,8 +89,10 @@ class Servers:
         self.retire(question_id)
         alive = [server for server in self.servers if server.lost is None]
         if not alive:
-            told = "; ".join(f"{one.url} answers no more ({one.lost})" for one in self.servers)
-            raise EngineError(f"{told}: see to the server, then go on with --continue")
+            reasons = "; ".join(
+                f"{lost.url} answers no more ({lost.lost})" for lost in self.servers
+            )
+            raise EngineError(f"{reasons}: see to the server, then go on with --continue")
         server = min(alive, key=lambda server: len(server.questions))
         server.questions.add(question_id)
         self._server_of[question_id] = server
@@ -131,8 +133,8 @@ def look_up(endpoint: Endpoint, model: str, options: OpenAIOptions) -> dict[str,
             names = ", ".join(sorted(one_line(entry["id"][:80]) for entry in served)[:20])
             raise SetupError(f"{endpoint.url} does not serve {model}: give --model one of {names}")
         entry: dict[str, Any] = next((entry for entry in served if entry["id"] == model), {})
-        told: dict[str, Any] = {name: entry[name] for name in MODEL_FIELDS if name in entry}
-        return {"url": endpoint.url, **told, **_version(client, endpoint)}
+        entry_fields: dict[str, Any] = {name: entry[name] for name in MODEL_FIELDS if name in entry}
+        return {"url": endpoint.url, **entry_fields, **_version(client, endpoint)}
 
 
 def _served(client: Any, endpoint: Endpoint) -> list[dict[str, Any]]:
@@ -145,9 +147,9 @@ def _served(client: Any, endpoint: Endpoint) -> list[dict[str, Any]]:
         reason = fault_of(error, endpoint).reason
         status = getattr(error, "status_code", None)
         if status in (401, 403):
-            told = "the key in the environment" if endpoint.headers else "a request without a key"
+            sender = "the key in the environment" if endpoint.headers else "a request without a key"
             raise SetupError(
-                f"{endpoint.url} refuses {told} ({reason}): set RENDER_AGENT_API_KEY or OPENAI_API_KEY"
+                f"{endpoint.url} refuses {sender} ({reason}): set RENDER_AGENT_API_KEY or OPENAI_API_KEY"
             ) from None
         if status == 404:
             raise SetupError(
@@ -176,9 +178,9 @@ def _version(client: Any, endpoint: Endpoint) -> dict[str, str]:
     if endpoint.host == "api.openai.com":
         return {}
     try:
-        told = client.get(endpoint.url.removesuffix("/v1") + "/version", cast_to=object)
+        body = client.get(endpoint.url.removesuffix("/v1") + "/version", cast_to=object)
     # Whatever is wrong with it: it is a note in the record, and most servers have none.
     except (openai.OpenAIError, ResponseRefused, ValueError, RecursionError):
         return {}
-    version = told.get("version") if isinstance(told, dict) else None
+    version = body.get("version") if isinstance(body, dict) else None
     return {"version": version} if isinstance(version, str) else {}

@@ -160,8 +160,8 @@ def oracle(
     them. Errors: QuestionsError where a file of truths is in no known format.
     """
     facts = known_facts(questions, annotations)
-    told = {q.id: true_answer(q, facts[q.scene]) for q in questions if q.scene in facts}
-    known = {question_id: answer for question_id, answer in told.items() if answer is not None}
+    answers = {q.id: true_answer(q, facts[q.scene]) for q in questions if q.scene in facts}
+    known = {question_id: answer for question_id, answer in answers.items() if answer is not None}
     return FixedAnswers(frequent_answers(questions) | known)
 
 

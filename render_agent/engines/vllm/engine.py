@@ -275,16 +275,16 @@ class VllmEngine:
         seconds = time.perf_counter() - generation.began
         beside = (self.occupancy.work - generation.work_before) / seconds
         size = max(1, min(self.batch_size, round(beside)))
-        reasons = {one.finish_reason for one in written}
+        reasons = {output.finish_reason for output in written}
         if lost := reasons - {"stop", "length"}:
             return Reply(error=f"vLLM gave the request up: {lost.pop()}", seconds=seconds)
-        texts = tuple(self._text(one) for one in written)
+        texts = tuple(self._text(output) for output in written)
         wanted = generation.request.samples
         return Reply(
             samples=texts if len(texts) == wanted else texts * wanted,
             tokens=Tokens(
                 prompt=sum(len(output.prompt_token_ids) for output in outputs),
-                reply=sum(len(one.token_ids) for one in written),
+                reply=sum(len(output.token_ids) for output in written),
                 cached=sum(output.num_cached_tokens or 0 for output in outputs),
             ),
             seconds=seconds,

@@ -60,8 +60,8 @@ class ScoringRequest:
         found: dict[Path, dict[int, float]] = {}
         for number, output in self.outputs.items():
             path, ids = self.asked[number]
-            given: Mapping[int, Any] = output.outputs[0].logprobs[0]
-            found.setdefault(path, {}).update({token: given[token].logprob for token in ids})
+            logprobs: Mapping[int, Any] = output.outputs[0].logprobs[0]
+            found.setdefault(path, {}).update({token: logprobs[token].logprob for token in ids})
         counted = Tokens(
             prompt=sum(len(output.prompt_token_ids) for output in self.outputs.values()),
             reply=sum(len(tokens) for tokens in self.choices),

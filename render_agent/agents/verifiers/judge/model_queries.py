@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from math import exp, inf, log
+from math import exp, inf, isnan
 from typing import Any
+
+import numpy as np
 
 from render_agent.agents.verifiers.judge.pictures import Pictures
 from render_agent.config import AUTO
@@ -50,28 +52,28 @@ class ModelQueries:
         # One and the same function: engines know pictures by it and their names.
         self._picture = pictures.picture
 
-    def written(self, asked: Sequence[Sequence[Message]], schema: dict[str, Any]) -> list[Reply]:
+    def written(self, messages: Sequence[Sequence[Message]], schema: dict[str, Any]) -> list[Reply]:
         """Return the reply to each, greedy, held to the schema where the engine can."""
         replies: list[Reply] = []
-        for requests in self._pieces(asked, schema):
+        for requests in self._pieces(messages, schema):
             replies += self.engine.generate(requests)
             self._retire(requests)
         return replies
 
-    def likely(self, asked: Sequence[Sequence[Message]], choices: Sequence[str]) -> list[Scores]:
+    def likely(self, messages: Sequence[Sequence[Message]], choices: Sequence[str]) -> list[Scores]:
         """Return how likely each choice begins the reply to each; nothing is written.
 
         UsageError where the engine does not give probabilities.
         """
         engine = scorer(self.engine)
-        found: list[Scores] = []
-        for requests in self._pieces(asked, None):
-            found += engine.score(requests, [choices] * len(requests))
+        scores: list[Scores] = []
+        for requests in self._pieces(messages, None):
+            scores += engine.score(requests, [choices] * len(requests))
             self._retire(requests)
-        return found
+        return scores
 
     def _pieces(
-        self, asked: Sequence[Sequence[Message]], schema: dict[str, Any] | None
+        self, dialogues: Sequence[Sequence[Message]], schema: dict[str, Any] | None
     ) -> Iterator[list[Request]]:
         requests = [
             Request(
@@ -83,7 +85,7 @@ class ModelQueries:
                 max_new_tokens=self.max_new_tokens,
                 schema=schema,
             )
-            for number, messages in enumerate(asked)
+            for number, messages in enumerate(dialogues)
         ]
         size = len(requests) if self.batch_size == AUTO else int(self.batch_size)
         for start in range(0, len(requests), max(1, size)):
@@ -104,19 +106,13 @@ def scorer(engine: Engine) -> Scorer:
     return engine  # type: ignore[return-value]  # it says that it is one
 
 
-def log_sum(logs: Sequence[float]) -> float:
-    """Return the logarithm of a sum of probabilities, of their logarithms; -inf where all are 0."""
-    most = max(logs)
-    return most if most == -inf else most + log(sum(exp(value - most) for value in logs))
-
-
 def log_odds(logs: Sequence[float], first: int) -> tuple[float, float] | None:
     """Return the log-odds of one word against another, and the probability of either.
 
     logs: of every way to write them, of the first word the `first` ones. None where both have no
     probability at all, or where a figure is none.
     """
-    one, other = log_sum(logs[:first]), log_sum(logs[first:])
-    if one == other == -inf or one != one or other != other:
+    if any(map(isnan, logs)) or max(logs) == -inf:
         return None
-    return one - other, min(1.0, exp(log_sum([one, other])))
+    ours, others, either = map(np.logaddexp.reduce, (logs[:first], logs[first:], logs))
+    return float(ours - others), min(1.0, exp(either))

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from math import exp
+from statistics import fmean
 
 from render_agent.agents.verifiers.judge import prompts
 from render_agent.agents.verifiers.judge.model_queries import JudgedPicture, ModelQueries, log_odds
@@ -71,9 +72,9 @@ def _standing(count: int, number: int, outcomes: Mapping[tuple[int, int], Outcom
     if not both:
         return Standing(None, 0, None)
     return Standing(
-        _mean([_win(first, second) for first, second in both]),
+        fmean(_win(first, second) for first, second in both),
         len(both),
-        _mean([float(first.log_odds * second.log_odds < 0) for first, second in both]),
+        fmean(first.log_odds * second.log_odds < 0 for first, second in both),
     )
 
 
@@ -92,10 +93,6 @@ def probability(log_odds: float) -> float:
     return 1 / (1 + exp(-log_odds))
 
 
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
-
-
 @dataclass(frozen=True, slots=True)
 class OrderedResult:
     """One order of a comparison: its outcome, or why there is none, and what it took."""
@@ -108,58 +105,54 @@ class OrderedResult:
 
 
 def score_by_pairs(
-    asking: ModelQueries, shown: Sequence[JudgedPicture], rubric: Rubric | None
+    queries: ModelQueries, shown: Sequence[JudgedPicture], rubric: Rubric | None
 ) -> list[Score]:
     """Return the win share of every picture among those of its state, in their order."""
     states: dict[object, list[int]] = {}
     for number, entry in enumerate(shown):
         states.setdefault(entry.state, []).append(number)
-    pairs = [
-        (members[first], members[second])
-        for members in states.values()
-        for first, second in orders(len(members))
-    ]
-    compared = dict(zip(pairs, _compare(asking, shown, pairs, rubric), strict=True))
+    pairs = [pair for members in states.values() for pair in permutations(members, 2)]
+    compared = dict(zip(pairs, _compare(queries, shown, pairs, rubric), strict=True))
     scores: dict[int, Score] = {}
     for members in states.values():
-        here = {
+        results = {
             (first, second): compared[members[first], members[second]]
             for first, second in orders(len(members))
         }
-        scores.update(zip(members, _standing_scores(len(members), here), strict=True))
+        scores.update(zip(members, _standing_scores(len(members), results), strict=True))
     return [scores[number] for number in range(len(shown))]
 
 
 def _compare(
-    asking: ModelQueries,
+    queries: ModelQueries,
     shown: Sequence[JudgedPicture],
     pairs: Sequence[tuple[int, int]],
     rubric: Rubric | None,
 ) -> list[OrderedResult]:
     """Return what every ordered pair says: by probabilities where the engine gives them, else written."""
-    likely = asking.engine.capabilities.score
+    likely = queries.engine.capabilities.score
     form = prompts.PAIR_FORMAT if likely else prompts.PAIR_OBJECT_FORMAT
-    asked = [
+    messages = [
         prompts.about_two(
-            shown[one].prompts,
-            shown[one].earlier,
-            (shown[one].picture, shown[other].picture),
+            shown[first].prompts,
+            shown[first].earlier,
+            (shown[first].picture, shown[second].picture),
             form,
         )
-        for one, other in pairs
+        for first, second in pairs
     ]
     if likely:
         letters = [word for words in prompts.LETTERS for word in words]
-        return [_likelier(found) for found in asking.likely(asked, letters)]
+        return [_likelier(scores) for scores in queries.likely(messages, letters)]
     longest = rubric.longest_reason if rubric else MAX_REASON_CHARACTERS
-    return [_named(reply) for reply in asking.written(asked, prompts.pair_schema(longest))]
+    return [_named(reply) for reply in queries.written(messages, prompts.pair_schema(longest))]
 
 
-def _likelier(found: Scores) -> OrderedResult:
-    used = found.tokens, found.seconds / found.batch_size
-    if found.error is not None:
-        return OrderedResult(None, found.error, Fault.ENGINE, *used)
-    odds = log_odds(found.log_probabilities, len(prompts.LETTERS[0]))
+def _likelier(scores: Scores) -> OrderedResult:
+    used = scores.tokens, scores.seconds / scores.batch_size
+    if scores.error is not None:
+        return OrderedResult(None, scores.error, Fault.ENGINE, *used)
+    odds = log_odds(scores.log_probabilities, len(prompts.LETTERS[0]))
     if odds is None:
         return OrderedResult(
             None, "the model gives neither A nor B any probability", Fault.REPLY, *used

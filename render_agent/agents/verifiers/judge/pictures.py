@@ -66,20 +66,20 @@ class Pictures:
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(source, formats=FORMATS) as opened:
                 opened.draft("RGB", (self.longest_side, self.longest_side))
-                found = ImageOps.exif_transpose(opened).convert("RGB")
-        found.thumbnail((self.longest_side, self.longest_side))
-        return found
+                picture = ImageOps.exif_transpose(opened).convert("RGB")
+        picture.thumbnail((self.longest_side, self.longest_side))
+        return picture
 
     def faults(self) -> dict[str, str]:
         """Return why pictures that have a name cannot be read, in one sentence, by their names."""
-        found = {}
+        reasons = {}
         for name in self._sources:
             try:
                 self.picture(name)
             except Exception as error:  # noqa: BLE001 - a file may be anything, and the readers of
                 # its many formats raise anything
-                found[name] = f"the picture cannot be read: {_told(error)}"
-        return found
+                reasons[name] = f"the picture cannot be read: {_told(error)}"
+        return reasons
 
 
 def _told(error: Exception) -> str:

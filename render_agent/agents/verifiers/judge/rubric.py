@@ -85,13 +85,13 @@ class Rubric(Struct, frozen=True, forbid_unknown_fields=True):
         question: any text; nothing in it is taken for a placeholder. named: what it names, as words.
         SetupError where the rubric has nothing to ask in this mode.
         """
-        asked = str(getattr(self, TEXTS[mode]))
-        if not asked:
+        template = str(getattr(self, TEXTS[mode]))
+        if not template:
             raise SetupError(
                 f"the rubric {self.name} has no entry {TEXTS[mode]!r}, which mode {mode} asks"
             )
-        given = {"question": question.strip(), "named": named.strip() or UNNAMED}
-        return _filled(self.system, given), _filled(asked, given)
+        values = {"question": question.strip(), "named": named.strip() or UNNAMED}
+        return _filled(self.system, values), _filled(template, values)
 
     def asks_about_a_question(self, mode: Mode) -> bool:
         """Whether what is asked in a mode holds the question."""
@@ -141,8 +141,8 @@ def read_rubric(text: bytes, source: str = "the rubric") -> Rubric:
     try:
         data = _stripped(parse_yaml(text.decode("utf-8")))
     except ValueError as error:
-        told = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise SetupError(f"{source} is no YAML: {told[:200]}") from error
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise SetupError(f"{source} is no YAML: {reason[:200]}") from error
     try:
         rubric: Rubric = convert(data, Rubric)
     except ValueError as error:

@@ -56,10 +56,10 @@ class Score:
 
 def counts(scores: Iterable[Score]) -> dict[str, int]:
     """Return how many pictures were judged, and how many were not, by where the reason lies."""
-    found = {"judged": 0, **{fault.value: 0 for fault in Fault}}
+    numbers = {"judged": 0, **{fault.value: 0 for fault in Fault}}
     for score in scores:
-        found["judged" if score.fault is None else score.fault.value] += 1
-    return found
+        numbers["judged" if score.fault is None else score.fault.value] += 1
+    return numbers
 
 
 SUPPORT = {"yes": "P(yes or no)", "pairwise": "orders agree"}
@@ -153,21 +153,21 @@ def judge_table(
 
 
 def _caption(scores: Sequence[Score]) -> str:
-    found = totals(scores)
-    told = [f"judged {found['judged']} of {len(scores)}"]
-    told += [
-        f"{words} {found[name]}"
+    figures = totals(scores)
+    parts = [f"judged {figures['judged']} of {len(scores)}"]
+    parts += [
+        f"{words} {figures[name]}"
         for name, words in (
             ("picture", "pictures that cannot be read"),
             ("reply", "replies that cannot be read"),
             ("engine", "failed"),
             ("alone", "nothing to compare with"),
         )
-        if found[name]
+        if figures[name]
     ]
-    told.append(f"tokens in {found['tokens_in']:,}, out {found['tokens_out']:,}")
-    told.append(f"{found['seconds']:.1f} s of the engine")
-    return " · ".join(told)
+    parts.append(f"tokens in {figures['tokens_in']:,}, out {figures['tokens_out']:,}")
+    parts.append(f"{figures['seconds']:.1f} s of the engine")
+    return " · ".join(parts)
 
 
 def _found(score: Score, criterion: str) -> str:

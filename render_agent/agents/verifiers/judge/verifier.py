@@ -82,11 +82,11 @@ class JudgeVerifier(Verifier):
         calls = self.engine.calls
         scores = self._scores(cases, entries)
         share = (self.engine.calls - calls) / max(1, len(entries))
-        found: list[dict[str, Score]] = [{} for _ in cases]
+        by_file: list[dict[str, Score]] = [{} for _ in cases]
         for entry, score in zip(entries, scores, strict=True):
-            found[entry.case][entry.view.file] = score
+            by_file[entry.case][entry.view.file] = score
         return [
-            _verdict(case, own, share * len(own)) for case, own in zip(cases, found, strict=True)
+            _verdict(case, own, share * len(own)) for case, own in zip(cases, by_file, strict=True)
         ]
 
     def close(self) -> None:
@@ -96,14 +96,14 @@ class JudgeVerifier(Verifier):
 
     def _scores(self, cases: Sequence[Case], entries: Sequence[CaseView]) -> list[Score]:
         contexts = [cases[entry.case].context for entry in entries]
-        asked = [self._prompts(context.state.question) for context in contexts]
+        texts = [self._prompts(context.state.question) for context in contexts]
         return batch_score(
             [
                 StoredPicture(entry.view.file, context.picture)
                 for entry, context in zip(entries, contexts, strict=True)
             ],
-            [system for system, _ in asked],
-            [user for _, user in asked],
+            [system for system, _ in texts],
+            [user for _, user in texts],
             MAX_REQUESTS_PER_CALL,
             engine=self.engine,
             mode=self.mode,

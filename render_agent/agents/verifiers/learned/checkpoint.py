@@ -29,13 +29,13 @@ def load(folder: Path, device: str = "cpu") -> tuple[Ensemble, dict[str, Any]]:
     sizes = {stored_name(name): tensor.shape for name, tensor in network.named_parameters()}
     wanted = {name: (members, *size) for name, size in sizes.items()}
     tensors = _read_tensors(folder / WEIGHTS)
-    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-    if found != wanted:
-        odd = [n for n in sorted({*wanted, *found}) if wanted.get(n) != found.get(n)]
+    stored = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    if stored != wanted:
+        odd = [n for n in sorted({*wanted, *stored}) if wanted.get(n) != stored.get(n)]
         first = odd[0]
         raise SetupError(
             f"{folder / WEIGHTS} does not fit its card: {first} is"
-            f" {found.get(first, 'missing')}, not {wanted.get(first, 'known')}"
+            f" {stored.get(first, 'missing')}, not {wanted.get(first, 'known')}"
             + (f", and {len(odd) - 1} more" if len(odd) > 1 else "")
         )
     for name, tensor in tensors.items():

@@ -103,7 +103,7 @@ class FeatureCache:
         }
         made = self.encoder.encode_views(list(fresh.values()), self.picture) if fresh else []
         views = dict(zip(fresh, made, strict=True))
-        found = []
+        features = []
         for glimpse, question in asked:
             key, words = self.encoder.key(glimpse), (question.text, question.options)
             if (key, words) not in self._pairs:
@@ -113,10 +113,10 @@ class FeatureCache:
                 patches = views[key] if key in views else self._views[key]
                 pair = Features(patches, self._questions[words])
                 _keep(self._pairs, (key, words), pair, self._most)
-            found.append(self._pairs[key, words])
+            features.append(self._pairs[key, words])
         for key, patches in views.items():
             _keep(self._views, key, patches, self._most)
-        return found
+        return features
 
     @property
     def _most(self) -> int:

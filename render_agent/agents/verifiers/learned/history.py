@@ -105,14 +105,14 @@ def encode_action(action: Action, camera: Camera | None = None) -> FloatArray:
         action.answer is not None,
         action.done,
     ]
-    asked = [
+    numbers = [
         math.sin(turn),
         (1 - math.cos(turn)) / 2,  # half a turn to the left is half a turn to the right
         max(-2.0, min(2.0, pitch / MAX_PITCH)),
         *steps.clip(-1, 1),
         *flags,
     ]
-    return np.array([*asked, *[0.0] * (len(NUMBERS) - len(asked))], np.float32)
+    return np.array([*numbers, *[0.0] * (len(NUMBERS) - len(numbers))], np.float32)
 
 
 def encode_pose(pose: Camera, now: Camera) -> FloatArray:
@@ -193,8 +193,8 @@ def read_histories(context: TurnContext, candidates: Sequence[Candidate], length
     Replies that could not be read moved nothing and are left out. A candidate that goes on from another
     one has that before it. ValueError where a candidate could not be read.
     """
-    made = [(t.action, t.stood) for t in context.state.turns if isinstance(t.action, Action)]
-    actions, trail = [action for action, _ in made], [stood for _, stood in made]
+    earlier = [(t.action, t.stood) for t in context.state.turns if isinstance(t.action, Action)]
+    actions, trail = [action for action, _ in earlier], [stood for _, stood in earlier]
     here = context.look.camera
     by_number = {candidate.number: candidate for candidate in candidates}
     rows = []
@@ -205,7 +205,7 @@ def read_histories(context: TurnContext, candidates: Sequence[Candidate], length
             [candidate] if candidate.follows is None else [by_number[candidate.follows], candidate]
         )
         moves = [(c.action, c.camera) for c in path if isinstance(c.action, Action)]
-        asked = [*actions, *(action for action, _ in moves)]
+        requested = [*actions, *(action for action, _ in moves)]
         poses = [*trail, here, *(camera for _, camera in moves)]
-        rows.append(encode_history(asked, poses, length, here))
+        rows.append(encode_history(requested, poses, length, here))
     return stack(rows)
