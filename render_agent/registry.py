@@ -55,7 +55,7 @@ FORMS: dict[Kind, str] = {
     "verifier": "render_agent.config.agent_plan:VerifierPlan",
     "view policy": "render_agent.observation.view_policies.base:ViewPolicy",
     "picture stress": "render_agent.observation.stress.base:PictureStress",
-    "scripted policy": "render_agent.engines.scripted.policy:Policy",
+    "scripted policy": "render_agent.engines.scripted.base:Policy",
     "command": "click:Command",
 }
 """The protocol or base class of each kind of part, whose members every part must have."""
@@ -118,8 +118,8 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
     "scripted policy": {
         "explorer": "render_agent.engines.scripted.blind_policies:EXPLORER",
         "random": "render_agent.engines.scripted.blind_policies:RANDOM",
-        "frequency": "render_agent.engines.scripted.baselines:FREQUENCY",
-        "oracle": "render_agent.engines.scripted.baselines:ORACLE",
+        "frequency": "render_agent.engines.scripted.blind_policies:FREQUENCY",
+        "oracle": "render_agent.engines.scripted.blind_policies:ORACLE",
         "witness": "render_agent.engines.scripted.sighted_oracle:WITNESS",
         "wanderer": "render_agent.engines.scripted.blind_policies:WANDERER",
         "seeker": "render_agent.engines.scripted.sighted_oracle:SEEKER",

@@ -12,7 +12,7 @@ from factories.models import small_model
 from factories.runs import make_questions, play, walking
 from scipy.stats import spearmanr
 
-from render_agent.agents.verifiers.base import Situation, Verdict
+from render_agent.agents.verifiers.base import TurnContext, Verdict
 from render_agent.agents.verifiers.geometry import make_geometry
 from render_agent.agents.verifiers.random import RandomVerifier
 from render_agent.cli.main import cli
@@ -70,8 +70,8 @@ def made_decision(scene, gains):
     """A decision of which only the scene and the gains are looked at."""
     question = Question("q", "b", "rooms", scene, "object_counting", "?", "number")
     state = QuestionState(question, None, 9)
-    situation = Situation(state, Observation((), None, None), None)
-    return Decision(situation, tuple(range(len(gains))), np.array(gains, float))
+    context = TurnContext(state, Observation((), None, None), None)
+    return Decision(context, tuple(range(len(gains))), np.array(gains, float))
 
 
 def made_decisions(count=40, candidates=6, seed=0):
@@ -192,10 +192,10 @@ def test_decisions_are_what_the_run_logged(run, source):
     states = {state.id: state for state in read_states(run)}
     kept = 0
     for decision in source.decisions:
-        situation, state = decision.situation, states[decision.situation.state.id]
-        turn = state.turns[situation.turn]
-        assert situation.observation.camera == turn.stood
-        assert situation.views == tuple(state.views[: len(situation.views)])
+        context, state = decision.context, states[decision.context.state.id]
+        turn = state.turns[context.turn]
+        assert context.observation.camera == turn.stood
+        assert context.views == tuple(state.views[: len(context.views)])
         assert [c.number for c in decision.candidates] == list(turn.evidence.weighed)
         chosen = next(
             place for place, c in enumerate(decision.candidates) if c.number == turn.evidence.chosen
@@ -208,7 +208,7 @@ def test_decisions_are_what_the_run_logged(run, source):
     for mine, its in zip(rescored.verdicts, logged.verdicts, strict=True):
         assert np.array_equal(mine.scores, its.scores)
     assert source.left.undrawn == 0
-    counted = {decision.situation.state.id for decision in source.decisions}
+    counted = {decision.context.state.id for decision in source.decisions}
     assert source.left.unknown + len(counted) <= len(source.questions)
 
 

@@ -15,7 +15,7 @@ from render_agent import registry
 from render_agent.cli.help_page import COMMANDS, ENVIRONMENT, EXIT_CODES, HEADINGS, OTHERS
 from render_agent.cli.main import INTERRUPTED, TERMINATED, cli
 from render_agent.config import OPTIONS
-from render_agent.engines.openai.endpoints import KEYS
+from render_agent.engines.openai.endpoints import KEY_VARIABLES
 
 TREE = Path(__file__).parents[1]
 
@@ -106,7 +106,7 @@ def test_the_exit_codes_are_those_of_the_program():
 
 def test_the_environment_that_is_told_is_read():
     told = {name for names, _ in ENVIRONMENT for name in names.split(", ")}
-    assert set(KEYS) < told
+    assert set(KEY_VARIABLES) < told
     sources = "".join(
         path.read_text("utf-8")
         for path in Path(render_agent.__file__).parent.rglob("*.py")

@@ -1,4 +1,4 @@
-"""Several answers to one question → one: the commonest, or the number that loses least."""
+"""Votes on an answer: the commonest text wins, or the number with the highest expected score."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ def ballot(question: Question, votes: Sequence[str | None]) -> Ballot | None:
     the votes the truth in turn; nobody need have said it. Of a count only whole numbers are tried: no
     other is an answer.
     """
-    given = [vote for vote in votes if vote is not None]
-    if not given:
+    answers = [vote for vote in votes if vote is not None]
+    if not answers:
         return None
-    numbers = [float(vote) for vote in given] if question.wanted == "number" else []
+    numbers = [float(vote) for vote in answers] if question.wanted == "number" else []
     if numbers:
         winner = only_number(repr(least_loss(numbers, whole=question.type == COUNTING)))
         assert winner is not None, "it is a number"
         scores = [mean_relative_accuracy(float(winner), number) for number in numbers]
     else:
-        commonest = Counter(vote.lower() for vote in given).most_common(1)[0][0]
-        winner = next(vote for vote in given if vote.lower() == commonest)
-        scores = [score_answer(question.type, winner, vote) for vote in given]
+        commonest = Counter(vote.lower() for vote in answers).most_common(1)[0][0]
+        winner = next(vote for vote in answers if vote.lower() == commonest)
+        scores = [score_answer(question.type, winner, vote) for vote in answers]
     return Ballot(
         votes=tuple(votes),
         winner=winner,
-        agreement=sum(vote.lower() == winner.lower() for vote in given) / len(given),
+        agreement=sum(vote.lower() == winner.lower() for vote in answers) / len(answers),
         expected=statistics.fmean(scores),
         spread=statistics.pstdev(numbers) if numbers else None,
     )
@@ -138,8 +138,8 @@ def _short(span: Interval, value: float) -> float:
         rounded = [
             float(exact.quantize(unit, way, context)) for way in (ROUND_FLOOR, ROUND_CEILING)
         ]
-        if found := [number for number in rounded if _holds(span, number)]:
-            return _nearest(found, value)
+        if inside := [number for number in rounded if _holds(span, number)]:
+            return _nearest(inside, value)
     return value
 
 

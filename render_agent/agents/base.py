@@ -1,4 +1,4 @@
-"""The seam between the scheduler and how a turn is decided.
+"""The protocol between the scheduler and an agent, which decides a turn.
 
 An agent is a coroutine a turn: it yields what it needs (replies, work of the thread that draws, scores of
 verifiers that ask the engine) and returns what it decided. The scheduler does what is asked for, for all
@@ -7,17 +7,42 @@ questions side by side, so that whatever waits alike is done in one batch.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from render_agent.agents.verifiers.base import Case, Situation, Verdict
+from render_agent.agents.verifiers.base import Case, TurnContext, Verdict
 from render_agent.dialogue.chat import Message
 from render_agent.dialogue.moves import StepResult
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import Evidence, Phase, Seconds, Tokens, Turn
 from render_agent.engines.base import Reply, Request
 from render_agent.observation import Observation
+
+SEPARATOR = "\x1f"
+"""Stands between a question's id and what tells its dialogues apart; no id that is written has it."""
+
+
+def turn_seed(seed: int, question_id: str, turn: int) -> int:
+    """Return the seed of one turn of one dialogue: it depends on nothing but these three."""
+    name = f"{seed} {question_id} {turn}".encode("utf-8", "backslashreplace")
+    return int.from_bytes(hashlib.sha256(name).digest()[:4], "big")
+
+
+def wording_id(question_id: str, group: int) -> str:
+    """Return the id of the dialogue of a wording, from 0; the first is the question's own."""
+    return f"{question_id}{SEPARATOR}wording {group}" if group else question_id
+
+
+def rewording_id(question_id: str) -> str:
+    """Return the id of the dialogue in which a question's wordings are asked for."""
+    return f"{question_id}{SEPARATOR}wordings"
+
+
+def dialogue_id(question_id: str, turn: int, candidate: int) -> str:
+    """Return the id of the dialogue in which a candidate of a turn was made; no question has it as its own."""
+    return f"{question_id}{SEPARATOR}turn {turn} candidate {candidate}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +131,7 @@ Steps = Generator[Need, Any, Decision]
 class Agent(Protocol):
     """Decides turns; what it decides depends on the state, the replies and the seed alone."""
 
-    def decide(self, situation: Situation, request: Request) -> Steps:
+    def decide(self, context: TurnContext, request: Request) -> Steps:
         """Return the steps from a turn's request to what is taken; no reply that it gets is an error."""
         ...
 

@@ -1,10 +1,10 @@
-"""Replies read as candidates: what each asks for, and where it would lead."""
+"""Candidate moves parsed from replies: the action of each, and the camera that it would lead to."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from render_agent.agents.verifiers.base import Situation
+from render_agent.agents.verifiers.base import TurnContext
 from render_agent.dialogue.feedback import feedback_on
 from render_agent.dialogue.moves import StepResult
 from render_agent.dialogue.reply import KINDS, Action, Malformed, read
@@ -13,41 +13,43 @@ from render_agent.engines.base import Reply
 
 
 def read_reply(
-    situation: Situation, text: str, kinds: Sequence[str], *, cut_off: bool = False
+    context: TurnContext, text: str, kinds: Sequence[str], *, cut_off: bool = False
 ) -> tuple[Action | Malformed, StepResult]:
-    """Return what a reply asks for in a situation, and what it leads to.
+    """Return what a reply asks for in a context, and what it leads to.
 
     kinds: the kinds of view that may be asked for. cut_off: whether the token limit ended the reply.
     """
-    state, now = situation.state, situation.observation
+    state, now = context.state, context.observation
     known = (*KINDS, *(kind for kind in kinds if kind not in KINDS))
     action = read(text, state.question.wanted, state.question.options, known)
-    views = situation.views
+    views = context.views
     return action, feedback_on(action, state, now.camera, now.space, views, kinds, cut_off=cut_off)
 
 
 def read_candidates(
-    situation: Situation, replies: Sequence[Reply], kinds: Sequence[str]
+    context: TurnContext, replies: Sequence[Reply], kinds: Sequence[str]
 ) -> list[Candidate]:
     """Return a candidate for every sample of every reply, in their order; each reply is a group."""
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     for group, reply in enumerate(replies):
         for text in reply.samples:
-            action, result = read_reply(situation, text, kinds)
+            action, result = read_reply(context, text, kinds)
             if reply.finish == "length" and isinstance(action, Malformed):
-                action, result = read_reply(situation, text, kinds, cut_off=True)
-            found.append(
-                Candidate(len(found), text, action, result.feedback, result.camera, group=group)
+                action, result = read_reply(context, text, kinds, cut_off=True)
+            candidates.append(
+                Candidate(
+                    len(candidates), text, action, result.feedback, result.camera, group=group
+                )
             )
-    return found
+    return candidates
 
 
-def default_candidate(situation: Situation, candidates: Sequence[Candidate]) -> Candidate:
+def default_candidate(context: TurnContext, candidates: Sequence[Candidate]) -> Candidate:
     """Return the candidate that would be taken were there no choice.
 
     That is the first that can be read; in the last turn the first that answers.
     """
-    if situation.last:
+    if context.last:
         answering = [c for c in candidates if c.action.answer is not None]
         if answering:
             return answering[0]

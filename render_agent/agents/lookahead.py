@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 
 from msgspec import structs
 
-from render_agent.agents.base import Ask, Decision, Steps
+from render_agent.agents.base import Ask, Decision, Steps, dialogue_id, turn_seed
 from render_agent.agents.candidates import default_candidate, read_candidates
 from render_agent.agents.rerank import Reranker, decision, with_candidates
-from render_agent.agents.seeds import dialogue_id, turn_seed
-from render_agent.agents.verifiers.base import FloatArray, Situation
+from render_agent.agents.verifiers.base import FloatArray, TurnContext
 from render_agent.config.agent_plan import AgentPlan
 from render_agent.dialogue.chat import assistant
 from render_agent.dialogue.prompt import Prompt
@@ -40,46 +39,46 @@ class Lookahead:
     prompt: Prompt
     seed: int
 
-    def decide(self, situation: Situation, request: Request) -> Steps:
+    def decide(self, context: TurnContext, request: Request) -> Steps:
         """Ask for the candidates, draw and score them as the plan has it, and take one."""
         replies: list[Reply] = yield Ask((replace(request, samples=self.plan.samples),))
-        candidates = read_candidates(situation, replies, self.prompt.on_request)
-        alone = default_candidate(situation, candidates)
+        candidates = read_candidates(context, replies, self.prompt.on_request)
+        alone = default_candidate(context, candidates)
         evidence = Evidence(self.name, tuple(candidates), alone.number)
         moving = [candidate for candidate in candidates if candidate.goes_on]
-        if situation.last or not alone.goes_on or len(moving) < 2:
+        if context.last or not alone.goes_on or len(moving) < 2:
             return decision(alone, replies, evidence)
         if self.plan.renders:
-            moving = yield self.reranker.preview(situation, moving)
+            moving = yield self.reranker.preview(context, moving)
         if self.plan.shows_all:
-            return _all_shown(situation, replies, with_candidates(evidence, moving))
-        if self.plan.depth > 1 and situation.turn + 2 < situation.state.max_turns:
-            further: list[Reply] = yield Ask(self._further(situation, request, moving))
-            second = self._second(situation, further, moving, len(candidates))
-            moving = yield self.reranker.preview(situation, [*moving, *second])
+            return _all_shown(context, replies, with_candidates(evidence, moving))
+        if self.plan.depth > 1 and context.turn + 2 < context.state.max_turns:
+            further: list[Reply] = yield Ask(self._further(context, request, moving))
+            second = self._second(context, further, moving, len(candidates))
+            moving = yield self.reranker.preview(context, [*moving, *second])
             replies = [*replies, *further]
-        return (yield from self.reranker.choose(situation, replies, evidence, moving, _best))
+        return (yield from self.reranker.choose(context, replies, evidence, moving, _best))
 
     def dialogues(self, question_id: str) -> Sequence[str]:
         """Return the one dialogue."""
         return (question_id,)
 
     def _further(
-        self, situation: Situation, request: Request, candidates: Sequence[Candidate]
+        self, context: TurnContext, request: Request, candidates: Sequence[Candidate]
     ) -> tuple[Request, ...]:
         """Return what is asked once each candidate was carried out, in a dialogue of its own."""
-        turn = situation.turn + 1
-        asked = []
+        turn = context.turn + 1
+        requests = []
         for candidate in candidates:
             assert candidate.view is not None, "it was drawn"
             name = dialogue_id(request.question_id, turn, candidate.number)
             views = (candidate.view,)
             messages = self.prompt.following(turn, candidate.feedback, views, candidate.camera)
-            asked.append(
+            requests.append(
                 replace(
                     request,
                     question_id=name,
-                    about=situation.state.id,
+                    about=context.state.id,
                     turn=turn,
                     messages=[*request.messages, assistant(candidate.reply), *messages],
                     views=(*request.views, *views),
@@ -87,30 +86,30 @@ class Lookahead:
                     samples=1,
                 )
             )
-        return tuple(asked)
+        return tuple(requests)
 
     def _second(
         self,
-        situation: Situation,
+        context: TurnContext,
         replies: Sequence[Reply],
         parents: Sequence[Candidate],
         first: int,
     ) -> list[Candidate]:
         """Return the second moves, numbered from `first`; those that end or cannot be read lead nowhere."""
-        found: list[Candidate] = []
+        moves: list[Candidate] = []
         for parent, reply in zip(parents, replies, strict=True):
             assert parent.view is not None, "it was drawn"
-            now = situation.observation
+            now = context.observation
             now = replace(now, camera=parent.camera, views=(*now.views, parent.view))
-            there = replace(situation, observation=now)
+            there = replace(context, observation=now)
             (move,) = read_candidates(there, [reply], self.prompt.on_request)
-            number = first + len(found)
+            number = first + len(moves)
             if move.goes_on:
                 group = parent.group
-                found.append(
+                moves.append(
                     structs.replace(move, number=number, group=group, follows=parent.number)
                 )
-        return found
+        return moves
 
 
 def _best(candidates: Sequence[Candidate], values: FloatArray) -> Candidate:
@@ -123,9 +122,9 @@ def _best(candidates: Sequence[Candidate], values: FloatArray) -> Candidate:
     return leads[max(highest, key=lambda number: (highest[number], -number))]
 
 
-def _all_shown(situation: Situation, replies: Sequence[Reply], evidence: Evidence) -> Decision:
+def _all_shown(context: TurnContext, replies: Sequence[Reply], evidence: Evidence) -> Decision:
     """Return a turn whose first move is made, and after which the model sees where all of them lead."""
     chosen = next(c for c in evidence.candidates if c.number == evidence.chosen)
-    if unmade_views(evidence, situation.views):
+    if unmade_views(evidence, context.views):
         chosen = structs.replace(chosen, feedback=f"{chosen.feedback} {SHOWN_ALL}")
     return decision(chosen, replies, evidence)

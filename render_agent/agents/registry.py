@@ -13,7 +13,7 @@ from render_agent.config.agent_plan import AgentPlan, VerifierPlan, count
 
 if TYPE_CHECKING:
     from render_agent.agents.base import Agent
-    from render_agent.agents.verifiers.base import Panel
+    from render_agent.agents.verifiers.base import VerifierPanel
     from render_agent.config import RunConfig
     from render_agent.dialogue.prompt import Prompt
     from render_agent.observation import ViewProvider
@@ -34,7 +34,9 @@ class SinglePlan(AgentPlan):
             raise ValueError(argument)
         return cls()
 
-    def build(self, config: RunConfig, prompt: Prompt, panel: Panel, views: ViewProvider) -> Agent:
+    def build(
+        self, config: RunConfig, prompt: Prompt, panel: VerifierPanel, views: ViewProvider
+    ) -> Agent:
         """Return the agent of one reply a turn."""
         from render_agent.agents.single import Single
 
@@ -48,7 +50,9 @@ class VotePlan(AgentPlan):
     form = "vote:K"
     votes = True
 
-    def build(self, config: RunConfig, prompt: Prompt, panel: Panel, views: ViewProvider) -> Agent:
+    def build(
+        self, config: RunConfig, prompt: Prompt, panel: VerifierPanel, views: ViewProvider
+    ) -> Agent:
         """Return the agent that has samples vote."""
         from render_agent.agents.vote import Vote
 
@@ -58,7 +62,9 @@ class VotePlan(AgentPlan):
 class _ChoosingPlan(AgentPlan):
     """Several replies, of whose moves one is made."""
 
-    def build(self, config: RunConfig, prompt: Prompt, panel: Panel, views: ViewProvider) -> Agent:
+    def build(
+        self, config: RunConfig, prompt: Prompt, panel: VerifierPanel, views: ViewProvider
+    ) -> Agent:
         """Return the agent that chooses among moves."""
         from render_agent.agents.lookahead import Lookahead
         from render_agent.agents.rerank import Reranker
@@ -111,16 +117,18 @@ class RephrasePlan(AgentPlan):
     @classmethod
     def parse(cls, argument: str | None) -> Self:
         """Return the plan of so many wordings and replies to each."""
-        parts = ROWS_BY_SAMPLES.fullmatch(argument or "")
-        if not parts or not int(parts[1]) or not int(parts[2]):
+        match = ROWS_BY_SAMPLES.fullmatch(argument or "")
+        if not match or not int(match[1]) or not int(match[2]):
             raise ValueError(argument)
-        return cls(int(parts[2]), int(parts[1]))
+        return cls(int(match[2]), int(match[1]))
 
     def draws(self, verifiers: Sequence[VerifierPlan]) -> bool:
         """Whether a verifier looks at what its candidates would show."""
         return any(verifier.looks for verifier in verifiers)
 
-    def build(self, config: RunConfig, prompt: Prompt, panel: Panel, views: ViewProvider) -> Agent:
+    def build(
+        self, config: RunConfig, prompt: Prompt, panel: VerifierPanel, views: ViewProvider
+    ) -> Agent:
         """Return the agent that asks in several wordings."""
         from render_agent.agents.rephrase import Rephrase
         from render_agent.agents.rerank import Reranker

@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from render_agent.agents import rewording
-from render_agent.agents.base import Ask, Steps
+from render_agent.agents.base import Ask, Steps, rewording_id, turn_seed, wording_id
 from render_agent.agents.candidates import default_candidate, read_candidates
 from render_agent.agents.rerank import Reranker, decision
-from render_agent.agents.seeds import rewording_id, turn_seed, wording_id
-from render_agent.agents.verifiers.base import FloatArray, Situation
+from render_agent.agents.verifiers.base import FloatArray, TurnContext
 from render_agent.config.agent_plan import AgentPlan
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.state import Candidate, Evidence
@@ -25,7 +24,7 @@ from render_agent.engines.base import Reply, Request
 
 logger = logging.getLogger(__name__)
 
-FEWER = "fewer_wordings"
+FEWER_WORDINGS = "fewer_wordings"
 """The event of a question that is asked in fewer wordings than it should be."""
 
 
@@ -45,22 +44,22 @@ class Rephrase:
     seed: int
     draws: bool
 
-    def decide(self, situation: Situation, request: Request) -> Steps:
+    def decide(self, context: TurnContext, request: Request) -> Steps:
         """Ask for the candidates of every wording, score them together, and take one."""
-        wordings, before = yield from self._wordings(situation, request)
-        groups = self._groups(situation, request, wordings)
+        wordings, before = yield from self._wordings(context, request)
+        groups = self._groups(context, request, wordings)
         replies: list[Reply] = yield Ask(groups)
-        candidates = read_candidates(situation, replies, self.prompt.on_request)
-        alone = default_candidate(situation, candidates)
-        first = () if situation.state.turns else wordings
+        candidates = read_candidates(context, replies, self.prompt.on_request)
+        alone = default_candidate(context, candidates)
+        first = () if context.state.turns else wordings
         evidence = Evidence(self.name, tuple(candidates), alone.number, wordings=first)
         moving = [candidate for candidate in candidates if candidate.goes_on]
         replies = [*replies, *before]
-        if situation.last or not alone.goes_on or len(moving) < 2:
+        if context.last or not alone.goes_on or len(moving) < 2:
             return decision(alone, replies, evidence)
         if self.draws:
-            moving = yield self.reranker.preview(situation, moving)
-        choosing = self.reranker.choose(situation, replies, evidence, moving, best_of_best_group)
+            moving = yield self.reranker.preview(context, moving)
+        choosing = self.reranker.choose(context, replies, evidence, moving, best_of_best_group)
         return (yield from choosing)
 
     def dialogues(self, question_id: str) -> Sequence[str]:
@@ -68,24 +67,24 @@ class Rephrase:
         return tuple(wording_id(question_id, group) for group in range(self.plan.groups))
 
     def _wordings(
-        self, situation: Situation, request: Request
+        self, context: TurnContext, request: Request
     ) -> Generator[Ask, Any, tuple[tuple[str, ...], list[Reply]]]:
         """Return the wordings, the question's own first, and the replies that they took."""
-        state, groups = situation.state, self.plan.groups
+        state, groups = context.state, self.plan.groups
         if state.turns:
             known = state.turns[0].evidence
             return known.wordings if known and known.wordings else (state.question.text,), []
         question, replies = state.question.text, list[Reply]()
-        wordings = rewording.by_rule(question)
+        wordings = rewording.reword_by_rule(question)
         if wordings is None and groups > 1:
             replies = yield Ask((self._request(request, state.id, groups - 1, question),))
-            found = rewording.read_wordings(replies[0].text, question, groups - 1)
-            wordings = (question, *found)
+            reworded = rewording.read_wordings(replies[0].text, question, groups - 1)
+            wordings = (question, *reworded)
         wordings = (wordings or (question,))[:groups]
         if len(wordings) < groups:
-            told = "question %s is asked in %d wordings, not in %d"
-            logger.warning(told, state.id, len(wordings), groups)
-            replies = [replace(reply, events=(*reply.events, FEWER)) for reply in replies]
+            message = "question %s is asked in %d wordings, not in %d"
+            logger.warning(message, state.id, len(wordings), groups)
+            replies = [replace(reply, events=(*reply.events, FEWER_WORDINGS)) for reply in replies]
         return wordings, replies
 
     def _request(self, request: Request, question_id: str, count: int, question: str) -> Request:
@@ -95,37 +94,35 @@ class Rephrase:
             request,
             question_id=name,
             about=question_id,
-            messages=rewording.asking(question, count),
+            messages=rewording.rewording_messages(question, count),
             views=(),
             last=False,
             temperature=0.0,
             seed=turn_seed(self.seed, name, request.turn),
-            schema=None if request.schema is None else rewording.schema(count),
+            schema=None if request.schema is None else rewording.rewording_schema(count),
         )
 
     def _groups(
-        self, situation: Situation, request: Request, wordings: Sequence[str]
+        self, context: TurnContext, request: Request, wordings: Sequence[str]
     ) -> tuple[Request, ...]:
         """Return a request for every wording: the same dialogue, but for the question's text."""
-        state, observation = situation.state, situation.observation
+        state, look = context.state, context.observation
         began = state.turns[0] if state.turns else None
-        views, stood = (
-            (began.views, began.stood) if began else (observation.views, observation.camera)
-        )
-        asked = [replace(request, samples=self.plan.samples)]
+        views, stood = (began.views, began.stood) if began else (look.views, look.camera)
+        requests = [replace(request, samples=self.plan.samples)]
         for group, wording in enumerate(wordings[1:], start=1):
             name = wording_id(state.id, group)
             opening = self.prompt.opening(replace(state.question, text=wording), views, stood)
-            asked.append(
+            requests.append(
                 replace(
-                    asked[0],
+                    requests[0],
                     question_id=name,
                     about=state.id,
                     messages=[*opening, *request.messages[len(opening) :]],
                     seed=turn_seed(self.seed, name, request.turn),
                 )
             )
-        return tuple(asked)
+        return tuple(requests)
 
 
 def best_of_best_group(candidates: Sequence[Candidate], values: FloatArray) -> Candidate:
@@ -134,7 +131,7 @@ def best_of_best_group(candidates: Sequence[Candidate], values: FloatArray) -> C
     values: a score a candidate, (K,). A group counts with those of its candidates that are here.
     """
     groups: dict[int, list[int]] = {}
-    for place, candidate in enumerate(candidates):
-        groups.setdefault(candidate.group, []).append(place)
+    for index, candidate in enumerate(candidates):
+        groups.setdefault(candidate.group, []).append(index)
     best = max(groups, key=lambda group: (float(values[groups[group]].mean()), -group))
-    return candidates[max(groups[best], key=lambda place: (float(values[place]), -place))]
+    return candidates[max(groups[best], key=lambda index: (float(values[index]), -index))]

@@ -1,4 +1,4 @@
-"""What agents that choose among candidates share: their previews, their scores, and the decision."""
+"""Reranking of candidate moves: previews, verifier scores and the decision, shared by the agents that choose."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from render_agent.agents.base import Decision, Draw, Judge, Need
-from render_agent.agents.verifiers.base import Case, FloatArray, Panel, Situation, Verdict
+from render_agent.agents.verifiers.base import Case, FloatArray, TurnContext, Verdict, VerifierPanel
 from render_agent.agents.verifiers.score_fusion import fused, judgements
 from render_agent.dialogue.moves import StepResult
 from render_agent.dialogue.state import Candidate, Evidence, Tokens
@@ -23,17 +23,17 @@ class Reranker:
     panel: the verifiers. views: draws where candidates lead.
     """
 
-    panel: Panel
+    panel: VerifierPanel
     views: ViewProvider
 
-    def preview(self, situation: Situation, candidates: Sequence[Candidate]) -> Draw:
+    def preview(self, context: TurnContext, candidates: Sequence[Candidate]) -> Draw:
         """Return the need for candidates with what each would show, a list in their order."""
-        state, now = situation.state, situation.observation
+        state, now = context.state, context.observation
         return Draw(partial(self.views.preview, state, now, tuple(candidates)))
 
     def choose(
         self,
-        situation: Situation,
+        context: TurnContext,
         replies: Sequence[Reply],
         evidence: Evidence,
         candidates: Sequence[Candidate],
@@ -43,7 +43,7 @@ class Reranker:
 
         best: gets the candidates and a fused score of each, (K,).
         """
-        verdicts = yield from self._verdicts(situation, tuple(candidates))
+        verdicts = yield from self._verdicts(context, tuple(candidates))
         values = fused(self.panel, verdicts)
         if values is None:
             chosen = next(c for c in candidates if c.number == evidence.chosen)
@@ -59,18 +59,18 @@ class Reranker:
         return decision(chosen, replies, evidence, verdicts)
 
     def _verdicts(
-        self, situation: Situation, candidates: tuple[Candidate, ...]
+        self, context: TurnContext, candidates: tuple[Candidate, ...]
     ) -> Generator[Need, Any, tuple[Verdict, ...]]:
         """Get a verdict of every verifier, in their order."""
         panel = self.panel
         silent: list[Verdict] = []
         asking: list[Verdict] = []
         if panel.silent:
-            silent = yield Draw(lambda: [v.score(situation, candidates) for v in panel.silent])
+            silent = yield Draw(lambda: [v.score(context, candidates) for v in panel.silent])
         if panel.asking:
-            asking = yield Judge(Case(situation, candidates))
-        found = iter(silent), iter(asking)
-        return tuple(next(found[verifier.asks]) for verifier in panel.verifiers)
+            asking = yield Judge(Case(context, candidates))
+        verdicts = iter(silent), iter(asking)
+        return tuple(next(verdicts[verifier.asks]) for verifier in panel.verifiers)
 
 
 def with_candidates(evidence: Evidence, candidates: Sequence[Candidate]) -> Evidence:

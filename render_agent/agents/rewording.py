@@ -1,4 +1,4 @@
-"""The same question in other words: VSI-Bench's own by rule, any other as a model words it."""
+"""Other wordings of a question: by rule for VSI-Bench's questions, by a model for any other."""
 
 from __future__ import annotations
 
@@ -143,24 +143,24 @@ _FENCED = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
 
-def by_rule(question: str) -> tuple[str, ...] | None:
+def reword_by_rule(question: str) -> tuple[str, ...] | None:
     """Return a question in all the words that are known for its form, its own text first.
 
     None where it has no form of VSI-Bench's.
     """
     for form, templates in TEMPLATES.items():
-        if found := re.fullmatch(form, question, re.DOTALL):
-            parts = found.groupdict(default="")
+        if match := re.fullmatch(form, question, re.DOTALL):
+            parts = match.groupdict(default="")
             return (question, *(template.format(**parts) for template in templates))
     return None
 
 
-def asking(question: str, count: int) -> list[Message]:
+def rewording_messages(question: str, count: int) -> list[Message]:
     """Return the dialogue that asks a model for a question in this many other wordings."""
     return [message("user", text(REQUEST.format(count=count, question=question)))]
 
 
-def schema(count: int) -> Mapping[str, Any]:
+def rewording_schema(count: int) -> Mapping[str, Any]:
     """Return the JSON schema of the reply to `asking`."""
     texts = {"type": "array", "items": {"type": "string"}, "minItems": count, "maxItems": count}
     return {
@@ -179,14 +179,14 @@ def read_wordings(reply: str, question: str, count: int) -> tuple[str, ...]:
     reply = without_thinking(reply).strip()
     fenced = _FENCED.fullmatch(reply)
     try:
-        given = parse_json(fenced[1] if fenced else reply)["wordings"]
+        wordings = parse_json(fenced[1] if fenced else reply)["wordings"]
     except (ValueError, TypeError, KeyError):
         return ()
-    found = {_plain(question): question}
-    for wording in given if isinstance(given, list) else ():
+    distinct = {_plain(question): question}
+    for wording in wordings if isinstance(wordings, list) else ():
         if isinstance(wording, str) and _plain(wording) and _numbers(wording) == _numbers(question):
-            found.setdefault(_plain(wording), wording.strip())
-    return tuple(found.values())[1 : count + 1]
+            distinct.setdefault(_plain(wording), wording.strip())
+    return tuple(distinct.values())[1 : count + 1]
 
 
 def _plain(words: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from render_agent.agents.base import Ask, Decision, Steps
 from render_agent.agents.candidates import read_reply
-from render_agent.agents.verifiers.base import Situation
+from render_agent.agents.verifiers.base import TurnContext
 from render_agent.engines.base import Request
 
 
@@ -19,11 +19,11 @@ class Single:
     def __init__(self, kinds: Sequence[str]) -> None:
         self.kinds = tuple(kinds)
 
-    def decide(self, situation: Situation, request: Request) -> Steps:
+    def decide(self, context: TurnContext, request: Request) -> Steps:
         """Ask once, and take what comes."""
         (reply,) = yield Ask((request,))
         cut_off = reply.finish == "length"
-        action, result = read_reply(situation, reply.text, self.kinds, cut_off=cut_off)
+        action, result = read_reply(context, reply.text, self.kinds, cut_off=cut_off)
         return Decision(reply.text, action, result, (reply,), reply.finish)
 
     def dialogues(self, question_id: str) -> Sequence[str]:

@@ -12,14 +12,14 @@ from render_agent.agents.ballot import ballot
 from render_agent.agents.base import Ask, Steps
 from render_agent.agents.candidates import default_candidate, read_candidates
 from render_agent.agents.rerank import decision
-from render_agent.agents.verifiers.base import Situation
+from render_agent.agents.verifiers.base import TurnContext
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import Ballot, Candidate, Evidence
 from render_agent.engines.base import Reply, Request
 from render_agent.geometry.camera import Camera
 
-DEGREES = 15.0
-METRES = 0.25
+POSE_STEP_DEGREES = 15.0
+POSE_STEP_METRES = 0.25
 """Moves are equal that lead to the same pose, counted in such steps from where the camera stands."""
 
 
@@ -37,32 +37,32 @@ class Vote:
     samples: int
     kinds: Sequence[str]
 
-    def decide(self, situation: Situation, request: Request) -> Steps:
+    def decide(self, context: TurnContext, request: Request) -> Steps:
         """Ask for all samples at once, and let them vote."""
         replies: list[Reply] = yield Ask((replace(request, samples=self.samples),))
-        candidates = read_candidates(situation, replies, self.kinds)
+        candidates = read_candidates(context, replies, self.kinds)
         readable = [c for c in candidates if isinstance(c.action, Action)]
-        ending = [c for c in readable if _ends(c, situation)]
-        told = None
-        if situation.last or 2 * len(ending) > len(readable):
-            voters = readable if situation.last else ending
-            told = _outcome(situation, candidates, voters)
-        if told is not None:
-            chosen = _answering(situation, candidates, told)
-        elif situation.last or not readable:
-            chosen = default_candidate(situation, candidates)
+        ending = [c for c in readable if _ends(c, context)]
+        outcome = None
+        if context.last or 2 * len(ending) > len(readable):
+            voters = readable if context.last else ending
+            outcome = _outcome(context, candidates, voters)
+        if outcome is not None:
+            chosen = _answering(context, candidates, outcome)
+        elif context.last or not readable:
+            chosen = default_candidate(context, candidates)
         else:
-            chosen = self._commonest(situation, [c for c in readable if c not in ending])
-        evidence = Evidence(self.name, tuple(candidates), chosen.number, ballot=told)
+            chosen = self._commonest(context, [c for c in readable if c not in ending])
+        evidence = Evidence(self.name, tuple(candidates), chosen.number, ballot=outcome)
         return decision(chosen, replies, evidence)
 
     def dialogues(self, question_id: str) -> Sequence[str]:
         """Return the one dialogue."""
         return (question_id,)
 
-    def _commonest(self, situation: Situation, moving: Sequence[Candidate]) -> Candidate:
+    def _commonest(self, context: TurnContext, moving: Sequence[Candidate]) -> Candidate:
         """Return the first of those that lead where most do."""
-        leads = [self._lead(situation.observation.camera, candidate) for candidate in moving]
+        leads = [self._lead(context.observation.camera, candidate) for candidate in moving]
         commonest = Counter(leads).most_common(1)[0][0]
         return moving[leads.index(commonest)]
 
@@ -70,50 +70,52 @@ class Vote:
         """Return what is the same for moves that come to the same: pose and view, rounded."""
         action, there = candidate.action, candidate.camera
         assert isinstance(action, Action), "it could be read"
-        turned = round(((there.yaw - stood.yaw) % 360) / DEGREES) % round(360 / DEGREES)
-        tilted = round((there.pitch - stood.pitch) / DEGREES)
+        turned = round(((there.yaw - stood.yaw) % 360) / POSE_STEP_DEGREES) % round(
+            360 / POSE_STEP_DEGREES
+        )
+        tilted = round((there.pitch - stood.pitch) / POSE_STEP_DEGREES)
         pairs = zip(there.position, stood.position, strict=True)
-        moved = tuple(round((to - from_) / METRES) for to, from_ in pairs)
+        moved = tuple(round((to - from_) / POSE_STEP_METRES) for to, from_ in pairs)
         view = action.view if action.view is not None or not self.kinds else self.kinds[0]
         return turned, tilted, moved, view
 
 
-def _ends(candidate: Candidate, situation: Situation) -> bool:
+def _ends(candidate: Candidate, context: TurnContext) -> bool:
     """Whether it ends the dialogue: it says done, with an answer or with one standing from before."""
     action = candidate.action
     assert isinstance(action, Action), "it could be read"
-    return action.done and _answer(candidate, situation) is not None
+    return action.done and _answer(candidate, context) is not None
 
 
-def _answer(candidate: Candidate, situation: Situation) -> str | None:
+def _answer(candidate: Candidate, context: TurnContext) -> str | None:
     """Return the answer that would stand after a candidate."""
-    return candidate.action.answer or situation.state.answer
+    return candidate.action.answer or context.state.answer
 
 
 def _outcome(
-    situation: Situation, candidates: Sequence[Candidate], voters: Sequence[Candidate]
+    context: TurnContext, candidates: Sequence[Candidate], voters: Sequence[Candidate]
 ) -> Ballot | None:
     """Return the outcome of a vote in which these have a vote each."""
     numbers = {candidate.number for candidate in voters}
-    votes = [_answer(c, situation) if c.number in numbers else None for c in candidates]
-    return ballot(situation.state.question, votes)
+    votes = [_answer(c, context) if c.number in numbers else None for c in candidates]
+    return ballot(context.state.question, votes)
 
 
-def _answering(situation: Situation, candidates: Sequence[Candidate], told: Ballot) -> Candidate:
+def _answering(context: TurnContext, candidates: Sequence[Candidate], outcome: Ballot) -> Candidate:
     """Return the first sample that is nearest to the winner, with the winner as its answer."""
-    voting = [c for c, vote in zip(candidates, told.votes, strict=True) if vote is not None]
+    voting = [c for c, vote in zip(candidates, outcome.votes, strict=True) if vote is not None]
 
     def off(candidate: Candidate) -> float:
-        answer = _answer(candidate, situation)
+        answer = _answer(candidate, context)
         assert answer is not None, "it voted"
-        if situation.state.question.wanted == "number":
-            return abs(float(answer) - float(told.winner))
-        return float(answer.lower() != told.winner.lower())
+        if context.state.question.wanted == "number":
+            return abs(float(answer) - float(outcome.winner))
+        return float(answer.lower() != outcome.winner.lower())
 
     nearest = min(voting, key=off)
     action = nearest.action
     assert isinstance(action, Action), "it voted"
-    if _answer(nearest, situation) == told.winner:
+    if _answer(nearest, context) == outcome.winner:
         return nearest
-    answered = structs.replace(action, answer=told.winner, answer_text=told.winner)
+    answered = structs.replace(action, answer=outcome.winner, answer_text=outcome.winner)
     return structs.replace(nearest, action=answered)

@@ -13,7 +13,7 @@ from render_agent.errors import UsageError
 
 if TYPE_CHECKING:
     from render_agent.agents.base import Agent
-    from render_agent.agents.verifiers.base import Panel, Verifier
+    from render_agent.agents.verifiers.base import Verifier, VerifierPanel
     from render_agent.config.run import RunConfig
     from render_agent.dialogue.prompt import Prompt
     from render_agent.dialogue.state import Question
@@ -79,7 +79,9 @@ class AgentPlan(Choice):
         """Whether what its candidates would show is drawn for these verifiers."""
         return self.renders
 
-    def build(self, config: RunConfig, prompt: Prompt, panel: Panel, views: ViewProvider) -> Agent:
+    def build(
+        self, config: RunConfig, prompt: Prompt, panel: VerifierPanel, views: ViewProvider
+    ) -> Agent:
         """Return the agent of a run. panel: its verifiers. views: draws where candidates lead."""
         raise NotImplementedError
 

@@ -1,4 +1,4 @@
-"""The seam between the program and whatever answers: messages → Reply."""
+"""The protocol of engines, which answer requests: messages → Reply."""
 
 from __future__ import annotations
 
@@ -182,8 +182,8 @@ class BatchingEngine(ABC):
 
     def arrange(self, requests: Sequence[Request]) -> list[list[int]]:
         """Return the places of all requests, batch after batch; here in their order."""
-        places = list(range(len(requests)))
-        return [places[at : at + self.batch_size] for at in places[:: self.batch_size]]
+        rows = list(range(len(requests)))
+        return [rows[at : at + self.batch_size] for at in rows[:: self.batch_size]]
 
     def choose(self, requests: Sequence[Request]) -> list[int]:
         """Return the places of the next batch, in their order; the first, which waits longest, is in it."""
@@ -192,10 +192,10 @@ class BatchingEngine(ABC):
     def generate(self, requests: Sequence[Request]) -> list[Reply]:
         """Return a reply for every request, in their order, batch after batch."""
         replies: dict[int, Reply] = {}
-        for places in self.arrange(requests):
-            batch = [requests[place] for place in places]
-            replies.update(zip(places, self._call(batch), strict=True))
-        return [replies[place] for place in range(len(requests))]
+        for rows in self.arrange(requests):
+            batch = [requests[row] for row in rows]
+            replies.update(zip(rows, self._call(batch), strict=True))
+        return [replies[row] for row in range(len(requests))]
 
     def submit(self, requests: Sequence[Request]) -> None:
         """Hand over requests whose replies `ready` will give."""
@@ -204,10 +204,10 @@ class BatchingEngine(ABC):
     def ready(self, timeout: float | None = None) -> Iterator[tuple[Request, Reply]]:
         """Answer one batch of what was submitted."""
         if self._waiting:
-            places = self.choose(self._waiting)
-            batch = [self._waiting[place] for place in places]
-            chosen = set(places)
-            self._waiting = [r for place, r in enumerate(self._waiting) if place not in chosen]
+            rows = self.choose(self._waiting)
+            batch = [self._waiting[row] for row in rows]
+            chosen = set(rows)
+            self._waiting = [r for row, r in enumerate(self._waiting) if row not in chosen]
             yield from zip(batch, self._call(batch), strict=True)
 
     def wake(self) -> None:  # noqa: B027 - what batches does not wait

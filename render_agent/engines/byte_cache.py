@@ -1,4 +1,4 @@
-"""Things kept for as long as a number of bytes allows, each for those who still ask for it."""
+"""A cache limited by bytes, whose entries stay until no question needs them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Value = TypeVar("Value")
 
 
 @dataclass(slots=True)
-class Kept(Generic[Value]):
+class CacheEntry(Generic[Value]):
     """A value, its bytes, and who asks for it."""
 
     value: Value
@@ -34,7 +34,7 @@ class ByteCache(Generic[Value]):
         self.bytes = 0
         self.hits = 0
         self.misses = 0
-        self._kept: OrderedDict[Hashable, Kept[Value]] = OrderedDict()
+        self._kept: OrderedDict[Hashable, CacheEntry[Value]] = OrderedDict()
         self._lock = Lock()
 
     def __len__(self) -> int:
@@ -62,7 +62,7 @@ class ByteCache(Generic[Value]):
                 self._drop(free.pop(0))
             if self.bytes + size > self.limit:
                 return False
-            self._kept[key] = Kept(value, size, set() if owner is None else {owner})
+            self._kept[key] = CacheEntry(value, size, set() if owner is None else {owner})
             self.bytes += size
             return True
 

@@ -1,4 +1,4 @@
-"""What a run may ask of a model at the most: requests, tokens, and what they cost."""
+"""The upper bound of a run's cost: requests, tokens and price."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from render_agent.config.choosing_budget import judge_pictures, judge_requests, 
 from render_agent.dialogue.chat import Message, pictures
 from render_agent.errors import UsageError
 
-PIXELS_A_TOKEN = {"qwen2-vl": 28, "qwen2.5-vl": 28, "internvl": 28}
+TOKEN_SIDE_PIXELS = {"qwen2-vl": 28, "qwen2.5-vl": 28, "internvl": 28}
 """Sides of the square of pixels that is one token, by a part of the model's name.
 
 InternVL's is that of a tile of 448 × 448 in 256 tokens; how many tiles it cuts depends on its options.
 """
 
-USUAL_SIDE = 32
+DEFAULT_TOKEN_SIDE_PIXELS = 32
 """That of Qwen3-VL, and the guess for all others."""
 
 CHARACTERS_A_TOKEN = 4
@@ -31,10 +31,10 @@ FOLLOWING_TOKENS = 60
 REWORDING_TOKENS = 300
 """Of the request for other wordings of a question that is not worded as VSI-Bench's are."""
 
-JUDGE_TOKENS = 300
+JUDGE_PROMPT_TOKENS = 300
 """Of the texts that a judge reads: the rubric, the question, and how the reply must look."""
 
-JUDGE_REPLY = 400
+JUDGE_REPLY_TOKENS = 400
 """Tokens of the criteria that a judge writes, with their reasons; in mode yes it writes nothing."""
 
 
@@ -79,7 +79,10 @@ class Estimate:
 def picture_tokens(model: str, width: int, height: int) -> int:
     """Return about how many tokens a picture of so many pixels takes, from the model's name."""
     named = model.lower().replace("_", "-")
-    side = next((side for part, side in PIXELS_A_TOKEN.items() if part in named), USUAL_SIDE)
+    side = next(
+        (side for part, side in TOKEN_SIDE_PIXELS.items() if part in named),
+        DEFAULT_TOKEN_SIDE_PIXELS,
+    )
     return max(1, round(width / side)) * max(1, round(height / side))
 
 
@@ -130,8 +133,8 @@ def _judged(config: RunConfig, questions: int, picture: int) -> dict[str, Any]:
     requests *= questions * len(judges)
     return {
         "judge_requests": requests,
-        "judge_prompt_tokens": requests * (JUDGE_TOKENS + judge_pictures(config) * picture),
-        "judge_reply_tokens": 0 if config.judge_mode == "yes" else requests * JUDGE_REPLY,
+        "judge_prompt_tokens": requests * (JUDGE_PROMPT_TOKENS + judge_pictures(config) * picture),
+        "judge_reply_tokens": 0 if config.judge_mode == "yes" else requests * JUDGE_REPLY_TOKENS,
         "judge_model": next((plan.own_model for plan in judges if plan.own_model), None),
     }
 
@@ -162,7 +165,7 @@ def figures(found: Estimate, prices: Prices | None) -> dict[str, Any]:
 
 def sentence(found: Estimate, prices: Prices | None) -> str:
     """Return an estimate in words."""
-    told = (
+    text = (
         f"at the most {found.requests:,} requests, about {found.prompt_tokens:,} tokens read"
         f" ({found.cached_tokens:,} of them from a prefix cache, where the server has one) and"
         f" {found.reply_tokens:,} written; an estimate from {CHARACTERS_A_TOKEN} characters a token and"
@@ -170,13 +173,13 @@ def sentence(found: Estimate, prices: Prices | None) -> str:
     )
     if found.judge_requests:
         whose = "" if found.judge_model is None else f" {found.judge_model}"
-        told += (
+        text += (
             f"; the judge{whose} is asked {found.judge_requests:,} times at the most, and reads about"
             f" {found.judge_prompt_tokens:,} tokens and writes {found.judge_reply_tokens:,}"
         )
     if prices is None:
-        return told
+        return text
     cost = f"; cost: {found.cost(prices, cache=False):,.2f} without a prefix cache"
     if prices.cached is not None:
         cost += f", {found.cost(prices, cache=True):,.2f} with one"
-    return told + cost
+    return text + cost

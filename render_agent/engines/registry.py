@@ -130,7 +130,7 @@ class Scripted(BuiltIn):
 
     def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
         """Return what must be said of its policy. SetupError where there is none."""
-        from render_agent.engines.scripted.policies import policy_maker
+        from render_agent.engines.scripted.registry import policy_maker
 
         return {"note": getattr(policy_maker(config.model_name), "note", None)}
 
@@ -193,10 +193,10 @@ def describe_engine(config: RunConfig) -> dict[str, Any]:
     engine_options(config.engine_option)
     package = registry.package("engine", config.engine)
     describe = getattr(registry.load("engine", config.engine), "describe", None)
-    named = config.model_name if package is None else config.model or config.engine
+    model = config.model_name if package is None else config.model or config.engine
     return {
         "name": config.engine,
-        "model": named,
+        "model": model,
         **({} if package is None else {"package": package}),
         **(describe(config) if callable(describe) else {}),
     }

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
-from render_agent.agents.base import Agent, Ask, Decision, Draw, Need
-from render_agent.agents.seeds import turn_seed
-from render_agent.agents.verifiers.base import Panel, Situation
+from render_agent.agents.base import Agent, Ask, Decision, Draw, Need, turn_seed
+from render_agent.agents.verifiers.base import TurnContext, VerifierPanel
 from render_agent.dialogue.chat import Message
 from render_agent.dialogue.prompt import Prompt, reply_schema
 from render_agent.dialogue.state import Phase, QuestionState, Turn
@@ -81,7 +80,7 @@ class PhaseController:
         prompt: Prompt,
         observer: Observer,
         agent: Agent,
-        panel: Panel,
+        panel: VerifierPanel,
         *,
         max_batched_turns: int,
         finish_together: int,
@@ -127,8 +126,8 @@ class PhaseController:
             observation: Observation = yield Draw(partial(self.views.observe, state))
             began, messages = time.perf_counter(), self._messages(state, observation)
             request = self._request(state, observation, messages)
-            situation = Situation(state, observation, self.log.pictures.get)
-            decision = yield from self._decide(situation, request, events)
+            context = TurnContext(state, observation, self.log.pictures.get)
+            decision = yield from self._decide(context, request, events)
         except (EngineError, RunLogError):
             raise
         except RenderAgentError as error:
@@ -171,14 +170,14 @@ class PhaseController:
         )
 
     def _decide(
-        self, situation: Situation, request: Request, events: list[str]
+        self, context: TurnContext, request: Request, events: list[str]
     ) -> Generator[Need, Any, Decision]:
         """Have the agent decide; it is sent no reply that failed, and dialogues that it leaves are retired.
 
         events: gets those of engine and verifiers as they come. RenderAgentError where a reply failed.
         """
         kept = self.agent.dialogues(request.question_id)
-        steps = self.agent.decide(situation, request)
+        steps = self.agent.decide(context, request)
         served: Any = None
         while True:
             try:

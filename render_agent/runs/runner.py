@@ -15,8 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from render_agent.agents.verifiers.provenance import describe_choosing
-from render_agent.agents.verifiers.registry import make_panel
+from render_agent.agents.verifiers.registry import describe_choosing, make_panel
 from render_agent.config import AUTO, CHANGEABLE, OPTIONS, RunConfig
 from render_agent.config.paths import absolute_paths
 from render_agent.dialogue.chat import Message

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from render_agent.agents.base import Ask, Draw, Need
-from render_agent.agents.verifiers.base import Case, Panel
+from render_agent.agents.verifiers.base import Case, VerifierPanel
 from render_agent.engines.base import Engine, Reply
 from render_agent.errors import RenderAgentError, RenderError
 from render_agent.system.threads import begun_pool
@@ -35,7 +35,7 @@ class TurnScheduler:
     disk together.
     """
 
-    def __init__(self, engine: Engine, panel: Panel, settle: Callable[[], None]) -> None:
+    def __init__(self, engine: Engine, panel: VerifierPanel, settle: Callable[[], None]) -> None:
         self.engine = engine
         self.panel = panel
         self.settle = settle

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question, View
-from render_agent.engines.scripted.policy import NamedPolicy
+from render_agent.engines.scripted.base import NamedPolicy
 from render_agent.observation.stress.mirrored import mirrored_truth, names_sides
 from render_agent.questions.chance import frequent_answers
 from render_agent.questions.exact_solver import true_answer

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from render_agent.agents.verifiers.base import FloatArray, Situation
+from render_agent.agents.verifiers.base import FloatArray, TurnContext
 from render_agent.dialogue.state import Candidate, Evidence, Judgement, QuestionState
 from render_agent.observation.picture_store import Pictures
 from render_agent.render.visibility.question_visibility import QuestionVisibility
@@ -23,7 +23,7 @@ class Decision:
     view shows well. logged: what the verifiers of the run said of these candidates.
     """
 
-    situation: Situation
+    context: TurnContext
     candidates: tuple[Candidate, ...]
     found: FloatArray
     logged: tuple[Judgement, ...] = ()
@@ -31,7 +31,7 @@ class Decision:
     @property
     def scene(self) -> str:
         """The scene, which decisions are drawn anew by."""
-        return self.situation.state.question.scene
+        return self.context.state.question.scene
 
     @property
     def good(self) -> FloatArray:
@@ -113,9 +113,9 @@ def _of_question(
                 np.float64,
             )
             space = eyes.scenes.space(question)
-            situation = Situation.logged(state, turn, space, pictures.get)
+            context = TurnContext.logged(state, turn, space, pictures.get)
             logged = tuple(_of_these(turn.evidence, judged, drawn) for judged in turn.evidence.judgements)  # fmt: skip
-            yield Decision(situation, drawn, shown, logged), Left()
+            yield Decision(context, drawn, shown, logged), Left()
 
 
 def _drawn(evidence: Evidence | None) -> tuple[Candidate, ...]:

@@ -15,8 +15,8 @@ from render_agent.agents.verifiers.geometry import GeometryVerifier
 from render_agent_lab.verifier_benchmark.decisions import Decision
 
 if TYPE_CHECKING:
-    from render_agent.agents.verifiers.learned.features import Features
     from render_agent.agents.verifiers.learned.history import Histories
+    from render_agent.agents.verifiers.learned.shape import Features
     from render_agent.agents.verifiers.learned.verifier import LearnedVerifier
 
 ONE_BY_ONE = "one by one"
@@ -66,15 +66,15 @@ def ways_of(verifier: Verifier) -> Mapping[str, Way]:
 
     def one_by_one(decisions: Sequence[Decision]) -> list[FloatArray]:
         return [
-            np.concatenate([verifier.score(d.situation, [c]).scores for c in d.candidates], 1)
+            np.concatenate([verifier.score(d.context, [c]).scores for c in d.candidates], 1)
             for d in decisions
         ]
 
     def together(decisions: Sequence[Decision]) -> list[FloatArray]:
-        return [verifier.score(d.situation, d.candidates).scores for d in decisions]
+        return [verifier.score(d.context, d.candidates).scores for d in decisions]
 
     def all_states(decisions: Sequence[Decision]) -> list[FloatArray]:
-        verdicts = verifier.score_all([Case(d.situation, d.candidates) for d in decisions])
+        verdicts = verifier.score_all([Case(d.context, d.candidates) for d in decisions])
         return [verdict.scores for verdict in verdicts]
 
     if isinstance(verifier, GeometryVerifier):
@@ -96,7 +96,7 @@ def _of_geometry(verifier: GeometryVerifier) -> dict[str, Way]:
             parts = []
             for candidate in decision.candidates:
                 verifier.rooms.forget()
-                parts.append(verifier.score(decision.situation, [candidate]).scores)
+                parts.append(verifier.score(decision.context, [candidate]).scores)
             found.append(np.concatenate(parts, 1))
         return found
 
@@ -104,7 +104,7 @@ def _of_geometry(verifier: GeometryVerifier) -> dict[str, Way]:
         found = []
         for decision in decisions:
             verifier.rooms.forget()
-            found.append(verifier.score(decision.situation, decision.candidates).scores)
+            found.append(verifier.score(decision.context, decision.candidates).scores)
         return found
 
     return {ONE_BY_ONE: one_by_one, TOGETHER: together}
@@ -112,21 +112,21 @@ def _of_geometry(verifier: GeometryVerifier) -> dict[str, Way]:
 
 def _of_learned(verifier: LearnedVerifier) -> dict[str, Way]:
     """Return the ways of the ensemble; features of views and questions are given in all of them."""
-    from render_agent.agents.verifiers.learned.encoder import Glimpse, Reader
-    from render_agent.agents.verifiers.learned.reading import read_histories
+    from render_agent.agents.verifiers.learned.encoder import EncoderInput, FeatureCache
+    from render_agent.agents.verifiers.learned.history import read_histories
     from render_agent_lab.verifier_benchmark.naive_scoring import score_one_by_one, score_repeated
 
     given: dict[int, tuple[Features, Histories]] = {}
 
     def read(decision: Decision) -> tuple[Features, Histories]:
         if id(decision) not in given:
-            situation = decision.situation
-            glimpse = Glimpse.of(situation)
+            context = decision.context
+            glimpse = EncoderInput.of(context)
             assert glimpse is not None, "decisions are made from views"
-            reader = Reader(verifier.encoder, situation.picture)
-            (features,) = reader.features([(glimpse, situation.state.question)])
+            reader = FeatureCache(verifier.encoder, context.picture)
+            (features,) = reader.features([(glimpse, context.state.question)])
             length = verifier.ensemble.shape.history
-            given[id(decision)] = features, read_histories(situation, decision.candidates, length)
+            given[id(decision)] = features, read_histories(context, decision.candidates, length)
         return given[id(decision)]
 
     def way(score: Callable[[Features, Histories], Any]) -> Way:

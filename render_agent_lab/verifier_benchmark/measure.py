@@ -98,7 +98,7 @@ def measure(
     left = sum((source.left for source in sources), Left())
     return {
         "decisions": len(decisions),
-        "questions": len({(d.scene, d.situation.state.id) for d in decisions}),
+        "questions": len({(d.scene, d.context.state.id) for d in decisions}),
         "scenes": len({d.scene for d in decisions}),
         "left_out": {"questions_unknown": left.unknown, "all_shown": left.shown, "not_drawn": left.undrawn},
         "notes": notes_on(plans.values(), sources),

@@ -8,10 +8,9 @@ import numpy as np
 import torch
 
 from render_agent.agents.verifiers.learned.ensemble import Ensemble, FloatArray
-from render_agent.agents.verifiers.learned.features import Features
 from render_agent.agents.verifiers.learned.history import Histories
-from render_agent.agents.verifiers.learned.network import MemberNetwork, PoolingBlock
-from render_agent.agents.verifiers.learned.patch_attention import extract
+from render_agent.agents.verifiers.learned.network import MemberNetwork, PoolingBlock, extract
+from render_agent.agents.verifiers.learned.shape import Features
 
 
 class PlainPoolingBlock(PoolingBlock):

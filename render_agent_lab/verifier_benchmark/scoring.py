@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from render_agent.agents.verifiers.base import Case, FloatArray, Panel, Verdict, Verifier
+from render_agent.agents.verifiers.base import Case, FloatArray, Verdict, Verifier, VerifierPanel
 from render_agent.agents.verifiers.score_fusion import fused
 from render_agent.dialogue.state import Judgement
 from render_agent_lab.verifier_benchmark.decisions import Decision
@@ -46,7 +46,7 @@ def score_anew(
 ) -> Scored:
     """Return what a verifier says of decisions. EngineError, SceneError or RenderError as it raises them."""
     began = time.perf_counter()
-    verdicts = verifier.score_all([Case(d.situation, d.candidates) for d in decisions])
+    verdicts = verifier.score_all([Case(d.context, d.candidates) for d in decisions])
     return Scored(label, tuple(verdicts), time.perf_counter() - began, probabilities)
 
 
@@ -67,7 +67,7 @@ def oracle(decisions: Sequence[Decision]) -> Scored:
 
 def one_score(verdict: Verdict) -> FloatArray | None:
     """Return one score a candidate, (K,), None where no member could tell."""
-    return fused(Panel((), (1.0,)), [verdict])
+    return fused(VerifierPanel((), (1.0,)), [verdict])
 
 
 def _verdict(judged: Judgement | None) -> Verdict | None:

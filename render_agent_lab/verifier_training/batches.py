@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from render_agent.agents.verifiers.learned.patch_attention import extract
+from render_agent.agents.verifiers.learned.network import extract
 from render_agent.agents.verifiers.learned.shape import Shape
 from render_agent_lab.verifier_training.example import Example
 

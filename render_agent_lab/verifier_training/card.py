@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from render_agent.agents.verifiers.learned.card_file import CARD, FORMAT, WEIGHTS
+from render_agent.agents.verifiers.learned.card import CARD, FORMAT, WEIGHTS
 from render_agent.agents.verifiers.learned.ensemble import Ensemble, stored_name
 from render_agent.agents.verifiers.learned.history import NUMBERS
 from render_agent.agents.verifiers.learned.shape import Shape

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.agents.verifiers.base import FloatArray, Situation
+from render_agent.agents.verifiers.base import FloatArray, TurnContext
 from render_agent.dialogue.state import Candidate, Question
 from render_agent.questions.mentions import kind_of
 from render_agent.questions.sufficiency import ROOM_SIZE_TYPE
@@ -27,7 +27,7 @@ class Decision:
     """
 
     run: str
-    situation: Situation
+    context: TurnContext
     candidates: tuple[Candidate, ...]
     chosen: int | None
     found: FloatArray
@@ -38,7 +38,7 @@ class Decision:
     @property
     def scene(self) -> str:
         """The name of its scene."""
-        return self.situation.state.question.scene
+        return self.context.state.question.scene
 
     @property
     def finds(self) -> NDArray[np.bool_]:
@@ -82,11 +82,11 @@ def scene_names(decisions: Sequence[Decision]) -> list[str]:
     """Return the name of the scene of every decision; scans of one name are told apart by their folder."""
     scans: dict[str, set[Path | None]] = {}
     for decision in decisions:
-        question = decision.situation.state.question
+        question = decision.context.state.question
         scans.setdefault(question.scene, set()).add(question.scan)
     names = []
     for decision in decisions:
-        question = decision.situation.state.question
+        question = decision.context.state.question
         shared = len(scans[question.scene]) > 1 and question.scan is not None
         folder = f"{question.scan.parent.name}/" if shared and question.scan is not None else ""
         names.append(f"{folder}{question.scene}")

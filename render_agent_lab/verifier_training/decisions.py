@@ -8,7 +8,7 @@ from itertools import groupby
 
 import numpy as np
 
-from render_agent.agents.verifiers.base import FloatArray, Situation
+from render_agent.agents.verifiers.base import FloatArray, TurnContext
 from render_agent.agents.verifiers.geometry import GeometryVerifier, make_geometry
 from render_agent.dialogue.moves import carry_out
 from render_agent.dialogue.reply import Action
@@ -104,21 +104,21 @@ class Reading:
                 if not isinstance(turn.action, Action) or turn.action.done:
                     continue
                 space = self.scenes.space(state.question)
-                situation = Situation.logged(state, turn, space, self._picture)
-                candidates, chosen = _candidates(situation, turn, moves)
+                context = TurnContext.logged(state, turn, space, self._picture)
+                candidates, chosen = _candidates(context, turn, moves)
                 if len(candidates) < 2:
                     continue
                 key = self.run, state.id, turn.number
                 label = self.labels.get(key, len(candidates))
                 if label is None:
-                    label = self._label(situation, candidates)
+                    label = self._label(context, candidates)
                     fresh.append((key, label))
                 right = chosen if _right(state) else None
                 good = good_moves(state.question, label.found, label.surface, right)
                 found.append(
                     Decision(
                         self.run,
-                        situation,
+                        context,
                         candidates,
                         chosen,
                         label.found,
@@ -130,19 +130,19 @@ class Reading:
         self.labels.add(fresh)
         return found
 
-    def _label(self, situation: Situation, candidates: Sequence[Candidate]) -> Label:
-        state, space = situation.state, situation.observation.space
+    def _label(self, context: TurnContext, candidates: Sequence[Candidate]) -> Label:
+        state, space = context.state, context.observation.space
         assert space is not None, "the scene is at hand"
         facts = self.geometry.facts.get(state.question.scene, NOTHING)
         room = self.geometry.rooms.room(
             state.question.scene, lambda: state.scene, lambda: space, facts
         )
-        scores = self.geometry.score(situation, candidates).scores[0]
-        return Label(*_gains(room, self.geometry.renderer, situation, candidates), scores)
+        scores = self.geometry.score(context, candidates).scores[0]
+        return Label(*_gains(room, self.geometry.renderer, context, candidates), scores)
 
 
 def _candidates(
-    situation: Situation, turn: Turn, moves: Sequence[Action]
+    context: TurnContext, turn: Turn, moves: Sequence[Action]
 ) -> tuple[tuple[Candidate, ...], int | None]:
     """Return the candidates of a turn with their views, and the place of the one that was made."""
     evidence = turn.evidence
@@ -156,40 +156,40 @@ def _candidates(
             places = [p for p, c in enumerate(logged) if c.number == evidence.chosen]
             return logged, places[0] if places else None
     assert isinstance(turn.action, Action), "it was asked before"
-    key = f"{situation.state.id} {situation.turn}".encode()
+    key = f"{context.state.id} {context.turn}".encode()
     chance = np.random.default_rng(list(key))
     others = [move for move in dict.fromkeys(moves) if move != turn.action]
     picked = chance.permutation(len(others))[:BORROWED]
     return tuple(
-        _carried_out(situation, number, action)
+        _carried_out(context, number, action)
         for number, action in enumerate([turn.action, *(others[place] for place in picked)])
     ), 0
 
 
-def _carried_out(situation: Situation, number: int, action: Action) -> Candidate:
+def _carried_out(context: TurnContext, number: int, action: Action) -> Candidate:
     """Return a move as a candidate; its picture was never drawn, only its camera is known."""
-    observation = situation.observation
-    assert observation.space is not None, "the scene is at hand"
-    moved = carry_out(action, observation.camera, observation.space)
+    look = context.observation
+    assert look.space is not None, "the scene is at hand"
+    moved = carry_out(action, look.camera, look.space)
     kind = action.view if isinstance(action.view, str) else "ego"
     view = None
     if kind in ("ego", "around") and not isinstance(action.view, int):
-        view = View(len(situation.views), kind, "", moved.camera)
+        view = View(len(context.views), kind, "", moved.camera)
     return Candidate(number, "", action, moved.feedback, moved.camera, view)
 
 
 def _gains(
-    room: Room, renderer: Renderer, situation: Situation, candidates: Sequence[Candidate]
+    room: Room, renderer: Renderer, context: TurnContext, candidates: Sequence[Candidate]
 ) -> tuple[FloatArray, FloatArray]:
     """Return what each candidate would show for the first time: named things, and share of the surface."""
-    question = situation.state.question
+    question = context.state.question
 
     def things(views: Sequence[View]) -> frozenset[Thing]:
         return as_things(question, room, boxes_seen(question, room, views, renderer))
 
     known = bool(named_boxes(question, room))
-    shown = things(situation.views)
-    covered = room.covered(situation.views, renderer)
+    shown = things(context.views)
+    covered = room.covered(context.views, renderer)
     found = np.full(len(candidates), np.nan)
     surface = np.zeros(len(candidates))
     for place, candidate in enumerate(candidates):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
-from render_agent.agents.verifiers.learned.encoder import Encoder, Glimpse, Reader
-from render_agent.agents.verifiers.learned.reading import read_histories
+from render_agent.agents.verifiers.learned.encoder import Encoder, EncoderInput, FeatureCache
+from render_agent.agents.verifiers.learned.history import read_histories
 from render_agent_lab.verifier_training.decision import Decision
 from render_agent_lab.verifier_training.example import Example
 
@@ -26,18 +26,18 @@ def make_examples(
     where a picture is gone.
     """
     found: list[Example] = []
-    for _, group in groupby(decisions, key=lambda decision: decision.situation.picture):
+    for _, group in groupby(decisions, key=lambda decision: decision.context.picture):
         own = list(group)
-        reader = Reader(encoder, own[0].situation.picture)
+        reader = FeatureCache(encoder, own[0].context.picture)
         for first in range(0, len(own), AT_ONCE):
             part = own[first : first + AT_ONCE]
             asked = []
             for decision in part:
-                glimpse = Glimpse.of(decision.situation)
+                glimpse = EncoderInput.of(decision.context)
                 assert glimpse is not None, "its run shows views"
-                asked.append((glimpse, decision.situation.state.question))
+                asked.append((glimpse, decision.context.state.question))
             for decision, features in zip(part, reader.features(asked), strict=True):
-                histories = read_histories(decision.situation, decision.candidates, length)
+                histories = read_histories(decision.context, decision.candidates, length)
                 found.append(Example(features, histories, decision.good))
             told(len(found))
     return found

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from render_agent.agents.verifiers.learned.card_file import CARD
+from render_agent.agents.verifiers.learned.card import CARD
 from render_agent.agents.verifiers.learned.encoder import Encoder
-from render_agent.agents.verifiers.learned.encoders import make_encoder
+from render_agent.agents.verifiers.learned.encoder_registry import make_encoder
 from render_agent.agents.verifiers.learned.ensemble import Ensemble, place_of
 from render_agent.agents.verifiers.learned.shape import Shape
 from render_agent.config.choice import sha256
@@ -167,7 +167,7 @@ def _epoch_line(line: dict[str, Any], epochs: int) -> str:
 def _told_of(
     folders: Sequence[RunFolder], decisions: Sequence[Decision], scenes: set[str]
 ) -> dict[str, Any]:
-    scans = {decision.situation.state.question.scan for decision in decisions}
+    scans = {decision.context.state.question.scan for decision in decisions}
     return {
         "runs": [
             {
@@ -180,7 +180,7 @@ def _told_of(
         ],
         "scenes": sorted(scenes),
         "scans": sorted({sha256(scan) for scan in scans if scan is not None}),
-        "questions": len({(d.run, d.situation.state.id) for d in decisions}),
+        "questions": len({(d.run, d.context.state.id) for d in decisions}),
         "decisions": len(decisions),
     }
 

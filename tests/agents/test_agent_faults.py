@@ -17,7 +17,7 @@ from factories.runs import (
 )
 from factories.samples import AGENTS, FreeRunning, MixedReplies, choose, mixed_engine, options_of
 
-from render_agent.agents.seeds import dialogue_id
+from render_agent.agents.base import dialogue_id
 from render_agent.engines.base import Reply
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import EngineError, RenderError, RunLogError

@@ -7,8 +7,8 @@ import pytest
 from factories.runs import Silent, choices, make_questions, play, transcripts
 from factories.samples import FreeRunning, mixed_engine
 
-from render_agent.agents.rephrase import FEWER, best_of_best_group
-from render_agent.agents.rewording import by_rule
+from render_agent.agents.rephrase import FEWER_WORDINGS, best_of_best_group
+from render_agent.agents.rewording import reword_by_rule
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import Candidate
 from render_agent.engines.scripted import ScriptedEngine
@@ -91,7 +91,7 @@ def words(message):
 
 def test_every_wording_has_a_dialogue_that_differs_in_the_question_alone(tmp_path):
     lines, engine = reworded(tmp_path)
-    wordings = by_rule(COUNTING)[:3]
+    wordings = reword_by_rule(COUNTING)[:3]
     assert len(lines) > 1
     turns = [engine.asked[at : at + 3] for at in range(0, len(engine.asked), 3)]
     assert len(turns) == len(lines)
@@ -172,7 +172,7 @@ def test_other_questions_are_reworded_by_the_model_once(tmp_path):
 def test_where_there_are_fewer_wordings_there_are_fewer_groups(tmp_path, told, groups):
     lines, _ = reworded(tmp_path, told, question=1)
     assert len(lines[0]["evidence"]["wordings"]) == groups
-    assert lines[0]["events"] == [FEWER]
+    assert lines[0]["events"] == [FEWER_WORDINGS]
     assert len(lines) > 1
     for line in lines:
         assert len(line["evidence"]["candidates"]) == 2 * groups

@@ -27,8 +27,8 @@ def candidates(firsts, seconds):
 def test_a_move_is_no_likelier_for_having_a_second_one(seconds):
     given, rounds, chosen = candidates(3, seconds), 3000, Counter()
     for turn in range(rounds):
-        situation = SimpleNamespace(state=SimpleNamespace(id="1"), turn=turn)
-        verdict = RandomVerifier(0).score(situation, given)
+        context = SimpleNamespace(state=SimpleNamespace(id="1"), turn=turn)
+        verdict = RandomVerifier(0).score(context, given)
         assert verdict.scores.shape == (1, len(given))
         chosen[_best(given, verdict.scores[0]).number] += 1
     assert set(chosen) == {0, 1, 2}

@@ -7,10 +7,10 @@ import pytest
 import torch
 from factories.siglip import noise_pictures, small_siglip
 
-from render_agent.agents.verifiers.base import Situation
+from render_agent.agents.verifiers.base import TurnContext
 from render_agent.agents.verifiers.embedding import EmbeddingVerifier, asked_for
-from render_agent.agents.verifiers.learned.encoder import Glimpse, Reader
-from render_agent.agents.verifiers.learned.siglip_encoder import SiglipEncoder
+from render_agent.agents.verifiers.learned.encoder import EncoderInput, FeatureCache
+from render_agent.agents.verifiers.learned.encoder_registry import SiglipEncoder
 from render_agent.agents.verifiers.siglip import Siglip, find_siglip, load_siglip
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import Candidate, Question, QuestionState, View
@@ -46,9 +46,9 @@ def question(text="How many chair(s) are in this room?", kind="object_counting")
     return Question("1", "rooms", "rooms", "room", kind, text, "number")
 
 
-def situation(asked):
+def context(asked):
     view = View(0, "ego", "views/0.png", HERE)
-    return Situation(
+    return TurnContext(
         QuestionState(asked, None, 9), Observation((view,), HERE, None), FILES.__getitem__
     )
 
@@ -95,7 +95,7 @@ def test_scores_are_the_cosines_of_the_class_itself(model, folder):
     from transformers import AutoModel, AutoProcessor
 
     asked = question()
-    found = EmbeddingVerifier(model).score(situation(asked), candidates([0, 1, 2]))
+    found = EmbeddingVerifier(model).score(context(asked), candidates([0, 1, 2]))
     published, processor = AutoModel.from_pretrained(folder), AutoProcessor.from_pretrained(folder)
     pixels = processor.image_processor(images=PICTURES[:3], return_tensors="pt")["pixel_values"]
     ids = processor.tokenizer(
@@ -112,8 +112,8 @@ def test_a_state_is_one_batch_and_a_text_is_encoded_once(model, monkeypatch):
     pictures = counted(model, monkeypatch, "get_image_features")
     texts = counted(model, monkeypatch, "get_text_features")
     verifier = EmbeddingVerifier(model)
-    first = verifier.score(situation(question()), candidates([0, 3, None, 3, 1]))
-    again = verifier.score(situation(question()), candidates([1]))
+    first = verifier.score(context(question()), candidates([0, 3, None, 3, 1]))
+    again = verifier.score(context(question()), candidates([1]))
     assert pictures == [3, 1]  # a picture to which two candidates lead is looked at once
     assert texts == [1]
     assert np.isnan(first.scores[0, 2])
@@ -131,7 +131,7 @@ def test_the_best_of_what_is_named_counts_and_else_the_question_itself(model):
     assert asked_for(wide) == [wide.text]
     shown = model.pictures(PICTURES).pooled
     for asked, texts in ((far, asked_for(far)), (wide, [wide.text])):
-        found = EmbeddingVerifier(model).score(situation(asked), candidates(range(5)))
+        found = EmbeddingVerifier(model).score(context(asked), candidates(range(5)))
         expected = (shown @ model.texts(texts).pooled.T).max(1)
         np.testing.assert_allclose(found.scores[0], expected, atol=1e-6)
 
@@ -149,7 +149,7 @@ def test_a_batch_that_memory_does_not_hold_is_halved(model, monkeypatch, most):
         return real(pixel_values=pixel_values)
 
     monkeypatch.setattr(model.model, "get_image_features", tight)
-    found = EmbeddingVerifier(model).score(situation(question()), candidates(range(5)))
+    found = EmbeddingVerifier(model).score(context(question()), candidates(range(5)))
     assert sizes[0] == 5
     assert sum(size for size in sizes if size <= most) == 5
     assert found.events == ("out_of_memory",) * sum(size > most for size in sizes)
@@ -192,8 +192,8 @@ def test_features_are_the_last_hidden_states_each_encoded_once(folder, monkeypat
     texts = counted(model, monkeypatch, "get_text_features")
     views = [View(n, "ego", f"views/{n}.png", HERE) for n in range(3)]
     asked = [question(), question("How many sofa(s) are in this room?")]
-    pairs = [(Glimpse(view, None, HERE), each) for each in asked for view in views]
-    reader = Reader(encoder, FILES.__getitem__)
+    pairs = [(EncoderInput(view, None, HERE), each) for each in asked for view in views]
+    reader = FeatureCache(encoder, FILES.__getitem__)
     found = reader.features(pairs)
     assert (pictures, texts) == ([3], [1, 1])
     assert all(one is other for one, other in zip(found, reader.features(pairs), strict=True))

@@ -10,8 +10,13 @@ import pytest
 from factories.runs import choices, make_questions, play, transcripts
 from factories.scenes import box, joined, room, write_ply
 
-from render_agent.agents.verifiers.base import Situation
-from render_agent.agents.verifiers.geometry import AGAIN, LATER, GeometryVerifier, make_geometry
+from render_agent.agents.verifiers.base import TurnContext
+from render_agent.agents.verifiers.geometry import (
+    REPEATED_VIEW_SCORE,
+    SECOND_MOVE_WEIGHT,
+    GeometryVerifier,
+    make_geometry,
+)
 from render_agent.config import RunConfig
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import Candidate, Question, QuestionState, View
@@ -66,15 +71,15 @@ def standing(scene):
 
 
 def make_standing(scene):
-    """Return what makes the situation of a question that was shown some views."""
+    """Return what makes the context of a question that was shown some views."""
     scenes = SceneCache(load=lambda path, name: scene)
 
-    def situation(question, *shown):
+    def context(question, *shown):
         state = QuestionState(question, scenes, 9)
         look = Observation(shown, STAND, scenes.space(question))
-        return Situation(state, look, lambda file: None)
+        return TurnContext(state, look, lambda file: None)
 
-    return situation
+    return context
 
 
 @pytest.fixture
@@ -104,13 +109,13 @@ def lead(number, seen, follows=None):
     return Candidate(number, "", Action(), "", STAND, seen, follows=follows)
 
 
-def scores(verifier, situation, candidates):
-    return list(verifier.score(situation, candidates).scores[0])
+def scores(verifier, context, candidates):
+    return list(verifier.score(context, candidates).scores[0])
 
 
 def test_what_is_named_and_was_not_seen_goes_before_a_wall_at_20_centimetres(standing, verifier):
-    situation = standing(asks("lamp"), view(STAND.turned(180)))
-    found = verifier.score(situation, leading(AT_WALL, TO_LAMP, TO_PLANT))
+    context = standing(asks("lamp"), view(STAND.turned(180)))
+    found = verifier.score(context, leading(AT_WALL, TO_LAMP, TO_PLANT))
     wall, lamp, plant = found.scores[0]
     assert lamp > plant + 0.5 > plant > 0 > wall
     told = found.reasons
@@ -120,11 +125,11 @@ def test_what_is_named_and_was_not_seen_goes_before_a_wall_at_20_centimetres(sta
 
 
 def test_without_names_new_surface_goes_before_a_wall(standing, unnamed):
-    situation = standing(asks("lamp"), view(TO_PLANT))
+    context = standing(asks("lamp"), view(TO_PLANT))
     wall, lamp, plant, aside = scores(
-        unnamed, situation, leading(AT_WALL, TO_LAMP, TO_PLANT, TO_PLANT.turned(30))
+        unnamed, context, leading(AT_WALL, TO_LAMP, TO_PLANT, TO_PLANT.turned(30))
     )
-    assert lamp > aside > 0 > wall > plant == AGAIN
+    assert lamp > aside > 0 > wall > plant == REPEATED_VIEW_SCORE
 
 
 def test_what_was_seen_well_adds_its_surface_alone(standing, verifier, unnamed):
@@ -151,8 +156,8 @@ def test_of_what_is_counted_every_box_counts(standing, verifier):
 
 def test_the_new_surface_is_what_the_views_cover_by_themselves(scene, standing, unnamed):
     renderer = Rasteriser(1)
-    situation = standing(asks("lamp"))
-    surface = Surface.of(scene, situation.observation.space, renderer)
+    context = standing(asks("lamp"))
+    surface = Surface.of(scene, context.observation.space, renderer)
 
     def covered(camera):
         return surface.seen(renderer.draw(scene, camera, *SIZE), camera)
@@ -167,20 +172,20 @@ def test_the_new_surface_is_what_the_views_cover_by_themselves(scene, standing, 
 
 
 def test_a_score_depends_on_neither_the_order_nor_what_was_asked_before(standing, verifier):
-    situation = standing(asks("plant"), view(STAND))
+    context = standing(asks("plant"), view(STAND))
     cameras = [TO_LAMP, TO_PLANT, AT_WALL, STAND]
-    alone = dict(zip(cameras, scores(verifier, situation, leading(*cameras)), strict=True))
+    alone = dict(zip(cameras, scores(verifier, context, leading(*cameras)), strict=True))
     for order in permutations(cameras):
         other = standing(asks("lamp", 1), *(view(camera) for camera in order))
         verifier.score(other, leading(*order))
-        found = scores(verifier, situation, leading(*order))
+        found = scores(verifier, context, leading(*order))
         assert found == [alone[camera] for camera in order]
 
 
 def test_four_directions_show_at_least_as_much_as_each_and_leave_little(standing, unnamed):
     around = view(camera_ahead(STAND, SIZE), "around")
-    situation = standing(asks("lamp"))
-    ego, all_round = scores(unnamed, situation, [*leading(STAND), lead(1, around)])
+    context = standing(asks("lamp"))
+    ego, all_round = scores(unnamed, context, [*leading(STAND), lead(1, around)])
     assert all_round > 2 * ego > 0
     after = standing(asks("lamp"), around)
     level = [STAND.turned(yaw) for yaw in range(0, 360, 40)]
@@ -189,12 +194,12 @@ def test_four_directions_show_at_least_as_much_as_each_and_leave_little(standing
 
 def test_a_picture_that_was_shown_scores_least_and_a_map_nothing(standing, verifier):
     shown = view(TO_PLANT)
-    situation = standing(asks("plant"), shown, view(AT_WALL))
+    context = standing(asks("plant"), shown, view(AT_WALL))
     map_of = View(3, "top", "map", MapCamera((2.5, 2.0), 2.0, 0.05))
     outside = Camera((9.0, 9.0, 9.0), 45.0, 30.0, FIELD)
     into_the_wall = replace(AT_WALL, position=(2.5, 3.9, 1.5))
     found = verifier.score(
-        situation,
+        context,
         [
             lead(0, replace(shown, file="drawn again")),
             lead(1, shown),
@@ -205,7 +210,7 @@ def test_a_picture_that_was_shown_scores_least_and_a_map_nothing(standing, verif
         ],
     )
     again, shown_file, top, beyond, wall, undrawn = found.scores[0]
-    assert again == shown_file == AGAIN < min(top, beyond, wall)
+    assert again == shown_file == REPEATED_VIEW_SCORE < min(top, beyond, wall)
     assert top == 0
     assert max(beyond, wall) < 0
     assert np.isnan(undrawn)
@@ -216,13 +221,13 @@ def test_a_picture_that_was_shown_scores_least_and_a_map_nothing(standing, verif
 
 
 def test_a_second_move_counts_by_half_what_it_adds_to_the_first(standing, verifier):
-    situation = standing(asks("plant"), view(STAND))
+    context = standing(asks("plant"), view(STAND))
     first, second = view(TO_LAMP, number=1), view(TO_PLANT, number=2)
-    (alone,) = scores(verifier, situation, [lead(0, first)])
+    (alone,) = scores(verifier, context, [lead(0, first)])
     (then,) = scores(verifier, standing(asks("plant"), view(STAND), first), [lead(0, second)])
-    both = scores(verifier, situation, [lead(0, first), lead(1, second, follows=0)])
-    assert both == [alone, alone + LATER * then]
-    back = scores(verifier, situation, [lead(0, first), lead(1, first, follows=0)])
+    both = scores(verifier, context, [lead(0, first), lead(1, second, follows=0)])
+    assert both == [alone, alone + SECOND_MOVE_WEIGHT * then]
+    back = scores(verifier, context, [lead(0, first), lead(1, first, follows=0)])
     assert back[1] < back[0]
 
 
@@ -264,12 +269,12 @@ def test_leaving_the_room_goes_after_staying_in_it(tmp_path, unnamed):
         box((1, 1, 0), (2, 2, 1), (40, 60, 210), cells=4),
     )
     scene = load_scene(write_ply(tmp_path / "open.ply", *open_room))
-    situation = make_standing(scene)(asks("lamp"))
+    context = make_standing(scene)(asks("lamp"))
     outwards, inwards = (
         Camera((4.8, 2, 1.5), 0.0, 0.0, FIELD),
         Camera((4.8, 2, 1.5), 180.0, 0.0, FIELD),
     )
-    out, stay = scores(unnamed, situation, leading(outwards, inwards))
+    out, stay = scores(unnamed, context, leading(outwards, inwards))
     assert out < 0 < stay
 
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from render_agent.agents.verifiers.judge.batch_score import batch_score
-from render_agent.agents.verifiers.judge.likelihood import log_odds
+from render_agent.agents.verifiers.judge.model_queries import log_odds
 from render_agent.agents.verifiers.judge.pairwise import Outcome, orders, probability, standings
-from render_agent.agents.verifiers.judge.reading import Unreadable, read_criteria
+from render_agent.agents.verifiers.judge.reply_parser import Unreadable, read_criteria
 from render_agent.agents.verifiers.judge.rubric import Criterion, Rubric
 from render_agent.agents.verifiers.judge.score import Fault, Finding, counts
 from render_agent.dialogue import chat

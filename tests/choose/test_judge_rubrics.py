@@ -12,8 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from render_agent.agents.verifiers.judge.prompts import criteria_form, criteria_schema
-from render_agent.agents.verifiers.judge.reading import Unreadable, read_criteria
-from render_agent.agents.verifiers.judge.rubric import Rubric, load_rubric, read_rubric, shipped
+from render_agent.agents.verifiers.judge.reply_parser import Unreadable, read_criteria
+from render_agent.agents.verifiers.judge.rubric import (
+    Rubric,
+    bundled_rubrics,
+    load_rubric,
+    read_rubric,
+)
 from render_agent.engines.base import Reply
 from render_agent.errors import SetupError
 
@@ -26,8 +31,8 @@ WHOLE = {
 
 
 def test_the_shipped_rubrics_ask_in_every_mode():
-    assert "view" in shipped()
-    for name in shipped():
+    assert "view" in bundled_rubrics()
+    for name in bundled_rubrics():
         rubric = load_rubric(name)
         assert rubric.name == name
         for mode in ("yes", "json", "pairwise"):

@@ -7,7 +7,7 @@ import pytest
 from factories.models import small_model
 from factories.runs import choices, make_config, make_questions, transcripts
 
-from render_agent.agents.verifiers.base import Case, Situation
+from render_agent.agents.verifiers.base import Case, TurnContext
 from render_agent.agents.verifiers.judge import verifier as module
 from render_agent.agents.verifiers.judge.batch_score import batch_score
 from render_agent.agents.verifiers.judge.score import Fault, Score
@@ -200,11 +200,11 @@ def asking(folder, questions):
     for number, question in enumerate(check(config)[0]):
         shown = tuple(view(f"{number} shown {n}", n) for n in range(6 * number))
         state = QuestionState(question, None, 3)
-        situation = Situation(state, Observation(shown, None, None), picture)
+        context = TurnContext(state, Observation(shown, None, None), picture)
         files = ["a", "b", "a", None, "c"][number:]
         drawn = [None if file is None else view(f"{number} {file}") for file in files]
         candidates = [Candidate(n, "", None, "", None, one) for n, one in enumerate(drawn)]
-        cases.append(Case(situation, tuple(candidates)))
+        cases.append(Case(context, tuple(candidates)))
     yield config, engine, cases
     engine.close()
 
@@ -221,7 +221,7 @@ def test_cases_together_are_scored_as_one_by_one(asking, mode):
     together = verifier.score_all(cases)
     assert sum(verdict.calls for verdict in together) == pytest.approx(engine.calls - calls)
     for case, verdict in zip(cases, together, strict=True):
-        alone = verifier.score(case.situation, case.candidates)
+        alone = verifier.score(case.context, case.candidates)
         assert verdict.scores.shape == (1, len(case.candidates))
         assert list(verdict.scores[0]) == pytest.approx(
             list(alone.scores[0]), abs=1e-5, nan_ok=True
@@ -271,7 +271,7 @@ def test_what_cannot_be_judged_has_no_score_and_a_reason(asking, monkeypatch):
 def test_what_a_question_names_is_put_in_words(asking):
     *_, cases = asking
     question = replace(
-        cases[0].situation.state.question,
+        cases[0].context.state.question,
         type="object_rel_direction_easy",
         text="If I am standing by the stove and facing the sofa, is the tv to my left?",
     )

@@ -8,8 +8,8 @@ import torch
 from factories.examples import SMALL, random_features, random_histories
 from safetensors.torch import load_file, save_file
 
-from render_agent.agents.verifiers.learned.card import load
-from render_agent.agents.verifiers.learned.card_file import CARD, WEIGHTS
+from render_agent.agents.verifiers.learned.card import CARD, WEIGHTS
+from render_agent.agents.verifiers.learned.checkpoint import load
 from render_agent.agents.verifiers.learned.ensemble import Ensemble
 from render_agent.errors import SetupError
 from render_agent_lab.verifier_training.card import save

@@ -9,11 +9,14 @@ from hypothesis import strategies as st
 from torch import nn
 
 from render_agent.agents.verifiers.learned.ensemble import Ensemble
-from render_agent.agents.verifiers.learned.features import Features
 from render_agent.agents.verifiers.learned.history import Histories
-from render_agent.agents.verifiers.learned.network import MemberNetwork, shared_moves
-from render_agent.agents.verifiers.learned.patch_attention import extract, positions
-from render_agent.agents.verifiers.learned.shape import Shape
+from render_agent.agents.verifiers.learned.network import (
+    MemberNetwork,
+    extract,
+    positions,
+    shared_moves,
+)
+from render_agent.agents.verifiers.learned.shape import Features, Shape
 from render_agent_lab.verifier_benchmark.naive_scoring import (
     PlainPoolingBlock,
     score_one_by_one,

@@ -5,9 +5,9 @@ import pytest
 import torch
 from PIL import Image
 
-from render_agent.agents.verifiers.learned.encoder import Glimpse, Reader
-from render_agent.agents.verifiers.learned.encoders import check_encoder, make_encoder
-from render_agent.agents.verifiers.learned.patch_attention import extract
+from render_agent.agents.verifiers.learned.encoder import EncoderInput, FeatureCache
+from render_agent.agents.verifiers.learned.encoder_registry import check_encoder, make_encoder
+from render_agent.agents.verifiers.learned.network import extract
 from render_agent.agents.verifiers.learned.pixels import (
     CODE,
     COLUMNS,
@@ -41,7 +41,7 @@ def a_map(red):
 
 def cells(camera, plan, view=None):
     files = {"view": view or picture_of(np.zeros((48, 64, 3))), "map": plan}
-    glimpse = Glimpse(View(1, "ego", "view", camera), View(0, "top", "map", MAP), camera)
+    glimpse = EncoderInput(View(1, "ego", "view", camera), View(0, "top", "map", MAP), camera)
     (found,) = PixelEncoder().encode_views([glimpse], files.__getitem__)
     return found[: VIEW_ROWS * COLUMNS], found[VIEW_ROWS * COLUMNS :].reshape(
         MAP_ROWS, COLUMNS, CONTENT + CODE
@@ -78,7 +78,7 @@ def test_what_lies_beyond_the_map_is_nothing_and_without_a_map_all_of_it():
     _, around = cells(Camera((30.0, 2.0, 1.6), 0.0), a_map(lambda x, y: y > 2))
     assert not around[..., :CONTENT].any()
     camera = Camera((0.0, 0.0, 1.6))
-    glimpse = Glimpse(View(0, "ego", "view", camera), None, camera)
+    glimpse = EncoderInput(View(0, "ego", "view", camera), None, camera)
     (found,) = PixelEncoder().encode_views([glimpse], lambda file: picture_of(np.ones((9, 9, 3))))
     assert not found[VIEW_ROWS * COLUMNS :, :CONTENT].any()
     assert found[: VIEW_ROWS * COLUMNS, :CONTENT].any()
@@ -98,7 +98,7 @@ def test_the_token_of_a_cell_finds_it():
     encoder = PixelEncoder()
     noise = [picture_of(rng.integers(0, 255, (SIZE, SIZE, 3))) for _ in range(2)]
     camera = Camera((1.0, 2.0, 1.6), 30.0)
-    glimpse = Glimpse(View(1, "ego", "0", camera), View(0, "top", "1", MAP), camera)
+    glimpse = EncoderInput(View(1, "ego", "0", camera), View(0, "top", "1", MAP), camera)
     (patches,) = encoder.encode_views([glimpse], lambda file: noise[int(file)])
     text = encoder.encode_question(question("How many chair(s) are in this room?"))
     shape = Shape(encoder.rows, encoder.columns, encoder.text, encoder.features, 16, 2, 1)
@@ -135,11 +135,11 @@ def test_features_are_made_once_and_depend_on_the_pose():
         opened.append(file)
         return plan
 
-    reader = Reader(PixelEncoder(), picture)
+    reader = FeatureCache(PixelEncoder(), picture)
     camera = Camera((1.0, 2.0, 1.6))
     view, shown = View(1, "ego", "view", camera), View(0, "top", "map", MAP)
     asked = question("How many chair(s) are in this room?")
-    here, turned = (Glimpse(view, shown, pose) for pose in (camera, camera.turned(90)))
+    here, turned = (EncoderInput(view, shown, pose) for pose in (camera, camera.turned(90)))
     first, second, other = reader.features([(here, asked), (here, asked), (turned, asked)])
     assert first is second is reader.features([(here, asked)])[0]
     assert sorted(opened) == ["map", "view", "view"]

@@ -7,7 +7,12 @@ from collections import Counter
 import pytest
 from conftest import test_data
 
-from render_agent.agents.rewording import asking, by_rule, read_wordings, schema
+from render_agent.agents.rewording import (
+    read_wordings,
+    reword_by_rule,
+    rewording_messages,
+    rewording_schema,
+)
 from render_agent.config.agent_plan import MAX_WORDINGS
 from render_agent.questions.mentions import named_categories
 from render_agent.questions.rooms import bundled
@@ -35,7 +40,7 @@ KEPT = (
 
 
 def check(question):
-    wordings = by_rule(question.text)
+    wordings = reword_by_rule(question.text)
     assert wordings[0] == question.text
     assert len({" ".join(wording.lower().split()) for wording in wordings}) == MAX_WORDINGS
     numbers = Counter(re.findall(r"[0-9]+", question.text))
@@ -79,7 +84,7 @@ def test_every_question_about_the_bundled_rooms_has_them_too():
     ],
 )
 def test_other_questions_are_not_reworded_by_rule(text):
-    assert by_rule(text) is None
+    assert reword_by_rule(text) is None
 
 
 QUESTION = "Which of the 2 lamps is nearer to the door than 1.5 m?"
@@ -94,14 +99,14 @@ def reply(*wordings, **more):
 
 
 def test_a_model_is_asked_once_for_all_other_wordings():
-    (asked,) = asking(QUESTION, 3)
+    (asked,) = rewording_messages(QUESTION, 3)
     (piece,) = asked["content"]
     assert QUESTION in piece["text"]
     assert "in 3 other ways" in piece["text"]
     jsonschema = pytest.importorskip("jsonschema")
-    jsonschema.validate(json.loads(reply("a", "b", "c")), schema(3))
+    jsonschema.validate(json.loads(reply("a", "b", "c")), rewording_schema(3))
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(json.loads(reply("a", "b")), schema(3))
+        jsonschema.validate(json.loads(reply("a", "b")), rewording_schema(3))
 
 
 @pytest.mark.parametrize(

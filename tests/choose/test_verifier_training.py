@@ -13,12 +13,12 @@ import torch
 from factories.runs import make_config, transcripts
 
 from render_agent.agents.verifiers.geometry import GeometryVerifier
-from render_agent.agents.verifiers.learned.card import load
-from render_agent.agents.verifiers.learned.card_file import CARD, WEIGHTS
-from render_agent.agents.verifiers.learned.encoder import Glimpse
-from render_agent.agents.verifiers.learned.reading import read_histories
+from render_agent.agents.verifiers.learned.card import CARD, WEIGHTS
+from render_agent.agents.verifiers.learned.checkpoint import load
+from render_agent.agents.verifiers.learned.encoder import EncoderInput
+from render_agent.agents.verifiers.learned.history import read_histories
 from render_agent.agents.verifiers.learned.verifier import load_verifier
-from render_agent.agents.verifiers.provenance import describe_choosing
+from render_agent.agents.verifiers.registry import describe_choosing
 from render_agent.agents.verifiers.score_fusion import mean_ranks
 from render_agent.analysis.diagnosis.diagnose import diagnose_run
 from render_agent.config import RunConfig
@@ -99,7 +99,7 @@ def test_labels_agree_with_the_diagnosis_of_the_run(chosen_at_random, decisions)
     diagnosed = diagnose_run(chosen_at_random, 1)
     checked = 0
     for decision in decisions:
-        question, turn = decision.situation.state.question, decision.situation.turn
+        question, turn = decision.context.state.question, decision.context.turn
         told = diagnosed[question.id]
         before, after = (told.turns[number].coverage for number in (turn, turn + 1))
         assert decision.surface[decision.chosen] == pytest.approx(after - before, abs=ROUNDED)
@@ -113,10 +113,10 @@ def test_labels_agree_with_the_diagnosis_of_the_run(chosen_at_random, decisions)
 
 
 def test_a_picture_that_is_gone_is_named(decisions):
-    situation = decisions[0].situation
-    assert situation.picture(situation.views[0].file).mode == "RGB"
+    context = decisions[0].context
+    assert context.picture(context.views[0].file).mode == "RGB"
     with pytest.raises(RunLogError, match=r"views/gone\.png"):
-        situation.picture("views/gone.png")
+        context.picture("views/gone.png")
 
 
 def test_what_is_good_is_what_is_newly_named_else_the_largest_surface():
@@ -154,7 +154,7 @@ def test_the_card_says_what_was_learned_and_its_figures_come_out_again(
     testing = [d for d, name in zip(decisions, names, strict=True) if name in held]
     testing = [decision for decision in testing if decision.is_a_choice]
     verifier = load_verifier(folder, "cpu")
-    rows = [verifier.score(d.situation, d.candidates).scores for d in testing]
+    rows = [verifier.score(d.context, d.candidates).scores for d in testing]
     for title, some in (
         ("good", [(d.good, d, row) for d, row in zip(testing, rows, strict=True)]),
         (
@@ -195,17 +195,17 @@ def test_the_card_says_what_was_learned_and_its_figures_come_out_again(
 def test_one_pass_scores_as_one_by_one(trained, decisions):
     verifier = load_verifier(trained[0], "cpu", "learned:here")
     decision = decisions[5]
-    found = verifier.score(decision.situation, decision.candidates).scores
+    found = verifier.score(decision.context, decision.candidates).scores
     assert found.shape == (SETTINGS.members, 4)
-    glimpse = Glimpse.of(decision.situation)
-    (features,) = verifier._reader(decision.situation).features(
-        [(glimpse, decision.situation.state.question)]
+    glimpse = EncoderInput.of(decision.context)
+    (features,) = verifier._reader(decision.context).features(
+        [(glimpse, decision.context.state.question)]
     )
-    histories = read_histories(decision.situation, decision.candidates, 10)
+    histories = read_histories(decision.context, decision.candidates, 10)
     expected = score_one_by_one(verifier.ensemble, features, histories)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
     assert np.ptp(found, axis=1).min() > 1e-4
-    alone = [verifier.score(decision.situation, [c]).scores for c in decision.candidates]
+    alone = [verifier.score(decision.context, [c]).scores for c in decision.candidates]
     np.testing.assert_allclose(found, np.concatenate(alone, axis=1), rtol=0, atol=1e-6)
 
 
@@ -248,7 +248,7 @@ def test_a_run_that_logged_no_candidates_teaches_with_moves_of_other_turns(
     assert all(len(decision.candidates) == 8 for decision in found)
     diagnosed = diagnose_run(folder, 1)
     for decision in found:
-        turn, told = decision.situation.turn, diagnosed[decision.situation.state.id]
+        turn, told = decision.context.turn, diagnosed[decision.context.state.id]
         gained = told.turns[turn + 1].coverage - told.turns[turn].coverage
         assert decision.chosen == 0
         assert decision.surface[0] == pytest.approx(gained, abs=ROUNDED)

@@ -13,7 +13,7 @@ from tenacity import RetryCallState
 from render_agent.cli.commands.runs import _execute
 from render_agent.config import RunConfig
 from render_agent.engines.openai import engine
-from render_agent.engines.openai.endpoints import HOSTED, endpoint, find_endpoints
+from render_agent.engines.openai.endpoints import HOSTED_URL, endpoint, find_endpoints
 from render_agent.engines.openai.options import OpenAIOptions, read_options
 from render_agent.engines.openai.rate_limit import (
     backoff,
@@ -148,7 +148,7 @@ def test_addresses_come_from_options_then_the_environment_then_the_key(monkeypat
         find_endpoints([])
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     (hosted,) = find_endpoints([])
-    assert hosted.url == HOSTED
+    assert hosted.url == HOSTED_URL
     monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:1/v1/")
     assert [found.url for found in find_endpoints([])] == ["http://localhost:1/v1"]
     given = ["http://a:8000/v1", "http://b:8000/v1", "http://a:8000/v1/"]

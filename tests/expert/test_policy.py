@@ -16,7 +16,7 @@ from render_agent.dialogue.prompt import reply_schema
 from render_agent.engines.base import Request
 from render_agent.engines.registry import describe_engine
 from render_agent.engines.scripted import make_scripted
-from render_agent.engines.scripted.baselines import oracle
+from render_agent.engines.scripted.blind_policies import oracle
 from render_agent.geometry.camera import AnyCamera, Camera
 from render_agent.observation.stress.mirrored import mirrored_truth, names_sides
 from render_agent.questions.rooms import BUNDLED, bundled

@@ -68,7 +68,7 @@ class Scores(Verifier):
     name = "last"
     members = ("last",)
 
-    def score(self, situation, candidates):
+    def score(self, context, candidates):
         return Verdict(np.array([[float(c.number) for c in candidates]]))
 
 

@@ -17,10 +17,10 @@ def chat(data: bytes, folder: Path) -> None:
     """Read an answer to a chat."""
     import openai
 
+    from render_agent.engines.openai.chat_format import Answer
     from render_agent.engines.openai.client import ServerClient, ServerFault
     from render_agent.engines.openai.endpoints import Endpoint
     from render_agent.engines.openai.options import OpenAIOptions
-    from render_agent.engines.openai.responses import Answer
     from render_agent.engines.openai.server_compat import adapted, first_dialect
     from render_agent.text.safe_parse import plain
 

@@ -110,7 +110,11 @@ def ids(data: bytes, folder: Path) -> None:
 def reply(data: bytes, folder: Path) -> None:
     """Read a reply as a model's, a judge's, and as one that rewords a question."""
     from render_agent.agents.rewording import read_wordings
-    from render_agent.agents.verifiers.judge.reading import Unreadable, read_better, read_criteria
+    from render_agent.agents.verifiers.judge.reply_parser import (
+        Unreadable,
+        read_better,
+        read_criteria,
+    )
     from render_agent.agents.verifiers.judge.rubric import load_rubric
     from render_agent.dialogue.chat import assistant
     from render_agent.dialogue.reply import Action, Malformed, ReadReply, read
@@ -177,7 +181,7 @@ def replies(suffix: str) -> Callable[[bytes, Path], None]:
     """Return what reads a file of replies with this ending."""
 
     def run(data: bytes, folder: Path) -> None:
-        from render_agent.engines.scripted.policy_files import read_replies
+        from render_agent.engines.scripted.registry import read_replies
 
         path = folder / f"replies.{suffix}"
         path.write_bytes(data)

@@ -14,7 +14,7 @@ from render_agent.engines.registry import engine_options
 from render_agent.engines.transformers.model.locate import find_model
 from render_agent.engines.transformers.model.pretrained import check_class
 from render_agent.engines.transformers.model.weight_files import PICKLED, weight_files
-from render_agent.engines.vllm.arguments import REFUSED, VllmOptions, engine_arguments
+from render_agent.engines.vllm.arguments import REFUSED_ARGUMENTS, VllmOptions, engine_arguments
 from render_agent.errors import SetupError, UsageError
 
 TREE = Path(__file__).parents[2]
@@ -180,7 +180,7 @@ def test_code_of_a_model_is_neither_run_nor_asked_about(model, tmp_path):
     assert not mark.exists()
 
 
-@pytest.mark.parametrize("option", REFUSED)
+@pytest.mark.parametrize("option", REFUSED_ARGUMENTS)
 def test_vllm_is_given_no_option_that_brings_code(option):
     with pytest.raises(UsageError, match=f"{option} is not taken"):
         engine_arguments("model", VllmOptions(options={option: True}), on_cpu=True)

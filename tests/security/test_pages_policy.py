@@ -19,7 +19,7 @@ from render_agent.cli.main import cli
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Request
 from render_agent.engines.human.engine import HumanEngine
-from render_agent.engines.human.session import Desk
+from render_agent.engines.human.session import HumanSession
 from render_agent.engines.human.site import PlaySite
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.runs.log.folder import RunFolder
@@ -260,7 +260,7 @@ def test_a_live_page_does_nothing_that_is_forbidden(hostile, looked, tmp_path):
     "body", [b"[" * 150_000, b'{"key":' * 20_000, b"[]", b"7", b"\xff", b'{"key": 1}']
 )
 def test_a_reply_that_is_none_is_refused(body):
-    with served(site := PlaySite(Desk(), [], [], 3, "x", "")) as server:
+    with served(site := PlaySite(HumanSession(), [], [], 3, "x", "")) as server:
         headers = {
             "Content-Type": "application/json",
             "Origin": server.address[:-1],

@@ -17,7 +17,7 @@ from render_agent.engines.transformers.model.locate import find_model
 from render_agent.engines.vllm.arguments import VllmOptions, prepare_environment
 from render_agent.engines.vllm.core import VllmCore
 from render_agent.engines.vllm.engine import VllmEngine
-from render_agent.engines.vllm.prefix_cache_check import differing
+from render_agent.engines.vllm.prefix_cache_check import cache_mismatch
 from render_agent.errors import EngineError
 from render_agent.runs.runner import start_run
 
@@ -239,10 +239,10 @@ def test_scores_are_summed_log_probabilities(engine):
 
 def test_the_probe_finds_nothing_here_and_finds_a_cache_that_lies(engine, monkeypatch):
     assert engine.core.prefix_caching
-    assert differing(engine.core, engine.prompts, engine.sampling) is None
+    assert cache_mismatch(engine.core, engine.prompts, engine.sampling) is None
     # Pictures that share a name share what was computed for the first of them.
-    monkeypatch.setattr("render_agent.engines.vllm.prompts.picture_name", lambda picture: "same")
-    assert "1 of 3 prompts" in differing(engine.core, engine.prompts, engine.sampling)
+    monkeypatch.setattr("render_agent.engines.vllm.requests.picture_name", lambda picture: "same")
+    assert "1 of 3 prompts" in cache_mismatch(engine.core, engine.prompts, engine.sampling)
 
 
 def test_without_the_prefix_cache_the_tokens_are_the_same_until_its_process_dies(engine):

@@ -1,4 +1,4 @@
-"""The seam between a turn and whoever scores its candidates: state, candidates → (members, K)."""
+"""The protocol of verifiers, which score the candidate moves of a turn: state, candidates → (members, K)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Situation:
+class TurnContext:
     """Where a question stands when its next move is chosen.
 
     state: the turns before this one. observation: what is shown in it, where the camera stands, and where it
@@ -34,7 +34,7 @@ class Situation:
     def logged(
         cls, state: QuestionState, turn: Turn, space: FreeSpace, picture: Callable[[str], Image]
     ) -> Self:
-        """Return the situation in which a turn of a question was decided.
+        """Return the context in which a turn of a question was decided.
 
         state: with all its turns. space: where the camera could go.
         """
@@ -78,7 +78,7 @@ class Verdict:
 class Case:
     """What is to be scored together: the candidates of one state, each with its view where it has one."""
 
-    situation: Situation
+    context: TurnContext
     candidates: tuple[Candidate, ...]
 
 
@@ -95,7 +95,7 @@ class Verifier(ABC):
     asks: bool = False
 
     @abstractmethod
-    def score(self, situation: Situation, candidates: Sequence[Candidate]) -> Verdict:
+    def score(self, context: TurnContext, candidates: Sequence[Candidate]) -> Verdict:
         """Return the scores of the candidates of one state, (members, K).
 
         What is the same for all candidates is computed once. EngineError where an engine is gone,
@@ -104,14 +104,14 @@ class Verifier(ABC):
 
     def score_all(self, cases: Sequence[Case]) -> list[Verdict]:
         """Return the verdict on every case, in their order; a batch where the verifier can do one."""
-        return [self.score(case.situation, case.candidates) for case in cases]
+        return [self.score(case.context, case.candidates) for case in cases]
 
     def close(self) -> None:  # noqa: B027 - most verifiers hold nothing
         """Give back what it holds."""
 
 
 @dataclass(frozen=True)
-class Panel:
+class VerifierPanel:
     """The verifiers of a run, and how their scores are fused.
 
     weights: one a verifier. fusion: a name of `fusion.FUSIONS`.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from render_agent.agents.verifiers.base import Situation, Verdict, Verifier
+from render_agent.agents.verifiers.base import TurnContext, Verdict, Verifier
 from render_agent.agents.verifiers.siglip import Floats, Siglip
 from render_agent.dialogue.state import Candidate, Question
 from render_agent.questions.mentions import named_categories
@@ -27,7 +27,7 @@ class EmbeddingVerifier(Verifier):
         self.model = model
         self._texts: dict[str, Floats] = {}
 
-    def score(self, situation: Situation, candidates: Sequence[Candidate]) -> Verdict:
+    def score(self, context: TurnContext, candidates: Sequence[Candidate]) -> Verdict:
         """Return the cosine of each candidate, (1, K); NaN where its view was not drawn.
 
         All pictures of a state go through the model in one batch. EngineError where memory does not hold
@@ -38,12 +38,12 @@ class EmbeddingVerifier(Verifier):
         scores = np.full((1, len(candidates)), np.nan)
         if not files:
             return Verdict(scores, reasons)
-        shown = self.model.pictures([situation.picture(file) for file in files]).pooled
-        likeness = (shown @ self._asked(situation.state.question).T).max(1)
+        shown = self.model.pictures([context.picture(file) for file in files]).pooled
+        likeness = (shown @ self._asked(context.state.question).T).max(1)
         by_file = dict(zip(files, likeness.tolist(), strict=True))
-        for place, candidate in enumerate(candidates):
+        for index, candidate in enumerate(candidates):
             if candidate.view:
-                scores[0, place] = by_file[candidate.view.file]
+                scores[0, index] = by_file[candidate.view.file]
         events, self.model.events = tuple(self.model.events), []
         return Verdict(scores, reasons, events=events)
 

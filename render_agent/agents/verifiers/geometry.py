@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.agents.verifiers.base import Situation, Verdict, Verifier
+from render_agent.agents.verifiers.base import TurnContext, Verdict, Verifier
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Candidate, Question, View
 from render_agent.geometry.camera import Camera
@@ -32,33 +32,33 @@ from render_agent.render.visibility.object_visibility import (
 from render_agent.render.visibility.question_visibility import boxes_seen, named_boxes
 from render_agent.render.visibility.room_visibility import NOTHING, Room, Rooms
 
-NAMED = 1.0
+NAMED_WEIGHT = 1.0
 """What it counts that all is seen well that the question names and no view has shown well so far."""
 
-SURFACE = 1.0
+SURFACE_WEIGHT = 1.0
 """What it counts that the whole of the room's visible surface is newly shown."""
 
-PARTLY = 0.3
+PARTLY_SEEN_WEIGHT = 0.3
 """Of an object that is seen, but not well: as much of what it would count at the most."""
 
-STARING = 0.5
+NEAR_PENALTY = 0.5
 """What is taken off for a picture all of which is nearer than half a metre."""
 
-OUTSIDE = 0.5
+EMPTY_PENALTY = 0.5
 """What is taken off for a picture in which nothing at all was scanned."""
 
-TOLERATED = 0.4
+TOLERATED_SHARE = 0.4
 """The share of a picture that may be near, or empty, before anything is taken off."""
 
-AGAIN = -1.0
+REPEATED_VIEW_SCORE = -1.0
 """The score of a picture that was shown before: below that of every other."""
 
-LATER = 0.5
+SECOND_MOVE_WEIGHT = 0.5
 """Of what a second move adds: it may be chosen otherwise when it comes to it."""
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class Coverage:
     """What the views so far have shown.
 
     covered: which points of the room's surface. wanted: the boxes, by number, of what the question names
@@ -105,19 +105,19 @@ class GeometryVerifier(Verifier):
         """What draws the frames that are looked at."""
         return make_renderer()
 
-    def score(self, situation: Situation, candidates: Sequence[Candidate]) -> Verdict:
+    def score(self, context: TurnContext, candidates: Sequence[Candidate]) -> Verdict:
         """Return the score of each candidate, (1, K); NaN where its view was not drawn.
 
-        A second move counts together with the first, what it adds by LATER. SceneError or RenderError
+        A second move counts together with the first, what it adds by SECOND_MOVE_WEIGHT. SceneError or RenderError
         where the scene cannot be looked at.
         """
-        state, space = situation.state, situation.observation.space
+        state, space = context.state, context.observation.space
         if space is None:
             return _untold(candidates, "nothing is shown here")
         facts = self.facts.get(state.question.scene, NOTHING)
         room = self.rooms.room(state.question.scene, lambda: state.scene, lambda: space, facts)
-        known = self._known(room, state.question, situation.views)
-        before = situation.views
+        known = self._known(room, state.question, context.views)
+        before = context.views
         gains: dict[int, Gain | None] = {}
         for candidate in candidates:
             view = candidate.view
@@ -132,12 +132,13 @@ class GeometryVerifier(Verifier):
                 after = self._known(room, state.question, shown)
                 second = self._gain(room, after, view, shown)
                 gains[candidate.number] = Gain(
-                    first.value + LATER * second.value, f"{first.reason}; then {second.reason}"
+                    first.value + SECOND_MOVE_WEIGHT * second.value,
+                    f"{first.reason}; then {second.reason}",
                 )
-        told = [gains[candidate.number] for candidate in candidates]
+        scored = [gains[candidate.number] for candidate in candidates]
         return Verdict(
-            np.array([[np.nan if gain is None else gain.value for gain in told]]),
-            tuple("its view was not drawn" if gain is None else gain.reason for gain in told),
+            np.array([[np.nan if gain is None else gain.value for gain in scored]]),
+            tuple("its view was not drawn" if gain is None else gain.reason for gain in scored),
         )
 
     def close(self) -> None:
@@ -145,52 +146,52 @@ class GeometryVerifier(Verifier):
         if "renderer" in self.__dict__:
             self.renderer.close()
 
-    def _known(self, room: Room, question: Question, views: Sequence[View]) -> Known:
+    def _known(self, room: Room, question: Question, views: Sequence[View]) -> Coverage:
         seen = boxes_seen(question, room, views, self.renderer)
         every = kind_of(question) == COUNTING_TYPE
-        found = set() if every else {room.labels[number] for number in seen}
+        shown_labels = set() if every else {room.labels[number] for number in seen}
         wanted = {
             number: room.labels[number]
             for number in named_boxes(question, room)
-            if number not in seen and room.labels[number] not in found
+            if number not in seen and room.labels[number] not in shown_labels
         }
-        return Known(room.covered(views, self.renderer), wanted, every)
+        return Coverage(room.covered(views, self.renderer), wanted, every)
 
-    def _gain(self, room: Room, known: Known, view: View, before: Sequence[View]) -> Gain:
+    def _gain(self, room: Room, known: Coverage, view: View, before: Sequence[View]) -> Gain:
         if any(view.file == other.file or _alike(view, other) for other in before):
-            return Gain(AGAIN, "shown before")
+            return Gain(REPEATED_VIEW_SCORE, "shown before")
         if not isinstance(view.camera, Camera):
             return Gain(0.0, "a map shows no new surface")
         shown = room.shown(view, self.renderer)
         new = float((shown.covered & ~known.covered).mean()) if len(shown.covered) else 0.0
-        told = [f"new surface {new:.0%}"]
-        value = SURFACE * new
+        reasons = [f"new surface {new:.0%}"]
+        value = SURFACE_WEIGHT * new
         if known.total:
             seen = room.sightings(view, list(known.wanted), self.renderer)
-            found = self._found(known, seen)
-            value += NAMED * sum(found.values()) / known.total
-            told += _named(known, seen)
-        if shown.near > TOLERATED:
-            value -= STARING * (shown.near - TOLERATED) / (1 - TOLERATED)
-            told.append(f"stares at a surface at {shown.nearest:.1f} m")
-        if shown.empty > TOLERATED:
-            value -= OUTSIDE * (shown.empty - TOLERATED) / (1 - TOLERATED)
-            told.append(f"{shown.empty:.0%} of it is beyond the scan")
-        return Gain(value, ", ".join(told))
+            shares = self._found(known, seen)
+            value += NAMED_WEIGHT * sum(shares.values()) / known.total
+            reasons += _named(known, seen)
+        if shown.near > TOLERATED_SHARE:
+            value -= NEAR_PENALTY * (shown.near - TOLERATED_SHARE) / (1 - TOLERATED_SHARE)
+            reasons.append(f"stares at a surface at {shown.nearest:.1f} m")
+        if shown.empty > TOLERATED_SHARE:
+            value -= EMPTY_PENALTY * (shown.empty - TOLERATED_SHARE) / (1 - TOLERATED_SHARE)
+            reasons.append(f"{shown.empty:.0%} of it is beyond the scan")
+        return Gain(value, ", ".join(reasons))
 
-    def _found(self, known: Known, seen: Sequence[Seen]) -> dict[object, float]:
+    def _found(self, known: Coverage, seen: Sequence[Seen]) -> dict[object, float]:
         """Return how well, 0 to 1, each wanted thing is shown: a box where each counts, else a category."""
-        found: dict[object, float] = {}
+        shares: dict[object, float] = {}
         for (number, label), each in zip(known.wanted.items(), seen, strict=True):
             thing = number if known.every else label
-            found[thing] = max(found.get(thing, 0.0), self._shown_well(each))
-        return found
+            shares[thing] = max(shares.get(thing, 0.0), self._shown_well(each))
+        return shares
 
     def _shown_well(self, seen: Seen) -> float:
         if seen_well(seen, self.size):
             return 1.0
         enough = LEAST_AREA * self.size[0] * self.size[1]
-        return PARTLY * min(1.0, seen.share / LEAST_SHARE, seen.area / enough)
+        return PARTLY_SEEN_WEIGHT * min(1.0, seen.share / LEAST_SHARE, seen.area / enough)
 
 
 def make_geometry(
@@ -205,12 +206,15 @@ def make_geometry(
     return GeometryVerifier(facts, config.image_size, "geometry:unnamed" if unnamed else "geometry")
 
 
-def _alike(one: View, other: View) -> bool:
+def _alike(view: View, other: View) -> bool:
     """Whether two views show the same: of a map also where the camera stands, which its picture shows."""
-    return isinstance(one.camera, Camera) and (one.kind, one.camera) == (other.kind, other.camera)
+    return isinstance(view.camera, Camera) and (view.kind, view.camera) == (
+        other.kind,
+        other.camera,
+    )
 
 
-def _named(known: Known, seen: Sequence[Seen]) -> list[str]:
+def _named(known: Coverage, seen: Sequence[Seen]) -> list[str]:
     """Return what a view shows of what is wanted: the best of each category."""
     best: dict[str, float] = {}
     for label, each in zip(known.wanted.values(), seen, strict=True):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from render_agent.agents.verifiers.base import Situation, Verdict, Verifier
+from render_agent.agents.verifiers.base import TurnContext, Verdict, Verifier
 from render_agent.dialogue.state import Candidate
 
 
@@ -24,10 +24,10 @@ class RandomVerifier(Verifier):
     def __init__(self, seed: int) -> None:
         self.seed = seed
 
-    def score(self, situation: Situation, candidates: Sequence[Candidate]) -> Verdict:
+    def score(self, context: TurnContext, candidates: Sequence[Candidate]) -> Verdict:
         """Return a number from 0 to 1 for each candidate, (1, K)."""
-        place = f"random {self.seed} {situation.state.id} {situation.turn}"
-        digest = hashlib.sha256(place.encode("utf-8", "backslashreplace")).digest()
+        seed_text = f"random {self.seed} {context.state.id} {context.turn}"
+        digest = hashlib.sha256(seed_text.encode("utf-8", "backslashreplace")).digest()
         chance = np.random.default_rng(int.from_bytes(digest[:8], "big"))
         scores = {c.number: chance.random() for c in candidates}
         first = (c.number if c.follows is None else c.follows for c in candidates)

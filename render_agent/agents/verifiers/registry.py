@@ -15,10 +15,14 @@ from render_agent.models import bundled_model
 from render_agent.questions.input_files import annotation_files, scan_hashes
 
 if TYPE_CHECKING:
-    from render_agent.agents.verifiers.base import Panel, Verifier
+    from render_agent.agents.verifiers.base import Verifier, VerifierPanel
     from render_agent.config import RunConfig
     from render_agent.dialogue.state import Question
     from render_agent.engines.base import Engine
+from collections.abc import Mapping
+
+from render_agent.config import RunConfig
+from render_agent.dialogue.state import Question
 
 KNOWS = "where the named objects are"
 """What the verifier geometry knows of a scene whose boxes are known, and no model does."""
@@ -95,10 +99,10 @@ class JudgePlan(VerifierPlan):
     def check_at_hand(self, config: RunConfig) -> None:
         """Raise SetupError where its own model is not at hand."""
         if self.argument is not None:
-            from render_agent.agents.verifiers.judge.verifier import judging
+            from render_agent.agents.verifiers.judge.verifier import judge_config
             from render_agent.engines.registry import describe_engine
 
-            describe_engine(judging(config, self))
+            describe_engine(judge_config(config, self))
 
     def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
         """Give a rubric of one's own, and as one entry the files of a bundled model."""
@@ -133,16 +137,16 @@ class EmbeddingPlan(VerifierPlan):
 
     def check_at_hand(self, config: RunConfig) -> None:
         """Raise SetupError where its model is not at hand."""
-        from render_agent.agents.verifiers.siglip import DEFAULT, find_siglip
+        from render_agent.agents.verifiers.siglip import DEFAULT_SIGLIP, find_siglip
 
-        find_siglip(self.argument or DEFAULT)
+        find_siglip(self.argument or DEFAULT_SIGLIP)
 
     def build(self, config: RunConfig, questions: Sequence[Question], engine: Engine) -> Verifier:
         """Return the verifier, its model loaded. SetupError where that is not at hand."""
         from render_agent.agents.verifiers.embedding import EmbeddingVerifier
-        from render_agent.agents.verifiers.siglip import DEFAULT, load_siglip
+        from render_agent.agents.verifiers.siglip import DEFAULT_SIGLIP, load_siglip
 
-        model = load_siglip(self.argument or DEFAULT, config.device)
+        model = load_siglip(self.argument or DEFAULT_SIGLIP, config.device)
         return EmbeddingVerifier(model, self.label)
 
 
@@ -159,7 +163,7 @@ class LearnedPlan(VerifierPlan):
 
     def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
         """Raise SetupError where the folder holds no verifier."""
-        from render_agent.agents.verifiers.learned.card_file import check_learned
+        from render_agent.agents.verifiers.learned.card import check_learned
 
         check_learned(self.folder)
 
@@ -174,7 +178,7 @@ class LearnedPlan(VerifierPlan):
 
         SetupError where the folder holds no verifier, or a scan cannot be read.
         """
-        from render_agent.agents.verifiers.learned.card_file import read_card
+        from render_agent.agents.verifiers.learned.card import read_card
 
         learned = read_card(self.folder)["learned"].get("learned_from", {}).get("scans", ())
         hashes = scan_hashes(questions)
@@ -193,12 +197,45 @@ class LearnedPlan(VerifierPlan):
         return load_verifier(self.folder, config.device, self.label)
 
 
-def make_panel(config: RunConfig, questions: Sequence[Question], engine: Engine) -> Panel:
+def make_panel(config: RunConfig, questions: Sequence[Question], engine: Engine) -> VerifierPanel:
     """Return the verifiers of a run. SetupError where what one needs is not at hand.
 
     engine: of the run, which the judge asks where no other model is named.
     """
-    from render_agent.agents.verifiers.base import Panel
+    from render_agent.agents.verifiers.base import VerifierPanel
 
     verifiers = tuple(plan.build(config, questions, engine) for plan in config.verifiers)
-    return Panel(verifiers, config.weights, config.fusion)
+    return VerifierPanel(verifiers, config.weights, config.fusion)
+
+
+def describe_choosing(config: RunConfig, questions: Sequence[Question]) -> dict[str, Any]:
+    """Return what `config.json` holds of the agent and its verifiers; nothing heavy is loaded.
+
+    note: what must be said beside every figure of the run, None where there is nothing. QuestionsError
+    where a file of boxes is in no known format.
+    """
+    plan = config.agent_plan
+    description: dict[str, Any] = {
+        "agent": config.agent,
+        "kind": plan.kind,
+        "samples": plan.samples,
+        "groups": plan.groups,
+        "depth": plan.depth,
+        "verifiers": [
+            {"name": verifier.label, "weight": weight, **verifier.describe(config, questions)}
+            for verifier, weight in zip(config.verifiers, config.weights, strict=True)
+        ],
+        "fusion": config.fusion if plan.verified else None,
+    }
+    return {**description, "note": _note(description)}
+
+
+def _note(description: Mapping[str, Any]) -> str | None:
+    """Return the sentence that a run needs whose moves were chosen by what no model should know."""
+    if not any(entry.get("knows") for entry in description["verifiers"]):
+        return None
+    names = [
+        f"{entry['name']} (knows {entry['knows']})" if entry.get("knows") else entry["name"]
+        for entry in description["verifiers"]
+    ]
+    return f"agent: {description['agent']} by {', '.join(names)}"

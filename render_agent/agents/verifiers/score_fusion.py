@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from render_agent.agents.verifiers.base import Panel, Verdict
+from render_agent.agents.verifiers.base import Verdict, VerifierPanel
 from render_agent.dialogue.state import Judgement
 
 FloatArray = NDArray[np.float64]
@@ -28,8 +28,8 @@ def mean_ranks(scores: ArrayLike, weights: Sequence[float] | None = None) -> Flo
     Candidates that tie share the mean of their ranks. A single candidate has 0.5, as all have where
     all tie.
     """
-    given = _checked(scores)
-    return _weighted(given, weights) @ np.stack([_ranks(row) for row in given])
+    checked = _checked(scores)
+    return _weighted(checked, weights) @ np.stack([_ranks(row) for row in checked])
 
 
 def mean_normalised(scores: ArrayLike, weights: Sequence[float] | None = None) -> FloatArray:
@@ -37,8 +37,8 @@ def mean_normalised(scores: ArrayLike, weights: Sequence[float] | None = None) -
 
     A member for which all candidates tie says nothing: its scores are 0, as a single candidate's are.
     """
-    given = _checked(scores)
-    return _weighted(given, weights) @ np.stack([_normalised(row) for row in given])
+    checked = _checked(scores)
+    return _weighted(checked, weights) @ np.stack([_normalised(row) for row in checked])
 
 
 def mean_embeddings(
@@ -77,7 +77,7 @@ def highest(fused: ArrayLike) -> int:
     return int(values.argmax())
 
 
-def fused(panel: Panel, verdicts: Sequence[Verdict]) -> FloatArray | None:
+def fused(panel: VerifierPanel, verdicts: Sequence[Verdict]) -> FloatArray | None:
     """Return one score a candidate, (K,), from a verdict of every verifier; None where none could tell.
 
     The members of a verifier share its weight. Of a candidate that a member could not score it says
@@ -85,17 +85,17 @@ def fused(panel: Panel, verdicts: Sequence[Verdict]) -> FloatArray | None:
     """
     rows, weights = [], []
     for verdict, weight in zip(verdicts, panel.weights, strict=True):
-        told = [row for row in verdict.scores if np.isfinite(row).any()]
-        for row in told:
+        finite_rows = [row for row in verdict.scores if np.isfinite(row).any()]
+        for row in finite_rows:
             known = np.isfinite(row)
             rows.append(np.where(known, row, row[known].mean()))
-            weights.append(weight / len(told))
+            weights.append(weight / len(finite_rows))
     if not rows or not any(weights):
         return None
     return FUSIONS[panel.fusion](np.stack(rows), weights)
 
 
-def judgements(panel: Panel, verdicts: Sequence[Verdict]) -> tuple[Judgement, ...]:
+def judgements(panel: VerifierPanel, verdicts: Sequence[Verdict]) -> tuple[Judgement, ...]:
     """Return what the verifiers said, as the log has it."""
     return tuple(
         Judgement(
@@ -112,21 +112,21 @@ def judgements(panel: Panel, verdicts: Sequence[Verdict]) -> tuple[Judgement, ..
 
 
 def _checked(scores: ArrayLike) -> FloatArray:
-    given = np.asarray(scores, np.float64)
-    if given.ndim != 2 or not given.size:
+    array = np.asarray(scores, np.float64)
+    if array.ndim != 2 or not array.size:
         raise ValueError(
-            f"scores of one member and one candidate at least are needed, (M, N), not {given.shape}"
+            f"scores of one member and one candidate at least are needed, (M, N), not {array.shape}"
         )
-    if not np.isfinite(given).all():
+    if not np.isfinite(array).all():
         raise ValueError("a score is not a finite number")
-    return given
+    return array
 
 
-def _weighted(given: FloatArray, weights: Sequence[float] | None) -> FloatArray:
+def _weighted(scores: FloatArray, weights: Sequence[float] | None) -> FloatArray:
     """Return the members' parts, which add up to 1."""
-    parts = np.ones(len(given)) if weights is None else np.asarray(weights, np.float64)
-    if parts.shape != (len(given),):
-        raise ValueError(f"{len(given)} members need a weight each, not weights of {parts.shape}")
+    parts = np.ones(len(scores)) if weights is None else np.asarray(weights, np.float64)
+    if parts.shape != (len(scores),):
+        raise ValueError(f"{len(scores)} members need a weight each, not weights of {parts.shape}")
     if not np.isfinite(parts).all() or (parts < 0).any() or not parts.any():
         raise ValueError("weights are finite, none is below 0, and one at least is above")
     parts = parts / parts.max()  # first, so that the sum of great weights stays finite

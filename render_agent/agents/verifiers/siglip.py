@@ -19,9 +19,9 @@ from render_agent.engines.transformers.model.locate import (
 )
 from render_agent.errors import EngineError, SetupError
 
-DEFAULT = "google/siglip2-base-patch16-224"
+DEFAULT_SIGLIP = "google/siglip2-base-patch16-224"
 
-KINDS = ("siglip", "siglip2")
+MODEL_TYPES = ("siglip", "siglip2")
 """What config.json calls these models; SigLIP2 of one picture size calls itself siglip."""
 
 Floats = NDArray[np.float32]
@@ -53,8 +53,8 @@ class Siglip:
 
     def describe(self) -> dict[str, Any]:
         """Return what identifies its weights; JSON."""
-        told = describe_found(self.found)
-        return {name: told[name] for name in ("revision", "weights", "model_type")}
+        description = describe_found(self.found)
+        return {name: description[name] for name in ("revision", "weights", "model_type")}
 
     def pictures(self, pictures: Sequence[Image]) -> Encoded:
         """Return what it makes of RGB pictures, in one batch; one that memory cannot hold is halved.
@@ -84,7 +84,7 @@ class Siglip:
 
     def texts(self, texts: Sequence[str]) -> Encoded:
         """Return what it makes of texts, as it was trained: in lower case, padded to the longest length."""
-        given = self.processor.tokenizer(
+        tokens = self.processor.tokenizer(
             [text.lower() for text in texts],
             padding="max_length",
             truncation=True,
@@ -92,15 +92,15 @@ class Siglip:
             return_tensors="pt",
         )
         # no mask: padding counted like words in training
-        return self._run(self.model.get_text_features, {"input_ids": given["input_ids"]})
+        return self._run(self.model.get_text_features, {"input_ids": tokens["input_ids"]})
 
     def _encoded(self, pictures: list[Image]) -> Encoded | None:
         """Return what it makes of a batch, None where memory ran out."""
         from render_agent.engines.transformers.memory.faults import free_memory, is_out_of_memory
 
         try:
-            given = self.processor.image_processor(images=pictures, return_tensors="pt")
-            return self._run(self.model.get_image_features, dict(given))
+            inputs = self.processor.image_processor(images=pictures, return_tensors="pt")
+            return self._run(self.model.get_image_features, dict(inputs))
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -110,9 +110,9 @@ class Siglip:
     def _run(self, model: Any, inputs: dict[str, Any]) -> Encoded:
         import torch
 
-        place, dtype = self.model.device, self.model.dtype
+        device, dtype = self.model.device, self.model.dtype
         moved = {
-            name: tensor.to(place, dtype if tensor.is_floating_point() else None)
+            name: tensor.to(device, dtype if tensor.is_floating_point() else None)
             for name, tensor in inputs.items()
         }
         with torch.inference_mode():
@@ -131,8 +131,10 @@ def find_siglip(model: str) -> FoundModel:
             str(error).replace(WAY_OUT, "name a directory that holds the model")
         ) from error
     kind = found.config.get("model_type")
-    if kind not in KINDS:
-        raise SetupError(f"{model} is a {kind}, not a model of the SigLIP kind such as {DEFAULT}")
+    if kind not in MODEL_TYPES:
+        raise SetupError(
+            f"{model} is a {kind}, not a model of the SigLIP kind such as {DEFAULT_SIGLIP}"
+        )
     return found
 
 

@@ -121,7 +121,7 @@ def judge_command(context: click.Context, /, images: tuple[str, ...], **given: A
     files = files_of(images)
     config = run_config(context.obj or {}, given)
     if given["csv_file"]:
-        from render_agent.agents.verifiers.judge.tables import check_writable
+        from render_agent.agents.verifiers.judge.score import check_writable
 
         check_writable(Path(given["csv_file"]))
     scores = _scores(config, files, prompts, rubric, given)
@@ -200,7 +200,7 @@ def _tell(
 ) -> None:
     """Print the scores, and write them where that was asked for."""
 
-    from render_agent.agents.verifiers.judge.tables import judge_table, rows_of, totals, write_csv
+    from render_agent.agents.verifiers.judge.score import judge_table, rows_of, totals, write_csv
     from render_agent.text.console import plain_console
     from render_agent.text.sanitize import json_text
 

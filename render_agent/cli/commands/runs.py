@@ -16,7 +16,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from render_agent.agents.verifiers.provenance import describe_choosing
+from render_agent.agents.verifiers.registry import describe_choosing
 from render_agent.cli.turn_text import turn_lines
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.dialogue.state import Question

@@ -8,11 +8,11 @@ from typing import Any
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Capabilities, Reply, Request
-from render_agent.engines.human.session import Desk
+from render_agent.engines.human.session import HumanSession
 from render_agent.errors import UsageError
 from render_agent.extras import require
 
-FAREWELL = 2.0
+FAREWELL_SECONDS = 2.0
 """Seconds that an open page is given to learn that the sitting is over."""
 
 
@@ -40,7 +40,7 @@ class HumanEngine:
         from render_agent.web.server import LocalServer
 
         self.calls = 0
-        self.desk = Desk()
+        self.desk = HumanSession()
         self._server = LocalServer(port)
         site = PlaySite(self.desk, questions, kinds, max_turns, name, self._server.token)
         self._server.start(site.routes())
@@ -79,7 +79,7 @@ class HumanEngine:
 
     def close(self) -> None:
         """Tell an open page that the sitting is over, and stop serving it."""
-        self.desk.end(FAREWELL)
+        self.desk.end(FAREWELL_SECONDS)
         self._server.close()
 
 

@@ -1,4 +1,4 @@
-"""Where requests lie until a person answers them; the engine and the page meet here."""
+"""The queue of requests that wait for a person, shared by the engine and the page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from render_agent.engines.base import Reply, Request
 
 
 @dataclass(eq=False)
-class Waiting:
+class PendingRequest:
     """One request on the desk. key: names this turn to the page. since: when a page first showed it."""
 
     request: Request
@@ -21,7 +21,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class SessionStatus:
     """Where a sitting stands: the key of the turn to be answered, if any, what is done, whether it is over."""
 
     key: str | None
@@ -31,13 +31,13 @@ class Standing:
 
 
 @dataclass(eq=False)
-class Desk:
+class HumanSession:
     """Requests in the order they came, and their replies; safe to use from several threads.
 
     The first waiting one is the one that is shown; it alone can be answered, and once.
     """
 
-    _waiting: deque[Waiting] = field(default_factory=deque)
+    _waiting: deque[PendingRequest] = field(default_factory=deque)
     _answered: deque[tuple[Request, Reply]] = field(default_factory=deque)
     _changed: Condition = field(default_factory=Condition)
     _sitting: str = field(default_factory=lambda: secrets.token_hex(4))
@@ -53,26 +53,26 @@ class Desk:
         """Lay a request behind the others."""
         with self._changed:
             self._numbered += 1
-            self._waiting.append(Waiting(request, f"{self._sitting}-{self._numbered}"))
+            self._waiting.append(PendingRequest(request, f"{self._sitting}-{self._numbered}"))
 
-    def first(self) -> Waiting | None:
+    def first(self) -> PendingRequest | None:
         """Return what is to be answered now, for it to be shown; the person's time runs from the first time."""
         with self._changed:
             if not self._waiting:
                 return None
-            found = self._waiting[0]
-            found.since = found.since or time.perf_counter()
-            return found
+            pending = self._waiting[0]
+            pending.since = pending.since or time.perf_counter()
+            return pending
 
     def answer(self, key: str, text: str) -> bool:
         """Take a person's reply to the turn that is shown; False where `key` names another turn."""
         with self._changed:
             if not self._waiting or self._waiting[0].key != key:
                 return False
-            done = self._waiting.popleft()
-            seconds = time.perf_counter() - done.since if done.since else 0.0
-            reply = Reply((text,) * done.request.samples, seconds=seconds)
-            self._answered.append((done.request, reply))
+            pending = self._waiting.popleft()
+            seconds = time.perf_counter() - pending.since if pending.since else 0.0
+            reply = Reply((text,) * pending.request.samples, seconds=seconds)
+            self._answered.append((pending.request, reply))
             self._turns += 1
             self._changed.notify_all()
             return True
@@ -84,9 +84,9 @@ class Desk:
                 lambda: self._answered or self._woken or not self._waiting, timeout
             )
             self._woken = False
-            found = list(self._answered)
+            answered = list(self._answered)
             self._answered.clear()
-            return found
+            return answered
 
     def wake(self) -> None:
         """Have `answered` wait no longer, now or as it next waits."""
@@ -99,12 +99,12 @@ class Desk:
         with self._changed:
             self._questions += 1
 
-    def standing(self) -> Standing:
+    def standing(self) -> SessionStatus:
         """Return where the sitting stands, as a page asks for it again and again."""
         with self._changed:
             self._asked_about = time.perf_counter()
             key = self._waiting[0].key if self._waiting and not self._over else None
-            return Standing(key, self._turns, self._questions, self._over)
+            return SessionStatus(key, self._turns, self._questions, self._over)
 
     def end(self, patience: float) -> None:
         """Say that the sitting is over, and wait up to `patience` seconds until an open page knows it."""

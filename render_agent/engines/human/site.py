@@ -15,8 +15,8 @@ from starlette.routing import BaseRoute, Mount, Route
 
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.state import Question
-from render_agent.engines.human.dialogue import dialogue_of, picture_at
-from render_agent.engines.human.session import Desk, Waiting
+from render_agent.engines.human.page_content import page_content, picture_at
+from render_agent.engines.human.session import HumanSession, PendingRequest
 from render_agent.render.png import encode
 from render_agent.text.safe_parse import parse_json
 from render_agent.web.checks import PageFiles
@@ -34,7 +34,7 @@ class PlaySite:
 
     def __init__(
         self,
-        desk: Desk,
+        desk: HumanSession,
         questions: Sequence[Question],
         kinds: Sequence[str],
         max_turns: int,
@@ -68,23 +68,23 @@ class PlaySite:
     async def _reply(self, request: Request) -> Response:
         """Take a reply, {"key": the turn's, "text": word for word}; 409 where its turn is over."""
         try:
-            given = parse_json(await request.body())
-            key, text = given["key"], given["text"]
+            body = parse_json(await request.body())
+            key, text = body["key"], body["text"]
         except (ValueError, KeyError, TypeError):
             key = text = None
         if not (isinstance(key, str) and isinstance(text, str)):
             return JSONResponse({"error": "A reply is {key, text}."}, 400)
         if not self.desk.answer(key, text):
-            told = (
+            message = (
                 "This turn was answered already, perhaps in another window; here is the next one."
             )
-            return JSONResponse({"error": told}, 409)
+            return JSONResponse({"error": message}, 409)
         return JSONResponse({})
 
     def _page(self) -> str:
         waiting = self.desk.first()
         standing = self.desk.standing()
-        given: dict[str, Any] = {
+        values: dict[str, Any] = {
             "name": "play",
             "stamps": [],
             "notes": [],
@@ -95,19 +95,19 @@ class PlaySite:
             "player": self.name,
         }
         if waiting is None or standing.over:
-            return _filled("wait.html", given)
+            return _filled("wait.html", values)
         question = self.questions[waiting.request.question_id]
-        given |= {
+        values |= {
             "key": waiting.key,
-            "dialogue": dialogue_of(waiting.request, question),
+            "dialogue": page_content(waiting.request, question),
             "choices": letters(question.options),
             "kinds": self.kinds,
             "max_turns": self.max_turns,
         }
-        return _filled("play.html", given)
+        return _filled("play.html", values)
 
     def _picture(self, request: Request) -> Response:
-        waiting: Waiting | None = self.desk.first()
+        waiting: PendingRequest | None = self.desk.first()
         if waiting is None or waiting.key != request.path_params["key"]:
             raise HTTPException(404)
         image = picture_at(waiting.request, request.path_params["place"])

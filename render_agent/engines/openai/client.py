@@ -1,4 +1,4 @@
-"""The client of one server: its answer to a chat, or what went wrong and what can be done about it."""
+"""The client of one server: its answer to a chat, read within bounds, or the fault and whether a retry may help."""
 
 from __future__ import annotations
 
@@ -9,21 +9,69 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from render_agent.engines.openai.chat_format import Answer, read_answer
 from render_agent.engines.openai.endpoints import Endpoint
 from render_agent.engines.openai.options import OpenAIOptions
 from render_agent.engines.openai.rate_limit import MAX_COOLDOWN_SECONDS, limit_reset, retry_after
-from render_agent.engines.openai.response_limits import PLAIN, ResponseRefused, read_bounded_async
-from render_agent.engines.openai.responses import Answer, read_answer
 from render_agent.text.safe_parse import parse_json
 
-AGAIN = frozenset({408, 409, 425, 429})
+MAX_RESPONSE_BYTES = 64 << 20
+
+UNCOMPRESSED_HEADERS = {"accept-encoding": "identity"}
+"""The header that asks for responses that are not packed: a few packed bytes may stand for any number."""
+
+
+class ResponseRefused(Exception):
+    """A response that is not read to its end, and why."""
+
+
+class BoundedBody:
+    """The body of an httpx response, read before the client does; ResponseRefused where it is packed or too long."""
+
+    def __init__(self, response: Any) -> None:
+        packed = response.headers.get("content-encoding", "identity").strip().lower()
+        if packed not in ("", "identity"):
+            raise ResponseRefused(f"its answer is packed ({packed[:40]!r}), which nobody asked for")
+        self._response = response
+        self._body = bytearray()
+
+    def add(self, part: bytes) -> None:
+        """Take in some bytes."""
+        if len(self._body) + len(part) > MAX_RESPONSE_BYTES:
+            raise ResponseRefused(f"its answer has more than {MAX_RESPONSE_BYTES:,} bytes")
+        self._body += part
+
+    def hand_over(self) -> None:
+        """Put the body where the client looks before it reads."""
+        self._response._content = bytes(self._body)
+        # as JSON is; the server could name what is no encoding of texts
+        self._response.encoding = "utf-8"
+
+
+async def read_bounded_async(response: Any) -> None:
+    """Read a response's body within bounds; a hook of `httpx.AsyncClient`."""
+    body = BoundedBody(response)
+    async for part in response.aiter_raw():
+        body.add(part)
+    body.hand_over()
+
+
+def read_bounded(response: Any) -> None:
+    """Read a response's body within bounds; a hook of `httpx.Client`."""
+    body = BoundedBody(response)
+    for part in response.iter_raw():
+        body.add(part)
+    body.hand_over()
+
+
+RETRYABLE_STATUSES = frozenset({408, 409, 425, 429})
 """Statuses below 500 that another attempt may cure."""
 
-NO_KEY = "EMPTY"
+PLACEHOLDER_KEY = "EMPTY"
 """Sent where there is no key: the client insists on one, and keeps to it rather than the environment's."""
 
 
-class Kind(StrEnum):
+class FaultKind(StrEnum):
     """What went wrong. The first six may be cured by another attempt."""
 
     UNREACHABLE = "unreachable"
@@ -44,7 +92,7 @@ class ServerFault(Exception):
     field that a refusal names, and all its words.
     """
 
-    kind: Kind
+    kind: FaultKind
     reason: str
     wait: float | None = None
     param: str | None = None
@@ -60,9 +108,9 @@ class ServerClient:
         self.endpoint = endpoint
         self._timeout = options.timeout
         self._client: Any = openai.AsyncOpenAI(
-            api_key=NO_KEY,
+            api_key=PLACEHOLDER_KEY,
             base_url=endpoint.url,
-            default_headers={**PLAIN, **endpoint.headers},
+            default_headers={**UNCOMPRESSED_HEADERS, **endpoint.headers},
             max_retries=0,
             timeout=openai.Timeout(options.timeout, connect=options.connect_timeout),
             # The proxy of the environment cannot reach this machine.
@@ -86,7 +134,7 @@ class ServerClient:
                     model=model, messages=messages, extra_body=dict(fields)
                 )
         except TimeoutError:
-            raise ServerFault(Kind.SLOW, f"no whole reply in {self._timeout:g} s") from None
+            raise ServerFault(FaultKind.SLOW, f"no whole reply in {self._timeout:g} s") from None
         except (openai.OpenAIError, ResponseRefused) as error:
             raise fault_of(error, self.endpoint) from None
         try:
@@ -96,7 +144,7 @@ class ServerClient:
         if answer is None:
             shown = first_words(raw.text, self.endpoint.secrets)
             raise ServerFault(
-                Kind.GARBAGE, f"it answered with something else than a chat: {shown!r}"
+                FaultKind.GARBAGE, f"it answered with something else than a chat: {shown!r}"
             )
         return answer, limit_reset(raw.headers)
 
@@ -115,15 +163,15 @@ def fault_of(error: Exception, endpoint: Endpoint) -> ServerFault:
     cause = error.__cause__ or error
     name = type(cause).__name__
     if isinstance(cause, ResponseRefused):
-        return ServerFault(Kind.GARBAGE, str(cause))
+        return ServerFault(FaultKind.GARBAGE, str(cause))
     if name == "ConnectTimeout":
-        return ServerFault(Kind.UNREACHABLE, "it did not answer in time")
+        return ServerFault(FaultKind.UNREACHABLE, "it did not answer in time")
     if name == "ConnectError":
-        return ServerFault(Kind.UNREACHABLE, _connect_reason(cause))
+        return ServerFault(FaultKind.UNREACHABLE, _connect_reason(cause))
     if isinstance(error, openai.APITimeoutError):
-        return ServerFault(Kind.SLOW, "no reply in time")
+        return ServerFault(FaultKind.SLOW, "no reply in time")
     if isinstance(error, openai.APIConnectionError):
-        return ServerFault(Kind.CLOSED, f"the connection broke off ({name})")
+        return ServerFault(FaultKind.CLOSED, f"the connection broke off ({name})")
     raise error
 
 
@@ -149,14 +197,14 @@ def status_fault(
     reason = f"status {status}: {shown}" if shown else f"status {status}"
     wait = retry_after(headers)
     if status == 429 and ("insufficient_quota" in code or (wait or 0) > MAX_COOLDOWN_SECONDS):
-        return ServerFault(Kind.BARRED, reason + (f" (wait {wait:.0f} s)" if wait else ""))
+        return ServerFault(FaultKind.BARRED, reason + (f" (wait {wait:.0f} s)" if wait else ""))
     if status == 429 or (status == 503 and wait is not None):
-        return ServerFault(Kind.BUSY, reason, wait)
-    if status in AGAIN or status >= 500:
-        return ServerFault(Kind.BROKEN, reason, wait)
+        return ServerFault(FaultKind.BUSY, reason, wait)
+    if status in RETRYABLE_STATUSES or status >= 500:
+        return ServerFault(FaultKind.BROKEN, reason, wait)
     if status in (401, 403, 404):
-        return ServerFault(Kind.BARRED, reason)
-    return ServerFault(Kind.REFUSED, reason, param=param, refusal=words)
+        return ServerFault(FaultKind.BARRED, reason)
+    return ServerFault(FaultKind.REFUSED, reason, param=param, refusal=words)
 
 
 def first_words(text: str, secrets: Sequence[str] = (), most: int = 300) -> str:

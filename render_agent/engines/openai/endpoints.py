@@ -11,10 +11,10 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from render_agent.errors import SetupError, UsageError
 
-HOSTED = "https://api.openai.com/v1"
+HOSTED_URL = "https://api.openai.com/v1"
 """Where requests go when there is a key and no address."""
 
-KEYS = ("RENDER_AGENT_API_KEY", "OPENAI_API_KEY")
+KEY_VARIABLES = ("RENDER_AGENT_API_KEY", "OPENAI_API_KEY")
 """The environment variables that may hold the key, the first one set counts."""
 
 
@@ -41,14 +41,14 @@ class Endpoint:
     @property
     def secrets(self) -> tuple[str, ...]:
         """The words that must not be written down."""
-        found: list[str] = []
+        words: list[str] = []
         for value in self.headers.values():
             kind, _, proof = value.partition(" ")
-            found.append(proof)
+            words.append(proof)
             if kind == "Basic":  # a server may repeat what is meant as well as what is sent
                 pair = base64.b64decode(proof).decode()
-                found += [pair, pair.partition(":")[2]]
-        return tuple(filter(None, found))
+                words += [pair, pair.partition(":")[2]]
+        return tuple(filter(None, words))
 
 
 def find_endpoints(base_urls: Sequence[str]) -> list[Endpoint]:
@@ -62,23 +62,23 @@ def find_endpoints(base_urls: Sequence[str]) -> list[Endpoint]:
         if "@" in urlsplit(address).netloc:
             raise UsageError(
                 "--base-url must not hold a password, it is written into the run folder: put the"
-                f" whole address into OPENAI_BASE_URL, or a key into {KEYS[0]}"
+                f" whole address into OPENAI_BASE_URL, or a key into {KEY_VARIABLES[0]}"
             )
     addresses = list(base_urls) or [os.environ.get("OPENAI_BASE_URL", "").strip()]
     if addresses == [""]:
         if key is None:
             raise SetupError(
                 "--engine openai needs --base-url URL, such as http://localhost:8000/v1 (for"
-                f" {HOSTED} a key in {KEYS[1]} is enough)"
+                f" {HOSTED_URL} a key in {KEY_VARIABLES[1]} is enough)"
             )
-        addresses = [HOSTED]
-    found = [endpoint(address, key) for address in addresses]
-    return list({entry.url: entry for entry in found}.values())
+        addresses = [HOSTED_URL]
+    endpoints = [endpoint(address, key) for address in addresses]
+    return list({entry.url: entry for entry in endpoints}.values())
 
 
 def find_key() -> str | None:
     """Return the key of the environment, None where there is none. SetupError where it cannot be one."""
-    name = next((name for name in KEYS if os.environ.get(name, "").strip()), None)
+    name = next((name for name in KEY_VARIABLES if os.environ.get(name, "").strip()), None)
     if name is None:
         return None
     key = os.environ[name].strip()
@@ -99,8 +99,8 @@ def endpoint(address: str, key: str | None) -> Endpoint:
         raise UsageError(
             f"--base-url {shown} is no address: write it like http://localhost:8000/v1"
         )
-    place = parts.netloc.rpartition("@")[2]
-    url = urlunsplit((parts.scheme, place, parts.path.rstrip("/"), "", ""))
+    netloc = parts.netloc.rpartition("@")[2]
+    url = urlunsplit((parts.scheme, netloc, parts.path.rstrip("/"), "", ""))
     if parts.query or parts.fragment:
         raise UsageError(
             f"--base-url {url} must end with its path: give other fields by --engine-option extra_body"

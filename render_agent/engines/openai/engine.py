@@ -15,9 +15,9 @@ from render_agent.config import AUTO, OPTIONS, RunConfig
 from render_agent.dialogue.state import Tokens
 from render_agent.engines.base import Capabilities, Reply, Request
 from render_agent.engines.byte_cache import ByteCache
+from render_agent.engines.openai.chat_format import ChatRequest, data_url, wire_messages
 from render_agent.engines.openai.endpoints import Endpoint, find_endpoints
 from render_agent.engines.openai.options import OpenAIOptions, read_options
-from render_agent.engines.openai.requests import ChatRequest, data_url, wire_messages
 from render_agent.engines.openai.retry import Exchange, RequestFailed, Sender
 from render_agent.engines.openai.servers import Servers, look_up
 from render_agent.errors import SetupError, UsageError
@@ -104,10 +104,10 @@ class OpenAIEngine:
 
         Replies that came before the last server was lost are given before EngineError is raised.
         """
-        given = woken = False
+        yielded = woken = False
         while self._waited_for:
             try:
-                ended = self._ended.get(timeout=0 if given or woken or self._gone else timeout)
+                ended = self._ended.get(timeout=0 if yielded or woken or self._gone else timeout)
             except queue.Empty:
                 break
             if ended is None:
@@ -118,9 +118,9 @@ class OpenAIEngine:
                 self._gone = self._gone or error
                 break
             self._waited_for -= 1
-            given = True
+            yielded = True
             yield request, done.result()
-        if self._gone is not None and not given:
+        if self._gone is not None and not yielded:
             raise self._gone
 
     def wake(self) -> None:

@@ -1,4 +1,4 @@
-"""Sending a request until it is answered: attempts, waits, other servers, and what each is found to take."""
+"""Retries: a request is sent until it is answered, with waits, at other servers, without fields that one refuses."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from render_agent.engines.base import Request
-from render_agent.engines.openai.client import Kind, ServerFault
+from render_agent.engines.openai.chat_format import Answer, ChatRequest
+from render_agent.engines.openai.client import FaultKind, ServerFault
 from render_agent.engines.openai.options import OpenAIOptions
 from render_agent.engines.openai.rate_limit import backoff
-from render_agent.engines.openai.requests import ChatRequest
-from render_agent.engines.openai.responses import Answer
-from render_agent.engines.openai.server_compat import Dialect, adapted, is_too_long
+from render_agent.engines.openai.server_compat import ServerDialect, adapted, is_too_long
 from render_agent.engines.openai.servers import Server, Servers
 
 if TYPE_CHECKING:
@@ -84,7 +83,9 @@ class Sender:
                 try:
                     return await self._call(server, chat, fields)
                 except ServerFault as fault:
-                    if fault.kind is not Kind.REFUSED or not _adapt(server, fault, dialect, fields):
+                    if fault.kind is not FaultKind.REFUSED or not _adapt(
+                        server, fault, dialect, fields
+                    ):
                         raise
 
     async def _call(self, server: Server, chat: ChatRequest, fields: Mapping[str, Any]) -> Exchange:
@@ -131,9 +132,9 @@ class Attempts:
         if server is None or not isinstance(fault, ServerFault):
             return False
         self.wait_seconds = 0.0
-        if fault.kind is Kind.BARRED:
+        if fault.kind is FaultKind.BARRED:
             server.lose(fault.reason)
-        elif fault.kind is Kind.REFUSED:
+        elif fault.kind is FaultKind.REFUSED:
             self._refused(server, fault)
         else:
             self._failed(server, fault, state)
@@ -148,7 +149,7 @@ class Attempts:
 
     def _failed(self, server: Server, fault: ServerFault, state: RetryCallState) -> None:
         """Count an attempt that another one may mend, and find the wait until then."""
-        moving = server.answered > self._answered and fault.kind is Kind.BUSY
+        moving = server.answered > self._answered and fault.kind is FaultKind.BUSY
         self._tried += 1
         self._fruitless = 1 if moving else self._fruitless + 1
         self._answered = server.answered
@@ -157,7 +158,7 @@ class Attempts:
             *(self.request.question_id, self.request.turn, fault.kind, fault.reason),
             *(self._tried, server.url),
         )
-        unreached = fault.kind is Kind.UNREACHABLE
+        unreached = fault.kind is FaultKind.UNREACHABLE
         most = self.options.retries
         if unreached and self.servers.others(server):
             most = min(most, MAX_UNREACHED_ATTEMPTS)
@@ -170,15 +171,17 @@ class Attempts:
         if server.lost is None:
             state.attempt_number = self._tried  # at this server
             self.wait_seconds = max(self._backoff(state), fault.wait or 0.0)
-            if unreached or fault.wait is not None or fault.kind is Kind.BUSY:
+            if unreached or fault.wait is not None or fault.kind is FaultKind.BUSY:
                 server.cooldown.extend(self.wait_seconds)
 
 
-def _adapt(server: Server, fault: ServerFault, dialect: Dialect, sent: Mapping[str, Any]) -> bool:
+def _adapt(
+    server: Server, fault: ServerFault, dialect: ServerDialect, sent: Mapping[str, Any]
+) -> bool:
     """Leave out the field that a server refuses from now on; whether there is one."""
     change = adapted(dialect, sent, fault.param, fault.refusal)
     if change is not None and server.dialect == dialect:
         # of those that were refused together, the first changes it for all
-        server.dialect, told = change
-        LOG.warning("%s: %s, so from now on %s", server.url, fault.reason, told)
+        server.dialect, consequence = change
+        LOG.warning("%s: %s, so from now on %s", server.url, fault.reason, consequence)
     return change is not None

@@ -10,7 +10,7 @@ from typing import Any
 from render_agent.engines.openai.endpoints import Endpoint
 from render_agent.engines.openai.options import LIMIT_FIELDS, LimitField, OpenAIOptions
 
-GUIDES = ("json_schema", "json_object", None)
+GUIDE_FORMATS = ("json_schema", "json_object", None)
 """Ways to hold a reply to its schema, the better ones first."""
 
 TOO_LONG = re.compile(
@@ -23,7 +23,7 @@ GUIDE_WORDS = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class ServerDialect:
     """The fields that one server takes.
 
     limit_field: what the limit of tokens is called; settled: the other name is not to be tried.
@@ -47,12 +47,12 @@ class Dialect:
         return None if self.guide is None else {"type": self.guide}
 
 
-def first_dialect(endpoint: Endpoint, options: OpenAIOptions) -> Dialect:
+def first_dialect(endpoint: Endpoint, options: OpenAIOptions) -> ServerDialect:
     """Return what a server is addressed with first: hosted and reasoning models have their own field."""
     if options.max_tokens_field is not None:
-        return Dialect(options.max_tokens_field, settled=True)
+        return ServerDialect(options.max_tokens_field, settled=True)
     hosted = endpoint.host == "api.openai.com" or options.reasoning_effort is not None
-    return Dialect(LIMIT_FIELDS[hosted])
+    return ServerDialect(LIMIT_FIELDS[hosted])
 
 
 def is_too_long(refusal: str) -> bool:
@@ -61,8 +61,8 @@ def is_too_long(refusal: str) -> bool:
 
 
 def adapted(
-    dialect: Dialect, sent: Mapping[str, Any], param: str | None, refusal: str
-) -> tuple[Dialect, str] | None:
+    dialect: ServerDialect, sent: Mapping[str, Any], param: str | None, refusal: str
+) -> tuple[ServerDialect, str] | None:
     """Return the dialect without the field that a server refuses, and in words what was changed.
 
     sent: the fields of the refused request. param: the field that the server names, if it names one;
@@ -81,11 +81,11 @@ def adapted(
     if "response_format" in sent:
         named = (param or "").startswith("response_format") or GUIDE_WORDS.search(refusal)
         if named and dialect.guide is not None:
-            guide = GUIDES[GUIDES.index(dialect.guide) + 1]
-            told = (
+            guide = GUIDE_FORMATS[GUIDE_FORMATS.index(dialect.guide) + 1]
+            consequence = (
                 f"replies are only held to be JSON ({guide})" if guide else "replies are not guided"
             )
-            return replace(dialect, guide=guide), told
+            return replace(dialect, guide=guide), consequence
     optional = ["seed", "n", *(["temperature"] if sent.get("temperature") == 0 else [])]
     for name in optional:
         if refused(name):

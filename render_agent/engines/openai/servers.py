@@ -7,12 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from render_agent.engines.openai.client import NO_KEY, ServerClient, fault_of, first_words
+from render_agent.engines.openai.client import (
+    PLACEHOLDER_KEY,
+    UNCOMPRESSED_HEADERS,
+    ResponseRefused,
+    ServerClient,
+    fault_of,
+    first_words,
+    read_bounded,
+)
 from render_agent.engines.openai.endpoints import Endpoint
 from render_agent.engines.openai.options import OpenAIOptions
 from render_agent.engines.openai.rate_limit import Cooldown
-from render_agent.engines.openai.response_limits import PLAIN, ResponseRefused, read_bounded
-from render_agent.engines.openai.server_compat import Dialect, first_dialect
+from render_agent.engines.openai.server_compat import ServerDialect, first_dialect
 from render_agent.errors import EngineError, SetupError
 from render_agent.text.safe_parse import parse_json
 from render_agent.text.sanitize import one_line
@@ -31,7 +38,7 @@ class Server:
     """One server, as the run finds it: its client, its questions, what it takes, whether it is lost."""
 
     client: ServerClient
-    dialect: Dialect
+    dialect: ServerDialect
     questions: set[str] = field(default_factory=set)
     cooldown: Cooldown = field(default_factory=Cooldown)
     lost: str | None = None
@@ -82,8 +89,10 @@ class Servers:
         self.retire(question_id)
         alive = [server for server in self.servers if server.lost is None]
         if not alive:
-            told = "; ".join(f"{one.url} answers no more ({one.lost})" for one in self.servers)
-            raise EngineError(f"{told}: see to the server, then go on with --continue")
+            reasons = "; ".join(
+                f"{lost.url} answers no more ({lost.lost})" for lost in self.servers
+            )
+            raise EngineError(f"{reasons}: see to the server, then go on with --continue")
         server = min(alive, key=lambda server: len(server.questions))
         server.questions.add(question_id)
         self._server_of[question_id] = server
@@ -110,9 +119,9 @@ def look_up(endpoint: Endpoint, model: str, options: OpenAIOptions) -> dict[str,
 
     seconds = openai.Timeout(max(30.0, options.connect_timeout), connect=options.connect_timeout)
     with openai.OpenAI(
-        api_key=NO_KEY,
+        api_key=PLACEHOLDER_KEY,
         base_url=endpoint.url,
-        default_headers={**PLAIN, **endpoint.headers},
+        default_headers={**UNCOMPRESSED_HEADERS, **endpoint.headers},
         max_retries=0,
         timeout=seconds,
         http_client=openai.DefaultHttpxClient(
@@ -124,8 +133,8 @@ def look_up(endpoint: Endpoint, model: str, options: OpenAIOptions) -> dict[str,
             names = ", ".join(sorted(one_line(entry["id"][:80]) for entry in served)[:20])
             raise SetupError(f"{endpoint.url} does not serve {model}: give --model one of {names}")
         entry: dict[str, Any] = next((entry for entry in served if entry["id"] == model), {})
-        told: dict[str, Any] = {name: entry[name] for name in MODEL_FIELDS if name in entry}
-        return {"url": endpoint.url, **told, **_version(client, endpoint)}
+        entry_fields: dict[str, Any] = {name: entry[name] for name in MODEL_FIELDS if name in entry}
+        return {"url": endpoint.url, **entry_fields, **_version(client, endpoint)}
 
 
 def _served(client: Any, endpoint: Endpoint) -> list[dict[str, Any]]:
@@ -138,9 +147,9 @@ def _served(client: Any, endpoint: Endpoint) -> list[dict[str, Any]]:
         reason = fault_of(error, endpoint).reason
         status = getattr(error, "status_code", None)
         if status in (401, 403):
-            told = "the key in the environment" if endpoint.headers else "a request without a key"
+            sender = "the key in the environment" if endpoint.headers else "a request without a key"
             raise SetupError(
-                f"{endpoint.url} refuses {told} ({reason}): set RENDER_AGENT_API_KEY or OPENAI_API_KEY"
+                f"{endpoint.url} refuses {sender} ({reason}): set RENDER_AGENT_API_KEY or OPENAI_API_KEY"
             ) from None
         if status == 404:
             raise SetupError(
@@ -169,9 +178,9 @@ def _version(client: Any, endpoint: Endpoint) -> dict[str, str]:
     if endpoint.host == "api.openai.com":
         return {}
     try:
-        told = client.get(endpoint.url.removesuffix("/v1") + "/version", cast_to=object)
+        body = client.get(endpoint.url.removesuffix("/v1") + "/version", cast_to=object)
     # Whatever is wrong with it: it is a note in the record, and most servers have none.
     except (openai.OpenAIError, ResponseRefused, ValueError, RecursionError):
         return {}
-    version = told.get("version") if isinstance(told, dict) else None
+    version = body.get("version") if isinstance(body, dict) else None
     return {"version": version} if isinstance(version, str) else {}

@@ -1,13 +1,12 @@
 """The engine that replies by rule: baselines, written replies, and policies in anybody's Python.
 
-`engine` asks a `policy`; `policies` finds one by its name. Imports what is known of scenes and questions, and
-what views show of them; no other engine.
+Holds the `engine`, which asks a policy for each reply, the policies, and the `registry` that finds one by its name. May
+import what is known of scenes and questions, and what views show of them; no other engine. Start with `base`.
 """
 
+from render_agent.engines.scripted.base import NamedPolicy, Policy
 from render_agent.engines.scripted.engine import BATCH_SIZE, ScriptedEngine, make_scripted
-from render_agent.engines.scripted.policies import policy_maker
-from render_agent.engines.scripted.policy import NamedPolicy, Policy
-from render_agent.engines.scripted.policy_files import Replies
+from render_agent.engines.scripted.registry import Replies, policy_maker
 
 __all__ = [
     "BATCH_SIZE",

@@ -1,18 +1,20 @@
-"""The policies that look at nothing: a walk that ends with the commonest answer, and chance."""
+"""The policies that look at no view: random walks, chance, the commonest answer, and the truth itself."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Request
-from render_agent.engines.scripted.policy import NamedPolicy
+from render_agent.engines.scripted.base import NamedPolicy
 from render_agent.questions.chance import frequent_answers
+from render_agent.questions.exact_solver import true_answer
+from render_agent.questions.ground_truth import known_facts
 from render_agent.score.official import is_number
 
 FITTED = "fitted on the truths of the very questions it answers, as the paper's row is"
@@ -130,4 +132,48 @@ WANDERER = NamedPolicy(lambda questions, seed, config: Wanderer(questions, seed)
 RANDOM = NamedPolicy(
     lambda questions, seed, config: RandomAnswer(questions, seed),
     "answers by chance: uniform among the options, numbers drawn from the truths of the type's questions",
+)
+
+
+class FixedAnswers:
+    """Gives every question its one answer, in its first turn."""
+
+    def __init__(self, answers: Mapping[str, str]) -> None:
+        self.answers = answers
+
+    def reply(self, request: Request) -> str:
+        """Return the answer."""
+        return json.dumps({"answer": self.answers[request.question_id], "done": True})
+
+
+def frequency(questions: Sequence[Question], seed: int = 0) -> FixedAnswers:
+    """Return the policy that gives the commonest answer to each type."""
+    return FixedAnswers(frequent_answers(questions))
+
+
+def oracle(
+    questions: Sequence[Question], seed: int = 0, annotations: str | None = None
+) -> FixedAnswers:
+    """Return the policy that answers from what is known of the scenes, else as `frequency` does.
+
+    annotations: the official ones; without them, what the scenes are built from or what lies beside
+    them. Errors: QuestionsError where a file of truths is in no known format.
+    """
+    facts = known_facts(questions, annotations)
+    answers = {q.id: true_answer(q, facts[q.scene]) for q in questions if q.scene in facts}
+    known = {question_id: answer for question_id, answer in answers.items() if answer is not None}
+    return FixedAnswers(frequent_answers(questions) | known)
+
+
+FREQUENCY = NamedPolicy(
+    lambda questions, seed, config: frequency(questions, seed),
+    f"answers by rule: the commonest answer to each type, {FITTED}",
+)
+ORACLE = NamedPolicy(
+    lambda questions, seed, config: oracle(
+        questions, seed, None if config is None else config.annotations
+    ),
+    "answers from the truth: the scenes' annotations; where they do not tell, the commonest answer,"
+    f" {FITTED}",
+    knows_boxes=True,
 )

@@ -10,8 +10,8 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question, Tokens
 from render_agent.engines.base import BatchingEngine, Capabilities, Reply, Request
 from render_agent.engines.cost_estimate import picture_tokens
-from render_agent.engines.scripted.policies import policy_maker
-from render_agent.engines.scripted.policy import ClosablePolicy, Policy, SamplingPolicy
+from render_agent.engines.scripted.base import ClosablePolicy, Policy, SamplingPolicy
+from render_agent.engines.scripted.registry import policy_maker
 
 logger = logging.getLogger(__name__)
 

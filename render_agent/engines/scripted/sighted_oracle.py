@@ -14,8 +14,8 @@ from typing import NamedTuple
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question, View
 from render_agent.engines.base import Request
+from render_agent.engines.scripted.base import NamedPolicy
 from render_agent.engines.scripted.blind_policies import Explorer, RandomAnswer, random_move
-from render_agent.engines.scripted.policy import NamedPolicy
 from render_agent.questions.exact_solver import true_answer
 from render_agent.questions.sufficiency import COUNTING_TYPE, ROOM_SIZE_TYPE, first_shown, was_shown
 from render_agent.render.visibility.question_visibility import (

@@ -28,7 +28,7 @@ OWN_FLAGS = {
 }
 """Engine arguments that have an option of their own."""
 
-REFUSED = (
+REFUSED_ARGUMENTS = (
     "trust_remote_code", "load_format", "model_class_overrides", "worker_cls", "worker_extension_cls",
     "scheduler_cls", "logits_processors", "reasoning_parser_plugin", "io_processor_plugin",
 )  # fmt: skip
@@ -173,7 +173,7 @@ def _structured_outputs(given: Mapping[str, Any]) -> Any:
 
 def _engine_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the engine options that are vLLM's own. UsageError for others."""
-    if refused := [name for name in options if name in REFUSED]:
+    if refused := [name for name in options if name in REFUSED_ARGUMENTS]:
         raise UsageError(
             f"--engine-option {refused[0]} is not taken: it lets a model bring code or pickled weights;"
             " leave it out"

@@ -10,7 +10,7 @@ from typing import Any
 from render_agent.engines.transformers.model.locate import FoundModel
 from render_agent.engines.transformers.model.pretrained import first_line
 from render_agent.engines.vllm.arguments import VllmOptions, engine_arguments
-from render_agent.engines.vllm.prompts import TokenPrompt
+from render_agent.engines.vllm.requests import TokenPrompt
 from render_agent.errors import EngineError, SetupError
 from render_agent.system.child_reaper import EndTogether
 
@@ -59,11 +59,11 @@ class VllmCore:
         """
         from vllm.v1.engine.exceptions import EngineDeadError
 
-        given: dict[str, Any] = {"prompt_token_ids": list(prompt.ids)}
+        inputs: dict[str, Any] = {"prompt_token_ids": list(prompt.ids)}
         if prompt.pictures:
-            given["multi_modal_data"] = {"image": list(prompt.pictures)}
-            given["multi_modal_uuids"] = {"image": list(prompt.names)}
-        rendered = self.engine.renderer.render_cmpl([given])[0]
+            inputs["multi_modal_data"] = {"image": list(prompt.pictures)}
+            inputs["multi_modal_uuids"] = {"image": list(prompt.names)}
+        rendered = self.engine.renderer.render_cmpl([inputs])[0]
         try:
             self.engine.add_request(name, rendered, params)
         except EngineDeadError as error:
@@ -89,14 +89,14 @@ class VllmCore:
         vLLM itself waits without end for a process that dies meanwhile. Raises where it has.
         """
         client = self.engine.engine_core
-        given = getattr(client, "outputs_queue", None)
-        if given is None:  # the model runs in this process
+        queue = getattr(client, "outputs_queue", None)
+        if queue is None:  # the model runs in this process
             return True
         until = inf if timeout is None else time.perf_counter() + timeout
         while True:
             left = max(0.0, min(LIVENESS_POLL_SECONDS, until - time.perf_counter()))
-            with given.not_empty:
-                if given.not_empty.wait_for(lambda: given.queue, left):
+            with queue.not_empty:
+                if queue.not_empty.wait_for(lambda: queue.queue, left):
                     return True
             client.ensure_alive()
             if time.perf_counter() >= until:
@@ -130,5 +130,5 @@ def _gone(error: Exception) -> EngineError:
 def _reason(error: Exception) -> str:
     """Return why vLLM refused; of a ValidationError what was found, not how much."""
     errors = getattr(error, "errors", None)
-    found = errors() if callable(errors) else []
-    return str(found[0]["msg"]).splitlines()[0].rstrip(".") if found else first_line(error)
+    details = errors() if callable(errors) else []
+    return str(details[0]["msg"]).splitlines()[0].rstrip(".") if details else first_line(error)

@@ -36,10 +36,9 @@ from render_agent.engines.vllm.arguments import (
     vllm_version,
 )
 from render_agent.engines.vllm.core import VllmCore
-from render_agent.engines.vllm.option_logprobs import Scoring, questions_of
-from render_agent.engines.vllm.prefix_cache_check import differing
-from render_agent.engines.vllm.prompts import Prompts, TokenPrompt
-from render_agent.engines.vllm.sampling import Sampling, scoring_params
+from render_agent.engines.vllm.option_logprobs import ScoringRequest, questions_of
+from render_agent.engines.vllm.prefix_cache_check import cache_mismatch
+from render_agent.engines.vllm.requests import Prompts, Sampling, TokenPrompt, scoring_params
 from render_agent.errors import EngineError
 
 LOG = logging.getLogger(__name__)
@@ -115,7 +114,7 @@ class VllmEngine:
         self.calls = self.core.steps = 0
         self.occupancy = Occupancy()
         self._numbers = count()
-        self._under_way: dict[str, tuple[Generation | Scoring, int]] = {}
+        self._under_way: dict[str, tuple[Generation | ScoringRequest, int]] = {}
         self._answered: list[Generation] = []
         self._woken = Event()
 
@@ -195,7 +194,7 @@ class VllmEngine:
         core = load()
         suppressed = picture_tokens(core.hf_config, self.prompts.tokenizer)
         self.sampling = Sampling.published(core.published, self.options.options, suppressed)
-        wrong = differing(core, self.prompts, self.sampling)
+        wrong = cache_mismatch(core, self.prompts, self.sampling)
         if wrong is None or not core.prefix_caching:
             return core
         if core.dtype != "float32":
@@ -218,10 +217,10 @@ class VllmEngine:
             self._end(generation, Reply(error=fault))
         return generation
 
-    def _begin_scoring(self, request: Request, choices: Sequence[str]) -> Scoring:
+    def _begin_scoring(self, request: Request, choices: Sequence[str]) -> ScoringRequest:
         self.occupancy.note(len(self._under_way))
         tokens = [self.prompts.choice(words) for words in choices]
-        scoring = Scoring(tokens, questions_of(tokens))
+        scoring = ScoringRequest(tokens, questions_of(tokens))
 
         def prefixes(prompt: TokenPrompt) -> Iterator[tuple[TokenPrompt, Any]]:
             for path, ids in scoring.asked:
@@ -233,7 +232,7 @@ class VllmEngine:
     def _add(
         self,
         request: Request,
-        owner: Generation | Scoring,
+        owner: Generation | ScoringRequest,
         parts: Callable[[TokenPrompt], Iterator[tuple[TokenPrompt, Any]]],
     ) -> str | None:
         """Hand the parts of a request's prompt to vLLM for `owner`; return why it does not take them.
@@ -281,16 +280,16 @@ class VllmEngine:
         seconds = time.perf_counter() - generation.began
         beside = (self.occupancy.work - generation.work_before) / seconds
         size = max(1, min(self.batch_size, round(beside)))
-        reasons = {one.finish_reason for one in written}
+        reasons = {output.finish_reason for output in written}
         if lost := reasons - {"stop", "length"}:
             return Reply(error=f"vLLM gave the request up: {lost.pop()}", seconds=seconds)
-        texts = tuple(self._text(one) for one in written)
+        texts = tuple(self._text(output) for output in written)
         wanted = generation.request.samples
         return Reply(
             samples=texts if len(texts) == wanted else texts * wanted,
             tokens=Tokens(
                 prompt=sum(len(output.prompt_token_ids) for output in outputs),
-                reply=sum(len(one.token_ids) for one in written),
+                reply=sum(len(output.token_ids) for output in written),
                 cached=sum(output.num_cached_tokens or 0 for output in outputs),
             ),
             seconds=seconds,

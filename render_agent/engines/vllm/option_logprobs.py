@@ -13,7 +13,7 @@ from render_agent.engines.base import Scores
 Path = tuple[int, ...]
 """The tokens of an answer's beginning."""
 
-MOST_IDS = 128
+MAX_LOGPROB_TOKENS = 128
 """Tokens whose log-probabilities vLLM gives at one place."""
 
 
@@ -21,21 +21,21 @@ def questions_of(choices: Iterable[Sequence[int]]) -> list[tuple[Path, list[int]
     """Return what to ask: after which beginning the log-probabilities of which next tokens.
 
     choices: the tokens of each. Every pair (beginning, next token) stands in exactly one question,
-    of at most `MOST_IDS` tokens.
+    of at most `MAX_LOGPROB_TOKENS` tokens.
     """
     following: dict[Path, dict[int, None]] = {}
     for tokens in choices:
         for place, token in enumerate(tokens):
             following.setdefault(tuple(tokens[:place]), {})[token] = None
     return [
-        (path, list(ids)[start : start + MOST_IDS])
+        (path, list(ids)[start : start + MAX_LOGPROB_TOKENS])
         for path, ids in following.items()
-        for start in range(0, len(ids), MOST_IDS)
+        for start in range(0, len(ids), MAX_LOGPROB_TOKENS)
     ]
 
 
 @dataclass
-class Scoring:
+class ScoringRequest:
     """One request whose choices are being scored.
 
     choices: the tokens of each. outputs: vLLM's, by the number of the question in `asked`.
@@ -60,8 +60,8 @@ class Scoring:
         found: dict[Path, dict[int, float]] = {}
         for number, output in self.outputs.items():
             path, ids = self.asked[number]
-            given: Mapping[int, Any] = output.outputs[0].logprobs[0]
-            found.setdefault(path, {}).update({token: given[token].logprob for token in ids})
+            logprobs: Mapping[int, Any] = output.outputs[0].logprobs[0]
+            found.setdefault(path, {}).update({token: logprobs[token].logprob for token in ids})
         counted = Tokens(
             prompt=sum(len(output.prompt_token_ids) for output in self.outputs.values()),
             reply=sum(len(tokens) for tokens in self.choices),

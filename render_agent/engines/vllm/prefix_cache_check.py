@@ -10,8 +10,7 @@ from PIL.Image import Image
 from render_agent.dialogue.chat import Message, assistant, message, picture, text
 from render_agent.engines.base import Request
 from render_agent.engines.vllm.core import VllmCore
-from render_agent.engines.vllm.prompts import Prompts
-from render_agent.engines.vllm.sampling import Sampling
+from render_agent.engines.vllm.requests import Prompts, Sampling
 
 REPLY_TOKENS = 8
 SIDE_PIXELS = 64
@@ -21,7 +20,7 @@ INSTRUCTIONS = "You are shown two pictures and say which of them has the stripes
 """Long enough to fill blocks of the cache."""
 
 
-def differing(core: VllmCore, prompts: Prompts, sampling: Sampling) -> str | None:
+def cache_mismatch(core: VllmCore, prompts: Prompts, sampling: Sampling) -> str | None:
     """Return in one sentence how replies differ, None where they do not; what was cached is dropped.
 
     Two prompts of the same words show their two pictures in opposite orders; a third goes on

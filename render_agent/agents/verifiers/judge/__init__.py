@@ -1,5 +1,5 @@
-"""A vision-language model as judge of views: how well each would help to answer a question.
+"""A vision-language model as judge of views: how well each picture would help to answer a question.
 
-`verifier` asks it of candidate moves, `batch_score` and `command` of any pictures; a `rubric` says what counts. Imports
-an engine through its seam only. Start reading in `batch_score`.
+Holds the `verifier` that rates candidate moves, and `batch_score`, which rates any pictures by a `rubric`. May import an
+engine through its protocol only. Start with `batch_score`.
 """

@@ -7,19 +7,17 @@ from contextlib import closing, nullcontext
 from typing import get_args
 
 from render_agent.agents.verifiers.judge import prompts
-from render_agent.agents.verifiers.judge.asking import Asking, Shown
-from render_agent.agents.verifiers.judge.comparing import score_by_pairs
-from render_agent.agents.verifiers.judge.likelihood import log_odds
-from render_agent.agents.verifiers.judge.pairwise import probability
-from render_agent.agents.verifiers.judge.pictures import LONGEST_SIDE, Pictures, Source
-from render_agent.agents.verifiers.judge.reading import Unreadable, read_criteria
-from render_agent.agents.verifiers.judge.rubric import LONGEST_REASON, Mode, Rubric
+from render_agent.agents.verifiers.judge.model_queries import JudgedPicture, ModelQueries, log_odds
+from render_agent.agents.verifiers.judge.pairwise import probability, score_by_pairs
+from render_agent.agents.verifiers.judge.pictures import MAX_SIDE_PIXELS, Pictures, Source
+from render_agent.agents.verifiers.judge.reply_parser import Unreadable, read_criteria
+from render_agent.agents.verifiers.judge.rubric import MAX_REASON_CHARACTERS, Mode, Rubric
 from render_agent.agents.verifiers.judge.score import Fault, Score
 from render_agent.config import AUTO, RunConfig
 from render_agent.engines.base import Engine, Reply, Scores
 from render_agent.errors import UsageError
 
-TOKENS_OF_A_CRITERION = 32
+CRITERION_TOKENS = 32
 """Of its name, value and brackets, beside its reason."""
 
 
@@ -35,7 +33,7 @@ def batch_score(
     rubric: Rubric | None = None,
     earlier: Sequence[Sequence[Source]] | None = None,
     states: Sequence[Hashable] | None = None,
-    longest_side: int = LONGEST_SIDE,
+    longest_side: int = MAX_SIDE_PIXELS,
     max_new_tokens: int = 0,
 ) -> list[Score]:
     """Return a score for every picture, in their order.
@@ -56,9 +54,15 @@ def batch_score(
     where the arguments contradict each other or the engine cannot do the mode; EngineError where the
     engine is gone.
     """
-    given = list(earlier) if earlier is not None else [()] * len(images)
+    earlier_views = list(earlier) if earlier is not None else [()] * len(images)
     within = list(states) if states is not None else [None] * len(images)
-    if not len(images) == len(system_prompts) == len(user_prompts) == len(given) == len(within):
+    if (
+        not len(images)
+        == len(system_prompts)
+        == len(user_prompts)
+        == len(earlier_views)
+        == len(within)
+    ):
         raise UsageError("there must be as many prompts, earlier views and states as pictures")
     if mode not in get_args(Mode):
         raise UsageError(f"there is no mode {mode!r}: use one of {', '.join(get_args(Mode))}")
@@ -66,9 +70,11 @@ def batch_score(
         raise UsageError("mode json needs a rubric with criteria")
     pictures = Pictures(longest_side)
     shown = [
-        Shown((system, user), tuple(map(pictures.name, before)), pictures.name(image), state)
+        JudgedPicture(
+            (system, user), tuple(map(pictures.name, before)), pictures.name(image), state
+        )
         for image, system, user, before, state in zip(
-            images, system_prompts, user_prompts, given, within, strict=True
+            images, system_prompts, user_prompts, earlier_views, within, strict=True
         )
     ]
     scores = _unreadable(pictures, shown)
@@ -76,27 +82,27 @@ def batch_score(
     if able:
         with nullcontext(engine) if engine is not None else closing(_open(model)) as answering:
             limit = max(max_new_tokens, _reply_tokens(rubric))
-            asking = Asking(answering, pictures, batch_size, limit)
-            found = _judged(asking, list(able.values()), mode, rubric)
-        scores.update(zip(able, found, strict=True))
+            asking = ModelQueries(answering, pictures, batch_size, limit)
+            judged = _judged(asking, list(able.values()), mode, rubric)
+        scores.update(zip(able, judged, strict=True))
     return [scores[number] for number in range(len(shown))]
 
 
-def _unreadable(pictures: Pictures, shown: Sequence[Shown]) -> dict[int, Score]:
+def _unreadable(pictures: Pictures, shown: Sequence[JudgedPicture]) -> dict[int, Score]:
     """Return the scores, by number, of what cannot be shown whole."""
     broken = pictures.faults()
-    found = {}
+    scores = {}
     for number, entry in enumerate(shown):
         before = [broken[name] for name in entry.earlier if name in broken]
         if entry.picture in broken:
-            found[number] = Score(None, broken[entry.picture], Fault.PICTURE)
+            scores[number] = Score(None, broken[entry.picture], Fault.PICTURE)
         elif before:
-            found[number] = Score(None, f"of an earlier view, {before[0]}", Fault.PICTURE)
-    return found
+            scores[number] = Score(None, f"of an earlier view, {before[0]}", Fault.PICTURE)
+    return scores
 
 
 def _judged(
-    asking: Asking, shown: Sequence[Shown], mode: Mode, rubric: Rubric | None
+    asking: ModelQueries, shown: Sequence[JudgedPicture], mode: Mode, rubric: Rubric | None
 ) -> list[Score]:
     if mode == "yes":
         return _by_yes(asking, shown)
@@ -113,37 +119,39 @@ def _open(model: str | None) -> Engine:
 
 def _reply_tokens(rubric: Rubric | None) -> int:
     """Return the tokens that a written reply may have, should a reason need one for every character."""
-    longest = rubric.longest_reason if rubric else LONGEST_REASON
+    longest = rubric.longest_reason if rubric else MAX_REASON_CHARACTERS
     criteria = len(rubric.criteria or ()) if rubric else 0
-    return max(1, criteria) * (TOKENS_OF_A_CRITERION + longest)
+    return max(1, criteria) * (CRITERION_TOKENS + longest)
 
 
-def _by_yes(asking: Asking, shown: Sequence[Shown]) -> list[Score]:
-    asked = [
+def _by_yes(asking: ModelQueries, shown: Sequence[JudgedPicture]) -> list[Score]:
+    messages = [
         prompts.about_one(entry.prompts, entry.earlier, entry.picture, prompts.YES_FORMAT)
         for entry in shown
     ]
     words = (*prompts.YES_WORDS, *prompts.NO_WORDS)
-    return [_yes(found) for found in asking.likely(asked, words)]
+    return [_yes(scores) for scores in asking.likely(messages, words)]
 
 
-def _yes(found: Scores) -> Score:
-    seconds = found.seconds / found.batch_size
-    if found.error is not None:
-        return Score(None, found.error, Fault.ENGINE, tokens=found.tokens, seconds=seconds)
-    odds = log_odds(found.log_probabilities, len(prompts.YES_WORDS))
+def _yes(scores: Scores) -> Score:
+    seconds = scores.seconds / scores.batch_size
+    if scores.error is not None:
+        return Score(None, scores.error, Fault.ENGINE, tokens=scores.tokens, seconds=seconds)
+    odds = log_odds(scores.log_probabilities, len(prompts.YES_WORDS))
     if odds is None:
         reason = "the model gives neither yes nor no any probability"
-        return Score(None, reason, Fault.REPLY, tokens=found.tokens, seconds=seconds)
-    return Score(probability(odds[0]), support=odds[1], tokens=found.tokens, seconds=seconds)
+        return Score(None, reason, Fault.REPLY, tokens=scores.tokens, seconds=seconds)
+    return Score(probability(odds[0]), support=odds[1], tokens=scores.tokens, seconds=seconds)
 
 
-def _by_criteria(asking: Asking, shown: Sequence[Shown], rubric: Rubric) -> list[Score]:
+def _by_criteria(
+    asking: ModelQueries, shown: Sequence[JudgedPicture], rubric: Rubric
+) -> list[Score]:
     form = prompts.criteria_form(rubric)
-    asked = [
+    messages = [
         prompts.about_one(entry.prompts, entry.earlier, entry.picture, form) for entry in shown
     ]
-    replies = asking.written(asked, prompts.criteria_schema(rubric))
+    replies = asking.written(messages, prompts.criteria_schema(rubric))
     return [_criteria(reply, rubric) for reply in replies]
 
 
@@ -151,8 +159,8 @@ def _criteria(reply: Reply, rubric: Rubric) -> Score:
     seconds = reply.seconds / reply.batch_size
     if reply.error is not None:
         return Score(None, reply.error, Fault.ENGINE, tokens=reply.tokens, seconds=seconds)
-    found = read_criteria(reply, rubric)
-    if isinstance(found, Unreadable):
-        return Score(None, found.reason, Fault.REPLY, tokens=reply.tokens, seconds=seconds)
-    value = rubric.value({name: finding.value for name, finding in found.items()})
-    return Score(value, criteria=found, tokens=reply.tokens, seconds=seconds)
+    findings = read_criteria(reply, rubric)
+    if isinstance(findings, Unreadable):
+        return Score(None, findings.reason, Fault.REPLY, tokens=reply.tokens, seconds=seconds)
+    value = rubric.value({name: finding.value for name, finding in findings.items()})
+    return Score(value, criteria=findings, tokens=reply.tokens, seconds=seconds)

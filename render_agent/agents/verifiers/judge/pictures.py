@@ -13,20 +13,20 @@ from render_agent.engines.transformers.model.pretrained import first_line
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredPicture:
     """A picture that is kept elsewhere, where `read` gives it by its name, RGB."""
 
     name: str
     read: Callable[[str], Image.Image]
 
 
-Source = Image.Image | Kept | str | Path
+Source = Image.Image | StoredPicture | str | Path
 """A picture at hand, one kept elsewhere, or the file of one."""
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
 """The kinds of files that are read; reading some others would start programs."""
 
-LONGEST_SIDE = 1024
+MAX_SIDE_PIXELS = 1024
 """Pixels: a picture of a file that is longer is scaled down, as a photograph may cost 16,000 tokens."""
 
 
@@ -37,14 +37,16 @@ class Pictures:
     `longest_side`; others are left as they are, but for their colours.
     """
 
-    def __init__(self, longest_side: int = LONGEST_SIDE) -> None:
+    def __init__(self, longest_side: int = MAX_SIDE_PIXELS) -> None:
         self.longest_side = longest_side
         self._sources: dict[str, Source] = {}
-        self._names: dict[str | int | Kept, str] = {}
+        self._names: dict[str | int | StoredPicture, str] = {}
 
     def name(self, source: Source) -> str:
         """Return the name of a picture, which `picture` gives for it."""
-        key: str | int | Kept = source if isinstance(source, Kept) else str(source)
+        key: str | int | StoredPicture = (
+            source if isinstance(source, StoredPicture) else str(source)
+        )
         if isinstance(source, Image.Image):
             key = id(source)
         if key not in self._names:
@@ -57,27 +59,27 @@ class Pictures:
         source = self._sources[name]
         if isinstance(source, Image.Image):
             return source.convert("RGB")
-        if isinstance(source, Kept):
+        if isinstance(source, StoredPicture):
             return source.read(source.name).convert("RGB")
         with warnings.catch_warnings():
             # So many pixels that the library warns of them are far more than it needs to judge.
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(source, formats=FORMATS) as opened:
                 opened.draft("RGB", (self.longest_side, self.longest_side))
-                found = ImageOps.exif_transpose(opened).convert("RGB")
-        found.thumbnail((self.longest_side, self.longest_side))
-        return found
+                picture = ImageOps.exif_transpose(opened).convert("RGB")
+        picture.thumbnail((self.longest_side, self.longest_side))
+        return picture
 
     def faults(self) -> dict[str, str]:
         """Return why pictures that have a name cannot be read, in one sentence, by their names."""
-        found = {}
+        reasons = {}
         for name in self._sources:
             try:
                 self.picture(name)
             except Exception as error:  # noqa: BLE001 - a file may be anything, and the readers of
                 # its many formats raise anything
-                found[name] = f"the picture cannot be read: {_told(error)}"
-        return found
+                reasons[name] = f"the picture cannot be read: {_told(error)}"
+        return reasons
 
 
 def _told(error: Exception) -> str:

@@ -19,12 +19,12 @@ Mode = Literal["yes", "json", "pairwise"]
 Kind = Literal["boolean", "fraction"]
 """What a criterion's value is: true or false, or a number from 0 to 1."""
 
-MOST_BYTES, MOST_CRITERIA, MOST_TEXT = 64 * 1024, 32, 4000
+MAX_RUBRIC_BYTES, MAX_CRITERIA, MAX_TEXT_CHARACTERS = 64 * 1024, 32, 4000
 """Of the file, in a rubric, and characters of one of its texts."""
 
-MOST_WEIGHT = 1_000_000
+MAX_WEIGHT = 1_000_000
 
-LONGEST_REASON = 160
+MAX_REASON_CHARACTERS = 160
 """Characters of the reason that is asked for with every criterion, where the rubric says nothing."""
 
 TEXTS = {"yes": "helps", "pairwise": "better", "json": "introduction"}
@@ -35,7 +35,7 @@ UNNAMED = "what the question is about"
 """Stands for {named} where nobody says what that is."""
 
 ShortName = Annotated[str, Meta(pattern=r"\A[A-Za-z][A-Za-z0-9_ -]{0,39}\Z")]
-Text = Annotated[str, Meta(min_length=1, max_length=MOST_TEXT)]
+Text = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT_CHARACTERS)]
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
@@ -45,7 +45,7 @@ class Criterion(Struct, frozen=True, forbid_unknown_fields=True):
 
     text: Text
     kind: Kind = "boolean"
-    weight: Annotated[float, Meta(gt=0, le=MOST_WEIGHT)] = 1.0
+    weight: Annotated[float, Meta(gt=0, le=MAX_WEIGHT)] = 1.0
 
     def __post_init__(self) -> None:
         _check_placeholders("text", self.text)
@@ -65,15 +65,15 @@ class Rubric(Struct, frozen=True, forbid_unknown_fields=True):
     better: Text = ""
     introduction: Text = ""
     criteria: Each[ShortName, Criterion] = {}
-    longest_reason: Annotated[int, Meta(ge=1, le=1000)] = LONGEST_REASON
+    longest_reason: Annotated[int, Meta(ge=1, le=1000)] = MAX_REASON_CHARACTERS
 
     def __post_init__(self) -> None:
         for key in ("system", *TEXTS.values()):
             _check_placeholders(key, getattr(self, key))
         if not any(getattr(self, key) for key in TEXTS.values()):
             raise ValueError(f"it asks nothing: give one of {', '.join(TEXTS.values())}")
-        if len(self.criteria) > MOST_CRITERIA:
-            raise ValueError(f"criteria may be {MOST_CRITERIA} at the most")
+        if len(self.criteria) > MAX_CRITERIA:
+            raise ValueError(f"criteria may be {MAX_CRITERIA} at the most")
         if bool(self.criteria) != bool(self.introduction):
             raise ValueError(
                 "introduction and criteria go together: one is given without the other"
@@ -85,13 +85,13 @@ class Rubric(Struct, frozen=True, forbid_unknown_fields=True):
         question: any text; nothing in it is taken for a placeholder. named: what it names, as words.
         SetupError where the rubric has nothing to ask in this mode.
         """
-        asked = str(getattr(self, TEXTS[mode]))
-        if not asked:
+        template = str(getattr(self, TEXTS[mode]))
+        if not template:
             raise SetupError(
                 f"the rubric {self.name} has no entry {TEXTS[mode]!r}, which mode {mode} asks"
             )
-        given = {"question": question.strip(), "named": named.strip() or UNNAMED}
-        return _filled(self.system, given), _filled(asked, given)
+        values = {"question": question.strip(), "named": named.strip() or UNNAMED}
+        return _filled(self.system, values), _filled(template, values)
 
     def asks_about_a_question(self, mode: Mode) -> bool:
         """Whether what is asked in a mode holds the question."""
@@ -103,7 +103,7 @@ class Rubric(Struct, frozen=True, forbid_unknown_fields=True):
         return sum(entry.weight * found[name] for name, entry in self.criteria.items()) / total
 
 
-def shipped() -> list[str]:
+def bundled_rubrics() -> list[str]:
     """Return the names of the rubrics that the program brings along."""
     folder = files(__package__).joinpath("rubrics")
     return sorted(
@@ -116,16 +116,16 @@ def shipped() -> list[str]:
 def load_rubric(name: str) -> Rubric:
     """Return the rubric of a file or of a name. SetupError where there is none, or it has a fault."""
     path = Path(name)
-    if name in shipped():
+    if name in bundled_rubrics():
         text = files(__package__).joinpath("rubrics", f"{name}.yaml").read_bytes()
     elif not path.is_file():
         raise SetupError(
-            f"there is no rubric {name!r}: give a YAML file or one of {', '.join(shipped())}"
+            f"there is no rubric {name!r}: give a YAML file or one of {', '.join(bundled_rubrics())}"
         )
     else:
         try:
             with path.open("rb") as file:
-                text = file.read(MOST_BYTES + 1)
+                text = file.read(MAX_RUBRIC_BYTES + 1)
         except OSError as error:
             raise SetupError(f"cannot read {path}: {error.strerror or error}") from error
     return read_rubric(text, name)
@@ -136,13 +136,13 @@ def read_rubric(text: bytes, source: str = "the rubric") -> Rubric:
 
     SetupError naming the entry that has a fault.
     """
-    if len(text) > MOST_BYTES:
-        raise SetupError(f"{source} is no rubric: it is larger than {MOST_BYTES // 1024} KiB")
+    if len(text) > MAX_RUBRIC_BYTES:
+        raise SetupError(f"{source} is no rubric: it is larger than {MAX_RUBRIC_BYTES // 1024} KiB")
     try:
         data = _stripped(parse_yaml(text.decode("utf-8")))
     except ValueError as error:
-        told = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise SetupError(f"{source} is no YAML: {told[:200]}") from error
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise SetupError(f"{source} is no YAML: {reason[:200]}") from error
     try:
         rubric: Rubric = convert(data, Rubric)
     except ValueError as error:

@@ -1,12 +1,20 @@
-"""What a judge says of one picture."""
+"""The score that a judge gives a picture, as rows for other programs and as a table for people."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import csv
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from render_agent.agents.verifiers.judge.rubric import Mode
 from render_agent.dialogue.state import Tokens
+from render_agent.errors import SetupError
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 class Fault(Enum):
@@ -48,7 +56,124 @@ class Score:
 
 def counts(scores: Iterable[Score]) -> dict[str, int]:
     """Return how many pictures were judged, and how many were not, by where the reason lies."""
-    found = {"judged": 0, **{fault.value: 0 for fault in Fault}}
+    numbers = {"judged": 0, **{fault.value: 0 for fault in Fault}}
     for score in scores:
-        found["judged" if score.fault is None else score.fault.value] += 1
-    return found
+        numbers["judged" if score.fault is None else score.fault.value] += 1
+    return numbers
+
+
+SUPPORT = {"yes": "P(yes or no)", "pairwise": "orders agree"}
+"""What a score's support is called, by mode; json has none."""
+
+
+def rows_of(
+    names: Sequence[str], scores: Sequence[Score], criteria: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Return a row a picture: its score, what it rests on, every criterion with its reason, what it took.
+
+    Entries that there are none of are None. criteria: the names of all, so that rows are alike.
+    """
+    rows = []
+    for name, score in zip(names, scores, strict=True):
+        row: dict[str, Any] = {
+            "picture": name,
+            "score": score.value,
+            "support": score.support,
+            "fault": score.fault and score.fault.value,
+            "why_not": score.reason or None,
+        }
+        for criterion in criteria:
+            finding = score.criteria.get(criterion)
+            row[f"criteria.{criterion}"] = finding.value if finding else None
+            row[f"criteria.{criterion}.reason"] = finding.reason if finding else None
+        row |= {
+            "tokens_in": score.tokens.prompt,
+            "tokens_out": score.tokens.reply,
+            "seconds": round(score.seconds, 6),
+        }
+        rows.append(row)
+    return rows
+
+
+def totals(scores: Sequence[Score]) -> dict[str, Any]:
+    """Return how many pictures were judged and were not, and what all took."""
+    return {
+        **counts(scores),
+        "tokens_in": sum(score.tokens.prompt for score in scores),
+        "tokens_out": sum(score.tokens.reply for score in scores),
+        "seconds": round(sum(score.seconds for score in scores), 6),
+    }
+
+
+def check_writable(path: Path) -> None:
+    """SetupError where a file cannot be written; tried before a model works for long."""
+    try:
+        with path.open("a", encoding="utf-8"):
+            pass
+    except OSError as error:
+        raise SetupError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows with a line of names above them. SetupError where that fails."""
+    try:
+        with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+    except OSError as error:
+        raise SetupError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def judge_table(
+    names: Sequence[str], scores: Sequence[Score], criteria: Sequence[str], mode: Mode, title: str
+) -> Table:
+    """Return the scores in the pictures' order, with the reason where there is none."""
+    from rich.text import Text
+
+    from render_agent.text.console import plain_table
+
+    table = plain_table(Text(title))
+    shown = list(criteria) if mode == "json" else []
+    wrong = any(score.fault for score in scores)
+    table.add_column("picture", overflow="fold")
+    for name in ("score", *([SUPPORT[mode]] if mode in SUPPORT else []), *shown):
+        table.add_column(name, justify="right")
+    if wrong:
+        table.add_column("why there is none", overflow="fold")
+    for name, score in zip(names, scores, strict=True):
+        cells = [_figure(score.value)]
+        if mode in SUPPORT:
+            cells.append(_figure(score.support))
+        cells += [_found(score, criterion) for criterion in shown]
+        # File names and reasons may hold what a terminal, or rich, would take for commands.
+        table.add_row(Text(name), *cells, *([Text(score.reason)] if wrong else []))
+    table.caption = Text(_caption(scores))
+    return table
+
+
+def _caption(scores: Sequence[Score]) -> str:
+    figures = totals(scores)
+    parts = [f"judged {figures['judged']} of {len(scores)}"]
+    parts += [
+        f"{words} {figures[name]}"
+        for name, words in (
+            ("picture", "pictures that cannot be read"),
+            ("reply", "replies that cannot be read"),
+            ("engine", "failed"),
+            ("alone", "nothing to compare with"),
+        )
+        if figures[name]
+    ]
+    parts.append(f"tokens in {figures['tokens_in']:,}, out {figures['tokens_out']:,}")
+    parts.append(f"{figures['seconds']:.1f} s of the engine")
+    return " · ".join(parts)
+
+
+def _found(score: Score, criterion: str) -> str:
+    finding = score.criteria.get(criterion)
+    return _figure(finding.value if finding else None)
+
+
+def _figure(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"

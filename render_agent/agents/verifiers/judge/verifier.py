@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from render_agent.agents.verifiers.base import Case, Situation, Verdict, Verifier
-from render_agent.agents.verifiers.judge.asking import scorer
+from render_agent.agents.verifiers.base import Case, TurnContext, Verdict, Verifier
 from render_agent.agents.verifiers.judge.batch_score import batch_score
-from render_agent.agents.verifiers.judge.pictures import Kept
+from render_agent.agents.verifiers.judge.model_queries import scorer
+from render_agent.agents.verifiers.judge.pictures import StoredPicture
 from render_agent.agents.verifiers.judge.rubric import Mode, Rubric, load_rubric
 from render_agent.agents.verifiers.judge.score import Score
 from render_agent.config import AUTO, RunConfig
@@ -23,12 +23,12 @@ from render_agent.engines.registry import make_engine
 from render_agent.errors import SetupError, UsageError
 from render_agent.questions.mentions import named_categories
 
-HANDED_OVER = 1024
+MAX_REQUESTS_PER_CALL = 1024
 """Requests that an engine is handed at once: more fill no batch better, and all take memory."""
 
 
 @dataclass(frozen=True)
-class Entry:
+class CaseView:
     """A picture that is judged: the number of its case, and its view."""
 
     case: int
@@ -64,9 +64,9 @@ class JudgeVerifier(Verifier):
         self.own = own
         self.max_new_tokens = max_new_tokens
 
-    def score(self, situation: Situation, candidates: Sequence[Candidate]) -> Verdict:
+    def score(self, context: TurnContext, candidates: Sequence[Candidate]) -> Verdict:
         """Return the score of each candidate of one state, (1, K)."""
-        return self.score_all([Case(situation, tuple(candidates))])[0]
+        return self.score_all([Case(context, tuple(candidates))])[0]
 
     def score_all(self, cases: Sequence[Case]) -> list[Verdict]:
         """Return the verdict on every case, in their order, from one call of `batch_score`.
@@ -75,18 +75,18 @@ class JudgeVerifier(Verifier):
         has no score. EngineError where the engine is gone.
         """
         entries = [
-            Entry(number, view)
+            CaseView(number, view)
             for number, case in enumerate(cases)
             for view in {c.view.file: c.view for c in case.candidates if c.view}.values()
         ]
         calls = self.engine.calls
         scores = self._scores(cases, entries)
         share = (self.engine.calls - calls) / max(1, len(entries))
-        found: list[dict[str, Score]] = [{} for _ in cases]
+        by_file: list[dict[str, Score]] = [{} for _ in cases]
         for entry, score in zip(entries, scores, strict=True):
-            found[entry.case][entry.view.file] = score
+            by_file[entry.case][entry.view.file] = score
         return [
-            _verdict(case, own, share * len(own)) for case, own in zip(cases, found, strict=True)
+            _verdict(case, own, share * len(own)) for case, own in zip(cases, by_file, strict=True)
         ]
 
     def close(self) -> None:
@@ -94,23 +94,23 @@ class JudgeVerifier(Verifier):
         if self.own:
             self.engine.close()
 
-    def _scores(self, cases: Sequence[Case], entries: Sequence[Entry]) -> list[Score]:
-        situations = [cases[entry.case].situation for entry in entries]
-        asked = [self._prompts(situation.state.question) for situation in situations]
+    def _scores(self, cases: Sequence[Case], entries: Sequence[CaseView]) -> list[Score]:
+        contexts = [cases[entry.case].context for entry in entries]
+        texts = [self._prompts(context.state.question) for context in contexts]
         return batch_score(
             [
-                Kept(entry.view.file, situation.picture)
-                for entry, situation in zip(entries, situations, strict=True)
+                StoredPicture(entry.view.file, context.picture)
+                for entry, context in zip(entries, contexts, strict=True)
             ],
-            [system for system, _ in asked],
-            [user for _, user in asked],
-            HANDED_OVER,
+            [system for system, _ in texts],
+            [user for _, user in texts],
+            MAX_REQUESTS_PER_CALL,
             engine=self.engine,
             mode=self.mode,
             rubric=self.rubric,
             earlier=[
-                [Kept(file, situation.picture) for file in _latest(situation)]
-                for situation in situations
+                [StoredPicture(file, context.picture) for file in _latest(context)]
+                for context in contexts
             ],
             states=[entry.case for entry in entries],
             max_new_tokens=self.max_new_tokens,
@@ -133,7 +133,7 @@ def make_judge(plan: VerifierPlan, config: RunConfig, engine: Engine) -> JudgeVe
             scorer(engine)
     own = plan.argument is not None
     return JudgeVerifier(
-        make_engine(judging(config, plan), []) if own else engine,
+        make_engine(judge_config(config, plan), []) if own else engine,
         rubric,
         config.judge_mode,  # type: ignore[arg-type]  # one of the choices of its option
         plan.label,
@@ -153,7 +153,7 @@ def check_judge(plan: VerifierPlan, config: RunConfig) -> None:
         _refuse(config.engine, config.judge_mode)
 
 
-def judging(config: RunConfig, plan: VerifierPlan) -> RunConfig:
+def judge_config(config: RunConfig, plan: VerifierPlan) -> RunConfig:
     """Return the options with which a judge's own model is loaded: those of the run, but for its model's."""
     return replace(
         config,
@@ -194,9 +194,9 @@ def _refuse(engine: str, mode: str) -> None:
         )
 
 
-def _latest(situation: Situation) -> list[str]:
+def _latest(context: TurnContext) -> list[str]:
     """Return the files of the latest views, the oldest first, each once."""
-    files = list(dict.fromkeys(view.file for view in reversed(situation.views)))
+    files = list(dict.fromkeys(view.file for view in reversed(context.views)))
     return files[:LATEST][::-1]
 
 

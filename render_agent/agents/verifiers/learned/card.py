@@ -1,68 +1,45 @@
-"""A trained verifier as a folder: its weights, and a card that says what it is and learned from."""
+"""The card of a trained verifier as a file, read without what its weights need."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
-
-from render_agent.agents.verifiers.learned.card_file import CARD, FORMAT, WEIGHTS, read_card
-from render_agent.agents.verifiers.learned.ensemble import Ensemble, stored_name
-from render_agent.agents.verifiers.learned.history import NUMBERS
-from render_agent.agents.verifiers.learned.shape import Shape
+from render_agent.agents.verifiers.learned.encoder_registry import check_available
 from render_agent.errors import SetupError
+from render_agent.text.safe_parse import parse_json
+
+WEIGHTS, CARD = "verifier.safetensors", "verifier.json"
+
+FORMAT = 1
+"""Raised whenever the same weights would mean something else."""
 
 
-def load(folder: Path, device: str = "cpu") -> tuple[Ensemble, dict[str, Any]]:
-    """Return the verifier in a folder, and what its card says of its making.
-
-    SetupError where it is none, was made by another version, or its weights do not fit its card.
-    """
+def check_learned(folder: Path) -> None:
+    """Raise SetupError where a folder holds no verifier that `train-verifier` wrote."""
     card = read_card(folder)
-    shape, members = _told(folder, card)
-    network = Ensemble(shape, {}).network
-    names = {stored_name(name): name for name, _ in network.named_parameters()}
-    sizes = {stored_name(name): tensor.shape for name, tensor in network.named_parameters()}
-    wanted = {name: (members, *size) for name, size in sizes.items()}
-    tensors = _read_tensors(folder / WEIGHTS)
-    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-    if found != wanted:
-        odd = [n for n in sorted({*wanted, *found}) if wanted.get(n) != found.get(n)]
-        first = odd[0]
-        raise SetupError(
-            f"{folder / WEIGHTS} does not fit its card: {first} is"
-            f" {found.get(first, 'missing')}, not {wanted.get(first, 'known')}"
-            + (f", and {len(odd) - 1} more" if len(odd) > 1 else "")
-        )
-    for name, tensor in tensors.items():
-        if not tensor.is_floating_point() or not tensor.isfinite().all():
-            raise SetupError(f"{folder / WEIGHTS}: {name} holds something that is no finite number")
-    ensemble = Ensemble(shape, {names[name]: tensor.float() for name, tensor in tensors.items()})
-    return ensemble.to(device), card["learned"]
+    if not (folder / WEIGHTS).is_file():
+        raise SetupError(f"{folder} holds no verifier: {WEIGHTS} is missing")
+    check_available(encoder_told(folder, card["learned"]))
 
 
-def _read_tensors(path: Path) -> dict[str, torch.Tensor]:
-    """Return the tensors of a file; SetupError where it is no safetensors file."""
+def encoder_told(folder: Path, learned: object) -> dict[str, Any]:
+    """Return what a card says of the encoder of its features; SetupError where it says nothing."""
+    told = learned.get("encoder") if isinstance(learned, dict) else None
+    if not isinstance(told, dict) or not isinstance(told.get("label"), str):
+        raise SetupError(f"{folder} does not say which encoder gave its features: train it again")
+    return told
+
+
+def read_card(folder: Path) -> dict[str, Any]:
+    """Return the card of a verifier; SetupError where there is none."""
     try:
-        return load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise SetupError(f"cannot read {path} as safetensors: {error}") from error
-
-
-def _told(folder: Path, card: Mapping[str, Any]) -> tuple[Shape, int]:
-    """Return the shape and the number of members that a card tells."""
-    if card["format"] != FORMAT or card["numbers_of_a_move"] != list(NUMBERS):
+        card = parse_json((folder / CARD).read_bytes())
+    except (OSError, ValueError) as error:
+        raise SetupError(f"{folder} holds no verifier: {CARD} cannot be read: {error}") from error
+    keys = {"format", "members", "shape", "numbers_of_a_move", "learned"}
+    if not isinstance(card, dict) or not keys <= set(card):
         raise SetupError(
-            f"{folder / CARD} was made by another version of this program: train the verifier again"
+            f"{folder / CARD} is no card of a verifier: it needs {', '.join(sorted(keys))}"
         )
-    members = card["members"]
-    if not isinstance(members, int) or members < 1:
-        raise SetupError(f"{folder / CARD}: members is a whole number from 1 on, not {members!r}")
-    try:
-        return Shape.from_json(card["shape"]), members
-    except (TypeError, ValueError) as error:
-        raise SetupError(f"{folder / CARD}: {error}") from error
+    return card

@@ -1,4 +1,4 @@
-"""The seam between a picture with its question and the numbers that a verifier reads: frozen encoders."""
+"""The protocol of frozen encoders, which make features of a picture and a question, and a cache of them."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL.Image import Image
 
-from render_agent.agents.verifiers.base import Situation
-from render_agent.agents.verifiers.learned.features import Features
+from render_agent.agents.verifiers.base import TurnContext
+from render_agent.agents.verifiers.learned.shape import Features
 from render_agent.dialogue.state import Question, View
 from render_agent.geometry.camera import Camera, MapCamera
 
 Floats = NDArray[np.float32]
 
-KEPT = 512 * 2**20
+MAX_CACHE_BYTES = 512 * 2**20
 """Bytes of features that are kept of views, and as many of pairs of a view and a question at the most."""
 
 
 @dataclass(frozen=True, slots=True)
-class Glimpse:
+class EncoderInput:
     """What an encoder may look at: a view, the newest map before it, and where the camera stands."""
 
     view: View
@@ -32,18 +32,18 @@ class Glimpse:
     camera: Camera
 
     @classmethod
-    def of(cls, situation: Situation) -> Glimpse | None:
+    def of(cls, context: TurnContext) -> EncoderInput | None:
         """Return what stands before a question now: None where nothing is shown.
 
         Of the views of this turn that is the last that is no map; where there is none, the map.
         """
-        views = situation.observation.views or situation.views[-1:]
+        views = context.observation.views or context.views[-1:]
         if not views:
             return None
-        plans = [view for view in situation.views if isinstance(view.camera, MapCamera)]
+        plans = [view for view in context.views if isinstance(view.camera, MapCamera)]
         pictures = [view for view in views if not isinstance(view.camera, MapCamera)]
         view = (pictures or list(views))[-1]
-        return cls(view, plans[-1] if plans else None, situation.observation.camera)
+        return cls(view, plans[-1] if plans else None, context.observation.camera)
 
 
 class Encoder(ABC):
@@ -65,7 +65,7 @@ class Encoder(ABC):
 
     @abstractmethod
     def encode_views(
-        self, glimpses: Sequence[Glimpse], picture: Callable[[str], Image]
+        self, glimpses: Sequence[EncoderInput], picture: Callable[[str], Image]
     ) -> list[Floats]:
         """Return the patches of every view, each (rows · columns, features) float32.
 
@@ -76,12 +76,12 @@ class Encoder(ABC):
     def encode_question(self, question: Question) -> Floats:
         """Return the tokens of a question, (text, features) float32."""
 
-    def key(self, glimpse: Glimpse) -> Any:
+    def key(self, glimpse: EncoderInput) -> Any:
         """Return what the patches of a view depend on."""
         return glimpse.view.file
 
 
-class Reader:
+class FeatureCache:
     """Features of the views and questions of one run, each encoded once.
 
     picture: gives the RGB picture of a view's file.
@@ -94,7 +94,7 @@ class Reader:
         self._questions: OrderedDict[tuple[str, tuple[str, ...]], Floats] = OrderedDict()
         self._pairs: OrderedDict[Any, Features] = OrderedDict()
 
-    def features(self, asked: Sequence[tuple[Glimpse, Question]]) -> list[Features]:
+    def features(self, asked: Sequence[tuple[EncoderInput, Question]]) -> list[Features]:
         """Return the features of views with questions; those of the same pair are the same object."""
         fresh = {
             key: glimpse
@@ -103,26 +103,26 @@ class Reader:
         }
         made = self.encoder.encode_views(list(fresh.values()), self.picture) if fresh else []
         views = dict(zip(fresh, made, strict=True))
-        found = []
+        features = []
         for glimpse, question in asked:
             key, words = self.encoder.key(glimpse), (question.text, question.options)
             if (key, words) not in self._pairs:
                 if words not in self._questions:
                     tokens = self.encoder.encode_question(question)
-                    _keep(self._questions, words, tokens, KEPT // (4 * tokens.size))
+                    _keep(self._questions, words, tokens, MAX_CACHE_BYTES // (4 * tokens.size))
                 patches = views[key] if key in views else self._views[key]
                 pair = Features(patches, self._questions[words])
                 _keep(self._pairs, (key, words), pair, self._most)
-            found.append(self._pairs[key, words])
+            features.append(self._pairs[key, words])
         for key, patches in views.items():
             _keep(self._views, key, patches, self._most)
-        return found
+        return features
 
     @property
     def _most(self) -> int:
         """The views that are kept."""
         encoder = self.encoder
-        return max(64, KEPT // (4 * encoder.rows * encoder.columns * encoder.features))
+        return max(64, MAX_CACHE_BYTES // (4 * encoder.rows * encoder.columns * encoder.features))
 
 
 def _keep(kept: OrderedDict[Any, Any], key: Any, value: Any, most: int) -> None:

@@ -11,11 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch.func import functional_call, stack_module_state, vmap
 
-from render_agent.agents.verifiers.learned.features import Features
 from render_agent.agents.verifiers.learned.history import Histories
-from render_agent.agents.verifiers.learned.network import MemberNetwork, shared_moves
-from render_agent.agents.verifiers.learned.patch_attention import extract
-from render_agent.agents.verifiers.learned.shape import Shape
+from render_agent.agents.verifiers.learned.network import MemberNetwork, extract, shared_moves
+from render_agent.agents.verifiers.learned.shape import Features, Shape
 
 FloatArray = NDArray[np.float32]
 
@@ -85,14 +83,14 @@ class Ensemble:
         the same.
         """
 
-        def one(parameters: Parameters, *given: Any) -> Any:
-            return functional_call(self.network, dict(parameters), (*given, shared))
+        def embed_member(parameters: Parameters, *inputs: Any) -> Any:
+            return functional_call(self.network, dict(parameters), (*inputs, shared))
 
-        along = [0 if own and given is not None else None for given in (contexts, histories)]
-        found: tuple[torch.Tensor, ...] = vmap(one, in_dims=(0, *along))(
+        along = [0 if own and inputs is not None else None for inputs in (contexts, histories)]
+        embeddings: tuple[torch.Tensor, ...] = vmap(embed_member, in_dims=(0, *along))(
             dict(self.parameters), contexts, histories
         )
-        return found
+        return embeddings
 
     def score(self, features: Features, histories: Histories) -> FloatArray:
         """Return how well each candidate fits the state, (M, N) float32: cosines.

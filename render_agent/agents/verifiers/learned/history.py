@@ -1,4 +1,4 @@
-"""Camera moves as numbers: what the action tower reads."""
+"""Camera moves encoded as numbers, which the action tower reads."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from render_agent.agents.verifiers.base import TurnContext
 from render_agent.dialogue.moves import Limits
 from render_agent.dialogue.reply import KINDS, Action
+from render_agent.dialogue.state import Candidate
 from render_agent.geometry.camera import MAX_PITCH, Camera, wrapped
 
 ENDS = ("from", "to")
@@ -103,14 +105,14 @@ def encode_action(action: Action, camera: Camera | None = None) -> FloatArray:
         action.answer is not None,
         action.done,
     ]
-    asked = [
+    numbers = [
         math.sin(turn),
         (1 - math.cos(turn)) / 2,  # half a turn to the left is half a turn to the right
         max(-2.0, min(2.0, pitch / MAX_PITCH)),
         *steps.clip(-1, 1),
         *flags,
     ]
-    return np.array([*asked, *[0.0] * (len(NUMBERS) - len(asked))], np.float32)
+    return np.array([*numbers, *[0.0] * (len(NUMBERS) - len(numbers))], np.float32)
 
 
 def encode_pose(pose: Camera, now: Camera) -> FloatArray:
@@ -183,3 +185,27 @@ def stack(histories: Sequence[tuple[FloatArray, NDArray[np.bool_]]]) -> Historie
         raise ValueError("histories of different lengths cannot be stacked")
     values, known = zip(*histories, strict=True)
     return Histories(np.stack(values), np.stack(known))
+
+
+def read_histories(context: TurnContext, candidates: Sequence[Candidate], length: int) -> Histories:
+    """Return the history that each candidate ends, of `length` moves at the most.
+
+    Replies that could not be read moved nothing and are left out. A candidate that goes on from another
+    one has that before it. ValueError where a candidate could not be read.
+    """
+    earlier = [(t.action, t.stood) for t in context.state.turns if isinstance(t.action, Action)]
+    actions, trail = [action for action, _ in earlier], [stood for _, stood in earlier]
+    here = context.observation.camera
+    by_number = {candidate.number: candidate for candidate in candidates}
+    rows = []
+    for candidate in candidates:
+        if not isinstance(candidate.action, Action):
+            raise ValueError(f"candidate {candidate.number} could not be read: it moves nothing")
+        path = (
+            [candidate] if candidate.follows is None else [by_number[candidate.follows], candidate]
+        )
+        moves = [(c.action, c.camera) for c in path if isinstance(c.action, Action)]
+        requested = [*actions, *(action for action, _ in moves)]
+        poses = [*trail, here, *(camera for _, camera in moves)]
+        rows.append(encode_history(requested, poses, length, here))
+    return stack(rows)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from render_agent.agents.verifiers.learned.encoder import Encoder, Floats, Glimpse
+from render_agent.agents.verifiers.learned.encoder import Encoder, EncoderInput, Floats
 from render_agent.dialogue.state import Question
 from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.questions.mentions import kind_of, named_categories
@@ -62,12 +62,12 @@ class PixelEncoder(Encoder):
         """Return its version."""
         return {"version": VERSION}
 
-    def key(self, glimpse: Glimpse) -> Any:
+    def key(self, glimpse: EncoderInput) -> Any:
         """Return view, map and pose."""
         return glimpse.view.file, glimpse.plan and glimpse.plan.file, glimpse.camera
 
     def encode_views(
-        self, glimpses: Sequence[Glimpse], picture: Callable[[str], Image.Image]
+        self, glimpses: Sequence[EncoderInput], picture: Callable[[str], Image.Image]
     ) -> list[Floats]:
         """Return the cells of each view and of the map around the camera, one after the other."""
         found = []

@@ -1,10 +1,13 @@
-"""The sizes of a member of the ensemble."""
+"""The sizes of a member of the ensemble, and the features of a view and a question that fit them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from render_agent.agents.verifiers.learned.history import NUMBERS
 
@@ -61,3 +64,26 @@ class Shape:
             odd = ", ".join(sorted(names ^ set(data)))
             raise ValueError(f"sizes are missing or unknown: {odd}")
         return cls(**data)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Features:
+    """Features of one view and one question: patches (P, D) and text (T, D), float32.
+
+    Padding of the text counts like its words, as it does for encoders of the SigLIP kind.
+    """
+
+    patches: NDArray[np.float32]
+    text: NDArray[np.float32]
+
+    def check(self, shape: Shape) -> None:
+        """Raise ValueError where they do not fit a shape, or are not finite numbers."""
+        wanted = {"patches": (shape.patches, shape.features), "text": (shape.text, shape.features)}
+        for name, size in wanted.items():
+            array = getattr(self, name)
+            if array.shape != size or array.dtype != np.float32:
+                raise ValueError(
+                    f"{name} of {size} float32 are needed, not {array.shape} {array.dtype}"
+                )
+            if not np.isfinite(array).all():
+                raise ValueError(f"{name} hold a number that is not finite")

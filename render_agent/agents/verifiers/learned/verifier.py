@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from render_agent.agents.verifiers.base import Situation, Verdict, Verifier
-from render_agent.agents.verifiers.learned.card import load
-from render_agent.agents.verifiers.learned.card_file import encoder_told
-from render_agent.agents.verifiers.learned.encoder import Encoder, Glimpse, Reader
-from render_agent.agents.verifiers.learned.encoders import check_encoder, make_encoder
+from render_agent.agents.verifiers.base import TurnContext, Verdict, Verifier
+from render_agent.agents.verifiers.learned.card import encoder_told
+from render_agent.agents.verifiers.learned.checkpoint import load
+from render_agent.agents.verifiers.learned.encoder import Encoder, EncoderInput, FeatureCache
+from render_agent.agents.verifiers.learned.encoder_registry import check_encoder, make_encoder
 from render_agent.agents.verifiers.learned.ensemble import Ensemble, place_of
-from render_agent.agents.verifiers.learned.reading import read_histories
+from render_agent.agents.verifiers.learned.history import read_histories
 from render_agent.dialogue.state import Candidate
 
 
@@ -29,33 +29,33 @@ class LearnedVerifier(Verifier):
         self.members = tuple(f"member {number + 1}" for number in range(ensemble.members))
         self.ensemble = ensemble
         self.encoder = encoder
-        self._readers: dict[object, Reader] = {}
+        self._readers: dict[object, FeatureCache] = {}
 
-    def score(self, situation: Situation, candidates: Sequence[Candidate]) -> Verdict:
+    def score(self, context: TurnContext, candidates: Sequence[Candidate]) -> Verdict:
         """Return how well each candidate fits the state, (M, K): cosines; NaN where nothing is shown.
 
         RunLogError where the picture of a view cannot be read.
         """
-        glimpse = Glimpse.of(situation)
+        glimpse = EncoderInput.of(context)
         if glimpse is None:
             nothing = np.full((self.ensemble.members, len(candidates)), np.nan)
             return Verdict(nothing, ("nothing is shown here",) * len(candidates))
-        reader = self._reader(situation)
-        (features,) = reader.features([(glimpse, situation.state.question)])
-        histories = read_histories(situation, candidates, self.ensemble.shape.history)
+        reader = self._reader(context)
+        (features,) = reader.features([(glimpse, context.state.question)])
+        histories = read_histories(context, candidates, self.ensemble.shape.history)
         return Verdict(self.ensemble.score(features, histories).astype(np.float64))
 
     def close(self) -> None:
         """Forget the features."""
         self._readers.clear()
 
-    def _reader(self, situation: Situation) -> Reader:
-        """Return the features of the situation's run; names of pictures mean something within it only."""
+    def _reader(self, context: TurnContext) -> FeatureCache:
+        """Return the features of the context's run; names of pictures mean something within it only."""
         # kept in the value, so that what identifies it is not given to another in the meantime
-        reader = self._readers.get(situation.picture)
+        reader = self._readers.get(context.picture)
         if reader is None:
             self._readers.clear()  # runs come one after the other
-            reader = self._readers[situation.picture] = Reader(self.encoder, situation.picture)
+            reader = self._readers[context.picture] = FeatureCache(self.encoder, context.picture)
         return reader
 
 

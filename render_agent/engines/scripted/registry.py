@@ -1,4 +1,4 @@
-"""Policies in files: replies that were written down, and policies in Python."""
+"""The policies that `--model` names: registered ones, replies written in a file, and policies in Python."""
 
 from __future__ import annotations
 
@@ -8,12 +8,32 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from render_agent import registry
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Request
-from render_agent.engines.scripted.policy import NamedPolicy, Policy
+from render_agent.engines.scripted.base import NamedPolicy, Policy
 from render_agent.errors import SetupError
 from render_agent.text.safe_parse import parse_json, read_bounded
+
+
+def policy_maker(model: str) -> NamedPolicy:
+    """Return the policy that `--model` names: by its name, or a file as `policy_of_file` has it.
+
+    SetupError where it is neither, or where the file cannot be read or imported.
+    """
+    known = registry.names("scripted policy")
+    if model in known:
+        policy: NamedPolicy = registry.load("scripted policy", model)
+        return policy
+    path = Path(model)
+    if path.suffix not in SUFFIXES or not path.is_file():
+        raise SetupError(
+            f"--engine scripted has no model {model!r}: give one of {', '.join(known)}, or an existing"
+            " .py, .json or .jsonl file"
+        )
+    return policy_of_file(path)
+
 
 SUFFIXES = (".py", ".json", ".jsonl")
 

@@ -1,10 +1,13 @@
-"""Requests put to an engine: in pieces of a size that is asked for, and nothing kept of them afterwards."""
+"""The requests of a judge to an engine, in batches of a given size; the engine keeps nothing of them."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from math import exp, inf, isnan
 from typing import Any
+
+import numpy as np
 
 from render_agent.agents.verifiers.judge.pictures import Pictures
 from render_agent.config import AUTO
@@ -14,7 +17,7 @@ from render_agent.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class JudgedPicture:
     """One picture to be judged: the system and user prompt, and pictures by name.
 
     within: what it is of, where prompts and earlier views do not tell that.
@@ -31,7 +34,7 @@ class Shown:
         return self.prompts, self.earlier, self.within
 
 
-class Asking:
+class ModelQueries:
     """Puts messages to an engine, each as a question of its own.
 
     batch_size: requests handed over at once; auto hands over all, and the engine makes batches of what
@@ -49,28 +52,28 @@ class Asking:
         # One and the same function: engines know pictures by it and their names.
         self._picture = pictures.picture
 
-    def written(self, asked: Sequence[Sequence[Message]], schema: dict[str, Any]) -> list[Reply]:
+    def written(self, messages: Sequence[Sequence[Message]], schema: dict[str, Any]) -> list[Reply]:
         """Return the reply to each, greedy, held to the schema where the engine can."""
         replies: list[Reply] = []
-        for requests in self._pieces(asked, schema):
+        for requests in self._pieces(messages, schema):
             replies += self.engine.generate(requests)
             self._retire(requests)
         return replies
 
-    def likely(self, asked: Sequence[Sequence[Message]], choices: Sequence[str]) -> list[Scores]:
+    def likely(self, messages: Sequence[Sequence[Message]], choices: Sequence[str]) -> list[Scores]:
         """Return how likely each choice begins the reply to each; nothing is written.
 
         UsageError where the engine does not give probabilities.
         """
         engine = scorer(self.engine)
-        found: list[Scores] = []
-        for requests in self._pieces(asked, None):
-            found += engine.score(requests, [choices] * len(requests))
+        scores: list[Scores] = []
+        for requests in self._pieces(messages, None):
+            scores += engine.score(requests, [choices] * len(requests))
             self._retire(requests)
-        return found
+        return scores
 
     def _pieces(
-        self, asked: Sequence[Sequence[Message]], schema: dict[str, Any] | None
+        self, dialogues: Sequence[Sequence[Message]], schema: dict[str, Any] | None
     ) -> Iterator[list[Request]]:
         requests = [
             Request(
@@ -82,7 +85,7 @@ class Asking:
                 max_new_tokens=self.max_new_tokens,
                 schema=schema,
             )
-            for number, messages in enumerate(asked)
+            for number, messages in enumerate(dialogues)
         ]
         size = len(requests) if self.batch_size == AUTO else int(self.batch_size)
         for start in range(0, len(requests), max(1, size)):
@@ -101,3 +104,15 @@ def scorer(engine: Engine) -> Scorer:
             " use --mode json or pairwise, or --engine transformers or vllm"
         )
     return engine  # type: ignore[return-value]  # it says that it is one
+
+
+def log_odds(logs: Sequence[float], first: int) -> tuple[float, float] | None:
+    """Return the log-odds of one word against another, and the probability of either.
+
+    logs: of every way to write them, of the first word the `first` ones. None where both have no
+    probability at all, or where a figure is none.
+    """
+    if any(map(isnan, logs)) or max(logs) == -inf:
+        return None
+    ours, others, either = map(np.logaddexp.reduce, (logs[:first], logs[first:], logs))
+    return float(ours - others), min(1.0, exp(either))

@@ -1,4 +1,4 @@
-"""Replies of a judge, read strictly: what is not exactly what was asked for is no score."""
+"""The strict parser of a judge's replies: a reply that is not exactly in the form asked for gives no score."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read_criteria(reply: Reply, rubric: Rubric) -> dict[str, Finding] | Unreadab
     data = _object(reply)
     if isinstance(data, Unreadable):
         return data
-    found = {}
+    findings = {}
     for name, criterion in (rubric.criteria or {}).items():
         entry = data.get(name)
         if not isinstance(entry, dict) or "value" not in entry:
@@ -40,11 +40,11 @@ def read_criteria(reply: Reply, rubric: Rubric) -> dict[str, Finding] | Unreadab
         value = _value(entry["value"], criterion)
         if value is None:
             wanted = "true or false" if criterion.kind == "boolean" else "a number from 0 to 1"
-            given = json.dumps(entry["value"])[:40]
-            return Unreadable(f"the reply gives {name} as {given}, not as {wanted}")
+            value_text = json.dumps(entry["value"])[:40]
+            return Unreadable(f"the reply gives {name} as {value_text}, not as {wanted}")
         reason = entry.get("reason")
-        found[name] = Finding(value, reason.strip() if isinstance(reason, str) else "")
-    return found
+        findings[name] = Finding(value, reason.strip() if isinstance(reason, str) else "")
+    return findings
 
 
 def read_better(reply: Reply) -> int | Unreadable:
@@ -57,11 +57,11 @@ def read_better(reply: Reply) -> int | Unreadable:
     return "AB".index(data["better"])
 
 
-def _value(given: Any, criterion: Criterion) -> float | None:
-    if isinstance(given, bool):
-        return float(given) if criterion.kind == "boolean" else None
-    if criterion.kind == "fraction" and isinstance(given, int | float) and 0 <= given <= 1:
-        return float(given)
+def _value(value: Any, criterion: Criterion) -> float | None:
+    if isinstance(value, bool):
+        return float(value) if criterion.kind == "boolean" else None
+    if criterion.kind == "fraction" and isinstance(value, int | float) and 0 <= value <= 1:
+        return float(value)
     return None
 
 
@@ -77,13 +77,13 @@ def _object(reply: Reply) -> dict[str, Any] | Unreadable:
     except ValueError as error:
         if reply.finish == "length":
             return Unreadable("the reply was cut off by the token limit")
-        told = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
-        return Unreadable(f"the reply is no JSON: {told[:1].lower()}{told[1:200]}")
+        reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+        return Unreadable(f"the reply is no JSON: {reason[:1].lower()}{reason[1:200]}")
     return data if isinstance(data, dict) else Unreadable("the reply is no JSON object")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    names = dict(pairs)
+    if len(names) < len(pairs):
         raise ValueError("a name stands twice")
-    return found
+    return names

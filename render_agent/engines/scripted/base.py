@@ -1,4 +1,4 @@
-"""What decides the replies of `--engine scripted`, and how such a policy is declared under a name."""
+"""The protocol of scripted policies, and how one is declared under a name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person is shown of one request: the same texts and pictures that a model would be given."""
+"""The content of a turn's page: the same texts and pictures that a model would be given."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from render_agent.dialogue.state import Question, View
 from render_agent.engines.base import Request
 from render_agent.geometry.camera import Camera, MapCamera
 
-ABOUT_TABLE_HEIGHT = 0.6
+POINT_BELOW_EYES_METRES = 0.6
 """Metres below the camera's eyes: the height of a point on the map where nothing else is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownPicture:
     """A picture in the dialogue. place: its place among all of them, from 0; size: (width, height)."""
 
     place: int
@@ -43,16 +43,16 @@ class Shown:
 
 
 @dataclass(slots=True)
-class Entry:
+class ShownMessage:
     """One message: its texts, and its pictures with what stands before each."""
 
     role: str
     texts: list[str] = field(default_factory=list)
-    pictures: list[Shown] = field(default_factory=list)
+    pictures: list[ShownPicture] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class Dialogue:
+class PageContent:
     """One request, taken apart for a page.
 
     demand: what form the answer must have. told: what the last message says before its pictures.
@@ -63,7 +63,7 @@ class Dialogue:
     last: bool
     demand: str
     told: str
-    entries: Sequence[Entry]
+    entries: Sequence[ShownMessage]
 
     @property
     def instructions(self) -> str:
@@ -71,24 +71,24 @@ class Dialogue:
         return "\n".join(self.entries[0].texts)
 
     @property
-    def now(self) -> list[Shown]:
+    def now(self) -> list[ShownPicture]:
         """The pictures of this turn."""
         return self.entries[-1].pictures
 
     @property
-    def earlier(self) -> list[Shown]:
+    def earlier(self) -> list[ShownPicture]:
         """Every view shown before that is not shown now, once, by its number."""
         now = {shown.view.number for shown in self.now if shown.view is not None}
-        found = {
+        by_number = {
             shown.view.number: shown
             for entry in self.entries[:-1]
             for shown in entry.pictures
             if shown.view is not None and shown.view.number not in now
         }
-        return [found[number] for number in sorted(found)]
+        return [by_number[number] for number in sorted(by_number)]
 
     @property
-    def map(self) -> Shown | None:
+    def map(self) -> ShownPicture | None:
         """The latest map, where it is not shown now."""
         maps = [shown for shown in self.earlier if shown.map is not None]
         return maps[-1] if maps and not any(shown.map for shown in self.now) else None
@@ -100,33 +100,33 @@ class Dialogue:
             shown.view.camera for entry in self.entries for shown in entry.pictures if shown.view
         ]
         heights = [camera.position[2] for camera in cameras if isinstance(camera, Camera)]
-        return round(heights[0] - ABOUT_TABLE_HEIGHT, 1) if heights else 1.0
+        return round(heights[0] - POINT_BELOW_EYES_METRES, 1) if heights else 1.0
 
 
-def dialogue_of(request: Request, question: Question) -> Dialogue:
+def page_content(request: Request, question: Question) -> PageContent:
     """Return what a page shows of a request; of the question only what a prompt tells is read."""
     views = {view.file: view for view in request.views}
-    entries: list[Entry] = []
-    place = 0
+    entries: list[ShownMessage] = []
+    index = 0
     for message in request.messages:
-        entry = Entry(message["role"])
+        entry = ShownMessage(message["role"])
         for piece in message["content"]:
             if piece["type"] == "text":
                 entry.texts.append(piece["text"])
                 continue
             caption = entry.texts.pop() if entry.texts else "a view"
             size = request.picture(piece["image"]).size
-            entry.pictures.append(Shown(place, caption, views.get(piece["image"]), size))
-            place += 1
+            entry.pictures.append(ShownPicture(index, caption, views.get(piece["image"]), size))
+            index += 1
         entries.append(entry)
-    asked, _, standing = entries[1].texts[0].rpartition("\n\n")
-    told = [standing, *entries[-1].texts[1:]] if len(entries) == 2 else entries[-1].texts
-    return Dialogue(
+    prompt, _, standing = entries[1].texts[0].rpartition("\n\n")
+    texts = [standing, *entries[-1].texts[1:]] if len(entries) == 2 else entries[-1].texts
+    return PageContent(
         question=question,
         turn=request.turn,
         last=request.last,
-        demand=asked.rpartition("\n")[2],
-        told="\n\n".join(told),
+        demand=prompt.rpartition("\n")[2],
+        told="\n\n".join(texts),
         entries=entries,
     )
 

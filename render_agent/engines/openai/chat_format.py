@@ -1,0 +1,149 @@
+"""The JSON of chat completions: a request as a server reads it, and the samples and tokens of its answer."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from PIL.Image import Image
+
+from render_agent.dialogue.chat import Message
+from render_agent.dialogue.state import Tokens
+from render_agent.engines.base import Request
+from render_agent.engines.openai.options import OpenAIOptions
+from render_agent.engines.openai.server_compat import ServerDialect
+
+
+def data_url(picture: Image) -> str:
+    """Return a picture as a data URL; lossless, lightly compressed, as pictures are stored."""
+    written = io.BytesIO()
+    picture.save(written, "PNG", compress_level=1)
+    return "data:image/png;base64," + base64.b64encode(written.getvalue()).decode("ascii")
+
+
+def wire_messages(
+    messages: Sequence[Message], url: Callable[[str], str], detail: str | None = None
+) -> list[dict[str, Any]]:
+    """Return messages as servers read them, pictures as data URLs.
+
+    A single text becomes a plain string, which every server takes and none splits.
+    """
+
+    def piece(entry: Mapping[str, str]) -> dict[str, Any]:
+        if entry["type"] != "image":
+            return {"type": "text", "text": entry["text"]}
+        image = {"url": url(entry["image"])}
+        return {"type": "image_url", "image_url": image | ({"detail": detail} if detail else {})}
+
+    written = []
+    for message in messages:
+        content = [piece(entry) for entry in message["content"]]
+        alone = len(content) == 1 and content[0]["type"] == "text"
+        written.append(
+            {"role": message["role"], "content": content[0]["text"] if alone else content}
+        )
+    return written
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """What is asked of a server for one request: its messages, and how many samples from which seed on."""
+
+    request: Request
+    messages: Sequence[Mapping[str, Any]]
+    samples: int
+    seed: int
+
+    def fields(self, dialect: ServerDialect, options: OpenAIOptions) -> dict[str, Any]:
+        """Return all fields but the model and the messages, as the server's dialect has them."""
+        request = self.request
+        wanted: dict[str, Any] = {"temperature": request.temperature, "seed": self.seed}
+        if self.samples > 1:
+            wanted["n"] = self.samples
+        for name in ("top_p", "reasoning_effort"):
+            if (value := getattr(options, name)) is not None:
+                wanted[name] = value
+        if request.schema is not None and (form := dialect.response_format(request.schema)):
+            wanted["response_format"] = form
+        return {**dialect.fields(wanted, request.max_new_tokens), **options.extra_body}
+
+
+MAX_COUNT = 10**15
+"""A server that tells of more tokens than that does not count them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a server answered. texts: a sample each, with their thinking."""
+
+    texts: tuple[str, ...]
+    tokens: Tokens
+    finish: Literal["stop", "length"]
+
+
+def read_answer(body: Any) -> Answer | None:
+    """Return what a whole answer holds, None where it is no answer of a chat."""
+    choices = body.get("choices") if isinstance(body, dict) else None
+    if not isinstance(choices, list) or not choices:
+        return None
+    messages: list[dict[str, Any]] = []
+    for choice in choices:
+        message = choice.get("message") if isinstance(choice, dict) else None
+        if not isinstance(message, dict):
+            return None
+        messages.append(message)
+    cut_off = any(choice.get("finish_reason") == "length" for choice in choices)
+    return Answer(
+        texts=tuple(text_of(message) for message in messages),
+        tokens=_tokens(body.get("usage")),
+        finish="length" if cut_off else "stop",
+    )
+
+
+def text_of(message: Mapping[str, Any]) -> str:
+    """Return what a model said, its reasoning before it in a <think> block.
+
+    Where it said nothing else, that is its refusal, or what it called a tool with.
+    """
+    content = _words(message.get("content")) or _words(message.get("refusal"))
+    if not content:
+        calls = message.get("tool_calls")
+        tool_calls = calls if isinstance(calls, list) else []
+        functions = [call.get("function") for call in tool_calls if isinstance(call, dict)]
+        content = "".join(
+            _words(call.get("arguments")) for call in functions if isinstance(call, dict)
+        )
+    thought = _words(message.get("reasoning_content")) or _words(message.get("reasoning"))
+    if not thought:
+        return content
+    # A mark inside would end the block early, and what was only thought would count.
+    thought = re.sub("<(/?think)>", "‹\\1›", thought)
+    return f"<think>{thought}</think>\n{content}"
+
+
+def _words(content: Any) -> str:
+    """Return the text of a field that holds a text, or pieces of text."""
+    if isinstance(content, list):
+        pieces = (piece.get("text") for piece in content if isinstance(piece, dict))
+        return "".join(piece for piece in pieces if isinstance(piece, str))
+    return content if isinstance(content, str) else ""
+
+
+def _tokens(usage: Any) -> Tokens:
+    """Return the tokens that a server counted; what it does not count is 0."""
+    usage = usage if isinstance(usage, dict) else {}
+    details = usage.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else 0
+    return Tokens(
+        *map(_count, (usage.get("prompt_tokens"), usage.get("completion_tokens"), cached))
+    )
+
+
+def _count(value: Any) -> int:
+    """Return a count that a server told, 0 where it is none."""
+    counted = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT
+    return value if counted else 0
