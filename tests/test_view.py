@@ -15,8 +15,7 @@ from made_pages import assert_nothing_serious
 from made_runs import Silent, make_config, make_questions, play, walking
 from playwright.sync_api import expect
 
-from render_agent.analysis.live.log_tail import Tail
-from render_agent.analysis.live.run import LiveRun
+from render_agent.analysis.live.run import LiveRun, Tail
 from render_agent.analysis.live.server import LiveSite
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import RunLogError
@@ -228,7 +227,7 @@ def test_asking_again_where_a_run_stands_reads_nothing_again(tmp_path, scratch, 
     turns = len(RunFolder(path).lines())
     built = live.index()
     monkeypatch.setattr(
-        "render_agent.analysis.live.log_tail.parse_json", lambda text: pytest.fail("read again")
+        "render_agent.analysis.live.run.parse_json", lambda text: pytest.fail("read again")
     )
     standing = live.standing()
     assert standing == {

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from render_agent.api.display import page
 from render_agent.api.drawing import Maps
-from render_agent.api.notebook_pictures import Picture, View
+from render_agent.api.notebook_pictures import Picture, View, page
 from render_agent.dialogue.candidates import Standing, standings
 from render_agent.dialogue.chat import Message
 from render_agent.dialogue.reply import Action, Malformed

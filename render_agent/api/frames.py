@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from render_agent.analysis.diagnosis.model import Cause, Diagnosis
-from render_agent.analysis.export.candidate_rows import COLUMNS_OF_CANDIDATES, candidate_rows
-from render_agent.analysis.export.columns import Columns
 from render_agent.analysis.export.result_rows import (
+    COLUMNS_OF_CANDIDATES,
     COLUMNS_OF_QUESTIONS,
     COLUMNS_OF_TURNS,
     OF_RUNS,
+    Columns,
+    candidate_rows,
     question_rows,
     turn_rows,
 )

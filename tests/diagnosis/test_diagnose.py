@@ -16,8 +16,7 @@ from made_runs import SMALL, Silent, play
 from render_agent.analysis.diagnosis import diagnose as module
 from render_agent.analysis.diagnosis.diagnose import diagnose_run
 from render_agent.analysis.diagnosis.model import Cause
-from render_agent.analysis.diagnosis.summary import reading, summary
-from render_agent.analysis.diagnosis.table import notes
+from render_agent.analysis.diagnosis.summary import notes, reading, summary
 from render_agent.analysis.diagnosis.visibility_cache import file_of
 from render_agent.cli.main import cli
 from render_agent.config import RunConfig

@@ -11,8 +11,7 @@ from render_agent.analysis.diagnosis.summary import summary
 from render_agent.analysis.report.index import headline
 from render_agent.analysis.report.plots import counts, palette
 from render_agent.analysis.report.plots.cost_plots import amount
-from render_agent.analysis.report.plots.svg import settled
-from render_agent.analysis.report.plots.vector_plot import above, draw
+from render_agent.analysis.report.plots.vector_plot import above, draw, settled
 from render_agent.score.published import PUBLISHED, TASKS
 from render_agent.web.templates import ASSETS
 

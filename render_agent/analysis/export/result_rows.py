@@ -2,15 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+import csv
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
 
 from render_agent.analysis.diagnosis.model import Diagnosis, TurnDiagnosis
-from render_agent.analysis.export.columns import Columns
 from render_agent.analysis.export.selection import ChosenRun
-from render_agent.dialogue.candidates import standings
+from render_agent.dialogue.candidates import Standing, members, standings
 from render_agent.dialogue.reply import Malformed
-from render_agent.dialogue.state import Turn
+from render_agent.dialogue.state import Evidence, Turn
+from render_agent.extras import require
+
+Kind = Literal["text", "int", "float", "bool"]
+Columns = Mapping[str, Kind]
+
+
+def write_csv(file: Path, columns: Columns, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write rows as CSV (UTF-8); what is not known stays empty. OSError where it cannot be written."""
+    with file.open("w", encoding="utf-8", errors="backslashreplace", newline="") as opened:
+        writer = csv.DictWriter(opened, list(columns), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def write_parquet(file: Path, columns: Columns, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows as Parquet; what is not known is null. SetupError without pyarrow."""
+    require("Parquet", "pyarrow", instead="take --format csv")
+    import pyarrow
+    from pyarrow import parquet
+
+    types = {
+        "text": pyarrow.string(),
+        "int": pyarrow.int64(),
+        "float": pyarrow.float64(),
+        "bool": pyarrow.bool_(),
+    }
+    schema = pyarrow.schema([(name, types[kind]) for name, kind in columns.items()])
+    plain = [
+        {name: _storable(row.get(name), kind) for name, kind in columns.items()} for row in rows
+    ]
+    parquet.write_table(pyarrow.Table.from_pylist(plain, schema=schema), file)
+
+
+def _storable(value: Any, kind: Kind) -> Any:
+    """Return a value as its column holds it; a lone surrogate, which UTF-8 lacks, as its escape."""
+    if kind == "text" and value is not None:
+        return str(value).encode("utf-8", "backslashreplace").decode()
+    return value
+
 
 OF_QUESTIONS: Columns = {
     "run": "text",
@@ -257,3 +297,94 @@ def _turn_diagnosed(found: TurnDiagnosis | None) -> dict[str, Any]:
         "largest_share": None if best is None else best.share,
         "largest_area": None if best is None else best.area,
     }
+
+
+COLUMNS_OF_CANDIDATES: Columns = {
+    "run": "text",
+    "question_id": "text",
+    "type": "text",
+    "dataset": "text",
+    "scene": "text",
+    "turn": "int",
+    "agent": "text",
+    "candidate": "int",
+    "follows": "int",
+    "wording": "int",
+    "chosen": "bool",
+    "verifier": "text",
+    "member": "text",
+    "score": "float",
+    "fused": "float",
+    "reason": "text",
+    "reply": "text",
+    "malformed": "text",
+    "answer": "text",
+    "done": "bool",
+    "happened": "text",
+    "view": "text",
+    "camera_x": "float",
+    "camera_y": "float",
+    "camera_z": "float",
+    "camera_yaw": "float",
+    "camera_pitch": "float",
+}
+"""Candidates are counted from 0 within their turn. follows: the candidate that one goes on from. A candidate
+that nobody scored has one row without a verifier. view: the file of what it would show, relative to the run
+folder."""
+
+
+def candidate_rows(run: ChosenRun, diagnoses: Diagnoses) -> Iterator[dict[str, Any]]:
+    """Give the rows of every candidate of the chosen questions of a run; none of turns with one reply.
+
+    diagnoses: not needed, as what was not shown is not diagnosed.
+    """
+    del diagnoses
+    for state, row in zip(run.states, run.rows, strict=True):
+        for turn in state.turns:
+            if turn.evidence is None:
+                continue
+            named = {name: row[name] for name in ("question_id", "type", "dataset", "scene")}
+            for standing in standings(turn.evidence):
+                shared = {"run": run.name, **named, **_candidate(turn, turn.evidence, standing)}
+                for scored in _scores(turn.evidence, standing):
+                    yield {**shared, **scored}
+
+
+def _candidate(turn: Turn, evidence: Evidence, standing: Standing) -> dict[str, Any]:
+    candidate = standing.candidate
+    action, camera = candidate.action, candidate.camera
+    pose = (*camera.position, camera.yaw, camera.pitch)
+    return {
+        "turn": turn.number,
+        "agent": evidence.agent,
+        "candidate": candidate.number,
+        "follows": candidate.follows,
+        "wording": candidate.group,
+        "chosen": standing.chosen,
+        "fused": standing.fused,
+        "reply": candidate.reply,
+        "malformed": action.reason if isinstance(action, Malformed) else None,
+        "answer": action.answer,
+        "done": False if isinstance(action, Malformed) else action.done,
+        "happened": candidate.happened,
+        "view": None if candidate.view is None else candidate.view.file,
+        **{
+            f"camera_{part}": value
+            for part, value in zip(("x", "y", "z", "yaw", "pitch"), pose, strict=True)
+        },
+    }
+
+
+def _scores(evidence: Evidence, standing: Standing) -> Iterator[dict[str, Any]]:
+    """Give what every member said of a candidate; why nobody did where that is so."""
+    if not standing.scores:
+        yield {"reason": standing.why}
+        return
+    reasons = dict(standing.reasons)
+    for member, score in zip(members(evidence), standing.scores, strict=True):
+        yield {
+            "verifier": member.verifier,
+            "member": member.name,
+            "score": score,
+            "reason": reasons.get(member.verifier),
+        }

@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from render_agent.analysis.diagnosis.diagnose import kept_diagnoses
-from render_agent.analysis.export.candidate_rows import COLUMNS_OF_CANDIDATES, candidate_rows
-from render_agent.analysis.export.columns import Columns, write_csv, write_parquet
 from render_agent.analysis.export.result_rows import (
+    COLUMNS_OF_CANDIDATES,
     COLUMNS_OF_QUESTIONS,
     COLUMNS_OF_TURNS,
+    Columns,
     Diagnoses,
+    candidate_rows,
     question_rows,
     turn_rows,
+    write_csv,
+    write_parquet,
 )
 from render_agent.analysis.export.selection import ChosenRun
 from render_agent.analysis.export.target import check_place, replacing
@@ -106,7 +109,7 @@ def _messages(runs: Sequence[ChosenRun], to: Path, how: How) -> Written:
 
 
 def _pairs(runs: Sequence[ChosenRun], to: Path, how: How) -> Written:
-    from render_agent.analysis.export.pairs import write_pairs
+    from render_agent.analysis.export.chat_messages import write_pairs
 
     with replacing(to) as draft:
         number = write_pairs(runs, draft, to.parent, absolute=how.absolute, thinking=how.thinking)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from render_agent.analysis.diagnosis.diagnose import kept_diagnoses
 from render_agent.analysis.diagnosis.model import Diagnosis
-from render_agent.analysis.live.log_tail import Tail
 from render_agent.analysis.related_runs import siblings
 from render_agent.analysis.report.data import ReportData
 from render_agent.analysis.report.index import index_page
@@ -25,6 +27,57 @@ from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.lines import check_line, replay
 from render_agent.runs.log.reading import read_states, results_of
 from render_agent.runs.log.results import row
+from render_agent.text.safe_parse import parse_json
+
+
+@dataclass
+class Tail:
+    """The whole lines of a growing file of JSON lines, each given once.
+
+    A last line that is still being written is left for later.
+    """
+
+    path: Path
+    _read: int = 0
+    _number: int = 0
+    _identity: tuple[int, int] | None = field(default=None, repr=False)
+
+    def new_lines(self) -> list[Mapping[str, Any]]:
+        """Return the lines since the last call, none where the file is not there yet.
+
+        RunLogError where a line cannot be read, or the file is no longer the one it was.
+        """
+        try:
+            with self.path.open("rb") as file:
+                self._check(file.fileno())
+                file.seek(self._read)
+                fresh = file.read()
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise RunLogError(f"cannot read {self.path}: {error.strerror or error}") from error
+        whole = fresh[: fresh.rfind(b"\n") + 1]
+        lines = []
+        for line in whole.splitlines():
+            self._number += 1
+            try:
+                lines.append(parse_json(line))
+            except ValueError as error:
+                raise RunLogError(
+                    f"line {self._number} of {self.path} is not JSON ({error})"
+                ) from error
+        self._read += len(whole)
+        return lines
+
+    def _check(self, descriptor: int) -> None:
+        found = os.fstat(descriptor)
+        identity = found.st_dev, found.st_ino
+        if self._identity not in (None, identity) or found.st_size < self._read:
+            raise RunLogError(
+                f"{self.path} was replaced or cut while it was read: start view again"
+            )
+        self._identity = identity
+
 
 SHARE = 4
 """Making the index anew takes at most one part in so many of the time."""

@@ -18,8 +18,7 @@ from render_agent.analysis.report.plots.palette import (
     SKY,
     VERMILLION,
 )
-from render_agent.analysis.report.plots.svg import settled
-from render_agent.analysis.report.plots.vector_plot import STYLE
+from render_agent.analysis.report.plots.vector_plot import STYLE, settled
 from render_agent.extras import require
 
 COLOURS = (BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, GREY, INK)

@@ -35,8 +35,7 @@ def report_command(run: str, output: str, processes: int | None, no_diagnosis: b
     """
     from time import perf_counter
 
-    from render_agent.analysis.report.build import build
-    from render_agent.analysis.report.missing_assets import lacking
+    from render_agent.analysis.report.build import build, lacking
     from render_agent.runs.log.folder import find_run
 
     began = perf_counter()

@@ -9,13 +9,19 @@ from typing import Any
 
 from render_agent.analysis.diagnosis.model import Cause, Diagnosis, NamedBox
 from render_agent.analysis.report.data import page_of
-from render_agent.analysis.report.maps.candidate_marks import TurnMarks, candidate_marks
 from render_agent.analysis.report.maps.floor_plan import Plan
-from render_agent.analysis.report.maps.path_marks import MapMarks, marks, name_of
-from render_agent.analysis.report.question.message_text import MessagePart, message_parts
+from render_agent.analysis.report.maps.path_marks import (
+    MapMarks,
+    TurnMarks,
+    candidate_marks,
+    marks,
+    name_of,
+)
 from render_agent.analysis.report.question.turns import (
+    MessagePart,
     Seeing,
     TurnPart,
+    message_parts,
     seeing,
     turn_parts,
     well_seen,
