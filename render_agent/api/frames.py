@@ -10,7 +10,7 @@ from render_agent.analysis.export.result_rows import (
     COLUMNS_OF_CANDIDATES,
     COLUMNS_OF_QUESTIONS,
     COLUMNS_OF_TURNS,
-    OF_RUNS,
+    OPTION_COLUMNS,
     Columns,
     candidate_rows,
     question_rows,
@@ -38,7 +38,7 @@ WORDS = {
     "phase",
     "finish",
     "member",
-    *OF_RUNS,
+    *OPTION_COLUMNS,
 }
 """Columns of few different texts: those of the options of a run are the same in all its rows."""
 

@@ -12,7 +12,7 @@ from multiprocessing import get_context
 
 from render_agent.analysis.diagnosis.judge import diagnose
 from render_agent.analysis.diagnosis.model import Diagnosis
-from render_agent.analysis.diagnosis.visibility_cache import keep, key_of, read_kept, rounded
+from render_agent.analysis.diagnosis.visibility_cache import keep, key_of, read_kept
 from render_agent.analysis.diagnosis.visibility_pass import (
     Shown,
     Watched,
@@ -96,11 +96,10 @@ def _watched(
 ) -> dict[str, Watched]:
     """Return what the views of every question with a scan showed, watched now or kept from before."""
     known, keys, tasks = _compared(folder, config, states)
-    found = {}
-    for some in _worked(config, tasks, processes):
-        found.update({name: rounded(watched) for name, watched in some.items()})
-    if found:
-        known |= found
+    before = len(known)
+    for watched in _worked(config, tasks, processes):
+        known |= watched
+    if len(known) > before:
         keep(folder.path, {name: (keys[name], known[name]) for name in keys if name in known})
     return known
 

@@ -1,4 +1,4 @@
-"""What the views of a run showed, kept in its report folder, so that it is watched once only."""
+"""The cache of what the views of a run showed, in its report folder: each scene is measured once."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ from render_agent.system.whole_files import json_lines, read_lines, write_whole
 
 logger = logging.getLogger(__name__)
 
+FILE = "report/diagnosis.jsonl"
+"""Where a run folder keeps it."""
+
 FORMAT = 2
 """Raised where what is watched, or how, changes: what an older version kept is then left aside."""
 
@@ -24,7 +27,7 @@ FORMAT = 2
 def key_of(shown: Shown, boxes: Iterable[NamedBox] | None) -> str:
     """Return what a question's views and named boxes hash to: what is kept holds for the same key.
 
-    boxes: those that are named, as the files have them; None where the scene is not to be had.
+    boxes: those that are named, as the files have them; None where the scene is not available.
     """
     views = [
         [(view.number, view.kind, view.camera.to_json()) for view in turn] for turn in shown.views
@@ -34,14 +37,9 @@ def key_of(shown: Shown, boxes: Iterable[NamedBox] | None) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def file_of(folder: Path) -> Path:
-    """Return where a run folder keeps it."""
-    return folder / "report" / "diagnosis.jsonl"
-
-
 def read_kept(folder: Path) -> dict[str, tuple[str, Watched]]:
     """Return what is kept, with its key, by question; nothing where it cannot be read."""
-    file = file_of(folder)
+    file = folder / FILE
     if not file.is_file():
         return {}
     try:
@@ -57,33 +55,16 @@ def keep(folder: Path, known: Mapping[str, tuple[str, Watched]]) -> None:
         {"id": name, "key": key, **_to_json(watched)} for name, (key, watched) in known.items()
     )
     try:
-        write_whole(file_of(folder), json_lines(lines), durable=False)
+        write_whole(folder / FILE, json_lines(lines), durable=False)
     except RunLogError as error:
         logger.warning("the diagnosis is not kept: %s", error)
-
-
-def rounded(watched: Watched) -> Watched:
-    """Return the same as it is kept: pixels to a tenth, shares and metres to three decimals."""
-    return _from_json(_to_json(watched))
 
 
 def _to_json(watched: Watched) -> dict[str, Any]:
     return {
         "boxes": [astuple(box) for box in watched.boxes],
         "turns": [
-            [
-                None if turn.coverage is None else round(turn.coverage, 4),
-                [
-                    [
-                        one.view,
-                        one.box,
-                        round(one.area, 1),
-                        round(one.share, 3),
-                        round(one.distance, 3),
-                    ]
-                    for one in turn.sightings
-                ],
-            ]
+            [turn.coverage, [astuple(sighting) for sighting in turn.sightings]]
             for turn in watched.turns
         ],
     }
@@ -96,7 +77,7 @@ def _from_json(line: Mapping[str, Any]) -> Watched:
             for category, number, centre, size, axes in line["boxes"]
         ),
         tuple(
-            WatchedTurn(tuple(Sighting(*one) for one in sightings), coverage)
+            WatchedTurn(tuple(Sighting(*values) for values in sightings), coverage)
             for coverage, sightings in line["turns"]
         ),
     )

@@ -1,4 +1,4 @@
-"""Dialogues as chat messages, a line a question, for whoever trains on them."""
+"""Training data from dialogues: chat messages, and preference pairs of a better and a worse reply."""
 
 from __future__ import annotations
 
@@ -13,45 +13,60 @@ from render_agent.analysis.export.selection import ChosenRun
 from render_agent.dialogue.candidates import Standing, members, standings, wordings_of
 from render_agent.dialogue.chat import Message, assistant, encodable, harmless, message
 from render_agent.dialogue.state import Evidence, Question, QuestionState
-from render_agent.system.whole_files import json_lines
 
 
-def write_messages(
+def message_lines(
     runs: Sequence[ChosenRun],
-    file: Path,
     beside: Path,
     *,
     absolute: bool = False,
     thinking: bool = True,
     truth: bool = False,
-) -> int:
-    """Write the dialogues as JSON lines and return how many.
+) -> Iterator[dict[str, Any]]:
+    """Give a line a dialogue; questions without a reply are left out.
 
-    Questions without a reply are left out. beside: the folder that paths of pictures start from;
-    absolute: they start from the root. thinking: whether think blocks stay in the replies as they were
-    logged. truth: whether a line has it, beside the messages; it and the score are those of the room as
-    shown, which may be mirrored. OSError where it cannot be written.
+    beside: the folder that paths of pictures start from; absolute: they start from the root. thinking:
+    whether think blocks stay in the replies as they were logged. truth: whether a line has it, beside
+    the messages; it and the score are those of the room as shown, which may be mirrored.
     """
+    for run, state, row, base in _questions(runs, beside, absolute):
+        if state.turns:
+            yield {
+                "id": state.id,
+                "run": run,
+                "messages": [placed(entry, base) for entry in dialogue(state, thinking)],
+                **{name: row[name] for name in ("type", "scene", "status")},
+                "answer": row["answer"],
+                "score": row["score_as_shown"],
+                **({"truth": row["truth_as_shown"]} if truth else {}),
+            }
 
-    def lines() -> Iterator[dict[str, Any]]:
-        for run in runs:
-            folder = run.folder.path.resolve()
-            base = folder if absolute else Path(os.path.relpath(folder, beside.resolve()))
-            for state, row in zip(run.states, run.rows, strict=True):
-                if state.turns:
-                    yield {
-                        "id": state.id,
-                        "run": run.name,
-                        "messages": [placed(entry, base) for entry in dialogue(state, thinking)],
-                        **{name: row[name] for name in ("type", "scene", "status")},
-                        "answer": row["answer"],
-                        "score": row["score_as_shown"],
-                        **({"truth": row["truth_as_shown"]} if truth else {}),
-                    }
 
-    written = list(lines())
-    file.write_bytes(json_lines(written))
-    return len(written)
+def pair_lines(
+    runs: Sequence[ChosenRun], beside: Path, *, absolute: bool = False, thinking: bool = True
+) -> Iterator[dict[str, Any]]:
+    """Give a line a pair of replies to the same prompt, one better and one worse.
+
+    Of every turn whose candidates were scored: the move that was taken against each that scored less and
+    answers the same wording. `prompt` is the dialogue up to there, `chosen` and `rejected` are one reply
+    each; `scores` has both sides' by verifier and member, which compare within the line only. beside,
+    absolute, thinking: as of `message_lines`.
+    """
+    for run, state, row, base in _questions(runs, beside, absolute):
+        about = {name: row[name] for name in ("type", "scene", "status")}
+        for pair in _pairs(state, base, thinking=thinking):
+            yield {"id": state.id, "run": run, **pair, **about}
+
+
+def _questions(
+    runs: Sequence[ChosenRun], beside: Path, absolute: bool
+) -> Iterator[tuple[str, QuestionState, dict[str, Any], Path]]:
+    """Give of every question the run's name, its state, its row, and the folder that pictures start from."""
+    for run in runs:
+        folder = run.folder.path.resolve()
+        base = folder if absolute else Path(os.path.relpath(folder, beside.resolve()))
+        for state, row in zip(run.states, run.rows, strict=True):
+            yield run.name, state, row, base
 
 
 def dialogue(state: QuestionState, thinking: bool) -> list[Message]:
@@ -61,8 +76,7 @@ def dialogue(state: QuestionState, thinking: bool) -> list[Message]:
     """
     messages: list[Message] = []
     for turn in state.turns:
-        reply = message("assistant", logged(turn.reply)) if thinking else assistant(turn.reply)
-        messages += [*turn.messages, reply]
+        messages += [*turn.messages, _reply(turn.reply, thinking)]
     return messages
 
 
@@ -82,66 +96,35 @@ def logged(reply: str) -> dict[str, str]:
     return {"type": "text", "text": "".join(kept)}
 
 
-def write_pairs(
-    runs: Sequence[ChosenRun],
-    file: Path,
-    beside: Path,
-    *,
-    absolute: bool = False,
-    thinking: bool = True,
-) -> int:
-    """Write a JSON line a pair and return how many.
-
-    Of every turn whose candidates were scored: the move that was taken against each that scored less and
-    answers the same wording. `prompt` is the dialogue up to there, `chosen` and `rejected` are one reply
-    each; `scores` has both sides' by verifier and member, which compare within the line only. beside,
-    absolute, thinking: as of `write_messages`. OSError where it cannot be written.
-    """
-
-    def lines() -> Iterator[dict[str, Any]]:
-        for run in runs:
-            folder = run.folder.path.resolve()
-            base = folder if absolute else Path(os.path.relpath(folder, beside.resolve()))
-            for state, row in zip(run.states, run.rows, strict=True):
-                about = {name: row[name] for name in ("type", "scene", "status")}
-                for pair in pairs_of(state, base, thinking=thinking):
-                    yield {"id": state.id, "run": run.name, **pair, **about}
-
-    written = list(lines())
-    file.write_bytes(json_lines(written))
-    return len(written)
-
-
-def pairs_of(state: QuestionState, base: Path, *, thinking: bool) -> Iterator[dict[str, Any]]:
-    """Give the pairs of a question; base: the folder that paths of pictures start from."""
+def _pairs(state: QuestionState, base: Path, *, thinking: bool) -> Iterator[dict[str, Any]]:
     wordings = wordings_of(state)
     for turn in state.turns:
         evidence = turn.evidence
         if evidence is None or not evidence.fused:
             continue
-        found = [one for one in standings(evidence) if one.candidate.follows is None]
-        best = next(one for one in found if one.chosen)
+        own = [entry for entry in standings(evidence) if entry.candidate.follows is None]
+        best = next(entry for entry in own if entry.chosen)
         before = replace(state, turns=state.turns[: turn.number])
         prompt = [*dialogue(before, thinking), *turn.messages]
         if group := best.candidate.group:
             prompt = _reworded(prompt, state.question, wordings[group])
-        for other in found:
-            if not _worse(other, best):
+        for worse in own:
+            if not _is_worse(worse, best):
                 continue
+            sides = {"chosen": best, "rejected": worse}
             yield {
                 "turn": turn.number,
                 "prompt": [placed(entry, base) for entry in prompt],
-                "chosen": [_reply(best, thinking)],
-                "rejected": [_reply(other, thinking)],
-                "views": {"chosen": _view(best, base), "rejected": _view(other, base)},
-                "scores": {
-                    "chosen": _scores(evidence, best),
-                    "rejected": _scores(evidence, other),
+                **{
+                    side: [_reply(standing.candidate.reply, thinking)]
+                    for side, standing in sides.items()
                 },
+                "views": {side: _view(standing, base) for side, standing in sides.items()},
+                "scores": {side: _scores(evidence, standing) for side, standing in sides.items()},
             }
 
 
-def _worse(other: Standing, best: Standing) -> bool:
+def _is_worse(other: Standing, best: Standing) -> bool:
     """Return whether a candidate scored less than the one that was taken, for the same prompt."""
     if best.led is None or other.led is None or other.led >= best.led:
         return False
@@ -149,8 +132,7 @@ def _worse(other: Standing, best: Standing) -> bool:
     return same and other.candidate.reply != best.candidate.reply
 
 
-def _reply(standing: Standing, thinking: bool) -> Message:
-    reply = standing.candidate.reply
+def _reply(reply: str, thinking: bool) -> Message:
     return message("assistant", logged(reply)) if thinking else assistant(reply)
 
 

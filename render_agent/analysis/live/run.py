@@ -1,10 +1,11 @@
-"""A run as its log has it now, and the pages of its report made when they are asked for."""
+"""The state of a run that is followed as its log grows, and the pages of its report, made on demand."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,12 @@ from render_agent.runs.log.lines import check_line, replay
 from render_agent.runs.log.reading import read_states, results_of
 from render_agent.runs.log.results import row
 from render_agent.text.safe_parse import parse_json
+
+SHARE = 4
+"""A page that changes is made again in at most one part in so many of the time."""
+
+Version = tuple[int, bool]
+"""How many turns a page tells of, and whether the run was finished."""
 
 
 @dataclass
@@ -70,17 +77,33 @@ class Tail:
         return lines
 
     def _check(self, descriptor: int) -> None:
-        found = os.fstat(descriptor)
-        identity = found.st_dev, found.st_ino
-        if self._identity not in (None, identity) or found.st_size < self._read:
+        status = os.fstat(descriptor)
+        identity = status.st_dev, status.st_ino
+        if self._identity not in (None, identity) or status.st_size < self._read:
             raise RunLogError(
                 f"{self.path} was replaced or cut while it was read: start view again"
             )
         self._identity = identity
 
 
-SHARE = 4
-"""Making the index anew takes at most one part in so many of the time."""
+@dataclass
+class Throttle:
+    """Lets a page be made again only once SHARE times what making it took has passed."""
+
+    version: Version = (-1, False)
+    _free_at: float = 0.0
+
+    def due(self, version: Version) -> bool:
+        """Whether the page is to be made now; the last one, of a finished run, is made at once."""
+        return version != self.version and (version[1] or time.monotonic() >= self._free_at)
+
+    @contextmanager
+    def making(self, version: Version) -> Iterator[None]:
+        """Time the making of a version."""
+        began = time.monotonic()
+        yield
+        self.version = version
+        self._free_at = time.monotonic() + (SHARE - 1) * (time.monotonic() - began)
 
 
 class LiveRun:
@@ -92,23 +115,21 @@ class LiveRun:
 
     def __init__(self, folder: RunFolder, scratch: Path) -> None:
         self.folder = folder
-        self.place = scratch
+        self.scratch = scratch
         self.states = read_states(folder, [])
         self.by_id = {state.id: state for state in self.states}
         self.by_page = {safe_name(state.id): state for state in self.states}
         self.config = folder.config
         self.turns = 0
         self.done = 0
-        self._beside = natural_neighbours(self.states)
+        self._neighbours = natural_neighbours(self.states)
         self._tail = Tail(folder.path / "turns.jsonl")
         self._batches: list[tuple[Phase, int]] = []
         self._diagnoses: dict[str, Diagnosis] | None = None
         self._siblings = siblings(folder)
         self._report: ReportData | None = None
-        self._built = (-1, False)
-        self._rested_at = 0.0
-        self._told = (-1, False)
-        self._told_again_at = 0.0
+        self._index = Throttle()
+        self._figures = Throttle()
         self.follow()
 
     def follow(self) -> None:
@@ -131,6 +152,11 @@ class LiveRun:
         self.done = sum(not state.active for state in self.states)
 
     @property
+    def version(self) -> Version:
+        """What a page that is made now tells of."""
+        return self.turns, self.finished
+
+    @property
     def finished(self) -> bool:
         """Whether the run has come to its end."""
         ended = (self.folder.path / "results.json").is_file()
@@ -142,7 +168,7 @@ class LiveRun:
         version, shown: those of an index that is asked for now, shown being the turns it tells of.
         """
         self.follow()
-        index = (self.turns, self.finished) if self._rested() else self._built
+        index = self.version if self._index.due(self.version) else self._index.version
         return {
             "turns": self.turns,
             "done": self.done,
@@ -161,19 +187,16 @@ class LiveRun:
         return {"shown": len(state.turns), "finished": self.finished, "version": version}
 
     def index(self) -> str:
-        """Make the index and all it consists of in `place`, unless that was just done.
+        """Make the index and all it consists of in `scratch`, unless that was just done.
 
         Returns the version of what lies there, as `standing` has it.
         """
         self.follow()
-        now = self.turns, self.finished
-        if now != self._built and self._rested():
-            began = time.monotonic()
-            self._report = self._data()
-            index_page.write(self._report, self.place)
-            self._built = now
-            self._rested_at = time.monotonic() + (SHARE - 1) * (time.monotonic() - began)
-        return f"{self._built[0]}-{self._built[1]}"
+        if self._index.due(self.version):
+            with self._index.making(self.version):
+                self._report = self._data()
+                index_page.write(self._report, self.scratch)
+        return f"{self._index.version[0]}-{self._index.version[1]}"
 
     def question(self, page: str) -> tuple[str, str] | None:
         """Return the page of a question and its version; None where there is no such question."""
@@ -183,24 +206,14 @@ class LiveRun:
             return None
         diagnosis = self._diagnosed().get(state.id)
         report = self._run_data()
-        plans = plans_of(report, self.place)
+        plans = plans_of(report, self.scratch)
         try:
             plan = plans.of(state, diagnosis)
         finally:
             plans.close()
-        part = question_part(
-            state,
-            row(state),
-            diagnosis,
-            plan,
-            self.config,
-        )
-        page_text = page_of_part(report.frame, part, self._beside[state.id])
+        part = question_part(state, row(state), diagnosis, plan, self.config)
+        page_text = page_of_part(report.frame, part, self._neighbours[state.id])
         return page_text, str(standing["version"])
-
-    def _rested(self) -> bool:
-        """Whether the index may be made again; the last one, of a finished run, is made at once."""
-        return self.finished or time.monotonic() >= self._rested_at
 
     def _data(self) -> ReportData:
         return ReportData(
@@ -215,14 +228,10 @@ class LiveRun:
         )
 
     def _run_data(self) -> ReportData:
-        """Return what the page of a question wants of its run: the figures may be those of before."""
-        now = self.turns, self.finished
-        rested = self.finished or time.monotonic() >= self._told_again_at
-        if self._report is None or (now != self._told and rested):
-            began = time.monotonic()
-            self._report = self._data()
-            self._told = now
-            self._told_again_at = time.monotonic() + (SHARE - 1) * (time.monotonic() - began)
+        """Return what the page of a question needs of its run: the figures may be those of before."""
+        if self._report is None or self._figures.due(self.version):
+            with self._figures.making(self.version):
+                self._report = self._data()
         return self._report
 
     def _diagnosed(self) -> dict[str, Diagnosis]:
