@@ -17,7 +17,7 @@ from render_agent import registry as plugins
 from render_agent.cli import completion
 from render_agent.cli.main import cli, main
 from render_agent.engines.scripted.policies import POLICIES
-from render_agent.score import TYPES
+from render_agent.score.official import TYPES
 
 TREE = Path(__file__).parents[1]
 SCRIPTS = {

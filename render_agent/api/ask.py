@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from render_agent.api.defaults import OUTPUT
 from render_agent.api.dialogue import Dialogue
 from render_agent.api.engines import (
     PYTHON,
@@ -18,7 +17,7 @@ from render_agent.api.engines import (
     not_given_again,
 )
 from render_agent.api.given import GivenScan, scan_file
-from render_agent.api.results import RunResults
+from render_agent.api.results import OUTPUT, RunResults
 from render_agent.config import RunConfig
 from render_agent.config.run_options import checked
 from render_agent.dialogue.state import Question

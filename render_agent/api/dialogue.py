@@ -1,4 +1,4 @@
-"""One question of a run, turn by turn: what was shown, said and done."""
+"""The dialogue about one question of a run, turn by turn: views, replies and actions."""
 
 from __future__ import annotations
 
@@ -129,8 +129,8 @@ class Dialogue:
     @cached_property
     def score(self) -> float | None:
         """The official score, 0 to 1; None where the truth is not known or the question is not done."""
-        found: float | None = row(self._state)["score"]
-        return found
+        score: float | None = row(self._state)["score"]
+        return score
 
     @property
     def error(self) -> str | None:

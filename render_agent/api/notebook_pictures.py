@@ -1,4 +1,4 @@
-"""Pictures that show themselves in a notebook: views of a dialogue, and what is drawn of a scene."""
+"""What a notebook shows: pictures of a dialogue or a scene, and the pages of results."""
 
 from __future__ import annotations
 

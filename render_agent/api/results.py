@@ -1,19 +1,21 @@
-"""A run read from its folder: scores, frames, dialogues."""
+"""Runs read from their folders: scores, frames, dialogues; and the comparison of two runs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from render_agent.analysis.diagnosis.model import Diagnosis
 from render_agent.analysis.export.selection import ChosenRun, whole_run
-from render_agent.api.defaults import OUTPUT
 from render_agent.api.dialogue import Dialogue
 from render_agent.api.drawing import Maps
 from render_agent.api.frames import (
     candidates_frame,
+    changed_frame,
+    differences_frame,
     questions_frame,
     sightings_frame,
     turns_frame,
@@ -25,22 +27,13 @@ from render_agent.dialogue.state import QuestionState
 from render_agent.errors import UsageError
 from render_agent.runs.log.folder import RunFolder, find_run
 from render_agent.runs.log.reading import read_states, results_of
-
-if TYPE_CHECKING:
-    import pandas
-
-
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from render_agent.api.frames import changed_frame, differences_frame
 from render_agent.score.comparison import Side, compare, incomparable
 
 if TYPE_CHECKING:
     import pandas
 
-Run = tuple[str, Mapping[str, Any], str]
-"""The name of a run, its results, and the subset of the questions that it was to answer."""
+OUTPUT = RunConfig(batch=True).output
+"""Where run folders lie unless said otherwise."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -79,21 +72,6 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         return page("comparison.html", comparison=self)
-
-
-def compared(a: Run, b: Run, *, anyway: bool) -> Comparison:
-    """Return how b differs from a. UsageError where they are not comparable."""
-    one, two = (Side(name, results, {"subset": subset}) for name, results, subset in (a, b))
-    reasons = incomparable(one, two)
-    if reasons and not anyway:
-        raise UsageError(
-            f"{one.name} and {two.name} are not comparable: {'; '.join(reasons)}; give anyway=True to"
-            " compare the questions that both have scored"
-        )
-    found = compare(one, two)
-    if not found["n"]:
-        raise UsageError(f"{one.name} and {two.name} have no scored question in common")
-    return Comparison(found, tuple(reasons))
 
 
 class RunResults:
@@ -148,8 +126,8 @@ class RunResults:
     @property
     def score(self) -> float | None:
         """The official score of the questions that are scored so far, in percent; None without any."""
-        found: float | None = self.results["official_over_scored"]["score"]
-        return found
+        score: float | None = self.results["official_over_scored"]["score"]
+        return score
 
     @property
     def stamps(self) -> list[str]:
@@ -229,8 +207,19 @@ class RunResults:
         where they are not comparable, or have no scored question in common.
         """
         theirs = other if isinstance(other, RunResults) else load_run(other)
-        sides = [(run.name, run.results, run.config.subset) for run in (self, theirs)]
-        return compared(*sides, anyway=anyway)
+        a, b = (
+            Side(run.name, run.results, {"subset": run.config.subset}) for run in (self, theirs)
+        )
+        reasons = incomparable(a, b)
+        if reasons and not anyway:
+            raise UsageError(
+                f"{a.name} and {b.name} are not comparable: {'; '.join(reasons)}; give anyway=True to"
+                " compare the questions that both have scored"
+            )
+        figures = compare(a, b)
+        if not figures["n"]:
+            raise UsageError(f"{a.name} and {b.name} have no scored question in common")
+        return Comparison(figures, tuple(reasons))
 
     @cached_property
     def _whole(self) -> ChosenRun:
@@ -245,8 +234,8 @@ class RunResults:
 
     def __repr__(self) -> str:
         score = "no score" if self.score is None else f"{self.score:.1f} %"
-        told = "".join(f", {stamp}" for stamp in self.stamps if stamp.isupper())
-        return f"<run {self.name}: {len(self)} questions, {score}{told}>"
+        stamps = "".join(f", {stamp}" for stamp in self.stamps if stamp.isupper())
+        return f"<run {self.name}: {len(self)} questions, {score}{stamps}>"
 
     def _repr_html_(self) -> str:
         return page("results.html", run=self)

@@ -10,7 +10,7 @@ from render_agent.dialogue.answer import Wanted
 from render_agent.dialogue.state import Question
 from render_agent.errors import QuestionsError
 from render_agent.questions.files import read_rows
-from render_agent.score import CHOICE_TYPES, NUMBER_TYPES, is_number
+from render_agent.score.official import CHOICE_TYPES, NUMBER_TYPES, is_number
 from render_agent.text.sanitize import is_plain
 
 COLUMNS = ("id", "dataset", "scene_name", "question_type", "question", "ground_truth")

@@ -2,23 +2,3 @@
 
 Imports `errors` and `text`. Start with `official`, one answer scored, then `means` and `summary`.
 """
-
-from render_agent.score.official import (
-    CHOICE_TYPES,
-    DIRECTION_TYPES,
-    NUMBER_TYPES,
-    TYPES,
-    is_number,
-    mean_relative_accuracy,
-    score_answer,
-)
-
-__all__ = [
-    "CHOICE_TYPES",
-    "DIRECTION_TYPES",
-    "NUMBER_TYPES",
-    "TYPES",
-    "is_number",
-    "mean_relative_accuracy",
-    "score_answer",
-]

@@ -1,4 +1,4 @@
-"""Two runs over the same questions: what differs, how surely, and which questions changed sides."""
+"""The paired comparison of two runs: differences, how sure they are, and which questions changed sides."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from render_agent.score.means import CONFIDENCE, MACRO, Scored, resampled_means, scenes_of, tally
+from render_agent.score.means import MACRO, Scored, percentiles, resampled_means, scenes_of, tally
 from render_agent.score.official import CHOICE_TYPES
 from render_agent.score.summary import OFFICIAL, percent
 
@@ -150,10 +150,9 @@ def _certainty(drawn: np.ndarray[Any, np.dtype[np.float64]], scenes: int) -> dic
     known = drawn[~np.isnan(drawn)]
     if scenes < 2 or not len(known):
         return {"interval": None, "p": None}
-    low, high = np.quantile(known, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     beside = min(int((known <= 0).sum()), int((known >= 0).sum()))
     return {
-        "interval": [percent(float(low)), percent(float(high))],
+        "interval": [percent(bound) for bound in percentiles(known)],
         "p": min(1.0, max(2 * (beside + 1) / (len(known) + 1), 2.0 ** (1 - scenes))),
     }
 
@@ -182,8 +181,7 @@ def _side(row: Row) -> bool:
 
 
 def _changed(a: Row, b: Row) -> dict[str, Any]:
-    kept = ("question_id", "type", "dataset", "scene", "truth")
     sides = {
         name: {"answer": row["answer"], "score": row["score"]} for name, row in (("a", a), ("b", b))
     }
-    return {name: a[name] for name in kept} | sides
+    return {name: a[name] for name in ("question_id", *ALIKE)} | sides
