@@ -1,64 +1,203 @@
-"""Parts that installed packages bring: engines, renderers, benchmarks and kinds of view.
+"""The registry of parts: engines, renderers, verifiers, commands … by kind and name, loaded when asked for.
 
-A package names them as entry points; options ask for them by the same names as for the program's own,
-which come first. Packages are looked through only for a name that is none of the program's own.
+A part is an entry point, `module:attribute`. Those of the program stand in one table here; installed packages
+declare theirs in the groups of GROUPS. Both are found, loaded and checked alike, and of one name the program's
+own comes first. Names are known without importing a part.
 """
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import EntryPoint
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
 
 from render_agent.errors import RenderAgentError, SetupError
 
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
-Kind = Literal["engine", "renderer", "benchmark", "kind of view"]
+Kind = Literal[
+    "engine",
+    "renderer",
+    "benchmark",
+    "kind of view",
+    "agent",
+    "verifier",
+    "view policy",
+    "picture stress",
+    "scripted policy",
+    "command",
+]
 
 GROUPS: dict[Kind, str] = {
     "engine": "render_agent.engines",
     "renderer": "render_agent.renderers",
     "benchmark": "render_agent.benchmarks",
     "kind of view": "render_agent.views",
+    "agent": "render_agent.agents",
+    "verifier": "render_agent.verifiers",
+    "view policy": "render_agent.view_policies",
+    "picture stress": "render_agent.picture_stresses",
+    "scripted policy": "render_agent.policies",
+    "command": "render_agent.commands",
 }
-"""Under which group of entry points a package names each kind of part."""
+"""The group of entry points in which a package declares its parts of each kind."""
+
+FORMS: dict[Kind, str] = {
+    "engine": "render_agent.engines.base:Engine",
+    "renderer": "render_agent.render.base:Renderer",
+    "benchmark": "collections.abc:Sequence",
+    "kind of view": "render_agent.dialogue.view_kinds:ViewKind",
+    "agent": "render_agent.config.agent_plan:AgentPlan",
+    "verifier": "render_agent.config.agent_plan:VerifierPlan",
+    "view policy": "render_agent.observation.view_policies.base:ViewPolicy",
+    "picture stress": "render_agent.observation.stress.base:PictureStress",
+    "scripted policy": "render_agent.engines.scripted.policy:Policy",
+    "command": "click:Command",
+}
+"""The protocol or base class of each kind of part, whose members every part must have."""
+
+BUILT_IN: dict[Kind, Mapping[str, str]] = {
+    "engine": {
+        "transformers": "render_agent.engines.registry:TRANSFORMERS",
+        "vllm": "render_agent.engines.registry:VLLM",
+        "openai": "render_agent.engines.registry:OPENAI",
+        "scripted": "render_agent.engines.registry:SCRIPTED",
+        "human": "render_agent.engines.registry:HUMAN",
+    },
+    "renderer": {
+        "rasteriser": "render_agent.render.rasteriser.renderer:Rasteriser",
+        "pyrender": "render_agent.render.registry:make_pyrender",
+        "moderngl": "render_agent.render.registry:make_moderngl",
+        "raycast": "render_agent.render.registry:make_ray_caster",
+    },
+    "benchmark": {
+        "vsibench": "render_agent.questions.vsibench:VSI_BENCH",
+        "rooms": "render_agent.questions.rooms:ROOMS",
+    },
+    "kind of view": {
+        "ego": "render_agent.dialogue.view_kinds:Ego",
+        "top": "render_agent.dialogue.view_kinds:Top",
+        "around": "render_agent.dialogue.view_kinds:Around",
+    },
+    "agent": {
+        "single": "render_agent.agents.registry:SinglePlan.parse",
+        "vote": "render_agent.agents.registry:VotePlan.parse",
+        "best": "render_agent.agents.registry:BestPlan.parse",
+        "lookahead": "render_agent.agents.registry:LookaheadPlan.parse",
+        "rephrase": "render_agent.agents.registry:RephrasePlan.parse",
+        "show": "render_agent.agents.registry:ShowPlan.parse",
+    },
+    "verifier": {
+        "random": "render_agent.agents.verifiers.registry:RandomPlan",
+        "geometry": "render_agent.agents.verifiers.registry:GeometryPlan",
+        "judge": "render_agent.agents.verifiers.registry:JudgePlan",
+        "embedding": "render_agent.agents.verifiers.registry:EmbeddingPlan",
+        "learned": "render_agent.agents.verifiers.registry:LearnedPlan",
+    },
+    "view policy": {
+        "free": "render_agent.observation.view_policies.built_in:Free",
+        "none": "render_agent.observation.view_policies.built_in:Blind",
+        "start": "render_agent.observation.view_policies.built_in:Start",
+        "four": "render_agent.observation.view_policies.built_in:Four",
+        "top": "render_agent.observation.view_policies.built_in:Top",
+        "random-walk": "render_agent.observation.view_policies.built_in:RandomWalkViews",
+        "tour": "render_agent.observation.view_policies.built_in:TourViews",
+        "oracle": "render_agent.observation.view_policies.built_in:OracleViews",
+    },
+    "picture stress": {
+        "real": "render_agent.observation.stress.real:Real",
+        "black": "render_agent.observation.stress.black:Black",
+        "noise": "render_agent.observation.stress.noise:Noise",
+        "shuffled": "render_agent.observation.stress.shuffled:Shuffled",
+        "mirrored": "render_agent.observation.stress.mirrored:Mirrored",
+    },
+    "scripted policy": {
+        "explorer": "render_agent.engines.scripted.blind_policies:EXPLORER",
+        "random": "render_agent.engines.scripted.blind_policies:RANDOM",
+        "frequency": "render_agent.engines.scripted.baselines:FREQUENCY",
+        "oracle": "render_agent.engines.scripted.baselines:ORACLE",
+        "witness": "render_agent.engines.scripted.sighted_oracle:WITNESS",
+        "wanderer": "render_agent.engines.scripted.blind_policies:WANDERER",
+        "seeker": "render_agent.engines.scripted.sighted_oracle:SEEKER",
+        "expert": "render_agent_lab.expert.policy:EXPERT",
+        "stumbler": "render_agent_lab.expert.noisy_expert:STUMBLER",
+    },
+    "command": {
+        "ls": "render_agent.cli.main:ls",
+        "show": "render_agent.cli.main:show",
+        "report": "render_agent.cli.commands.report:report_command",
+        "view": "render_agent.cli.commands.view:view_command",
+        "diagnose": "render_agent.cli.commands.diagnose:diagnose_command",
+        "compare": "render_agent.cli.main:compare",
+        "rescore": "render_agent.cli.main:rescore",
+        "merge": "render_agent.cli.main:merge",
+        "export": "render_agent.cli.commands.export:export_command",
+        "sweep": "render_agent.cli.commands.sweep:sweep_command",
+        "train-verifier": "render_agent_lab.verifier_training.command:train_verifier_command",
+        "doctor": "render_agent.cli.main:doctor",
+        "play": "render_agent.cli.commands.play:play_command",
+        "score": "render_agent.cli.main:score",
+        "judge": "render_agent.cli.commands.judge:judge_command",
+        "make-rooms": "render_agent_lab.room_generator.command:make_rooms_command",
+        "bench": "render_agent_lab.bench.command:bench_command",
+        "completion": "render_agent.cli.completion:completion_command",
+    },
+}
+"""The program's own parts. A line whose package is not installed is left out."""
 
 NAME = re.compile(r"[a-z][a-z0-9_]*(?:-[a-z][a-z0-9_]*)*")
-"""How a part may be called; names of files are made of it, where -2 stands for the second one."""
+"""A part's name; names of files are made of it, where -2 stands for the second one."""
 
 RESERVED = ("candidate", "none", "null")
-"""Names that mean something else, in replies or in names of files."""
+"""Names that mean something else where a package brings a part: in replies, or in names of files."""
 
-LONGEST = 40
-"""Characters of a name at the most."""
+MAX_NAME_CHARACTERS = 40
+
+
+def built_in(kind: Kind) -> tuple[str, ...]:
+    """Return the names of the program's own parts of a kind, in the order of their table."""
+    return tuple(name for name, value in BUILT_IN[kind].items() if _is_installed(value))
+
+
+def brought(kind: Kind) -> list[str]:
+    """Return the names of the parts of a kind that only installed packages bring, sorted."""
+    own = built_in(kind)
+    return sorted({e.name for e in _declared(kind) if is_name(e.name) and e.name not in own})
 
 
 def names(kind: Kind) -> list[str]:
-    """Return the names of the parts of a kind that installed packages bring, in order."""
-    return sorted({entry.name for entry in _entries(kind) if is_name(entry.name)})
+    """Return the names of all parts of a kind: the program's own, then those of installed packages."""
+    return [*built_in(kind), *brought(kind)]
 
 
 def is_name(text: str) -> bool:
-    """Whether a part may be called so."""
-    return bool(NAME.fullmatch(text)) and len(text) <= LONGEST and text not in RESERVED
+    """Whether a package may call a part so."""
+    fits = NAME.fullmatch(text) and len(text) <= MAX_NAME_CHARACTERS
+    return bool(fits) and text not in RESERVED
 
 
-def package(kind: Kind, name: str, own: Sequence[str] = ()) -> str:
-    """Return the package that brings a part and its version, "my-engine 1.0". SetupError as in `load`."""
-    return _package(_entry(kind, name, own))
+def package(kind: Kind, name: str) -> str | None:
+    """Return the package that brings a part, with its version ("my-engine 1.0"); None for the program's own.
 
-
-def load(kind: Kind, name: str, own: Sequence[str] = ()) -> Any:
-    """Return what makes a part: the class or function that its entry point names.
-
-    own: the names of the program's own parts, for the sentence. SetupError where no installed package
-    brings the part, several do, or what is named cannot be imported or called.
+    SetupError as in `load`.
     """
-    entry = _entry(kind, name, own)
+    return None if name in built_in(kind) else _package(_entry(kind, name))
+
+
+def load(kind: Kind, name: str) -> Any:
+    """Return what the entry point of a part names: what makes it, or a command.
+
+    SetupError where no part has that name, several packages bring it, or what is named cannot be imported
+    or called.
+    """
+    entry = _entry(kind, name)
     try:
         found = entry.load()
+    except RenderAgentError:
+        raise
     except Exception as error:  # it is anybody's code
         raise SetupError(
             f"{_told(kind, entry)} cannot be imported from {entry.value}"
@@ -72,58 +211,95 @@ def load(kind: Kind, name: str, own: Sequence[str] = ()) -> Any:
     return found
 
 
-def make(kind: Kind, name: str, form: type, *given: object, own: Sequence[str] = ()) -> Any:
+def make(kind: Kind, name: str, *given: object) -> Any:
     """Return a part, made by calling what its entry point names with `given`.
 
-    form: the protocol that it must have all members of. SetupError as in `load`, and where making it
-    fails or a member is missing.
+    SetupError as in `load`, and where making it fails or it lacks a member of its kind's form.
     """
-    maker = load(kind, name, own)
+    maker = load(kind, name)
     try:
         part = maker(*given)
     except RenderAgentError:
         raise
     except Exception as error:  # it is anybody's code
-        told = _told(kind, _entry(kind, name, own))
         raise SetupError(
-            f"{told} could not be made ({type(error).__name__}: {error}): mend that package, or do"
-            " without it"
+            f"{_told(kind, _entry(kind, name))} could not be made ({type(error).__name__}: {error}):"
+            " mend that package, or do without it"
         ) from error
+    form = EntryPoint(kind, FORMS[kind], "").load()
     if missing := lacking(part, form):
-        told = _told(kind, _entry(kind, name, own))
+        told = _told(kind, _entry(kind, name))
         raise SetupError(f"{told} lacks {', '.join(missing)}, which {form.__name__} asks for")
     return part
 
 
 def lacking(part: object, form: type) -> list[str]:
-    """Return the members of a protocol that an object does not have, in order."""
+    """Return the members of a protocol that an object does not have, sorted."""
     members = {*vars(form), *getattr(form, "__annotations__", {})}
     return sorted(name for name in members if not name.startswith("_") and not hasattr(part, name))
 
 
-def _entry(kind: Kind, name: str, own: Sequence[str]) -> EntryPoint:
+def summary(kind: Kind, name: str) -> str:
+    """Return the first sentence of what a function or class says of itself, read from its source.
+
+    It is imported only where it is neither in its source. Empty where it says nothing, or cannot be read.
+    """
+    entry = _entry(kind, name)
+    try:
+        spec = find_spec(entry.module)
+        bodies = ast.parse(Path(spec.origin or "").read_text("utf-8")).body if spec else []
+        documented = (ast.FunctionDef, ast.ClassDef)
+        found = [b for b in bodies if isinstance(b, documented) and b.name == entry.attr]
+        if found:
+            return first_sentence(ast.get_docstring(found[-1]) or "")
+        return first_sentence(getattr(load(kind, name), "help", None) or "")
+    except (ImportError, OSError, SyntaxError, ValueError, SetupError):
+        return ""
+
+
+def first_sentence(text: str) -> str:
+    """Return a text up to the first full stop at the end of a sentence, in one line."""
+    first = " ".join(text.split("\n\n")[0].split())
+    return f"{first.partition('. ')[0].removesuffix('.')}." if first else ""
+
+
+def _entry(kind: Kind, name: str) -> EntryPoint:
     """Return the one entry point of a name. SetupError where there is none, or more than one."""
-    found = [entry for entry in _entries(kind) if entry.name == name and is_name(name)]
+    if name in built_in(kind):
+        return EntryPoint(name, BUILT_IN[kind][name], GROUPS[kind])
+    found = [entry for entry in _declared(kind) if entry.name == name and is_name(name)]
     if not found:
-        known = ", ".join([*own, *(other for other in names(kind) if other not in own)])
+        known = ", ".join(names(kind))
         others = f"choose one of {known}, or install" if known else "install"
-        raise SetupError(f"there is no {kind} {name!r}: {others} the package that brings it")
+        raise SetupError(f"there is no {kind} {name!r:.80}: {others} the package that brings it")
     if len(found) > 1:
         packages = " and ".join(sorted(map(_package, found)))
         raise SetupError(f"the {kind} {name!r} is brought by {packages}: uninstall all but one")
     return found[0]
 
 
-def _entries(kind: Kind) -> list[EntryPoint]:
+def _declared(kind: Kind) -> list[EntryPoint]:
+    """Return the entry points of a kind that installed packages declare."""
     from importlib.metadata import entry_points
 
     return list(entry_points(group=GROUPS[kind]))
 
 
+@cache
+def _is_found(top: str) -> bool:
+    return find_spec(top) is not None
+
+
+def _is_installed(value: str) -> bool:
+    return _is_found(value.partition(".")[0])
+
+
 def _package(entry: EntryPoint) -> str:
-    brought = entry.dist
-    return "an unknown package" if brought is None else f"{brought.name} {brought.version}"
+    brought_by = entry.dist
+    return "an unknown package" if brought_by is None else f"{brought_by.name} {brought_by.version}"
 
 
 def _told(kind: Kind, entry: EntryPoint) -> str:
+    if entry.name in built_in(kind):
+        return f"the {kind} {entry.name!r}"
     return f"the {kind} {entry.name!r} of {_package(entry)}"

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from render_agent.dialogue.reply import KINDS, Action, Malformed, from_json, read
+from render_agent.dialogue.reply import KINDS, Action, Malformed, ReadReply, read
 from render_agent.dialogue.state import Question, QuestionState, Turn
 from render_agent.geometry.camera import Camera
-from render_agent.runs.log.lines import turn_from_json, turn_to_json
-from render_agent.system.whole_files import json_line
+from render_agent.runs.log.lines import read_line, turn_to_json
+from render_agent.text.safe_parse import convert, encode, plain
 
 OPTIONS = ("A. left", "B. right", "C. back")
 WHOLE = {
@@ -238,7 +238,7 @@ def test_lone_surrogates_and_nuls_never_reach_a_prompt_or_the_log():
     text = '{"reasoning": "\\ud800\\u0000", "answer": "\\udfff", "view": "\\ud800"}'
     malformed = read(text, "letter", OPTIONS)
     assert "\ufffd" in malformed.reason
-    json.dumps(malformed.to_json(), ensure_ascii=False).encode()
+    encode(malformed).decode()
     assert asked('{"answer": "\\ud83d\\ude00"}', "text").answer == "😀"
 
 
@@ -323,7 +323,7 @@ def check(text, wanted):
         assert action.moves or action.view is not None or action.answer is not None or action.done
         assert action.view is None or action.view in KINDS or action.view >= 0
         assert action.answer is None or action.answer_text is not None
-    assert from_json(json.loads(json.dumps(action.to_json()))) == action
+    assert convert(json.loads(json.dumps(plain(action))), ReadReply) == action
     survives_the_log(text, action)
     return type(action)
 
@@ -337,4 +337,4 @@ def survives_the_log(text, action):
     state.take(turn)
     assert not state.active
     assert state.answer == action.answer
-    assert turn_from_json(json.loads(json_line(turn_to_json("1", turn)))) == turn
+    assert read_line(encode(turn_to_json("1", turn))).turn == turn

@@ -17,14 +17,14 @@ from render_agent.agents.verifiers.geometry import make_geometry
 from render_agent.agents.verifiers.random import RandomVerifier
 from render_agent.cli.main import cli
 from render_agent.config.agent_plan import verifier_plans
+from render_agent.config.choice import sha256
 from render_agent.dialogue.state import Question, QuestionState
 from render_agent.engines.scripted.sighted_oracle import shown_facts
 from render_agent.errors import SetupError
-from render_agent.observation import Look
+from render_agent.observation import Observation
 from render_agent.observation.question_visibility import Eyes
 from render_agent.questions.mentions import kind_of
 from render_agent.questions.sufficiency import SIZE
-from render_agent.runs.input_files import sha256
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reading import read_states
 from render_agent.score.means import MICRO, intervals, tally
@@ -70,7 +70,7 @@ def made_decision(scene, gains):
     """A decision of which only the scene and the gains are looked at."""
     question = Question("q", "b", "rooms", scene, "object_counting", "?", "number")
     state = QuestionState(question, None, 9)
-    situation = Situation(state, Look((), None, None), None)
+    situation = Situation(state, Observation((), None, None), None)
     return Decision(situation, tuple(range(len(gains))), np.array(gains, float))
 
 

@@ -8,13 +8,13 @@ from made_runs import Silent, make_config, make_questions, transcripts
 from made_scenes import room, write_ply
 from small_models import bundled_model
 
-from render_agent.agents.feedback import respond
 from render_agent.dialogue.chat import pictures
+from render_agent.dialogue.feedback import respond
 from render_agent.dialogue.prompt import Prompt, reply_schema
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import Question, QuestionState, Status
 from render_agent.geometry.camera import Camera
-from render_agent.observation import Blindfold
+from render_agent.observation import NoViews
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.runner import go_on, start
 
@@ -26,7 +26,7 @@ def question(scan=None):
 
 def test_the_prompt_says_that_nothing_is_shown_and_offers_no_moves():
     prompt = Prompt(9, 75.0, ())
-    look = Blindfold().look(QuestionState(question(), None, 9, blind=True))
+    look = NoViews().observe(QuestionState(question(), None, 9, blind=True))
     system, user = prompt.opening(question(), look.views, look.camera)
     told = system["content"][0]["text"]
     assert "not shown" in told
@@ -64,9 +64,9 @@ def test_the_schema_holds_no_moves():
 )  # fmt: skip
 def test_what_the_model_is_told(action, told):
     state = QuestionState(question(), None, 9, blind=True)
-    look = Blindfold().look(state)
-    response = respond(action, state, look, ())
-    assert response.happened == told
+    look = NoViews().observe(state)
+    response = respond(action, state, look.camera, look.space, look.views, ())
+    assert response.feedback == told
     assert response.camera == look.camera == Camera((0.0, 0.0, 0.0))
 
 

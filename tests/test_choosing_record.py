@@ -18,10 +18,10 @@ from render_agent.engines.scripted import ScriptedEngine
 from render_agent.engines.scripted.blind_policies import Wanderer
 from render_agent.errors import SetupError, UsageError
 from render_agent.questions.selection import choose_questions
-from render_agent.runs.input_files import verifier_hashes
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reading import results_of
 from render_agent.runs.merge_shards import merge
+from render_agent.runs.preflight import input_hashes
 from render_agent.runs.runner import go_on, start
 from render_agent.score.tables import took
 
@@ -109,7 +109,7 @@ def test_a_rubric_of_ones_own_is_among_the_files_that_must_stay(tmp_path):
     given = {**LOOKAHEAD, "rubric": str(rubric), "verifier": ("judge",), "engine": "openai"}
     given |= {"model": "some", "judge_mode": "pairwise", "base_url": "http://127.0.0.1:9/v1"}
     config = make_config(tmp_path, make_questions(tmp_path, 2), **given)
-    assert verifier_hashes(config).keys() == {str(rubric)}
+    assert input_hashes(config, [])["verifiers"].keys() == {str(rubric)}
 
 
 def test_files_of_a_learned_verifier_that_changed_are_refused(tmp_path):
@@ -122,7 +122,7 @@ def test_files_of_a_learned_verifier_that_changed_are_refused(tmp_path):
         make_questions(tmp_path, 2),
         **{**LOOKAHEAD, "agent": "best:2", "verifier": (f"learned:{learned}",)},
     ).absolute()
-    recorded = verifier_hashes(config)
+    recorded = input_hashes(config, [])["verifiers"]
     assert recorded.keys() == {str(learned / "members.safetensors"), str(learned / "card.json")}
     folder = begun(make_config(tmp_path, make_questions(tmp_path, 2)))
     written = json.loads((folder.path / "config.json").read_text("utf-8"))

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from render_agent import registry
 from render_agent.cli.commands import runs as commands
-from render_agent.cli.main import cli, main
+from render_agent.cli.main import main
 from render_agent.config import OPTIONS, RunConfig
 
 TREE = Path(__file__).parents[1]
@@ -170,7 +171,7 @@ def test_every_option_of_a_run_is_in_the_help_and_no_other(call):
     assert shown == {name.replace("_", "-") for name in OPTIONS} | own
 
 
-@pytest.mark.parametrize("command", sorted(cli.commands))
+@pytest.mark.parametrize("command", sorted(registry.names("command")))
 def test_every_command_has_help(call, command):
     code, output, _ = call(command, "--help")
     assert code == 0

@@ -13,10 +13,9 @@ from pathlib import Path
 import click
 import pytest
 
-from render_agent import registry as plugins
+from render_agent import registry
 from render_agent.cli import completion
 from render_agent.cli.main import cli, main
-from render_agent.engines.scripted.policies import POLICIES
 from render_agent.score.official import TYPES
 
 TREE = Path(__file__).parents[1]
@@ -92,13 +91,15 @@ def test_models_are_those_of_the_engine(complete, tmp_path):
     assert complete("--model", "") == ["small", "Qwen/Qwen3-VL-2B-Instruct"]
     assert complete("--model", "Q") == ["Qwen/Qwen3-VL-2B-Instruct"]
     assert complete("--model", "./", kind="dir") == ["./"]
-    assert complete("--engine", "scripted", "--model", "w") == ["wanderer", "witness"]
-    assert set(complete("--engine", "scripted", "--model", "")) == set(POLICIES)
+    assert complete("--engine", "scripted", "--model", "w") == ["witness", "wanderer"]
+    assert set(complete("--engine", "scripted", "--model", "")) == set(
+        registry.names("scripted policy")
+    )
 
 
 def test_what_installed_packages_bring_is_completed_too(complete, monkeypatch):
     brought = {"engine": ["magic"], "kind of view": ["depth"], "benchmark": ["presence"]}
-    monkeypatch.setattr(plugins, "names", lambda kind: brought.get(kind, []))
+    monkeypatch.setattr(registry, "brought", lambda kind: brought.get(kind, []))
     assert complete("--engine", "m") == ["magic"]
     assert complete("--kinds", "ego,d") == ["ego,depth"]
     assert complete("--benchmark", "") == ["vsibench", "rooms", "presence"]
@@ -114,8 +115,9 @@ def every_parameter(command=cli, path=()):
     """Give every parameter of every command, with the words that stand before it."""
     for parameter in command.params:
         yield command, path, parameter
-    for name, inner in getattr(command, "commands", {}).items():
-        yield from every_parameter(inner, (*path, name))
+    context = click.Context(command)
+    for name in command.list_commands(context) if isinstance(command, click.Group) else ():
+        yield from every_parameter(command.get_command(context, name), (*path, name))
 
 
 def test_whatever_is_a_run_a_file_or_a_folder_is_completed():

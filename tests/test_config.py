@@ -5,9 +5,16 @@ from pathlib import Path
 
 import pytest
 
+from render_agent.agents.registry import (
+    BestPlan,
+    LookaheadPlan,
+    RephrasePlan,
+    ShowPlan,
+    SinglePlan,
+    VotePlan,
+)
 from render_agent.config import CHANGEABLE, OPTIONS, RunConfig, fingerprint_of
-from render_agent.config.agent_plan import AgentPlan
-from render_agent.config.config_file import options_of_file
+from render_agent.config.file import options_of_file
 from render_agent.errors import UsageError
 
 CONTRACT = {
@@ -37,11 +44,17 @@ CHOOSING = {"agent": "lookahead:4", "verifier": ("random",), "verifier_weights":
 """Values that these options can have, with an agent that chooses."""
 
 
+NAMED = {"views": "none", "pictures": "black"}
+"""Other names that these options can have."""
+
+
 def another(name):
     """Return some other value of an option."""
     value = OPTIONS[name].default
     if name in CHOOSING:
         return CHOOSING[name]
+    if name in NAMED:
+        return NAMED[name]
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):
@@ -246,14 +259,14 @@ def test_a_folder_that_happens_to_have_a_name_does_not_change_its_meaning(tmp_pa
 @pytest.mark.parametrize(
     ("options", "plan"),
     [
-        ({}, AgentPlan()),
-        ({"agent": "vote:5"}, AgentPlan("vote", 5)),
-        ({"agent": "best:3", "verifier": ("random",)}, AgentPlan("best", 3)),
-        ({"agent": "lookahead:4"}, AgentPlan("lookahead", 4)),
-        ({"agent": "lookahead:4:2"}, AgentPlan("lookahead", 4, depth=2)),
-        ({"agent": "rephrase:2x3"}, AgentPlan("rephrase", 3, groups=2)),
-        ({"agent": "rephrase:2×3"}, AgentPlan("rephrase", 3, groups=2)),
-        ({"agent": "show:2"}, AgentPlan("show", 2)),
+        ({}, SinglePlan()),
+        ({"agent": "vote:5"}, VotePlan(5)),
+        ({"agent": "best:3", "verifier": ("random",)}, BestPlan(3)),
+        ({"agent": "lookahead:4"}, LookaheadPlan(4)),
+        ({"agent": "lookahead:4:2"}, LookaheadPlan(4, depth=2)),
+        ({"agent": "rephrase:2x3"}, RephrasePlan(3, groups=2)),
+        ({"agent": "rephrase:2×3"}, RephrasePlan(3, groups=2)),
+        ({"agent": "show:2"}, ShowPlan(2)),
     ],
 )
 def test_an_agent_is_read_as_it_is_written(options, plan):

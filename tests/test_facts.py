@@ -3,10 +3,9 @@ from pathlib import Path
 
 import numpy as np
 
-from render_agent.geometry.boxes import OrientedBox
+from render_agent.geometry.boxes import OrientedBox, rotation
 from render_agent.questions.ground_truth import Facts, placed
 from render_agent.scene.model import Scene
-from render_agent_lab.room_generator.shapes import rotation
 
 BOX = OrientedBox(np.array([3.0, 1.0, 0.5]), np.array([2.0, 1.0, 1.0]), rotation(30).T)
 SCENE = Scene(

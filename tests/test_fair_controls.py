@@ -11,7 +11,8 @@ from render_agent.dialogue.answer import letters
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.engines.scripted.sighted_oracle import SightedOracle
 from render_agent.observation.question_visibility import Eyes
-from render_agent.observation.stress.scenes import scenes_of
+from render_agent.observation.stress.base import PictureStress
+from render_agent.observation.stress.mirrored import Mirrored
 from render_agent.questions.ground_truth import known_facts
 from render_agent.questions.rooms import BUNDLED
 from render_agent.score.official import DIRECTION_TYPES
@@ -55,22 +56,27 @@ def play(questions, tmp_path_factory):
     output = tmp_path_factory.mktemp("runs")
     scenes, opened = {}, {}
 
-    def shared(config, asked, limit=0):
-        kind = "mirrored" if config.pictures == "mirrored" else "real"
+    read = {kind: kind.scenes for kind in (PictureStress, Mirrored)}
+
+    def shared(stress, config, asked, limit=0):
+        kind = Mirrored if isinstance(stress, Mirrored) else PictureStress
         if kind not in scenes:
-            scenes[kind] = scenes_of(config, asked)
+            scenes[kind] = read[kind](stress, config, asked)
         return scenes[kind]
 
     def engine(config, asked):
         kind = config.pictures
         if kind not in opened:
-            opened[kind] = Eyes(shared(config, asked), known_facts(asked), config.image_size)
+            opened[kind] = Eyes(
+                config.picture_stress.scenes(config, asked), known_facts(asked), config.image_size
+            )
         sees = kind in ("real", "mirrored") and not config.blind
         eyes = opened[kind] if sees else None
         return Shared(SightedOracle(asked, config.seed, eyes, walks=config.views == "free"))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("render_agent.runs.runner.scenes_of", shared)
+        for kind in read:
+            patch.setattr(kind, "scenes", shared)
         yield partial(controls.play, questions, output, engine, **SMALL)
     for eyes in opened.values():
         eyes.close()

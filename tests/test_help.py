@@ -11,6 +11,7 @@ import click
 import pytest
 
 import render_agent
+from render_agent import registry
 from render_agent.cli.help_page import COMMANDS, ENVIRONMENT, EXIT_CODES, HEADINGS, OTHERS
 from render_agent.cli.main import INTERRUPTED, TERMINATED, cli
 from render_agent.config import OPTIONS
@@ -24,8 +25,8 @@ def pages(command, name="render-agent", parent=None):
     settings = command.context_settings  # click keeps what a command's first context has of --help
     context = click.Context(command, info_name=name, parent=parent, **settings)
     yield context.command_path, command.get_help(context)
-    for below, inner in getattr(command, "commands", {}).items():
-        yield from pages(inner, below, context)
+    for below in command.list_commands(context) if isinstance(command, click.Group) else ():
+        yield from pages(command.get_command(context, below), below, context)
 
 
 PAGES = dict(pages(cli))
@@ -71,7 +72,7 @@ def test_no_page_has_words_of_click_or_half_a_sentence(name):
 def test_every_option_has_a_sentence(name):
     command = cli
     for part in name.split()[1:]:
-        command = command.commands[part]
+        command = command.get_command(click.Context(command), part)
     options = [entry for entry in command.params if isinstance(entry, click.Option)]
     assert all(entry.help and entry.help.endswith((".", ").", "…")) for entry in options)
 
@@ -87,7 +88,7 @@ def test_every_option_of_a_run_stands_under_the_heading_of_its_group():
 
 def test_every_command_stands_under_one_heading_with_a_whole_sentence():
     told = [name for names in COMMANDS.values() for name in names]
-    assert sorted(told) == sorted(cli.commands)
+    assert sorted(told) == sorted(registry.names("command"))
     found = sections(MAIN)
     for heading, names in COMMANDS.items():
         rows = re.findall(r"^  ([a-z-]+) +(\S(?:.*\n(?:    .*\n)*))", found[heading], re.MULTILINE)
@@ -117,12 +118,10 @@ def test_the_environment_that_is_told_is_read():
 
 
 def test_a_sentence_ends_at_its_end():
-    from render_agent.cli.help_page import first_sentence
-
     told = "Do it (as e.g.\nthis), and well. Then more.\n\nAnd more."
-    assert first_sentence(click.Command("it", help="Do this.\n\nMore. Of it.")) == "Do this."
-    assert first_sentence(click.Command("it", help="Do\nthis")) == "Do this."
-    assert first_sentence(click.Command("it", help=told)).startswith("Do it (as e.g.")
+    assert registry.first_sentence("Do this.\n\nMore. Of it.") == "Do this."
+    assert registry.first_sentence("Do\nthis") == "Do this."
+    assert registry.first_sentence(told).startswith("Do it (as e.g.")
 
 
 def test_help_takes_less_than_a_second_of_a_processor():

@@ -54,32 +54,32 @@ def done(camera=STOOD, where=None, limits=USUAL, **asked):
     ],
 )  # fmt: skip
 def test_what_the_model_is_told(asked, happened):
-    assert done(**asked).happened == happened
+    assert done(**asked).feedback == happened
 
 
 def test_walls_and_furniture_are_told_apart_and_placed():
     near = Camera((1.0, 5.0, 1.6))
-    assert done(near, forward=-1.5).happened == "moved 0.79 of 1.5 m back: a wall is behind"
-    assert done(Camera((1.0, 5.0, 1.6), 180), forward=1.5).happened.endswith("a wall is ahead")
-    assert done(Camera((1.0, 5.0, 1.6), 90), left=1.5).happened.endswith("a wall is on the left")
-    assert done(Camera((1.0, 5.0, 1.6), -90), left=-1.5).happened.endswith("a wall is on the right")
-    both = done(near, forward=-1.5, left=1.5).happened
+    assert done(near, forward=-1.5).feedback == "moved 0.79 of 1.5 m back: a wall is behind"
+    assert done(Camera((1.0, 5.0, 1.6), 180), forward=1.5).feedback.endswith("a wall is ahead")
+    assert done(Camera((1.0, 5.0, 1.6), 90), left=1.5).feedback.endswith("a wall is on the left")
+    assert done(Camera((1.0, 5.0, 1.6), -90), left=-1.5).feedback.endswith("a wall is on the right")
+    both = done(near, forward=-1.5, left=1.5).feedback
     assert both == "moved 0.79 of 1.5 m back and 0.79 of 1.5 m to the left: a wall is in the way"
     low = Camera((7.0, 5.0, 0.6))
-    assert done(low, forward=1.5).happened == "moved 0.79 of 1.5 m forward: furniture is ahead"
+    assert done(low, forward=1.5).feedback == "moved 0.79 of 1.5 m forward: furniture is ahead"
     over = Camera((8.3, 5.0, 1.6))
-    assert done(over, up=-1).happened == "moved 0.49 of 1 m down: furniture is below"
+    assert done(over, up=-1).feedback == "moved 0.49 of 1 m down: furniture is below"
 
 
 def test_a_move_that_is_blocked_at_once():
     stopped = done(Camera((1.0, 5.0, 1.6), 180), forward=2).camera
     again = done(stopped, forward=1)
-    assert again.happened in (
+    assert again.feedback in (
         "could not move forward: a wall is ahead",
         "moved 0.01 of 1 m forward: a wall is ahead",
     )
     third = done(again.camera, forward=1)
-    assert third.happened == "could not move forward: a wall is ahead"
+    assert third.feedback == "could not move forward: a wall is ahead"
     assert third.camera == again.camera
 
 
@@ -89,15 +89,15 @@ def test_the_end_of_the_scan():
     )
     camera = Camera((5.0, 2.0, 1.6))
     assert (
-        done(camera, flat, forward=2).happened
+        done(camera, flat, forward=2).feedback
         == "moved 1 of 2 m forward: the end of the scan is ahead"
     )
-    assert done(camera, flat, up=2).happened.endswith("the end of the scan is above")
+    assert done(camera, flat, up=2).feedback.endswith("the end of the scan is above")
 
 
 def test_pitch_that_is_at_its_limit_already():
     high = Camera((4.0, 5.0, 1.6), 0, 60)
-    assert done(high, pitch=10).happened == "pitch stays within ±60°: it is 60° already"
+    assert done(high, pitch=10).feedback == "pitch stays within ±60°: it is 60° already"
     assert done(high, pitch=10).camera == high
 
 
@@ -112,7 +112,7 @@ def test_look_at_turns_moves_and_turns_again():
     moved = done(look_at=point, left=1.0)
     assert np.allclose(moved.camera.position, (3.0, 5.0, 1.6))  # left of the way to the point
     assert moved.camera.seen(np.array([point]))[0][:2] == pytest.approx((0, 0), abs=1e-9)
-    assert moved.happened == (
+    assert moved.feedback == (
         "turned to the point (4, 8, 1); moved 1 m to the left;"
         " then turned to the point again from there"
     )
@@ -121,7 +121,7 @@ def test_look_at_turns_moves_and_turns_again():
 def test_look_at_leaves_rotation_and_pitch_out():
     both = done(look_at=(4, 8, 1.6), rotation=30, pitch=10)
     assert both.camera == done(look_at=(4, 8, 1.6)).camera
-    assert both.happened.startswith(
+    assert both.feedback.startswith(
         "rotation and pitch were left out, as look_at was given; turned"
     )
 
@@ -129,18 +129,18 @@ def test_look_at_leaves_rotation_and_pitch_out():
 def test_look_at_what_is_too_steep_or_at_the_camera():
     steep = done(look_at=(4.1, 5.0, 0.0))
     assert steep.camera.pitch == -60
-    assert steep.happened.endswith(
+    assert steep.feedback.endswith(
         "pitch stays within ±60°, so the point is below the middle of the picture"
     )
     here = done(look_at=STOOD.position)
     assert here.camera == STOOD
-    assert here.happened.endswith("the camera stands at that very point")
+    assert here.feedback.endswith("the camera stands at that very point")
 
 
 def test_other_limits():
     limits = Limits(metres=0.5, rotation=30, clearance=0.5)
     moved = done(limits=limits, rotation=-90, forward=1)
-    assert moved.happened == (
+    assert moved.feedback == (
         "rotation_angle_degrees -90 was limited to 30° a turn; turned 30° right;"
         " forward_meters 1 was limited to 0.5 m a turn; moved 0.5 m forward"
     )
@@ -186,9 +186,9 @@ LIMITED = ("limited", ":", "could not", "stays", "limit")
 @settings(max_examples=100, deadline=None)
 def test_there_and_back_is_the_identity(rotation, forward, left, up):
     there = done(rotation=rotation, forward=forward, left=left, up=up)
-    assume(not any(word in there.happened for word in LIMITED))
+    assume(not any(word in there.feedback for word in LIMITED))
     back = done(there.camera, forward=-forward, left=-left, up=-up)
-    assume(not any(word in back.happened for word in LIMITED))
+    assume(not any(word in back.feedback for word in LIMITED))
     home = done(back.camera, rotation=-rotation).camera
     assert np.allclose(home.position, STOOD.position, atol=1e-9)
     assert math.remainder(home.yaw - STOOD.yaw, 360) == pytest.approx(0, abs=1e-9)

@@ -3,6 +3,7 @@
 import json
 import signal
 import socket
+import threading
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -18,10 +19,11 @@ from render_agent.cli.main import cli
 from render_agent.engines.base import Request
 from render_agent.engines.human.engine import HumanEngine
 from render_agent.errors import SetupError, UsageError
-from render_agent.geometry.camera import camera_from_json
+from render_agent.geometry.camera import AnyCamera
 from render_agent.runs.log.folder import RunFolder, find_run
 from render_agent.runs.log.reading import read_states
 from render_agent.runs.runner import go_on
+from render_agent.text.safe_parse import convert
 from render_agent.web import browser
 
 expect.set_options(timeout=30_000)  # other tests may have the processors
@@ -74,7 +76,7 @@ def test_three_turns_in_the_browser_are_a_run_like_any_other(tmp_path, page):
     turned, looked, answered = sat.lines()
     assert turned["action"] == {"rotation": 45, "forward": 0.5, "view": "ego"}
     assert turned["reply"] == '{"rotation_angle_degrees":45,"forward_meters":0.5,"view":"ego"}'
-    drawn = camera_from_json(turned["views"][0]["camera"])
+    drawn = convert(turned["views"][0]["camera"], AnyCamera)
     x, y, z = looked["action"]["look_at"]
     assert x == pytest.approx(drawn.centre[0] + 0.25 * 160 * drawn.metres_per_pixel, abs=0.05)
     assert y == pytest.approx(drawn.centre[1] + 0.25 * 120 * drawn.metres_per_pixel, abs=0.05)
@@ -320,6 +322,14 @@ def engine():
     made = HumanEngine([], ["ego"], 3)
     yield made
     made.close()
+
+
+def test_a_wait_for_the_person_ends_when_woken(engine):
+    engine.submit([request("a")])
+    engine.wake()
+    assert list(engine.ready()) == []
+    threading.Timer(0.1, engine.wake).start()
+    assert list(engine.ready()) == []
 
 
 def test_one_waiting_request_can_be_answered_at_a_time_and_once(engine):

@@ -15,14 +15,15 @@ from made_runs import Silent, make_config, make_questions, play, transcripts, wa
 from made_scenes import room, write_ply
 from PIL import Image
 
+from render_agent import registry
 from render_agent.analysis.related_runs import siblings
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.state import Question
 from render_agent.errors import UsageError
 from render_agent.geometry.camera import Camera, wrapped
 from render_agent.observation.stress.left_right import TOLD, exchanged, mirrored_truth, names_sides
-from render_agent.observation.stress.pictures import NOTES, noise
-from render_agent.observation.stress.scenes import exchanged_scenes
+from render_agent.observation.stress.noise import noise
+from render_agent.observation.stress.shuffled import exchanged_scenes
 from render_agent.questions.rows import load_rows
 from render_agent.render.registry import make_renderer
 from render_agent.render.start_pose import start_camera
@@ -119,7 +120,9 @@ def test_pictures_show_nothing_and_all_else_stays(tmp_path, kind):
         assert abs(values.mean() - 127.5) < 1
         assert set(values) == set(range(256))
         assert len({picture.tobytes() for picture in ours.values()}) == len(ours)
-    assert [note for note in found["notes"] if note not in results["notes"]] == [NOTES[kind]]
+    assert [note for note in found["notes"] if note not in results["notes"]] == [
+        registry.load("picture stress", kind).note
+    ]
     assert found["questions"] == results["questions"]
 
 
@@ -182,7 +185,7 @@ def test_shuffled_dialogues_take_place_in_another_scene(tmp_path):
     assert all(len(other) == 1 and other != [name] for name, other in shown.items())
     assert sorted(other for (other,) in shown.values()) == sorted(shown)
     assert first_views(workers) == theirs
-    assert NOTES["shuffled"] in found["notes"]
+    assert registry.load("picture stress", "shuffled").note in found["notes"]
     assert [s.value for s in siblings(RunFolder(real))] == ["shuffled"]
 
 

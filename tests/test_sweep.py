@@ -321,14 +321,17 @@ def test_a_dry_run_runs_nothing(tmp_path):
     [
         ({"grid": {"views": ["free", "sideways"]}}, r"grid: .*'sideways'.*'random-walk'"),
         ({"grid": {"view": ["free"]}}, "grid: there is no option 'view'; did you mean 'views'"),
-        ({"grid": {"views": "free"}}, "grid: views must be a list of values"),
+        (
+            {"grid": {"views": "free"}},
+            "grid.views must be a list, not a text; a sweep has name, options, grid, runs",
+        ),
         ({"grid": {"max_turns": [0]}}, "grid: .*max_turns=0"),
         ({"grid": {"max_turns": [{"a": 1}]}}, "grid: .*max_turns"),
         ({"grid": {"ply": ["a.ply"]}}, "ply has no place here: a sweep runs benchmarks"),
         ({"grid": {"repeat": [2]}}, r"repeat has no place here: write seed: \[0, 1, 2\]"),
         ({"options": {"image_size": "wide"}, "grid": GRID}, "options: .*'wide' is no size"),
         ({"options": {"output": "a"}, "grid": GRID}, "output has no place here"),
-        ({"grid": GRID, "seeds": 3}, "seeds must be a list of seeds"),
+        ({"grid": GRID, "seeds": 3}, "seeds must be a list or null, not a whole number"),
         ({"grid": {"seed": [1, 2]}, "seeds": [0]}, "seed stands beside seeds"),
         ({"options": {"seed": 1}, "grid": GRID, "seeds": [0]}, "seed stands beside seeds"),
         ({"grid": GRID, "seeds": [0, 0]}, "are the same run"),
@@ -336,13 +339,13 @@ def test_a_dry_run_runs_nothing(tmp_path):
         ({"grid": {"batch_size": [1, 2]}}, "are the same run.*render-agent bench"),
         ({"runs": [{"views": "free"}, {"label": "b", "views": "free"}]}, "are the same run"),
         ({"runs": [{"label": "a"}, {"label": "a", "seed": 1}]}, "two cells are called 'a'"),
-        ({"runs": {"label": "a"}}, "runs must be a list"),
-        ({"runs": ["free"]}, "runs, entry 1 must hold options"),
+        ({"runs": {"label": "a"}}, "runs must be a list or null, not an object"),
+        ({"runs": ["free"]}, r"runs\[0\] must be an object or null, not a text"),
         ({}, "there is no cell"),
-        ({"grids": GRID}, "there is no key 'grids': a sweep has name, options, grid, runs"),
+        ({"grids": GRID}, "grids is unknown; a sweep has name, options, grid, runs"),
         ({"grid": GRID, "baseline": "nobody"}, "baseline 'nobody' is 0 of the cells"),
         ({"grid": GRID, "baseline": {"views": "free"}}, "is 2 of the cells"),
-        ({"grid": GRID, "name": "../up"}, "name must be made of letters"),
+        ({"grid": GRID, "name": "../up"}, r"name must be a text matching '\[A-Za-z0-9\]"),
         ({"grid": {"devices": [["cpu", "cuda"]], "workers": [3]}}, "--devices names 2 devices"),
     ],
 )
@@ -356,7 +359,11 @@ def test_what_a_file_cannot_ask_for_is_one_sentence(tmp_path, given, said):
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("a: [", r"is no YAML \(line"), ("- 1", "must hold name, options"), ("", "there is no cell")],
+    [
+        ("a: [", r"is no YAML \(line"),
+        ("- 1", "it must be an object, not a list; a sweep has name, options"),
+        ("", "there is no cell"),
+    ],
 )
 def test_what_is_no_sweep_is_one_sentence(tmp_path, text, said):
     (tmp_path / "a.yaml").write_text(text)

@@ -203,19 +203,27 @@ def test_only_pages_and_pictures_are_served(tmp_path, scratch):
 def test_a_log_is_read_once_and_a_torn_line_when_it_is_whole(tmp_path):
     log = tmp_path / "turns.jsonl"
     tail = Tail(log)
-    assert tail.new_lines() == []
-    log.write_bytes(b'{"a": 1}\n{"a": ')
-    assert tail.new_lines() == [{"a": 1}]
-    assert tail.new_lines() == []
+    first, second, third = (
+        b'{"question_id": "1", "turn": %d, "phase": "batched", "error": "lost"}\n' % number
+        for number in range(3)
+    )
+
+    def new():
+        return [line.head.number for line in tail.new_lines()]
+
+    assert new() == []
+    log.write_bytes(first + second[:20])
+    assert new() == [0]
+    assert new() == []
     with log.open("ab") as file:
-        file.write(b'2}\n{"a": 3}\n')
-    assert tail.new_lines() == [{"a": 2}, {"a": 3}]
+        file.write(second[20:] + third)
+    assert new() == [1, 2]
     with log.open("ab") as file:
         file.write(b"nonsense\n")
     with pytest.raises(RunLogError, match="line 4"):
         tail.new_lines()
     other = tmp_path / "other"
-    other.write_bytes(b'{"a": 1}\n')
+    other.write_bytes(first)
     other.replace(log)
     with pytest.raises(RunLogError, match="replaced or cut"):
         tail.new_lines()
@@ -227,7 +235,7 @@ def test_asking_again_where_a_run_stands_reads_nothing_again(tmp_path, scratch, 
     turns = len(RunFolder(path).lines())
     built = live.index()
     monkeypatch.setattr(
-        "render_agent.analysis.live.run.parse_json", lambda text: pytest.fail("read again")
+        "render_agent.analysis.live.run.read_line", lambda text: pytest.fail("read again")
     )
     standing = live.standing()
     assert standing == {

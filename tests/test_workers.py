@@ -20,8 +20,9 @@ from render_agent.config import RunConfig
 from render_agent.errors import EngineError, SetupError, UsageError
 from render_agent.runs.log.folder import RunFolder, list_runs
 from render_agent.runs.runner import go_on, start
+from render_agent.runs.workers import driver as driver_module
 from render_agent.runs.workers.cluster import cluster, resources
-from render_agent.runs.workers.scene_queue import MOST_DEATHS
+from render_agent.runs.workers.scene_queue import MAX_DEATHS_PER_SCENE
 
 ROOMS = {
     "benchmark": "rooms",
@@ -259,7 +260,9 @@ def test_killed_workers_cost_nothing_but_time(tmp_path, ray, alone, caplog):
 
 @pytest.mark.slow
 def test_a_scene_that_kills_fails_alone_and_is_tried_again(tmp_path, ray, alone):
-    config = rooms(tmp_path, workers=2, batch_size=20, model=policy(tmp_path, dies(MOST_DEATHS)))
+    config = rooms(
+        tmp_path, workers=2, batch_size=20, model=policy(tmp_path, dies(MAX_DEATHS_PER_SCENE))
+    )
     path = play(config)
     failed = {
         row["question_id"]
@@ -353,7 +356,7 @@ def test_on_a_cluster_with_nothing_but_json_on_standard_output(tmp_path, ray, al
 
 @pytest.mark.slow
 def test_workers_that_all_die_stop_the_run(tmp_path, ray, monkeypatch):
-    monkeypatch.setattr("render_agent.runs.workers.driver.MOST_IN_A_ROW", 2)
+    monkeypatch.setattr(driver_module, "MAX_DEATHS_IN_A_ROW", 2)
     broken = tmp_path / "broken.py"
     broken.write_text("import os\ndef policy(questions, seed):\n    os._exit(1)\n")
     with pytest.raises(EngineError, match="every worker died"):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from render_agent.geometry.directions import DIRECTION_NAMES, quadrant
 from render_agent_lab.expert.derive import (
     FULL,
     Knowledge,
@@ -23,7 +24,6 @@ from render_agent_lab.expert.derive import (
     turn_text,
     turning,
 )
-from render_agent_lab.room_generator.questions.directions import CALLED, quadrant
 
 TYPE = "drill"
 
@@ -63,7 +63,7 @@ def drills(known: Knowledge, chance: random.Random) -> Iterator[Drill]:
         rest = f'{said(names, known)}", "answer": null, "done": false}}'
         yield Drill(asked, given, rest)
     labels = sorted(known.boxes)
-    yield _turns_named(chance.choice(list(CALLED)), labels, chance)
+    yield _turns_named(chance.choice(list(DIRECTION_NAMES)), labels, chance)
 
 
 def _turns_named(type_: str, labels: Sequence[str], chance: random.Random) -> Drill:
@@ -71,7 +71,7 @@ def _turns_named(type_: str, labels: Sequence[str], chance: random.Random) -> Dr
     ways = [(chance.choice(labels), chance.randrange(FULL) / 10) for _ in range(2 * PAIRS)]
     told = "; ".join(f"{name} {way}" for name, way in ways)
     said = "; ".join(
-        f"{one} {ahead}, {other} {there}, {turn_text(ahead, there, CALLED[type_])}"
+        f"{one} {ahead}, {other} {there}, {turn_text(ahead, there, DIRECTION_NAMES[type_])}"
         for (one, ahead), (other, there) in zip(ways[::2], ways[1::2], strict=True)
     )
     kind = type_.rsplit("_", 1)[1]

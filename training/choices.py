@@ -22,9 +22,9 @@ from pathlib import Path
 
 import numpy as np
 
-from render_agent.agents.feedback import unread
 from render_agent.dialogue.answer import canonical
 from render_agent.dialogue.chat import assistant
+from render_agent.dialogue.feedback import unread
 from render_agent.dialogue.reply import Malformed, read
 from render_agent.dialogue.state import Question
 from render_agent.geometry.boxes import OrientedBox

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.agents.feedback import NOT_READ
 from render_agent.dialogue.chat import Message, assistant, pictures
+from render_agent.dialogue.feedback import NOT_READ
 from training.dialogue_file import DIALOGUES, PICTURES, Dialogues, Encoded, gathered, load_dialogues
 from training.picture_file import PictureFile, as_seen
 from training.processor import PICTURE_TOKENS

@@ -12,9 +12,9 @@ from render_agent.analysis.sweep.grid import check_cells, find_cells, is_complet
 from render_agent.analysis.sweep.plan import Cell, Sweep
 from render_agent.cli.commands.runs import watch
 from render_agent.config import RunConfig
+from render_agent.config.choice import sha256
 from render_agent.engines.loading import find_model
 from render_agent.errors import SetupError
-from render_agent.runs.input_files import sha256
 from render_agent.runs.log.folder import RunFolder
 
 FREE, BLIND, ONE_VIEW, FOUR_VIEWS, MAP = "free", "blind", "one view", "four views", "map"

@@ -22,6 +22,7 @@ from render_agent.dialogue.chat import Message, assistant
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.state import Question, View
 from render_agent.geometry.camera import Camera
+from render_agent.text.safe_parse import convert
 from render_agent_lab.expert.derive import places_of, spot_at
 from training.dialogue_file import DIALOGUES, Dialogues, Encoded, gathered
 from training.encode import CHUNK, Encoder
@@ -47,7 +48,7 @@ def inventory(line: Mapping[str, Any], number: int, seed: int = 0) -> list[Messa
     names = [*shown, *hidden]
     chance.shuffle(names)
     listed = "; ".join(f"{name} {places_of(shown.get(name, ()))}" for name in names[:MOST])
-    camera = Camera.from_json(line["camera"])
+    camera = convert(line["camera"], Camera)
     question = Question(str(number), "rooms", "rooms", line["home"], TYPE, "What is where?", "text")
     prompt = Prompt(9, FIELD)
     view = View(0, line["kind"], f"{number}.png", camera)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.geometry.camera import Camera
+from render_agent.text.safe_parse import convert
 from training.language import attended, normed
 from training.phrases import LABELS
 from training.shape import COLUMNS_OF_TOKENS, ROWS_OF_TOKENS, TOKENS
@@ -41,7 +42,7 @@ def places_of(file: Path) -> NDArray[np.float32]:
     found = np.full((len(lines), len(LABELS), 3), math.nan, np.float32)
     found[:, :, 0] = 0
     for row, line in enumerate(lines):
-        camera = Camera.from_json(line["camera"])
+        camera = convert(line["camera"], Camera)
         for name, places in line["shown"].items():
             found[row, LABELS.index(name)] = 1, *_place(line["kind"], places, camera)
     return found

@@ -75,7 +75,7 @@ def pool(label: str, folders: Mapping[str, RunFolder]) -> Pooled:
         states,
         partial=any(folder.config.partial for folder in folders.values()),
         notes=list(dict.fromkeys(note for f in folders.values() for note in notes(f.record))),
-        mirrored=config.pictures == "mirrored",
+        stress=config.picture_stress,
     )
     return Pooled(
         label,

@@ -1,22 +1,23 @@
-"""The seam between the controller and how a turn is decided.
+"""The seam between the scheduler and how a turn is decided.
 
 An agent is a coroutine a turn: it yields what it needs (replies, work of the thread that draws, scores of
-verifiers that ask the engine) and returns what is taken. The controller does what is asked for, for all
-questions side by side, so that whatever waits is done in one batch.
+verifiers that ask the engine) and returns what it decided. The scheduler does what is asked for, for all
+questions side by side, so that whatever waits alike is done in one batch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from render_agent.agents.feedback import Response
 from render_agent.agents.verifiers.base import Case, Situation, Verdict
+from render_agent.dialogue.chat import Message
+from render_agent.dialogue.moves import StepResult
 from render_agent.dialogue.reply import Action, Malformed
-from render_agent.dialogue.state import Evidence
+from render_agent.dialogue.state import Evidence, Phase, Seconds, Tokens, Turn
 from render_agent.engines.base import Reply, Request
+from render_agent.observation import Observation
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,24 +42,65 @@ class Judge:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class Decision:
     """What a turn came to: the reply that is taken, what it asks for, what it leads to, and why.
 
     replies: all that were generated for it, the first of them first. verdicts: of its verifiers. finish:
-    as a `Reply` has it. written: done when the pictures drawn to choose are on disk.
+    as a `Reply` has it.
     """
 
     reply: str
     action: Action | Malformed
-    response: Response
+    result: StepResult
     replies: tuple[Reply, ...]
     finish: Literal["stop", "length"] = "stop"
     evidence: Evidence | None = None
     verdicts: tuple[Verdict, ...] = ()
-    written: tuple[Future[None], ...] = ()
+
+    def seconds(self, rendering: float, elapsed: float) -> Seconds:
+        """Return what its turn took: `elapsed` from the request on, after `rendering`.
+
+        The share of the turn in every batch counts, set against the batch of its first reply.
+        """
+        own = self.replies[0]
+        share = sum(reply.seconds / reply.batch_size for reply in self.replies)
+        share += sum(verdict.seconds for verdict in self.verdicts)
+        spent = (rendering, max(0.0, elapsed - own.seconds), share * own.batch_size)
+        # Rounded here, so that a run that is read back from its log has the same totals.
+        return Seconds(*(round(part, 4) for part in spent))
+
+    def as_turn(
+        self,
+        number: int,
+        phase: Phase,
+        seen: Observation,
+        messages: tuple[Message, ...],
+        seconds: Seconds,
+    ) -> Turn:
+        """Return the turn as it is written down; messages: those that are new in it."""
+        parts: list[Reply | Verdict] = [*self.replies, *self.verdicts]
+        return Turn(
+            number=number,
+            phase=phase,
+            views=seen.views,
+            messages=messages,
+            reply=self.reply,
+            action=self.action,
+            happened=self.result.feedback,
+            stood=seen.camera,
+            camera=self.result.camera,
+            tokens=Tokens.total(part.tokens for part in parts),
+            seconds=seconds,
+            batch_size=self.replies[0].batch_size,
+            finish=self.finish,
+            events=tuple(event for part in parts for event in part.events),
+            evidence=self.evidence,
+        )
 
 
-Steps = Generator[Ask | Draw | Judge, Any, Taken]
+Need = Ask | Draw | Judge
+
+Steps = Generator[Need, Any, Decision]
 
 
 class Agent(Protocol):

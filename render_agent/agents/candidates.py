@@ -4,43 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from render_agent.agents.feedback import Response, respond
 from render_agent.agents.verifiers.base import Situation
+from render_agent.dialogue.feedback import respond
+from render_agent.dialogue.moves import StepResult
 from render_agent.dialogue.reply import KINDS, Action, Malformed, read
 from render_agent.dialogue.state import Candidate
 from render_agent.engines.base import Reply
 
 
-def reading(
+def read_reply(
     situation: Situation, text: str, kinds: Sequence[str], *, cut_off: bool = False
-) -> tuple[Action | Malformed, Response]:
+) -> tuple[Action | Malformed, StepResult]:
     """Return what a reply asks for in a situation, and what it leads to.
 
     kinds: the kinds of view that may be asked for. cut_off: whether the token limit ended the reply.
     """
-    state = situation.state
+    state, now = situation.state, situation.look
     known = (*KINDS, *(kind for kind in kinds if kind not in KINDS))
     action = read(text, state.question.wanted, state.question.options, known)
-    return action, respond(action, state, situation.look, kinds, cut_off=cut_off)
+    views = situation.views
+    return action, respond(action, state, now.camera, now.space, views, kinds, cut_off=cut_off)
 
 
-def proposals(
+def read_candidates(
     situation: Situation, replies: Sequence[Reply], kinds: Sequence[str]
 ) -> list[Candidate]:
     """Return a candidate for every sample of every reply, in their order; each reply is a group."""
     found: list[Candidate] = []
     for group, reply in enumerate(replies):
         for text in reply.samples:
-            action, response = reading(situation, text, kinds)
+            action, result = read_reply(situation, text, kinds)
             if reply.finish == "length" and isinstance(action, Malformed):
-                action, response = reading(situation, text, kinds, cut_off=True)
+                action, result = read_reply(situation, text, kinds, cut_off=True)
             found.append(
-                Candidate(len(found), text, action, response.happened, response.camera, group=group)
+                Candidate(len(found), text, action, result.feedback, result.camera, group=group)
             )
     return found
 
 
-def as_alone(situation: Situation, candidates: Sequence[Candidate]) -> Candidate:
+def default_candidate(situation: Situation, candidates: Sequence[Candidate]) -> Candidate:
     """Return the candidate that would be taken were there no choice.
 
     That is the first that can be read; in the last turn the first that answers.

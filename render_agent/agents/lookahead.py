@@ -8,12 +8,11 @@ does, and a difference between two verifiers is one of moves.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
-from render_agent.agents.base import Ask, Steps, Taken
-from render_agent.agents.candidates import as_alone, proposals
-from render_agent.agents.rerank import Weighing, taken, with_candidates
+from render_agent.agents.base import Ask, Decision, Steps
+from render_agent.agents.candidates import default_candidate, read_candidates
+from render_agent.agents.rerank import Reranker, decision, with_candidates
 from render_agent.agents.seeds import dialogue_id, turn_seed
 from render_agent.agents.verifiers.base import FloatArray, Situation
 from render_agent.config.agent_plan import AgentPlan
@@ -27,7 +26,7 @@ SHOWN_ALL = "You are shown, too, where your other moves would have led; your cam
 
 
 @dataclass(frozen=True)
-class Choosing:
+class Lookahead:
     """Chooses the move of every turn among those of several replies.
 
     name: as `--agent` has it. seed: of the run.
@@ -35,32 +34,29 @@ class Choosing:
 
     name: str
     plan: AgentPlan
-    weighing: Weighing
+    reranker: Reranker
     prompt: Prompt
     seed: int
 
     def decide(self, situation: Situation, request: Request) -> Steps:
         """Ask for the candidates, draw and score them as the plan has it, and take one."""
         replies: list[Reply] = yield Ask((replace(request, samples=self.plan.samples),))
-        candidates = proposals(situation, replies, self.prompt.on_request)
-        alone = as_alone(situation, candidates)
+        candidates = read_candidates(situation, replies, self.prompt.on_request)
+        alone = default_candidate(situation, candidates)
         evidence = Evidence(self.name, tuple(candidates), alone.number)
         moving = [candidate for candidate in candidates if candidate.goes_on]
         if situation.last or not alone.goes_on or len(moving) < 2:
-            return taken(alone, replies, evidence)
-        written: list[Future[None]] = []
+            return decision(alone, replies, evidence)
         if self.plan.renders:
-            moving, written = yield self.weighing.drawing(situation, moving)
-        if self.plan.kind == "show":
-            return _all_shown(situation, replies, with_candidates(evidence, moving), written)
+            moving = yield self.reranker.preview(situation, moving)
+        if self.plan.shows_all:
+            return _all_shown(situation, replies, with_candidates(evidence, moving))
         if self.plan.depth > 1 and situation.turn + 2 < situation.state.max_turns:
             further: list[Reply] = yield Ask(self._further(situation, request, moving))
             second = self._second(situation, further, moving, len(candidates))
-            moving, later = yield self.weighing.drawing(situation, [*moving, *second])
-            replies, written = [*replies, *further], [*written, *later]
-        return (
-            yield from self.weighing.choose(situation, replies, evidence, moving, _best, written)
-        )
+            moving = yield self.reranker.preview(situation, [*moving, *second])
+            replies = [*replies, *further]
+        return (yield from self.reranker.choose(situation, replies, evidence, moving, _best))
 
     def dialogues(self, question_id: str) -> Sequence[str]:
         """Return the one dialogue."""
@@ -102,10 +98,10 @@ class Choosing:
         found: list[Candidate] = []
         for parent, reply in zip(parents, replies, strict=True):
             assert parent.view is not None, "it was drawn"
-            look = situation.look
-            look = replace(look, camera=parent.camera, views=(*look.views, parent.view))
-            there = replace(situation, look=look)
-            (move,) = proposals(there, [reply], self.prompt.on_request)
+            now = situation.look
+            now = replace(now, camera=parent.camera, views=(*now.views, parent.view))
+            there = replace(situation, look=now)
+            (move,) = read_candidates(there, [reply], self.prompt.on_request)
             number = first + len(found)
             if move.goes_on:
                 group = parent.group
@@ -123,14 +119,9 @@ def _best(candidates: Sequence[Candidate], values: FloatArray) -> Candidate:
     return leads[max(highest, key=lambda number: (highest[number], -number))]
 
 
-def _all_shown(
-    situation: Situation,
-    replies: Sequence[Reply],
-    evidence: Evidence,
-    written: Sequence[Future[None]],
-) -> Taken:
+def _all_shown(situation: Situation, replies: Sequence[Reply], evidence: Evidence) -> Decision:
     """Return a turn whose first move is made, and after which the model sees where all of them lead."""
     chosen = next(c for c in evidence.candidates if c.number == evidence.chosen)
     if unmade(evidence, situation.views):
         chosen = replace(chosen, happened=f"{chosen.happened} {SHOWN_ALL}")
-    return taken(chosen, replies, evidence, written=written)
+    return decision(chosen, replies, evidence)

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Generator, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
 
 from render_agent.agents import rewording
 from render_agent.agents.base import Ask, Steps
-from render_agent.agents.candidates import as_alone, proposals
-from render_agent.agents.rerank import Weighing, taken
+from render_agent.agents.candidates import default_candidate, read_candidates
+from render_agent.agents.rerank import Reranker, decision
 from render_agent.agents.seeds import rewording_id, turn_seed, wording_id
 from render_agent.agents.verifiers.base import FloatArray, Situation
 from render_agent.config.agent_plan import AgentPlan
@@ -41,7 +40,7 @@ class Rephrase:
 
     name: str
     plan: AgentPlan
-    weighing: Weighing
+    reranker: Reranker
     prompt: Prompt
     seed: int
     draws: bool
@@ -51,22 +50,18 @@ class Rephrase:
         wordings, before = yield from self._wordings(situation, request)
         groups = self._groups(situation, request, wordings)
         replies: list[Reply] = yield Ask(groups)
-        candidates = proposals(situation, replies, self.prompt.on_request)
-        alone = as_alone(situation, candidates)
+        candidates = read_candidates(situation, replies, self.prompt.on_request)
+        alone = default_candidate(situation, candidates)
         first = () if situation.state.turns else wordings
         evidence = Evidence(self.name, tuple(candidates), alone.number, wordings=first)
         moving = [candidate for candidate in candidates if candidate.goes_on]
         replies = [*replies, *before]
         if situation.last or not alone.goes_on or len(moving) < 2:
-            return taken(alone, replies, evidence)
-        written: list[Future[None]] = []
+            return decision(alone, replies, evidence)
         if self.draws:
-            moving, written = yield self.weighing.drawing(situation, moving)
-        return (
-            yield from self.weighing.choose(
-                situation, replies, evidence, moving, best_of_best_group, written
-            )
-        )
+            moving = yield self.reranker.preview(situation, moving)
+        choosing = self.reranker.choose(situation, replies, evidence, moving, best_of_best_group)
+        return (yield from choosing)
 
     def dialogues(self, question_id: str) -> Sequence[str]:
         """Return the dialogue of every wording; the first is the question's own."""

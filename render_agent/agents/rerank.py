@@ -1,63 +1,35 @@
-"""What agents that choose among candidates share: their drawing, their weighing, and what is taken."""
+"""What agents that choose among candidates share: their previews, their scores, and the decision."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from render_agent.agents.base import Draw, Judge, Taken
-from render_agent.agents.feedback import Response
+from render_agent.agents.base import Decision, Draw, Judge, Need
 from render_agent.agents.verifiers.base import Case, FloatArray, Panel, Situation, Verdict
 from render_agent.agents.verifiers.score_fusion import fused, judgements
+from render_agent.dialogue.moves import StepResult
 from render_agent.dialogue.state import Candidate, Evidence, Tokens
 from render_agent.engines.base import Reply
-from render_agent.observation import Foreseeing
-
-
-@dataclass(frozen=True, eq=False)
-class Weighed:
-    """Candidates that verifiers scored.
-
-    verdicts: one a verifier. values: a fused score a candidate, (K,), None where none could tell.
-    """
-
-    candidates: tuple[Candidate, ...]
-    verdicts: tuple[Verdict, ...]
-    values: FloatArray | None
+from render_agent.observation import ViewProvider
 
 
 @dataclass(frozen=True)
-class Weighing:
+class Reranker:
     """Draws and scores candidates.
 
-    panel: the verifiers. foreseeing: draws where candidates lead.
+    panel: the verifiers. views: draws where candidates lead.
     """
 
     panel: Panel
-    foreseeing: Foreseeing
+    views: ViewProvider
 
-    def drawing(self, situation: Situation, candidates: Sequence[Candidate]) -> Draw:
-        """Return the need for what the candidates would show, as `Foreseeing` returns it."""
-        state, look = situation.state, situation.look
-        return Draw(partial(self.foreseeing.foresee, state, look, tuple(candidates)))
-
-    def weigh(
-        self, situation: Situation, candidates: Sequence[Candidate]
-    ) -> Generator[Draw | Judge, Any, Weighed]:
-        """Get a verdict of every verifier, in their order, and fuse them."""
-        given, panel = tuple(candidates), self.panel
-        silent: list[Verdict] = []
-        asking: list[Verdict] = []
-        if panel.silent:
-            silent = yield Draw(lambda: [v.score(situation, given) for v in panel.silent])
-        if panel.asking:
-            asking = yield Judge(Case(situation, given))
-        told = iter(silent), iter(asking)
-        verdicts = tuple(next(told[verifier.asks]) for verifier in panel.verifiers)
-        return Weighed(given, verdicts, fused(panel, verdicts))
+    def preview(self, situation: Situation, candidates: Sequence[Candidate]) -> Draw:
+        """Return the need for candidates with what each would show, a list in their order."""
+        state, now = situation.state, situation.look
+        return Draw(partial(self.views.preview, state, now, tuple(candidates)))
 
     def choose(
         self,
@@ -66,27 +38,39 @@ class Weighing:
         evidence: Evidence,
         candidates: Sequence[Candidate],
         best: Callable[[Sequence[Candidate], FloatArray], Candidate],
-        written: Sequence[Future[None]],
-    ) -> Generator[Draw | Judge, Any, Taken]:
-        """Have candidates scored and take the `best`; where no verifier could tell, the one chosen so far."""
-        weighed = yield from self.weigh(situation, candidates)
-        if weighed.values is None:
+    ) -> Generator[Need, Any, Decision]:
+        """Have candidates scored and take the `best`; where no verifier could tell, the one chosen so far.
+
+        best: gets the candidates and a fused score of each, (K,).
+        """
+        verdicts = yield from self._verdicts(situation, tuple(candidates))
+        values = fused(self.panel, verdicts)
+        if values is None:
             chosen = next(c for c in candidates if c.number == evidence.chosen)
         else:
-            chosen = best(candidates, weighed.values)
-        told = self.explained(evidence, weighed, chosen)
-        return taken(chosen, replies, told, weighed.verdicts, written)
-
-    def explained(self, evidence: Evidence, weighed: Weighed, chosen: Candidate) -> Evidence:
-        """Return evidence with what was weighed and which candidate was chosen."""
-        values = () if weighed.values is None else tuple(map(float, weighed.values))
-        return replace(
-            with_candidates(evidence, weighed.candidates),
+            chosen = best(candidates, values)
+        evidence = replace(
+            with_candidates(evidence, candidates),
             chosen=chosen.number,
-            weighed=tuple(candidate.number for candidate in weighed.candidates),
-            judgements=judgements(self.panel, weighed.verdicts),
-            fused=values,
+            weighed=tuple(candidate.number for candidate in candidates),
+            judgements=judgements(self.panel, verdicts),
+            fused=() if values is None else tuple(map(float, values)),
         )
+        return decision(chosen, replies, evidence, verdicts)
+
+    def _verdicts(
+        self, situation: Situation, candidates: tuple[Candidate, ...]
+    ) -> Generator[Need, Any, tuple[Verdict, ...]]:
+        """Get a verdict of every verifier, in their order."""
+        panel = self.panel
+        silent: list[Verdict] = []
+        asking: list[Verdict] = []
+        if panel.silent:
+            silent = yield Draw(lambda: [v.score(situation, candidates) for v in panel.silent])
+        if panel.asking:
+            asking = yield Judge(Case(situation, candidates))
+        found = iter(silent), iter(asking)
+        return tuple(next(found[verifier.asks]) for verifier in panel.verifiers)
 
 
 def with_candidates(evidence: Evidence, candidates: Sequence[Candidate]) -> Evidence:
@@ -96,14 +80,13 @@ def with_candidates(evidence: Evidence, candidates: Sequence[Candidate]) -> Evid
     return replace(evidence, candidates=tuple(known[number] for number in sorted(known)))
 
 
-def taken(
+def decision(
     chosen: Candidate,
     replies: Sequence[Reply],
     evidence: Evidence,
     verdicts: Sequence[Verdict] = (),
-    written: Sequence[Future[None]] = (),
-) -> Taken:
-    """Return a turn in which a candidate was chosen, with what choosing took.
+) -> Decision:
+    """Return the decision for a candidate, with what choosing took.
 
     replies: those of the groups in their order, then all others that the turn took.
     """
@@ -111,13 +94,12 @@ def taken(
     calls = sum(1 / reply.batch_size for reply in replies) - 1 / own.batch_size
     spent = Tokens.total(verdict.tokens for verdict in verdicts)
     calls += sum(verdict.calls for verdict in verdicts)
-    return Taken(
+    return Decision(
         reply=chosen.reply,
         action=chosen.action,
-        response=Response(chosen.camera, chosen.happened),
+        result=StepResult(chosen.camera, chosen.happened),
         replies=tuple(replies),
         finish=replies[chosen.group].finish,
         evidence=replace(evidence, tokens=spent, calls=calls),
         verdicts=tuple(verdicts),
-        written=tuple(written),
     )

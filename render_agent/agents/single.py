@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from render_agent.agents.base import Ask, Steps, Taken
-from render_agent.agents.candidates import reading
+from render_agent.agents.base import Ask, Decision, Steps
+from render_agent.agents.candidates import read_reply
 from render_agent.agents.verifiers.base import Situation
 from render_agent.engines.base import Request
 
@@ -23,8 +23,8 @@ class Single:
         """Ask once, and take what comes."""
         (reply,) = yield Ask((request,))
         cut_off = reply.finish == "length"
-        action, response = reading(situation, reply.text, self.kinds, cut_off=cut_off)
-        return Taken(reply.text, action, response, (reply,), reply.finish)
+        action, result = read_reply(situation, reply.text, self.kinds, cut_off=cut_off)
+        return Decision(reply.text, action, result, (reply,), reply.finish)
 
     def dialogues(self, question_id: str) -> Sequence[str]:
         """Return the one dialogue."""

@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
 from render_agent.agents.ballot import ballot
 from render_agent.agents.base import Ask, Steps
-from render_agent.agents.candidates import as_alone, proposals
-from render_agent.agents.rerank import taken
+from render_agent.agents.candidates import default_candidate, read_candidates
+from render_agent.agents.rerank import decision
 from render_agent.agents.verifiers.base import Situation
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import Ballot, Candidate, Evidence
@@ -38,7 +40,7 @@ class Vote:
     def decide(self, situation: Situation, request: Request) -> Steps:
         """Ask for all samples at once, and let them vote."""
         replies: list[Reply] = yield Ask((replace(request, samples=self.samples),))
-        candidates = proposals(situation, replies, self.kinds)
+        candidates = read_candidates(situation, replies, self.kinds)
         readable = [c for c in candidates if isinstance(c.action, Action)]
         ending = [c for c in readable if _ends(c, situation)]
         told = None
@@ -48,11 +50,11 @@ class Vote:
         if told is not None:
             chosen = _answering(situation, candidates, told)
         elif situation.last or not readable:
-            chosen = as_alone(situation, candidates)
+            chosen = default_candidate(situation, candidates)
         else:
             chosen = self._commonest(situation, [c for c in readable if c not in ending])
         evidence = Evidence(self.name, tuple(candidates), chosen.number, ballot=told)
-        return taken(chosen, replies, evidence)
+        return decision(chosen, replies, evidence)
 
     def dialogues(self, question_id: str) -> Sequence[str]:
         """Return the one dialogue."""
@@ -113,5 +115,5 @@ def _answering(situation: Situation, candidates: Sequence[Candidate], told: Ball
     assert isinstance(action, Action), "it voted"
     if _answer(nearest, situation) == told.winner:
         return nearest
-    answered = replace(action, answer=told.winner, answer_text=told.winner)
+    answered = structs.replace(action, answer=told.winner, answer_text=told.winner)
     return replace(nearest, action=answered)

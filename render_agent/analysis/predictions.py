@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from render_agent.dialogue.state import Question
 from render_agent.errors import QuestionsError
 from render_agent.questions.chance import chance_levels
@@ -13,7 +15,7 @@ from render_agent.score.means import MACRO, MICRO, Scored
 from render_agent.score.official import ORDER
 from render_agent.score.parsers import PARSERS
 from render_agent.score.summary import OFFICIAL, ORDER_NOTE, figures, means
-from render_agent.text.safe_parse import parse_json, read_bounded
+from render_agent.text.safe_parse import MisfitError, convert, parse_json, read_bounded
 
 FORM = '{"id": 0, "prediction": "A"}'
 
@@ -35,7 +37,8 @@ def read_predictions(path: Path, questions: Sequence[Question]) -> dict[str, str
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        question_id, prediction = _read_line(line, f"{path}, line {number}")
+        row = _read_line(line, f"{path}, line {number}")
+        question_id = row.id
         if question_id not in known:
             raise QuestionsError(
                 f"{path}, line {number}: no question has the id {question_id!r:.80}; is it another file's?"
@@ -46,7 +49,7 @@ def read_predictions(path: Path, questions: Sequence[Question]) -> dict[str, str
                 f" {seen[question_id]}; leave one of them out"
             )
         seen[question_id] = number
-        found[question_id] = prediction
+        found[question_id] = row.prediction
     if not found:
         raise QuestionsError(f"{path} holds no predictions: write lines such as {FORM}")
     return found
@@ -95,17 +98,21 @@ def score_predictions(
     }
 
 
-def _read_line(line: str, where: str) -> tuple[str, str | None]:
+class Prediction(Struct, frozen=True):
+    """A line of a file of predictions, its numbers as texts."""
+
+    id: str
+    prediction: str | None
+
+
+def _read_line(line: str, where: str) -> Prediction:
     try:
-        row = parse_json(line, parse_float=str, parse_int=str)
+        row: Prediction = convert(parse_json(line, parse_float=str, parse_int=str), Prediction)
+    except MisfitError as error:
+        raise QuestionsError(f"{where}: {error}; write {FORM}") from error
     except ValueError as error:
         raise QuestionsError(f"{where} is no JSON: {error}; write {FORM}") from error
-    if not (isinstance(row, dict) and isinstance(row.get("id"), str) and "prediction" in row):
-        raise QuestionsError(f"{where} must have an id and a prediction, as {FORM}")
-    prediction = row["prediction"]
-    if not isinstance(prediction, str | None):
-        raise QuestionsError(f"{where}: the prediction must be a text, not {prediction!r:.60}")
-    return row["id"], prediction
+    return row
 
 
 def _scored(

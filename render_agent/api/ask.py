@@ -19,7 +19,7 @@ from render_agent.api.engines import (
 from render_agent.api.given import GivenScan, scan_file
 from render_agent.api.results import OUTPUT, RunResults
 from render_agent.config import RunConfig
-from render_agent.config.run_options import checked
+from render_agent.config.flags import checked
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Engine
 from render_agent.errors import UsageError
@@ -139,7 +139,7 @@ def _run(options: dict[str, Any], engine: Answering | LoadedEngine, progress: bo
 
 
 def _to_its_end(run: Run, chosen: Chosen, progress: bool) -> RunResults:
-    make = _telling(chosen.make) if run.config.engine == "human" else chosen.make
+    make = _telling(chosen.make) if run.config.gives_one_reply else chosen.make
     with program_log(run.path / "run.log", verbose=run.config.verbose):
         try:
             chosen.check(run.config)

@@ -10,7 +10,6 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question, QuestionState, SceneSource
 from render_agent.errors import RenderError
 from render_agent.geometry.camera import Camera
-from render_agent.observation.stress.scenes import scenes_of
 from render_agent.render.subprocess.subprocess_renderer import make_guarded
 from render_agent.render.views import Viewer
 
@@ -28,7 +27,7 @@ class Maps:
     @cached_property
     def scenes(self) -> SceneSource:
         """Where the scenes come from."""
-        return scenes_of(self.config, self._questions())
+        return self.config.picture_stress.scenes(self.config, self._questions())
 
     def of(self, state: QuestionState, size: tuple[int, int] | None = None) -> Picture:
         """Return the map of a question's scene with the places its views were taken from, numbered.

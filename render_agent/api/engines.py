@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any
 
 from render_agent.config import OPTIONS, RunConfig
-from render_agent.config.run_options import checked
+from render_agent.config.engine import engine_trait
+from render_agent.config.flags import checked
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Capabilities, Engine, Reply, Request
 from render_agent.engines.cost_estimate import picture_tokens
@@ -24,9 +25,6 @@ ENGINE_OPTIONS = [name for name, entry in OPTIONS.items() if entry.metadata["gro
 
 PYTHON = "python"
 """What a run records as the name of an engine of somebody's own code."""
-
-NOT_LOADED = ("scripted", "human")
-"""Engines without a model to be loaded."""
 
 
 class LoadedEngine:
@@ -81,7 +79,7 @@ def load_engine(
     ...
     render_agent.errors.UsageError: the engine 'scripted' loads no model: give its name to run or ask
     """
-    if engine in NOT_LOADED:
+    if not engine_trait(engine, "asks_model", default=True):
         raise UsageError(f"the engine {engine!r} loads no model: give its name to run or ask")
     given = {"batch": True, "engine": engine, "model": model, **options}
     config = RunConfig(**checked(given)).absolute()
@@ -192,6 +190,10 @@ class Lent:
         for request, reply in self.engine.ready(timeout):
             self._under_way -= 1
             yield request, reply
+
+    def wake(self) -> None:
+        """Have `ready` wait no longer."""
+        self.engine.wake()
 
     def retire(self, question_id: str) -> None:
         """Free what was kept for a question."""

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-from render_agent import registry as plugins
+from render_agent import registry
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -41,19 +41,6 @@ and a completion may have commas of its own."""
 
 VARIABLE = "_RENDER_AGENT_COMPLETE"
 """The variable by which the shell's script asks the program; click makes it of the program's name."""
-
-POLICIES = (
-    "explorer",
-    "wanderer",
-    "random",
-    "frequency",
-    "oracle",
-    "witness",
-    "seeker",
-    "expert",
-    "stumbler",
-)
-"""The models of --engine scripted that have a name."""
 
 Items: TypeAlias = list[CompletionItem]
 Complete: TypeAlias = Callable[[click.Context, click.Parameter, str], Items]
@@ -81,10 +68,8 @@ def runs_in(context: click.Context, parameter: click.Parameter, incomplete: str)
 
 def kinds(context: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
     """Return lists of kinds of view that begin as the list so far."""
-    from render_agent.dialogue.reply import KINDS
-
     before, comma, _ = incomplete.rpartition(",")
-    known = [*KINDS, *plugins.names("kind of view")]
+    known = registry.names("kind of view")
     rest = [kind for kind in known if kind not in before.split(",")]
     return _beginning([f"{before}{comma}{kind}" for kind in rest], incomplete)
 
@@ -92,7 +77,7 @@ def kinds(context: click.Context, parameter: click.Parameter, incomplete: str) -
 def models(context: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
     """Return the models that have a name or lie in the hub's cache; else a folder or file."""
     if context.params.get("engine") == "scripted":
-        return _either(POLICIES, incomplete, "file")
+        return _either(registry.names("scripted policy"), incomplete, "file")
     kept = _hub_cache().glob("models--*--*")
     names = sorted("/".join(path.name.split("--")[1:]) for path in kept)
     return _either(["small", *names], incomplete, "dir")
@@ -100,7 +85,7 @@ def models(context: click.Context, parameter: click.Parameter, incomplete: str) 
 
 def benchmarks(context: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
     """Return the benchmarks that have a name; else a file."""
-    return _either(["vsibench", "rooms", *plugins.names("benchmark")], incomplete, "file")
+    return _either(registry.names("benchmark"), incomplete, "file")
 
 
 def question_types(context: click.Context, parameter: click.Parameter, incomplete: str) -> Items:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import click
 
+from render_agent import registry
 from render_agent.config import OPTIONS
 
 HEADINGS = {
@@ -21,10 +22,12 @@ HEADINGS = {
 
 OTHERS = "Other options"
 
+OTHER_COMMANDS = "Other commands"
+
 COMMANDS = {
     "Commands that look at runs": ("ls", "show", "report", "view", "diagnose", "compare"),
     "Commands that go on from runs": ("rescore", "merge", "export", "sweep", "train-verifier"),
-    "Other commands": ("doctor", "play", "score", "judge", "make-rooms", "bench", "completion"),
+    OTHER_COMMANDS: ("doctor", "play", "score", "judge", "make-rooms", "bench", "completion"),
 }
 """The commands by heading."""
 
@@ -85,10 +88,17 @@ def write_options(
         _write(formatter, heading, rows)
 
 
-def write_commands(formatter: click.HelpFormatter, commands: Mapping[str, click.Command]) -> None:
-    """Write what commands do, in a sentence each, under headings."""
-    for heading, names in COMMANDS.items():
-        _write(formatter, heading, [(name, first_sentence(commands[name])) for name in names])
+def write_commands(formatter: click.HelpFormatter, names: Sequence[str]) -> None:
+    """Write what commands do, in a sentence each, under headings; none is imported.
+
+    Those of packages stand under the last heading.
+    """
+    placed = {name for listed in COMMANDS.values() for name in listed}
+    others = [name for name in names if name not in placed]
+    for heading, listed in COMMANDS.items():
+        shown = [name for name in listed if name in names]
+        rows = shown if heading != OTHER_COMMANDS else [*shown, *others]
+        _write(formatter, heading, [(name, registry.summary("command", name)) for name in rows])
 
 
 def write_rest(formatter: click.HelpFormatter) -> None:
@@ -96,12 +106,6 @@ def write_rest(formatter: click.HelpFormatter) -> None:
     _write(formatter, "Exit codes", EXIT_CODES)
     _write(formatter, "Environment", ENVIRONMENT)
     _write(formatter, "Files", FILES)
-
-
-def first_sentence(command: click.Command) -> str:
-    """Return what a command does, as its help begins: up to the first full stop at the end of a sentence."""
-    first = " ".join((command.help or "").split("\n\n")[0].split())
-    return first.partition(". ")[0].removesuffix(".") + "."
 
 
 class RunPage(click.Command):
@@ -117,7 +121,10 @@ class GroupPage(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands below the options."""
-        rows = [(name, first_sentence(command)) for name, command in sorted(self.commands.items())]
+        rows = [
+            (name, registry.first_sentence(command.help or ""))
+            for name, command in sorted(self.commands.items())
+        ]
         _write(formatter, "Commands", rows)
 
 

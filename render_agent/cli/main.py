@@ -11,22 +11,14 @@ from typing import Any, NoReturn
 import click
 from click.core import ParameterSource
 
+from render_agent import registry
 from render_agent.cli import completion, help_page
-from render_agent.cli.commands.diagnose import diagnose_command
-from render_agent.cli.commands.export import export_command
-from render_agent.cli.commands.judge import judge_command
-from render_agent.cli.commands.play import play_command
-from render_agent.cli.commands.report import report_command
-from render_agent.cli.commands.sweep import sweep_command
-from render_agent.cli.commands.view import view_command
+from render_agent.cli.options import WHERE_RUNS_LIE, run_option
 from render_agent.config import OPTIONS, RunConfig
-from render_agent.config.config_file import options_of_file
-from render_agent.config.run_options import WHERE_RUNS_LIE, run_option
-from render_agent.errors import RenderAgentError, UsageError
+from render_agent.config.file import options_of_file
+from render_agent.errors import RenderAgentError, SetupError, UsageError
 from render_agent.text.redact import without_keys
 from render_agent.text.sanitize import visible
-from render_agent_lab.bench.command import bench_command
-from render_agent_lab.room_generator.command import make_rooms_command
 
 INTERRUPTED, TERMINATED = 130, 143
 
@@ -64,7 +56,7 @@ CONFIG = click.Option(
 
 
 class RunGroup(click.Group):
-    """The program: run options of its own, and commands."""
+    """The program: run options of its own, and the commands of the registry, imported as they are used."""
 
     def __init__(self, params: list[click.Parameter] | None = None, **more: Any) -> None:
         options = [run_option(entry) for entry in OPTIONS.values()]
@@ -73,8 +65,21 @@ class RunGroup(click.Group):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write options and commands under headings, then exit codes, environment and files."""
         help_page.write_options(ctx, formatter, self.get_params(ctx))
-        help_page.write_commands(formatter, self.commands)
+        help_page.write_commands(formatter, self.list_commands(ctx))
         help_page.write_rest(formatter)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands, in order."""
+        return sorted(registry.names("command"))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command, None where there is none. SetupError where its package cannot be imported."""
+        if cmd_name not in registry.names("command"):
+            return None
+        found = registry.load("command", cmd_name)
+        if not isinstance(found, click.Command):
+            raise SetupError(f"the command {cmd_name!r} is no command of click but {found!r:.60}")
+        return found
 
 
 @click.group(
@@ -135,7 +140,7 @@ PARSER = click.option(
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-@cli.command()
+@click.command()
 @WHERE_RUNS_LIE
 @AS_JSON
 def ls(output: str, as_json: bool) -> None:
@@ -151,7 +156,7 @@ def ls(output: str, as_json: bool) -> None:
     commands.list_them(Path(output), as_json=as_json)
 
 
-@cli.command()
+@click.command()
 @click.argument("run", shell_complete=completion.runs)
 @click.argument("question", required=False)
 @WHERE_RUNS_LIE
@@ -169,7 +174,7 @@ def show(run: str, question: str | None, output: str, as_json: bool) -> None:
     commands.show(Path(output), run, question, as_json=as_json)
 
 
-@cli.command()
+@click.command()
 @click.argument("run", shell_complete=completion.runs)
 @PARSER
 @WHERE_RUNS_LIE
@@ -190,7 +195,7 @@ def rescore(run: str, parser: str, output: str, as_json: bool) -> None:
     scoring.rescore(Path(output), run, parser, as_json=as_json)
 
 
-@cli.command()
+@click.command()
 @click.argument("predictions", metavar="PREDICTIONS.jsonl", shell_complete=completion.files)
 @click.option(
     "--questions",
@@ -214,7 +219,7 @@ def score(predictions: str, questions: str | None, parser: str, as_json: bool) -
     scoring.score_file(Path(predictions), questions, parser, as_json=as_json)
 
 
-@cli.command()
+@click.command()
 @click.argument(
     "runs", nargs=-1, required=True, metavar="RUN_A RUN_B …", shell_complete=completion.runs
 )
@@ -257,7 +262,7 @@ def compare(
     )
 
 
-@cli.command()
+@click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUNS…", shell_complete=completion.runs)
 @WHERE_RUNS_LIE
 def merge(runs: tuple[str, ...], output: str) -> None:
@@ -272,7 +277,7 @@ def merge(runs: tuple[str, ...], output: str) -> None:
     commands.merge_runs(Path(output), runs)
 
 
-@cli.command()
+@click.command()
 @AS_JSON
 @click.option(
     "--probe",
@@ -293,28 +298,6 @@ def doctor(context: click.Context, as_json: bool, probe: bool) -> None:
     from render_agent.doctor.examine import examine
 
     context.exit(examine(context.obj, as_json=as_json, probe=probe))
-
-
-def _add_lab_commands() -> None:
-    """Add the commands of `render_agent_lab`; this is the only place that imports it."""
-    from render_agent_lab.verifier_benchmark.command import verifiers_command
-    from render_agent_lab.verifier_training.command import train_verifier_command
-
-    bench_command.add_command(verifiers_command)
-    cli.add_command(train_verifier_command)
-
-
-cli.add_command(make_rooms_command)
-cli.add_command(diagnose_command)
-cli.add_command(play_command)
-cli.add_command(view_command)
-cli.add_command(bench_command)
-cli.add_command(report_command)
-cli.add_command(export_command)
-cli.add_command(sweep_command)
-cli.add_command(judge_command)
-_add_lab_commands()
-cli.add_command(completion.completion_command)
 
 
 def main() -> NoReturn:

@@ -2,43 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from render_agent.analysis.diagnosis.path import limited
 from render_agent.analysis.report.maps.path_marks import where
 from render_agent.analysis.report.question.action_text import action_words
 from render_agent.dialogue.candidates import Standing, group_means, how_chosen, members, standings
 from render_agent.dialogue.state import Evidence
-from render_agent.errors import RunLogError
 from render_agent.geometry.camera import Camera
-from render_agent.runs.log.evidence_lines import evidence_from_json
+from render_agent.runs.log.lines import Line
 
 PLACE = " " * 6 + "at "
 """What a line begins with that says where a candidate leads."""
 
 
-def turn_lines(folder: Path, line: Mapping[str, Any]) -> Iterator[str]:
+def turn_lines(folder: Path, line: Line) -> Iterator[str]:
     """Give what a line of `turns.jsonl` says of its turn; folder: of the run.
 
-    What it was shown, said and did, and where several replies were weighed, how each stood. RunLogError
-    where what was weighed does not fit.
+    What it was shown, said and did, and where several replies were weighed, how each stood.
     """
-    if line["error"] is not None:
-        yield f"error: {line['error']}"
+    if (turn := line.turn) is None:
+        yield f"error: {line.head.error}"
         return
-    for view in line["views"]:
-        yield f"view {view['number']} ({view['kind']}): {folder / view['file']}"
-    yield f"reply: {line['reply']}"
-    yield f"happened: {line['happened']}"
-    if line.get("evidence"):
-        stood = Camera.from_json(line["stood"])
-        try:
-            evidence = evidence_from_json(line["evidence"])
-        except ValueError as error:
-            raise RunLogError(f"{folder / 'turns.jsonl'} is damaged: {error}") from error
-        yield from evidence_lines(folder, evidence, stood)
+    for view in turn.views:
+        yield f"view {view.number} ({view.kind}): {folder / view.file}"
+    yield f"reply: {turn.reply}"
+    yield f"happened: {turn.happened}"
+    if turn.evidence:
+        yield from evidence_lines(folder, turn.evidence, turn.stood)
 
 
 def evidence_lines(folder: Path, evidence: Evidence, stood: Camera) -> Iterator[str]:

@@ -1,44 +1,60 @@
-"""What `--agent` and `--verifier` ask for, taken apart."""
+"""What `--agent` and `--verifier` ask for: the base classes of agents and verifiers, and their parsers."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, ClassVar
 
+from render_agent import registry
+from render_agent.config.choice import Choice
 from render_agent.errors import UsageError
 
-Kind = Literal["single", "vote", "best", "lookahead", "rephrase", "show"]
+if TYPE_CHECKING:
+    from render_agent.agents.base import Agent
+    from render_agent.agents.verifiers.base import Panel, Verifier
+    from render_agent.config.run import RunConfig
+    from render_agent.dialogue.prompt import Prompt
+    from render_agent.dialogue.state import Question
+    from render_agent.engines.base import Engine
+    from render_agent.observation import ViewProvider
 
-FORMS = "single, vote:K, best:K, lookahead:K, lookahead:K:2, rephrase:RxK or show:K"
-
-MOST = 64
+MAX_CANDIDATES = 64
 """Candidates of one turn at the most."""
 
-MOST_WORDINGS = 8
+MAX_WORDINGS = 8
 """Wordings of one question at the most, its own among them."""
 
-LOOKING = ("geometry", "judge", "embedding")
-"""Verifiers that look at what a candidate would show."""
 
-VERIFIER_FORMS = (
-    "random, geometry, geometry:unnamed, judge[:MODEL], embedding[:MODEL] or learned:DIR"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class AgentPlan:
-    """How one turn is decided.
+@dataclass(frozen=True)
+class AgentPlan(Choice):
+    """How one turn is decided; every kind of agent has a subclass, which the registry names.
 
     samples: replies to every wording of the question. groups: how many wordings there are. depth: how
     many moves ahead are looked at.
     """
 
-    kind: Kind = "single"
+    kind: ClassVar[str]
+    """Its name in `--agent`, before the colon."""
+    form: ClassVar[str]
+    """How it is written."""
+    verified: ClassVar[bool] = False
+    """Whether verifiers choose among the candidates."""
+    renders: ClassVar[bool] = False
+    """Whether what the candidates lead to is drawn."""
+    shows_all: ClassVar[bool] = False
+    """Whether the model is shown where all moves lead."""
+    votes: ClassVar[bool] = False
+    """Whether the candidates vote."""
+
     samples: int = 1
     groups: int = 1
     depth: int = 1
+
+    @classmethod
+    def parse(cls, argument: str | None) -> AgentPlan:
+        """Return the plan that is written behind the colon, None for nothing. ValueError where it is none."""
+        raise NotImplementedError
 
     @property
     def candidates(self) -> int:
@@ -46,27 +62,46 @@ class AgentPlan:
         return self.samples * self.groups
 
     @property
-    def verified(self) -> bool:
-        """Whether verifiers choose among the candidates."""
-        return self.kind in ("best", "lookahead", "rephrase")
-
-    @property
-    def renders(self) -> bool:
-        """Whether what the candidates lead to is drawn."""
-        return self.kind in ("lookahead", "rephrase", "show")
+    def chooses(self) -> bool:
+        """Whether there are several replies to choose among."""
+        return self.candidates > 1
 
     @property
     def moves(self) -> bool:
         """Whether it chooses among moves, so that there must be some."""
-        return self.verified or self.kind == "show"
+        return self.verified or self.shows_all
+
+    def draws(self, verifiers: Sequence[VerifierPlan]) -> bool:
+        """Whether what its candidates would show is drawn for these verifiers."""
+        return self.renders
+
+    def build(self, config: RunConfig, prompt: Prompt, panel: Panel, views: ViewProvider) -> Agent:
+        """Return the agent of a run. panel: its verifiers. views: draws where candidates lead."""
+        raise NotImplementedError
 
 
-@dataclass(frozen=True, slots=True)
-class VerifierPlan:
-    """A verifier as it was asked for: its name, and what stands behind the colon."""
+@dataclass(frozen=True)
+class VerifierPlan(Choice):
+    """A verifier as it was asked for; every kind has a subclass, which the registry names.
 
-    name: str
+    argument: what stands behind the colon, None for nothing.
+    """
+
+    name: ClassVar[str]
+    """Its name in `--verifier`, before the colon."""
+    forms: ClassVar[Sequence[str]] = ()
+    """How it is written."""
+    looks: ClassVar[bool] = False
+    """Whether it looks at what a candidate would show."""
+    asks_model: ClassVar[bool] = False
+    """Whether it asks a model about every candidate."""
+
     argument: str | None = None
+
+    @classmethod
+    def accepts(cls, argument: str | None) -> bool:
+        """Whether it can be written with this behind the colon, None for no colon."""
+        return argument is None
 
     @property
     def label(self) -> str:
@@ -74,55 +109,56 @@ class VerifierPlan:
         return self.name if self.argument is None else f"{self.name}:{self.argument}"
 
     @property
-    def looks(self) -> bool:
-        """Whether it looks at what a candidate would show."""
-        return self.name in LOOKING
+    def own_model(self) -> str | None:
+        """The model that it asks beside that of the run, None for none."""
+        return None
+
+    def knows(self, config: RunConfig, questions: Sequence[Question]) -> str | None:
+        """Return in words what it knows that no model should, None for nothing."""
+        return None
+
+    def build(self, config: RunConfig, questions: Sequence[Question], engine: Engine) -> Verifier:
+        """Return the verifier. engine: of the run. SetupError where what it needs is not at hand."""
+        raise NotImplementedError
 
 
 def agent_plan(text: str) -> AgentPlan:
-    """Return what `--agent` asks for. UsageError where it is none of FORMS."""
-    kind, *numbers = text.strip().split(":")
-    fault = UsageError(f"--agent {text!r} will not do: write {FORMS}, with whole numbers")
-    if kind == "single" and not numbers:
-        return AgentPlan()
-    if kind not in get_args(Kind) or kind == "single" or not numbers:
-        raise fault
-    groups = 1
-    if kind == "rephrase":
-        found = re.fullmatch(r"([0-9]{1,4})[x×]([0-9]{1,4})", numbers[0])
-        if not found or len(numbers) > 1:
-            raise fault
-        groups, samples = int(found[1]), int(found[2])
-    elif not all(re.fullmatch(r"[0-9]{1,4}", number) for number in numbers):
-        raise fault
-    else:
-        samples = int(numbers[0])
-    depth = int(numbers[1]) if len(numbers) > 1 else 1
-    if len(numbers) > (2 if kind == "lookahead" else 1) or depth not in (1, 2):
-        raise fault
-    plan = AgentPlan(kind, samples, groups, depth)  # type: ignore[arg-type]
-    if not 2 <= plan.candidates <= MOST or not samples:
-        raise UsageError(f"--agent {text}: 2 to {MOST} candidates are needed, to choose among them")
-    if groups > MOST_WORDINGS:
-        raise UsageError(f"--agent {text}: there are {MOST_WORDINGS} wordings at the most")
+    """Return what `--agent` asks for. UsageError where it is none of the forms of agents."""
+    kind, colon, argument = text.strip().partition(":")
+    known = registry.names("agent")
+    try:
+        if kind not in known:
+            raise ValueError(kind)
+        plan: AgentPlan = registry.load("agent", kind)(argument if colon else None)
+    except ValueError as error:
+        own = [registry.load("agent", name).__self__.form for name in registry.built_in("agent")]
+        forms = ", ".join([*own, *registry.brought("agent")])
+        raise UsageError(
+            f"--agent {text!r:.80} will not do: write one of {forms}, with whole numbers"
+        ) from error
+    if (colon and not plan.chooses) or not 1 <= plan.candidates <= MAX_CANDIDATES:
+        raise UsageError(
+            f"--agent {text}: 2 to {MAX_CANDIDATES} candidates are needed, to choose among them"
+        )
+    if plan.groups > MAX_WORDINGS:
+        raise UsageError(f"--agent {text}: there are {MAX_WORDINGS} wordings at the most")
     return plan
 
 
 def verifier_plans(texts: Sequence[str]) -> tuple[VerifierPlan, ...]:
-    """Return what `--verifier` asks for. UsageError where one is none of VERIFIER_FORMS."""
-    plans = []
-    for text in texts:
-        name, colon, argument = text.strip().partition(":")
-        fits = {
-            "random": not colon,
-            "geometry": not colon or argument == "unnamed",
-            "judge": not colon or bool(argument),
-            "embedding": not colon or bool(argument),
-            "learned": bool(argument),
-        }
-        if not fits.get(name, False):
-            raise UsageError(f"--verifier {text!r} will not do: write {VERIFIER_FORMS}")
-        plans.append(VerifierPlan(name, argument or None))
+    """Return what `--verifier` asks for. UsageError where one is none of the forms of verifiers."""
+    plans = tuple(map(_verifier_plan, texts))
     if len(set(plans)) < len(plans):
         raise UsageError("a --verifier is named twice")
-    return tuple(plans)
+    return plans
+
+
+def _verifier_plan(text: str) -> VerifierPlan:
+    name, colon, argument = text.strip().partition(":")
+    known = registry.names("verifier")
+    maker = registry.load("verifier", name) if name in known else None
+    if maker is None or not maker.accepts(argument if colon else None):
+        forms = (form for one in known for form in registry.load("verifier", one).forms)
+        raise UsageError(f"--verifier {text!r:.80} will not do: write one of {', '.join(forms)}")
+    plan: VerifierPlan = maker(argument or None)
+    return plan

@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import comb
 
 from render_agent.config import RunConfig
-from render_agent.config.view_budget import views_at_most
 
 LATEST = 4
 """Views shown so far that a judge is shown beside a candidate's, the latest ones."""
@@ -14,19 +13,15 @@ LATEST = 4
 def pictures_in_prompt(config: RunConfig) -> int:
     """Return how many pictures one prompt of a run holds at the most, that of a judge too."""
     plan = config.agent_plan
-    shown = views_at_most(config.views, config.kinds, config.max_turns)
-    if plan.kind == "show":  # beside what a move leads to, where the others would have led
+    shown = config.most_views
+    if plan.shows_all:  # beside what a move leads to, where the others would have led
         shown += (plan.samples - 1) * (config.max_turns - 1)
-    judged = any(verifier.name == "judge" for verifier in config.verifiers)
-    return max(shown, judge_pictures(config) if judged else 0)
+    return max(shown, judge_pictures(config) if config.judges else 0)
 
 
 def draws_candidates(config: RunConfig) -> bool:
     """Whether what candidates would show is drawn; of reworded questions where a verifier looks at it."""
-    plan = config.agent_plan
-    if plan.kind == "rephrase":
-        return any(verifier.looks for verifier in config.verifiers)
-    return plan.renders
+    return config.agent_plan.draws(config.verifiers)
 
 
 def weighed_by_turn(config: RunConfig) -> list[int]:

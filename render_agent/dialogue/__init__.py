@@ -1,5 +1,5 @@
-"""The dialogue of a question: state, prompt, reply protocol, answers, moves.
+"""What is said: questions and their states, prompts, replies, and the feedback on what was done.
 
-Imports `scene`, `geometry`, `config` and `text`; knows nothing of renderers, engines or files.
-Start with `state`, whose `QuestionState` is the only thing that changes.
+It imports cameras and scenes, and nothing about how views are drawn or replies generated.
+Start at `feedback.respond`.
 """

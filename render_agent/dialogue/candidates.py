@@ -99,7 +99,7 @@ def how_chosen(evidence: Evidence) -> str:
     moving = sum(candidate.goes_on for candidate in own)
     if not any(isinstance(candidate.action, Action) for candidate in own):
         return f"None of {len(own)} replies could be read."
-    if agent_plan(evidence.agent).kind == "vote" and chosen.goes_on:
+    if agent_plan(evidence.agent).votes and chosen.goes_on:
         return f"{moving} of {len(own)} replies go on: the commonest move was made."
     if not chosen.goes_on:
         return f"Number {chosen.number + 1} of {len(own)} replies says done: no move was weighed."

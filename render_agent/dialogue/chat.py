@@ -3,10 +3,41 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
-Message = dict[str, Any]
-"""{"role": "system" | "user" | "assistant", "content": [piece, …]}, a piece as `text` and `picture` make it."""
+from msgspec import Meta
+
+from render_agent.system.contained_paths import PICTURE
+from render_agent.text.safe_parse import Either
+
+PictureFile = Annotated[str, Meta(pattern=PICTURE)]
+
+
+class TextPiece(TypedDict):
+    """A piece of a message that is a text."""
+
+    text: str
+    type: Literal["text"]
+
+
+class PicturePiece(TypedDict):
+    """A piece of a message that is a picture, by its file in the run folder."""
+
+    type: Literal["image"]
+    image: PictureFile
+
+
+if TYPE_CHECKING:
+    Message = dict[str, Any]
+    """Whoever makes one may add to it; what is read of one is what stands below."""
+else:
+
+    class Message(TypedDict):
+        """{"role": "system" | "user" | "assistant", "content": [piece, …]}."""
+
+        role: str
+        content: list[Either[TextPiece, PicturePiece]]
+
 
 Piece = dict[str, str]
 

@@ -1,4 +1,4 @@
-"""An action carried out: the camera's next pose, and the words that tell the model what happened."""
+"""An action carried out: the camera's next pose, and the words that tell the model what was done."""
 
 from __future__ import annotations
 
@@ -45,14 +45,16 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
-    """The camera after an action, and what really happened, in words for the model."""
+class StepResult:
+    """The camera after an action, and what was really done, in words for the model."""
 
     camera: Camera
-    happened: str
+    feedback: str
 
 
-def carry_out(action: Action, camera: Camera, space: FreeSpace, limits: Limits = Limits()) -> Moved:
+def carry_out(
+    action: Action, camera: Camera, space: FreeSpace, limits: Limits = Limits()
+) -> StepResult:
     """Return where the camera is after `action`, and what was done and what was limited.
 
     First the camera turns: towards `look_at` where one is given (rotation and pitch are then left
@@ -68,7 +70,7 @@ def carry_out(action: Action, camera: Camera, space: FreeSpace, limits: Limits =
         told.append("then turned to the point again from there")
     if action.look_at is not None:
         told += _out_of_the_middle(moved, action.look_at)
-    return Moved(moved, "; ".join(told) or "the camera did not move")
+    return StepResult(moved, "; ".join(told) or "the camera did not move")
 
 
 def _turned(action: Action, camera: Camera, limits: Limits, told: list[str]) -> Camera:

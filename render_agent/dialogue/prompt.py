@@ -16,13 +16,6 @@ from render_agent.dialogue.state import Question, View
 from render_agent.dialogue.view_kinds import view_kind
 from render_agent.geometry.camera import Camera
 
-KIND_TEXTS = {
-    "ego": "what your camera sees ahead",
-    "top": "a map: the place from above without its ceiling, with a grid in metres, your position,"
-    " heading and path",
-    "around": "four directions in one picture: ahead, left, behind and right",
-}
-
 MAP_AXES = ", as on the axes of the map"
 MAP_ADVICE = " Read sizes and distances off the map's grid, and check them from where you stand."
 GRID_ADVICE = " Read sizes and distances off the map's grid."
@@ -124,7 +117,7 @@ class Prompt:
             turns = "one turn, in which you must answer"
         if not self.kinds:
             return BLIND_INSTRUCTIONS.format(turns=turns)
-        described = [f'- "{kind}": {_told(kind)}' for kind in self.kinds]
+        described = [f'- "{kind}": {view_kind(kind).told}' for kind in self.kinds]
         axes = MAP_AXES if "top" in self.kinds else ""
         camera = CAMERA.format(field=self.field_of_view, axes=axes)
         if self.at_once:
@@ -190,11 +183,6 @@ class Prompt:
         if turn + 1 < self.max_turns:
             return []
         return [text("This is your last turn: give your best answer now, with done true.")]
-
-
-def _told(kind: str) -> str:
-    """Return what a kind of view shows. SetupError where there is no such kind."""
-    return KIND_TEXTS[kind] if kind in KIND_TEXTS else view_kind(kind).told
 
 
 def _pose(camera: Camera) -> str:

@@ -17,13 +17,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
+
+from msgspec import Struct, field, structs
 
 from render_agent.dialogue.answer import Wanted, asked_for, canonical
 from render_agent.dialogue.chat import encodable, without_thinking
 from render_agent.text.numbers import ANGLES, UNITS, quantity
+from render_agent.text.safe_parse import Count, Either, Finite
 
 KINDS = ("ego", "top", "around")
 """The kinds of view that a reply may ask for."""
@@ -36,15 +38,14 @@ PATIENCE = 500_000_000
 
 _OBJECT = re.compile(r"\{(?=\s*(?:[\"}]|\Z))")
 
-Point = tuple[float, float, float]
+Point = tuple[Finite, Finite, Finite]
 
 Field = tuple[str, Callable[[object], Any], str]
 """Where an Action keeps a field of a reply, how its value is understood, what it must be."""
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
-    """What a reply asks for.
+class Action(Struct, frozen=True, omit_defaults=True):
+    """What a reply asks for; the run log has only what was asked for.
 
     rotation: degrees, positive turns left. pitch: degrees added to the camera's, positive looks up.
     forward, left, up: metres, in the heading after the rotation. look_at: metres, world frame.
@@ -53,18 +54,24 @@ class Action:
     be told about its reply.
     """
 
-    rotation: float = 0.0
-    pitch: float = 0.0
-    forward: float = 0.0
-    left: float = 0.0
-    up: float = 0.0
+    rotation: Finite = 0.0
+    pitch: Finite = 0.0
+    forward: Finite = 0.0
+    left: Finite = 0.0
+    up: Finite = 0.0
     look_at: Point | None = None
-    view: str | int | None = None
+    view: str | Count | None = None
     answer: str | None = None
     answer_text: str | None = None
     done: bool = False
     reasoning: str = ""
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        # What is left out is what is the default itself, not what equals it.
+        for name, default in zip(self.__struct_fields__, self.__struct_defaults__, strict=True):
+            if getattr(self, name) == default:
+                structs.force_setattr(self, name, default)
 
     @property
     def moves(self) -> bool:
@@ -72,36 +79,17 @@ class Action:
         steps = (self.rotation, self.pitch, self.forward, self.left, self.up)
         return any(steps) or self.look_at is not None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the action as the run log writes it: only what was asked for."""
-        values = ((entry.name, getattr(self, entry.name), entry.default) for entry in fields(self))
-        return {name: value for name, value, default in values if value != default}
 
-
-@dataclass(frozen=True, slots=True)
-class Malformed:
+class Malformed(Struct, frozen=True, omit_defaults=True):
     """A reply that asks for nothing that can be understood, and why; `answer_text` as in `Action`."""
 
-    reason: str
+    reason: str = field(name="malformed")
     answer_text: str | None = None
     answer: None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the fault as the run log writes it."""
-        given = {} if self.answer_text is None else {"answer_text": self.answer_text}
-        return {"malformed": self.reason, **given}
 
-
-def from_json(data: Mapping[str, Any]) -> Action | Malformed:
-    """Return the action or the fault that `to_json` wrote."""
-    if "malformed" in data:
-        return Malformed(data["malformed"], data.get("answer_text"))
-    known = {field.name for field in fields(Action)}
-    values = {name: value for name, value in data.items() if name in known}
-    for name in ("look_at", "notes"):
-        if name in values:
-            values[name] = tuple(values[name])
-    return Action(**values)
+ReadReply = Either[Malformed, Action]
+"""What a reply was understood as."""
 
 
 def read(

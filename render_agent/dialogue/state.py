@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Annotated, Literal, Protocol
+
+import msgspec
+from msgspec import Meta, Struct
 
 from render_agent.dialogue.answer import Wanted
-from render_agent.dialogue.chat import Message, assistant
-from render_agent.dialogue.reply import Action, Malformed
-from render_agent.geometry.camera import Camera, MapCamera
+from render_agent.dialogue.chat import Message, PictureFile, assistant
+from render_agent.dialogue.reply import Action, Malformed, ReadReply
+from render_agent.geometry.camera import AnyCamera, Camera
 from render_agent.scene.model import Scene
+from render_agent.text.safe_parse import Count, Finite, NotNegative, Number, Share
 
 Phase = Literal["batched", "finishing"]
 
@@ -62,19 +66,18 @@ class View:
     relative to the run folder. camera: what it was taken with (for `around`, the first of the four).
     """
 
-    number: int
+    number: Count
     kind: str
-    file: str
-    camera: Camera | MapCamera
+    file: PictureFile
+    camera: AnyCamera
 
 
-@dataclass(frozen=True, slots=True)
-class Tokens:
+class Tokens(Struct, frozen=True):
     """Tokens of one reply, or of several: read, written, and read from a cache instead of computed."""
 
-    prompt: int = 0
-    reply: int = 0
-    cached: int = 0
+    prompt: Count = msgspec.field(name="in", default=0)
+    reply: Count = msgspec.field(name="out", default=0)
+    cached: Count = msgspec.field(name="from_cache", default=0)
 
     @classmethod
     def total(cls, counted: Iterable[Tokens]) -> Tokens:
@@ -86,23 +89,14 @@ class Tokens:
             sum(tokens.cached for tokens in given),
         )
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, int]) -> Tokens:
-        """Return what `to_json` gave. KeyError where it did not."""
-        return cls(data["in"], data["out"], data["from_cache"])
-
-    def to_json(self) -> dict[str, int]:
-        """Return them as the log has them."""
-        return {"in": self.prompt, "out": self.reply, "from_cache": self.cached}
-
 
 @dataclass(frozen=True, slots=True)
 class Seconds:
     """Where the time of one turn went: drawing its views, waiting for the engine, generating."""
 
-    rendering: float = 0.0
-    waiting: float = 0.0
-    generating: float = 0.0
+    rendering: NotNegative = 0.0
+    waiting: NotNegative = 0.0
+    generating: NotNegative = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +108,14 @@ class Candidate:
     of the candidate that it goes on from, None where it is a turn's own.
     """
 
-    number: int
+    number: Count
     reply: str
-    action: Action | Malformed
+    action: ReadReply
     happened: str
     camera: Camera
     view: View | None = None
-    group: int = 0
-    follows: int | None = None
+    group: Count = 0
+    follows: Count | None = None
 
     @property
     def goes_on(self) -> bool:
@@ -139,7 +133,7 @@ class Judgement:
 
     verifier: str
     members: tuple[str, ...]
-    scores: tuple[tuple[float | None, ...], ...]
+    scores: tuple[tuple[Number | None, ...], ...]
     reasons: tuple[str, ...]
 
 
@@ -154,9 +148,9 @@ class Ballot:
 
     votes: tuple[str | None, ...]
     winner: str
-    agreement: float
-    expected: float
-    spread: float | None = None
+    agreement: Share
+    expected: Finite
+    spread: Finite | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,45 +161,75 @@ class Evidence:
     in the order of the scores; fused has their fused scores, empty where there is none. wordings: the
     question as each group was asked it, where there are several. tokens: those of the turn that
     verifiers took. calls: of the model, beyond that of the turn's first reply, its share of each.
+    ValueError where its parts speak of candidates that are not in it.
     """
 
     agent: str
     candidates: tuple[Candidate, ...]
-    chosen: int
-    weighed: tuple[int, ...] = ()
+    chosen: Count
+    weighed: tuple[Count, ...] = ()
     judgements: tuple[Judgement, ...] = ()
-    fused: tuple[float, ...] = ()
+    fused: tuple[Number, ...] = ()
     ballot: Ballot | None = None
     wordings: tuple[str, ...] = ()
     tokens: Tokens = Tokens()
-    calls: float = 0.0
+    calls: NotNegative = 0.0
+
+    def __post_init__(self) -> None:
+        own = {c.number for c in self.candidates if c.follows is None}
+        if [c.number for c in self.candidates] != list(range(len(self.candidates))):
+            raise ValueError("candidates are not numbered from 0")
+        followed = {c.follows for c in self.candidates} - {None}
+        if not {self.chosen, *followed} <= own:
+            raise ValueError(
+                "a candidate that is chosen or followed is not among those of the turn"
+            )
+        if not set(self.weighed) <= set(range(len(self.candidates))):
+            raise ValueError("a candidate that was weighed is not there")
+        count = len(self.weighed)
+        for judged in self.judgements:
+            lengths = {len(judged.reasons), *map(len, judged.scores)}
+            if lengths != {count} or len(judged.scores) != len(judged.members):
+                raise ValueError(
+                    f"the scores of {judged.verifier} do not fit the candidates weighed"
+                )
+        if len(self.fused) not in (0, count):
+            raise ValueError("the fused scores do not fit the candidates weighed")
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Struct, frozen=True):
     """One turn of one question, as the run log keeps it.
 
     messages: those new in this turn, without the reply. stood: the pose in which its views were
     taken. camera: the pose after the action.
     happened: what the action really did, in the words that the model reads next. events: what
-    went wrong in the engine on the way to the reply, and was mended, by kind.
+    went wrong in the engine on the way to the reply, and was mended, by kind. ValueError where the
+    turn is not that of the candidate that its evidence says was chosen.
     """
 
-    number: int
+    number: Count = msgspec.field(name="turn")
     phase: Phase
     views: tuple[View, ...]
     messages: tuple[Message, ...]
     reply: str
-    action: Action | Malformed
+    action: ReadReply
     happened: str
     stood: Camera
     camera: Camera
     tokens: Tokens = Tokens()
     seconds: Seconds = Seconds()
-    batch_size: int = 1
+    batch_size: Annotated[int, Meta(ge=1, le=10**15)] = 1
     finish: Literal["stop", "length"] = "stop"
     events: tuple[str, ...] = ()
     evidence: Evidence | None = None
+
+    def __post_init__(self) -> None:
+        if self.evidence is not None:
+            chosen = self.evidence.candidates[self.evidence.chosen]
+            if (chosen.reply, chosen.camera) != (self.reply, self.camera):
+                raise ValueError(
+                    f"the turn is not that of the candidate {chosen.number} that was chosen"
+                )
 
     @property
     def drawn(self) -> set[str]:

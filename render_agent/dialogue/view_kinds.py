@@ -1,4 +1,4 @@
-"""Kinds of view that installed packages bring, beside the program's own."""
+"""Kinds of view: what the model is told of each, and how it is drawn; the program's own, and those of packages."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
-from render_agent import registry as plugins
-from render_agent.dialogue.reply import KINDS
+from render_agent import registry
 from render_agent.geometry.camera import Camera
 from render_agent.scene.model import Scene
 
@@ -36,6 +35,45 @@ class ViewKind(Protocol):
 
 @cache
 def view_kind(name: str) -> ViewKind:
-    """Return a kind of view that an installed package brings, made once. SetupError where none does."""
-    kind: ViewKind = plugins.make("kind of view", name, ViewKind, own=KINDS)
+    """Return a kind of view, made once. SetupError where there is no such kind."""
+    kind: ViewKind = registry.make("kind of view", name)
     return kind
+
+
+class Ego:
+    """What the camera sees."""
+
+    told = "what your camera sees ahead"
+
+    def draw(
+        self, viewer: Viewer, scene: Scene, camera: Camera, trail: Sequence[Camera]
+    ) -> Picture:
+        """Return the view ahead."""
+        return viewer.ego(scene, camera)
+
+
+class Top:
+    """The map."""
+
+    told = (
+        "a map: the place from above without its ceiling, with a grid in metres, your position, heading"
+        " and path"
+    )
+
+    def draw(
+        self, viewer: Viewer, scene: Scene, camera: Camera, trail: Sequence[Camera]
+    ) -> Picture:
+        """Return the map with the camera and its trail."""
+        return viewer.top(scene, camera, trail)
+
+
+class Around:
+    """All around the camera."""
+
+    told = "four directions in one picture: ahead, left, behind and right"
+
+    def draw(
+        self, viewer: Viewer, scene: Scene, camera: Camera, trail: Sequence[Camera]
+    ) -> Picture:
+        """Return four directions in one picture."""
+        return viewer.around(scene, camera)

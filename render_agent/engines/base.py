@@ -148,6 +148,13 @@ class Engine(Protocol):
         """
         ...
 
+    def wake(self) -> None:
+        """Have a free-running `ready` that waits give nothing, so that others may be submitted.
+
+        One that does not wait now waits no longer the next time. May be called from any thread.
+        """
+        ...
+
     def retire(self, question_id: str) -> None:
         """Free what was kept for a question that asks no more."""
         ...
@@ -202,6 +209,9 @@ class BatchingEngine(ABC):
             chosen = set(places)
             self._waiting = [r for place, r in enumerate(self._waiting) if place not in chosen]
             yield from zip(batch, self._call(batch), strict=True)
+
+    def wake(self) -> None:  # noqa: B027 - what batches does not wait
+        """Nothing waits."""
 
     def retire(self, question_id: str) -> None:  # noqa: B027 - most engines keep nothing
         """Nothing is kept."""

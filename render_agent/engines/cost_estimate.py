@@ -99,8 +99,8 @@ def estimate(config: RunConfig, questions: int, opening: Sequence[Message]) -> E
     plan, turns, reply = config.agent_plan, config.max_turns, config.max_new_tokens
     picture = picture_tokens(config.model_name, *config.image_size)
     first = text_tokens(opening) + len(pictures(list(opening))) * picture
-    following = reply + FOLLOWING_TOKENS + (picture if config.views == "free" else 0)
-    step = following + (picture * (plan.samples - 1) if plan.kind == "show" else 0)
+    following = reply + FOLLOWING_TOKENS + (picture if config.free else 0)
+    step = following + (picture * (plan.samples - 1) if plan.shows_all else 0)
     shared = text_tokens([message for message in opening if message["role"] == "system"])
     prompts = [first + step * turn for turn in range(turns)]
     dialogues = questions * plan.groups
@@ -123,7 +123,7 @@ def estimate(config: RunConfig, questions: int, opening: Sequence[Message]) -> E
 
 def _judged(config: RunConfig, questions: int, picture: int) -> dict[str, Any]:
     """Return what judges are asked at the most; nothing where there is none."""
-    judges = [plan for plan in config.verifiers if plan.name == "judge"]
+    judges = config.judges
     if not judges:
         return {}
     requests = sum(judge_requests(config, candidates) for candidates in weighed_by_turn(config))
@@ -132,7 +132,7 @@ def _judged(config: RunConfig, questions: int, picture: int) -> dict[str, Any]:
         "judge_requests": requests,
         "judge_prompt_tokens": requests * (JUDGE_TOKENS + judge_pictures(config) * picture),
         "judge_reply_tokens": 0 if config.judge_mode == "yes" else requests * JUDGE_REPLY,
-        "judge_model": next((plan.argument for plan in judges if plan.argument), None),
+        "judge_model": next((plan.own_model for plan in judges if plan.own_model), None),
     }
 
 

@@ -1,97 +1,259 @@
-"""The engine that the options name."""
+"""The engines of `--engine`: what each says of itself, what is recorded of it, and how it is built.
+
+An engine of a package is named by an entry point, too: it is called with the options and the questions, and may
+have `describe(config)`. None of these imports its library before it is built or described.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from render_agent import registry
 from render_agent.config import AUTO, RunConfig
+from render_agent.config.choice import Choice, InputFile
+from render_agent.config.engine import DEFAULT_MODEL
 from render_agent.dialogue.state import Question
-from render_agent.engines import plugins as brought
-from render_agent.engines.base import Engine
-from render_agent.engines.scripted import BATCH_SIZE, make_scripted
-from render_agent.engines.scripted.policies import policy_maker
-from render_agent.errors import UsageError
+from render_agent.errors import SetupError, UsageError
 from render_agent.text.redact import names_a_key, without_keys
 from render_agent.text.safe_parse import parse_yaml
+
+if TYPE_CHECKING:
+    from render_agent.engines.base import Engine
+
+FINGERPRINTS = ("weights", "processor")
+"""What a run records of the files of a model that lies on disk."""
+
+
+class BuiltIn:
+    """What the program's own engines say of themselves; each is called with the options and the questions."""
+
+    default_model = DEFAULT_MODEL
+    asks_model = True
+    """Whether a model answers: neither a rule nor a person."""
+    holds_weights = True
+    """Whether the model is held in this process, so that it may need a GPU."""
+    gives_probabilities = True
+    """Whether it says how likely what a model could write is."""
+    gives_one_reply = False
+    """Whether it can give one reply a turn only."""
+
+    @staticmethod
+    def check(config: RunConfig) -> None:
+        """Raise UsageError where it cannot answer a run with these options."""
+
+    @staticmethod
+    def inputs(config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
+        """Give the files that its replies depend on, a model's aside."""
+        return ()
+
+
+class Transformers(BuiltIn):
+    """A model in this process, by transformers."""
+
+    def __call__(self, config: RunConfig, questions: Sequence[Question]) -> Engine:
+        """Return the engine, its model loaded. SetupError where that is impossible."""
+        from render_agent.engines.transformers.opening import open_model
+        from render_agent.engines.transformers.reuse import dialogue_tokens, engine_of
+
+        options = engine_options(config.engine_option)
+        loaded = open_model(
+            config.model_name,
+            revision=config.revision,
+            dtype=config.dtype,
+            device=config.device,
+            max_model_len=config.max_model_len,
+            tensor_parallel=config.tensor_parallel,
+            options=options,
+        )
+        tokens = dialogue_tokens(loaded, config, options)
+        rows = batch_size_of(config)
+        return engine_of(loaded, rows, options, tokens, picture_size=config.image_size)
+
+    @staticmethod
+    def describe(config: RunConfig) -> dict[str, Any]:
+        """Return its model's files and how they are loaded. SetupError where that cannot be."""
+        from render_agent.engines.loading import describe_model
+        from render_agent.engines.transformers.options import check_options, refuse_tensor_parallel
+
+        options = engine_options(config.engine_option)
+        refuse_tensor_parallel(config.tensor_parallel)
+        described = describe_model(config.model_name, config.revision)
+        check_options(options, str(described["model_type"]))
+        return {
+            **described,
+            "dtype": config.dtype,
+            "device": config.device,
+            "guided": "no" if config.no_guide else f"llguidance {version('llguidance')}",
+        }
+
+
+class Vllm(BuiltIn):
+    """A model in this process, by vLLM."""
+
+    def __call__(self, config: RunConfig, questions: Sequence[Question]) -> Engine:
+        """Return the engine, its model loaded. SetupError where that is impossible."""
+        from render_agent.engines.vllm.engine import make
+
+        return make(config, engine_options(config.engine_option))
+
+    @staticmethod
+    def describe(config: RunConfig) -> dict[str, Any]:
+        """Return its model's files. SetupError where vLLM or the model is not at hand."""
+        from render_agent.engines.vllm.engine import describe
+
+        return describe(config, engine_options(config.engine_option))
+
+
+class OpenAI(BuiltIn):
+    """A server that speaks OpenAI's protocol."""
+
+    holds_weights = False
+    gives_probabilities = False
+
+    def __call__(self, config: RunConfig, questions: Sequence[Question]) -> Engine:
+        """Return the engine. SetupError where a server cannot be reached or lacks the model."""
+        from render_agent.engines.openai.engine import make
+
+        return make(config, engine_options(config.engine_option))
+
+    @staticmethod
+    def describe(config: RunConfig) -> dict[str, Any]:
+        """Return its servers, and what they serve. SetupError where one cannot be reached."""
+        from render_agent.engines.openai.engine import describe
+
+        return describe(config, engine_options(config.engine_option))
+
+
+class Scripted(BuiltIn):
+    """Replies by rule."""
+
+    default_model = "explorer"
+    asks_model = False
+    holds_weights = False
+
+    def __call__(self, config: RunConfig, questions: Sequence[Question]) -> Engine:
+        """Return the engine of a named policy or of a file. SetupError where there is none."""
+        from render_agent.engines.scripted.engine import BATCH_SIZE, make_scripted
+
+        size = batch_size_of(config) or BATCH_SIZE
+        return make_scripted(config.model_name, questions, config.seed, size, config)
+
+    @staticmethod
+    def describe(config: RunConfig) -> dict[str, Any]:
+        """Return what must be said of its policy. SetupError where there is none."""
+        from render_agent.engines.scripted.policies import policy_maker
+
+        return {"note": getattr(policy_maker(config.model_name), "note", None)}
+
+    @staticmethod
+    def inputs(config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
+        """Give the files of boxes, where the policy answers from them."""
+        from render_agent.questions.input_files import annotation_files
+
+        if config.model_name not in registry.names("scripted policy"):
+            return ()
+        policy = registry.load("scripted policy", config.model_name)
+        knows = getattr(policy, "knows_boxes", False)
+        return annotation_files(config, questions) if knows else ()
+
+
+class Human(BuiltIn):
+    """A person in the browser."""
+
+    default_model = "person"
+    asks_model = False
+    holds_weights = False
+    gives_one_reply = True
+
+    def __call__(self, config: RunConfig, questions: Sequence[Question]) -> Engine:
+        """Return the engine, its page already served. SetupError where the port is taken."""
+        from render_agent.engines.human.engine import make
+
+        return make(config, questions)
+
+    @staticmethod
+    def check(config: RunConfig) -> None:
+        """Raise UsageError where several processes are asked for: each would have a page of its own."""
+        from render_agent.engines.human.engine import check_alone
+
+        check_alone(config)
+
+    @staticmethod
+    def describe(config: RunConfig) -> dict[str, Any]:
+        """Return who answered. SetupError where the port is taken."""
+        from render_agent.engines.human.engine import describe
+
+        return describe(config)
+
+
+TRANSFORMERS, VLLM, OPENAI, SCRIPTED, HUMAN = Transformers(), Vllm(), OpenAI(), Scripted(), Human()
+
+
+class EngineChoice(Choice):
+    """The engine that the options name."""
+
+    def check(
+        self, config: RunConfig, questions: Sequence[Question], *, models: bool = True
+    ) -> None:
+        """Raise SetupError where there is no such engine, UsageError where it cannot answer this run."""
+        check = getattr(registry.load("engine", config.engine), "check", None)
+        if callable(check):
+            check(config)
+
+    def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
+        """Give the files that its replies depend on, a model's aside: those `check_model` compares."""
+        inputs = getattr(registry.load("engine", config.engine), "inputs", None)
+        return inputs(config, questions) if callable(inputs) else ()
 
 
 def describe_engine(config: RunConfig) -> dict[str, Any]:
     """Return what a run records of its engine, read without loading any weights.
 
-    SetupError where its model is not at hand, UsageError for an option that it does not have.
+    SetupError where there is no such engine or its model is not at hand, UsageError for an option that it
+    does not have.
     """
-    options = engine_options(config.engine_option)
-    if config.engine == "scripted":
-        note = policy_maker(config.model_name).note
-        return {"name": "scripted", "model": config.model_name, "note": note}
-    if config.engine == "openai":
-        from render_agent.engines.openai.engine import describe
-
-        return describe(config, options)
-    if config.engine == "human":
-        from render_agent.engines.human import engine as human
-
-        return human.describe(config)
-    if config.engine == "vllm":
-        from render_agent.engines.vllm import engine as vllm
-
-        return vllm.describe(config, options)
-    if config.engine not in brought.OWN:
-        return brought.describe(config)
-    from render_agent.engines.loading import describe_model
-    from render_agent.engines.transformers.options import check_options, refuse_tensor_parallel
-
-    # What cannot run is refused before there is a run folder.
-    refuse_tensor_parallel(config.tensor_parallel)
-    described = describe_model(config.model_name, config.revision)
-    check_options(options, str(described["model_type"]))
+    engine_options(config.engine_option)
+    maker, package = (
+        registry.load("engine", config.engine),
+        registry.package("engine", config.engine),
+    )
+    tell = getattr(maker, "describe", None)
+    named = config.model_name if package is None else config.model or config.engine
     return {
         "name": config.engine,
-        "model": config.model_name,
-        **described,
-        "dtype": config.dtype,
-        "device": config.device,
-        "guided": "no" if config.no_guide else f"llguidance {version('llguidance')}",
+        "model": named,
+        **({} if package is None else {"package": package}),
+        **(tell(config) if callable(tell) else {}),
     }
 
 
 def make_engine(config: RunConfig, questions: Sequence[Question]) -> Engine:
     """Return the engine, its model loaded. SetupError where that is impossible."""
-    options = engine_options(config.engine_option)
-    if config.engine == "scripted":
-        size = BATCH_SIZE if config.batch_size == AUTO else int(config.batch_size)
-        return make_scripted(config.model_name, questions, config.seed, size, config)
-    if config.engine == "openai":
-        from render_agent.engines.openai.engine import make
+    engine_options(config.engine_option)
+    engine: Engine = registry.make("engine", config.engine, config, questions)
+    return engine
 
-        return make(config, options)
-    if config.engine == "human":
-        from render_agent.engines.human import engine as human
 
-        return human.make(config, questions)
-    if config.engine == "vllm":
-        from render_agent.engines.vllm import engine as vllm
+def check_model(config: RunConfig, recorded: Mapping[str, Any], run: str) -> None:
+    """SetupError where the files of a model that lies on disk are not those that a run began with.
 
-        return vllm.make(config, options)
-    if config.engine not in brought.OWN:
-        return brought.make(config, questions)
-    from render_agent.engines.transformers.opening import open_model
-    from render_agent.engines.transformers.reuse import dialogue_tokens, engine_of
+    recorded: what the run holds of its engine. run: its name.
+    """
+    from render_agent.engines.loading import describe_model
 
-    loaded = open_model(
-        config.model_name,
-        revision=config.revision,
-        dtype=config.dtype,
-        device=config.device,
-        max_model_len=config.max_model_len,
-        tensor_parallel=config.tensor_parallel,
-        options=options,
-    )
-    rows = None if config.batch_size == AUTO else int(config.batch_size)
-    tokens = dialogue_tokens(loaded, config, options)
-    return engine_of(loaded, rows, options, tokens, picture_size=config.image_size)
+    known = {name: recorded[name] for name in FINGERPRINTS if recorded.get(name) is not None}
+    if known and known != {name: describe_model(config.model_name)[name] for name in known}:
+        raise SetupError(
+            f"{config.model_name} is not the model that {run} began with (its SHA-256 differs): restore"
+            " it, or start a new run"
+        )
+
+
+def batch_size_of(config: RunConfig) -> int | None:
+    """Return the requests in one call that were asked for, None for as many as memory holds."""
+    return None if config.batch_size == AUTO else int(config.batch_size)
 
 
 def engine_options(pairs: Sequence[str]) -> dict[str, Any]:

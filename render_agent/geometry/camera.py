@@ -13,12 +13,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
-Vector = tuple[float, float, float]
+from render_agent.text.safe_parse import Either, Number
+
+Vector = tuple[Number, Number, Number]
 FloatArray = NDArray[np.float64]
 
 MAX_PITCH = 60.0
@@ -47,9 +50,9 @@ class Camera:
     """
 
     position: Vector
-    yaw: float = 0.0
-    pitch: float = 0.0
-    vertical_fov: float = 59.84
+    yaw: Number = 0.0
+    pitch: Annotated[float, Meta(ge=-90, le=90)] = 0.0
+    vertical_fov: Annotated[float, Meta(ge=0.1, le=179.9)] = 59.84
 
     @property
     def forward(self) -> FloatArray:
@@ -148,21 +151,6 @@ class Camera:
         x, y, z = self.position
         return replace(self, position=(2 * at - x, y, z), yaw=wrapped(180.0 - self.yaw))
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the camera as the run log writes it."""
-        return {
-            "position": list(self.position),
-            "yaw": self.yaw,
-            "pitch": self.pitch,
-            "vertical_fov": self.vertical_fov,
-        }
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Camera:
-        """Return the camera that `to_json` wrote."""
-        x, y, z = data["position"]
-        return cls((x, y, z), data["yaw"], data["pitch"], data["vertical_fov"])
-
 
 @dataclass(frozen=True, slots=True)
 class MapCamera:
@@ -172,9 +160,9 @@ class MapCamera:
     frame; everything above is cut away. metres_per_pixel: the scale, the same on both axes.
     """
 
-    centre: tuple[float, float]
-    height: float
-    metres_per_pixel: float
+    centre: tuple[Number, Number]
+    height: Number
+    metres_per_pixel: Annotated[float, Meta(ge=1e-9, le=1e15)]
 
     def project(
         self, points: NDArray[Any], width: int, height: int
@@ -189,18 +177,6 @@ class MapCamera:
         v = height / 2 - (points[:, 1] - self.centre[1]) / self.metres_per_pixel
         return np.column_stack([u, v]), self.height - points[:, 2]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the camera as the run log writes it."""
-        return {
-            "centre": list(self.centre),
-            "height": self.height,
-            "metres_per_pixel": self.metres_per_pixel,
-        }
 
-
-def camera_from_json(data: dict[str, Any]) -> Camera | MapCamera:
-    """Return the camera that `to_json` of either kind wrote."""
-    if "centre" not in data:
-        return Camera.from_json(data)
-    x, y = data["centre"]
-    return MapCamera((x, y), data["height"], data["metres_per_pixel"])
+AnyCamera = Either[MapCamera, Camera]
+"""What a view was taken with."""

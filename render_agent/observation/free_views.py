@@ -1,25 +1,24 @@
-"""The next views of a question, drawn and on their way to disk."""
+"""The views of a dialogue in which the model chooses what it is shown."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import replace
 
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import Candidate, QuestionState, View
 from render_agent.geometry.camera import Camera, Vector
-from render_agent.observation.base import Look, Shown, SpaceSource
+from render_agent.observation.base import Observation, SpaceSource
 from render_agent.observation.picture_store import question_file, scene_file
 from render_agent.observation.preview import beside, foreseen, led
-from render_agent.observation.stress.pictures import PictureKeeper
+from render_agent.observation.stress.base import PictureKeeper
 from render_agent.render.start_pose import start_camera
 from render_agent.render.views import Viewer
 from render_agent.scene.free_space.free_space import FreeSpace
 
 
-class Looker:
+class FreeViews:
     """Draws the next views of questions; owned by the one thread that owns the renderer.
 
     make_viewer: makes the viewer, called once, in that thread. kinds: the kinds of view that may be
@@ -44,21 +43,20 @@ class Looker:
         self._make_viewer = make_viewer
         self._viewer: Viewer | None = None
         self._starts: dict[str, Camera] = {}
-        self._openings: dict[str, Shown] = {}
+        self._openings: dict[str, tuple[View, ...]] = {}
 
-    def look(self, state: QuestionState) -> Look:
+    def observe(self, state: QuestionState) -> Observation:
         """Return the next views of a question.
 
-        SceneError or RenderError where its scene cannot be read or drawn, RunLogError where a
-        picture cannot be written.
+        SceneError or RenderError where its scene cannot be read or drawn, RunLogError where a picture
+        that is drawn again cannot be written.
         """
         began = time.perf_counter()
         space = self.scenes.space(state.question)
         self.restore(state)
         camera = state.camera or self._start(state, space)
-        views, written = self._views(state, camera)
-        seconds = time.perf_counter() - began
-        return Look(views, camera, space, written, seconds)
+        views = self._views(state, camera)
+        return Observation(views, camera, space, time.perf_counter() - began)
 
     def restore(self, state: QuestionState) -> None:
         """Draw again the pictures of a question's turns that are gone from the run folder.
@@ -75,19 +73,18 @@ class Looker:
                     trail = [*stood, *led(turn.evidence, candidate)]
                     self._draw_again(state, candidate.view, candidate.camera, trail)
 
-    def foresee(
-        self, state: QuestionState, look: Look, candidates: Sequence[Candidate]
-    ) -> tuple[list[Candidate], list[Future[None]]]:
-        """Return candidates with what each would be shown next, and for each picture when it is on disk.
+    def preview(
+        self, state: QuestionState, now: Observation, candidates: Sequence[Candidate]
+    ) -> list[Candidate]:
+        """Return candidates with what each would be shown next; now: what the question is shown.
 
         Those that have a view keep it, and those that lead to the same share their picture. SceneError or
         RenderError where the scene cannot be read or drawn.
         """
-        before = {view.number: view for view in (*state.views, *look.views)}
-        stood = [*(turn.stood for turn in state.turns), look.camera]
+        before = {view.number: view for view in (*state.views, *now.views)}
+        stood = [*(turn.stood for turn in state.turns), now.camera]
         found: dict[int, Candidate] = {}
         drawn: dict[tuple[str, Camera, int | None], View] = {}
-        written: list[Future[None]] = []
         for candidate in candidates:
             parent = None if candidate.follows is None else found[candidate.follows]
             shown = before
@@ -105,15 +102,15 @@ class Looker:
                 trail = [*stood, parent.camera] if parent else stood
                 picture = self.viewer.draw(kind, state.scene, candidate.camera, trail)
                 file = question_file(state.id, len(state.turns), "candidate", candidate.number + 1)
-                written.append(self.pictures.keep(file, picture.picture))
+                self.pictures.keep(file, picture.picture)
                 view = View(len(shown), kind, file, picture.camera)
                 drawn[key] = view
             found[candidate.number] = replace(candidate, view=view)
-        return list(found.values()), written
+        return list(found.values())
 
     @property
     def viewer(self) -> Viewer:
-        """The viewer, made at the first look."""
+        """The viewer, made when the first view is drawn."""
         if self._viewer is None:
             self._viewer = self._make_viewer()
         return self._viewer
@@ -151,12 +148,11 @@ class Looker:
             picture = self.viewer.draw(view.kind, state.scene, camera, trail)
             self.pictures.keep(view.file, picture.picture).result()
 
-    def _views(self, state: QuestionState, camera: Camera) -> Shown:
+    def _views(self, state: QuestionState, camera: Camera) -> tuple[View, ...]:
         scene = state.question.scene
         if not state.turns and scene in self._openings:  # all questions of a scene begin alike
             return self._openings[scene]
         views: list[View] = []
-        written = []
         for kind in self._wanted(state):
             if isinstance(kind, View):
                 views.append(kind)
@@ -167,14 +163,13 @@ class Looker:
                 continue
             file = question_file(state.id, turn, kind) if turn else scene_file(scene, kind)
             picture = self.viewer.draw(kind, state.scene, camera, state.trail[:turn])
-            written.append(self.pictures.keep(file, picture.picture))
+            self.pictures.keep(file, picture.picture)
             views.append(View(number, kind, file, picture.camera))
         for view in beside(state):
             views.append(replace(view, number=len(state.views) + len(views)))
-        shown = tuple(views), tuple(written)
         if not state.turns:
-            self._openings[scene] = shown
-        return shown
+            self._openings[scene] = tuple(views)
+        return tuple(views)
 
     def _start(self, state: QuestionState, space: FreeSpace) -> Camera:
         scene = state.question.scene

@@ -1,27 +1,26 @@
-"""The look of a run that shows nothing."""
+"""The views of a blind run: none."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Future
 
 from render_agent.dialogue.state import Candidate, QuestionState
 from render_agent.geometry.camera import Camera
-from render_agent.observation.base import Look
+from render_agent.observation.base import Observation
 
 
-class Blindfold:
+class NoViews:
     """Shows nothing: the camera stands at the origin and stays there."""
 
-    def look(self, state: QuestionState) -> Look:
+    def observe(self, state: QuestionState) -> Observation:
         """Return no view."""
-        return Look((), Camera((0.0, 0.0, 0.0)), None)
+        return Observation((), Camera((0.0, 0.0, 0.0)), None)
 
-    def foresee(
-        self, state: QuestionState, look: Look, candidates: Sequence[Candidate]
-    ) -> tuple[list[Candidate], list[Future[None]]]:
+    def preview(
+        self, state: QuestionState, now: Observation, candidates: Sequence[Candidate]
+    ) -> list[Candidate]:
         """Return the candidates as they are: none would be shown anything."""
-        return list(candidates), []
+        return list(candidates)
 
     def restore(self, state: QuestionState) -> None:
         """Nothing was drawn."""

@@ -6,7 +6,7 @@ import hashlib
 import io
 import re
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from pathlib import Path, PurePosixPath
 from threading import Lock
@@ -92,6 +92,13 @@ class Pictures:
         writing.add_done_callback(lambda done: self._wrote(file, done))
         return writing
 
+    def wait(self, files: Iterable[str]) -> None:
+        """Wait until pictures are on disk. RunLogError where one cannot be written."""
+        with self._lock:
+            writing = [self._writing[file] for file in files if file in self._writing]
+        for written in writing:
+            written.result()
+
     def get(self, file: str) -> Image.Image:
         """Return a picture, RGB. RunLogError where its file is gone or broken."""
         with self._lock:
@@ -132,7 +139,7 @@ class Pictures:
 
     def _wrote(self, file: str, done: Future[None]) -> None:
         with self._lock:
-            if self._writing.get(file) is done:
+            if self._writing.get(file) is done and not done.exception():  # whoever waits is told
                 del self._writing[file]
 
     def _remember(self, file: str, image: Image.Image) -> None:

@@ -1,4 +1,4 @@
-"""The look of a run that shows all views at once, those after the opening as a policy chooses them."""
+"""The views of a run that shows all at once, those after the opening as a policy chooses them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 
 from render_agent.dialogue.state import QuestionState, View
 from render_agent.geometry.camera import Vector
-from render_agent.observation.base import Look, Shown, SpaceSource
-from render_agent.observation.free_views import Looker
+from render_agent.observation.base import Observation, SpaceSource
+from render_agent.observation.free_views import FreeViews
 from render_agent.observation.picture_store import question_file, scene_file
-from render_agent.observation.stress.pictures import PictureKeeper
+from render_agent.observation.stress.base import PictureKeeper
 from render_agent.observation.view_policies.base import Further, Place, Policy
 from render_agent.render.views import Viewer
 
 
-class PassiveLooker(Looker):
+class PolicyViews(FreeViews):
     """Draws all views of a question in its first turn, those after the opening as a policy chooses them.
 
     Questions of a scene share the pictures that they have in common.
@@ -32,33 +32,32 @@ class PassiveLooker(Looker):
     ) -> None:
         super().__init__(make_viewer, scenes, pictures, opening, start, opening)
         self.policy = policy
-        self._shared: dict[str, Shown] = {}
+        self._shared: dict[str, tuple[View, ...]] = {}
 
-    def look(self, state: QuestionState) -> Look:
+    def observe(self, state: QuestionState) -> Observation:
         """Return all views in turn 0, none later.
 
-        SceneError or RenderError where its scene cannot be read or drawn, RunLogError where a
-        picture cannot be written.
+        SceneError or RenderError where its scene cannot be read or drawn, RunLogError where a picture
+        that is drawn again cannot be written.
         """
         began = time.perf_counter()
         self.restore(state)
         if state.camera is not None:
-            return Look((), state.camera, None, (), time.perf_counter() - began)
+            return Observation((), state.camera, None, time.perf_counter() - began)
         space = self.scenes.space(state.question)
         start = self._start(state, space)
-        views, written = self._views(state, start)
+        views = self._views(state, start)
         place = Place(state.scene, space, self.viewer.renderer, start, self.viewer.size)
-        more, later = self._further(state, self.policy.further(state.question, place))
-        seconds = time.perf_counter() - began
-        return Look((*views, *more), start, None, (*written, *later), seconds)
+        more = self._further(state, self.policy.further(state.question, place))
+        return Observation((*views, *more), start, None, time.perf_counter() - began)
 
-    def _further(self, state: QuestionState, further: Further) -> Shown:
+    def _further(self, state: QuestionState, further: Further) -> tuple[View, ...]:
         scene = state.question.scene
         if further.shared and scene in self._shared:
             return self._shared[scene]
         first = len(self.opening)
         egos = self.opening.count("ego")
-        views, written = [], []
+        views = []
         for index, camera in enumerate(further.cameras):
             number = egos + index + 1
             if further.shared:
@@ -66,9 +65,8 @@ class PassiveLooker(Looker):
             else:
                 file = question_file(state.id, 0, "ego", number)
             picture = self.viewer.ego(state.scene, camera)
-            written.append(self.pictures.keep(file, picture.picture))
+            self.pictures.keep(file, picture.picture)
             views.append(View(first + index, "ego", file, camera))
-        shown = tuple(views), tuple(written)
         if further.shared:
-            self._shared[scene] = shown
-        return shown
+            self._shared[scene] = tuple(views)
+        return tuple(views)

@@ -20,7 +20,7 @@ def foreseen(state: QuestionState) -> View | None:
 def beside(state: QuestionState) -> list[View]:
     """Return the views of the moves that were not made, where the model is shown them."""
     evidence = state.turns[-1].evidence if state.turns else None
-    if evidence is None or agent_plan(evidence.agent).kind != "show":
+    if evidence is None or not agent_plan(evidence.agent).shows_all:
         return []
     return unmade(evidence, state.views)
 

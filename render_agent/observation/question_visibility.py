@@ -8,7 +8,6 @@ from typing import Self
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question, View
-from render_agent.observation.stress.scenes import scenes_of
 from render_agent.questions.ground_truth import Facts, known_facts
 from render_agent.questions.mentions import kind_of, named_categories
 from render_agent.questions.sufficiency import EVERY, SIZE
@@ -67,7 +66,7 @@ class Eyes:
     def of(cls, config: RunConfig, questions: Sequence[Question]) -> Self:
         """Return those for the views of a run. QuestionsError where a file of truths is in no known format."""
         facts = known_facts(questions, config.annotations)
-        return cls(scenes_of(config, questions), facts, config.image_size)
+        return cls(config.picture_stress.scenes(config, questions), facts, config.image_size)
 
     @cached_property
     def renderer(self) -> Renderer:

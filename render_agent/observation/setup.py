@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from render_agent.config import RunConfig
-from render_agent.config.view_budget import opening_kinds, views_at_most
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.state import Question
-from render_agent.observation import Blindfold, Looker, Looking, PassiveLooker
+from render_agent.observation import FreeViews, NoViews, PolicyViews, ViewProvider
 from render_agent.observation.picture_store import Pictures
-from render_agent.observation.stress.pictures import painted
-from render_agent.observation.view_policies.registry import make_policy
 from render_agent.render.subprocess.subprocess_renderer import make_guarded
 from render_agent.render.views import Viewer
 from render_agent.scene.cache import SceneCache
 
-MakeLooker = Callable[[RunConfig, SceneCache, Pictures, Sequence[Question]], Looking]
+MakeViews = Callable[[RunConfig, SceneCache, Pictures, Sequence[Question]], ViewProvider]
 
 
 def make_prompt(config: RunConfig) -> Prompt:
@@ -24,26 +21,25 @@ def make_prompt(config: RunConfig) -> Prompt:
     turns, field = config.max_turns, config.field_of_view
     if not config.passive:
         return Prompt(turns, field, () if config.blind else config.kinds)
-    shown = opening_kinds(config.views, config.kinds)
-    return Prompt(turns, field, shown, views_at_most(config.views, config.kinds, turns))
+    return Prompt(turns, field, config.opening_kinds, config.most_views)
 
 
-def make_looker(
+def make_views(
     config: RunConfig, scenes: SceneCache, pictures: Pictures, questions: Sequence[Question]
-) -> Looking:
-    """Return what draws the views of some questions; the renderer is made at its first look.
+) -> ViewProvider:
+    """Return what draws the views of some questions; the renderer is made for the first of them.
 
     SetupError where what the choice of views depends on is not at hand.
     """
     if config.blind:
-        return Blindfold()
+        return NoViews()
 
     def make_viewer() -> Viewer:
         return Viewer(make_guarded(config.renderer), config.image_size, config.field_of_view)
 
-    shown = painted(pictures, config.pictures, config.seed)
-    opening = opening_kinds(config.views, config.kinds)
+    shown = config.picture_stress.painted(pictures, config.seed)
+    opening = config.opening_kinds
     if config.passive:
-        policy = make_policy(config, questions)
-        return PassiveLooker(make_viewer, scenes, shown, policy, config.start, opening)
-    return Looker(make_viewer, scenes, shown, config.kinds, config.start, opening)
+        policy = config.view_policy.build(config, questions)
+        return PolicyViews(make_viewer, scenes, shown, policy, config.start, opening)
+    return FreeViews(make_viewer, scenes, shown, config.kinds, config.start, opening)

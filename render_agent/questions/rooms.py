@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from render_agent.config import OPTIONS, RunConfig
 from render_agent.dialogue.state import Question
-from render_agent.errors import QuestionsError
+from render_agent.errors import QuestionsError, UsageError
 from render_agent.questions.rows import load_rows
 from render_agent.questions.scans import is_name
 
@@ -14,6 +15,40 @@ BUNDLED = Path(__file__).parents[1] / "bundled"
 """The rooms that come with the program; in a checkout a link to `scenes/`."""
 
 QUESTIONS = "questions.jsonl"
+
+
+VSIBENCH_ONLY = ("subset", "tiny_ids", "removed_ids", "annotations")
+"""Options that mean nothing for other benchmarks."""
+
+
+class Rooms:
+    """The bundled rooms as a benchmark."""
+
+    where = "beside the questions"
+
+    def __call__(self, config: RunConfig) -> list[Question]:
+        """Return the questions about them. UsageError where an option belongs to another benchmark."""
+        refuse_vsibench_options(config)
+        return bundled()
+
+    def files(self, config: RunConfig) -> list[Path]:
+        """Return the file of their questions."""
+        return [BUNDLED / QUESTIONS]
+
+
+ROOMS = Rooms()
+
+
+def refuse_vsibench_options(config: RunConfig) -> None:
+    """Raise UsageError where an option was given that only VSI-Bench has."""
+    if config.questions is not None:
+        raise UsageError(
+            "--questions is the file of VSI-Bench's questions: give another file as --benchmark FILE"
+        )
+    for name in VSIBENCH_ONLY:
+        if getattr(config, name) != OPTIONS[name].default:
+            flag = "--" + name.replace("_", "-")
+            raise UsageError(f"{flag} belongs to --benchmark vsibench: leave it out")
 
 
 def bundled() -> list[Question]:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from render_agent.config import OPTIONS, RunConfig
+from render_agent import registry
+from render_agent.config import RunConfig
 from render_agent.dialogue.answer import MOST_OPTIONS, letters
 from render_agent.dialogue.state import Question
 from render_agent.errors import QuestionsError, SetupError, UsageError
-from render_agent.questions.plugins import is_brought, load_brought
-from render_agent.questions.rooms import BUNDLED, QUESTIONS, bundled, load_beside
-from render_agent.questions.scans import LAYOUTS, Roots, refuse_missing, searched, with_scans
-from render_agent.questions.vsibench import load_vsibench, vsibench_files
+from render_agent.questions.rooms import load_beside, refuse_vsibench_options
+from render_agent.questions.rows import NAMES, check_name
+from render_agent.questions.scans import refuse_missing
 from render_agent.text.sanitize import plain_name
-
-VSIBENCH_ONLY = ("subset", "tiny_ids", "removed_ids", "annotations")
-"""Options that mean nothing for other benchmarks."""
 
 
 def choose_questions(config: RunConfig) -> list[Question]:
@@ -36,15 +35,15 @@ def choose_questions(config: RunConfig) -> list[Question]:
     if config.shuffle:
         random.Random(config.seed).shuffle(questions)
     chosen = part_of(questions[: config.limit], config.shard)
-    where = "by the package that brings them" if is_brought(config) else "beside the questions"
-    places = {question.dataset: where for question in chosen}
     if config.blind:
         return chosen
-    if config.benchmark == "vsibench":
-        chosen = with_scans(chosen, _roots(config), config.annotations)
-        places = searched(_roots(config))
+    benchmark = _maker(config)
+    if find_scans := getattr(benchmark, "with_scans", None):
+        chosen = find_scans(config, chosen)
     if not config.allow_missing:
-        refuse_missing(chosen, places)
+        searched = getattr(benchmark, "searched", None)
+        where = getattr(benchmark, "where", "by the package that brings them")
+        refuse_missing(chosen, searched(config) if searched else {q.dataset: where for q in chosen})
     return chosen
 
 
@@ -73,12 +72,11 @@ def question_files(config: RunConfig) -> list[Path]:
     """Return the files that the questions of a run come from. SetupError where one is not at hand."""
     if config.ply is not None:
         return []
-    if config.benchmark == "vsibench":
-        ids = {"tiny_ids": config.tiny_ids, "removed_ids": config.removed_ids}
-        return vsibench_files(config.questions, config.subset, **ids)
-    if is_brought(config):  # what it reads is its own; a file that was named is known
-        return [path for path in [Path(config.questions or "")] if path.is_file()]
-    return [BUNDLED / QUESTIONS if config.benchmark == "rooms" else Path(config.benchmark)]
+    files = getattr(_maker(config), "files", None)
+    if files is not None:
+        return list(files(config))
+    # what a package reads is its own; a file that was named is known
+    return [path for path in [Path(config.questions or "")] if path.is_file()]
 
 
 def single_question(config: RunConfig) -> Question:
@@ -116,37 +114,71 @@ def lettered(options: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"{letter}. {text}" for letter, text in texts.items())
 
 
-def _benchmark(config: RunConfig) -> list[Question]:
-    if config.benchmark == "vsibench":
-        return load_vsibench(
-            config.questions,
-            config.subset,
-            tiny_ids=config.tiny_ids,
-            removed_ids=config.removed_ids,
-        )
-    if is_brought(config):
-        return load_brought(config)
-    if config.questions is not None:
-        raise UsageError(
-            "--questions is the file of VSI-Bench's questions: give another file as --benchmark FILE"
-        )
-    for name in VSIBENCH_ONLY:
-        if getattr(config, name) != OPTIONS[name].default:
-            flag = "--" + name.replace("_", "-")
-            raise UsageError(f"{flag} belongs to --benchmark vsibench: leave it out")
-    if config.benchmark == "rooms":
-        return bundled()
-    path = Path(config.benchmark)
-    if not path.is_file():
+def is_file_of_questions(config: RunConfig) -> bool:
+    """Whether the benchmark is a file; one that is called like a part of a package goes before it."""
+    own = config.benchmark in registry.built_in("benchmark")
+    return not own and Path(config.benchmark).is_file()
+
+
+class QuestionFile:
+    """A file of questions as a benchmark, the scans beside it."""
+
+    where = "beside the questions"
+
+    def __call__(self, config: RunConfig) -> list[Question]:
+        """Return the questions in the file."""
+        path = Path(config.benchmark)
+        refuse_vsibench_options(config)
+        return load_beside(path, path.stem)
+
+    def files(self, config: RunConfig) -> list[Path]:
+        """Return the file."""
+        return [Path(config.benchmark)]
+
+
+def _maker(config: RunConfig) -> Any:
+    """Return what makes the questions of a benchmark. SetupError where there is no such benchmark."""
+    if is_file_of_questions(config):
+        return QuestionFile()
+    if config.benchmark not in registry.names("benchmark"):
         raise SetupError(
-            f"--benchmark {config.benchmark!r} is neither vsibench, rooms nor a file of questions, and no"
-            " installed package brings it"
+            f"--benchmark {config.benchmark!r} is neither"
+            f" {', '.join(registry.built_in('benchmark'))} nor a file of questions, and no installed"
+            " package brings it"
         )
-    return load_beside(path, path.stem)
+    return registry.load("benchmark", config.benchmark)
 
 
-def _roots(config: RunConfig) -> Roots:
-    return {dataset: getattr(config, dataset) for dataset in LAYOUTS}
+def _benchmark(config: RunConfig) -> list[Question]:
+    """Return all questions of a benchmark, in its order.
+
+    QuestionsError where it gives something else than a list of questions with ids of their own;
+    SetupError where it cannot be imported or fails.
+    """
+    maker = _maker(config)
+    if isinstance(maker, QuestionFile):
+        return maker(config)
+    found = registry.make("benchmark", config.benchmark, config)
+    package = registry.package("benchmark", config.benchmark)
+    if package is None:  # their rows were checked as they were read
+        return list(found)
+    told = f"the benchmark {config.benchmark!r} of {package}"
+    questions: dict[str, Question] = {}
+    for index, question in enumerate(found):
+        if not isinstance(question, Question):
+            raise QuestionsError(f"{told}: entry {index} is no Question but {question!r:.60}")
+        try:
+            named = question.id, question.dataset, question.scene
+            for column, name in zip(NAMES, named, strict=True):
+                check_name(column, name)
+        except QuestionsError as error:
+            raise QuestionsError(f"{told}, entry {index}: {error}") from error
+        if question.id in questions:
+            raise QuestionsError(f"{told}: the id {question.id!r} stands twice; ids must be unique")
+        questions[question.id] = replace(question, benchmark=config.benchmark)
+    if not questions:
+        raise QuestionsError(f"{told} has no questions")
+    return list(questions.values())
 
 
 def _narrowed(questions: Sequence[Question], config: RunConfig) -> list[Question]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question
 from render_agent.questions.mentions import kind_of, named_categories
 from render_agent.score.official import ORDER
@@ -18,20 +17,6 @@ SIZE = "room_size_estimation"
 ENOUGH = 0.3
 """Of the room's visible surface: who saw less has not looked at the size of the room. A look all around
 from the middle shows 0.35 to 0.4 of a single bundled room, and 0.15 to 0.25 of a flat."""
-
-
-FAITHFUL = ("real", "mirrored")
-"""The --pictures that show the scene which a question is about."""
-
-
-def faithful(config: RunConfig) -> bool:
-    """Whether the views of a run show the scenes that its questions are about."""
-    return not config.blind and config.pictures in FAITHFUL
-
-
-def boxes_hold(config: RunConfig) -> bool:
-    """Whether the boxes of a question's scene are those of the scene that is explored: not once exchanged."""
-    return config.pictures != "shuffled"
 
 
 def first_shown(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question
 from render_agent.errors import SetupError
 from render_agent.questions.files import SUFFIXES
 from render_agent.questions.hub import VSIBENCH, fetch_questions, is_hub_name
 from render_agent.questions.rows import load_rows
-from render_agent.questions.scans import NEEDS_NOTHING
+from render_agent.questions.scans import LAYOUTS, NEEDS_NOTHING, Roots, searched, with_scans
 from render_agent.questions.subsets import (
     removed_ids_path,
     subset_of,
@@ -22,6 +24,40 @@ FOLDERS = ("VSI-Bench", "vsibench", "data/vsibench", ".")
 
 FILES = ("test.jsonl", "test.json", "test-00000-of-00001.parquet", "VSI-Bench.tsv", "VSIBench.tsv")
 """What the file of questions is called."""
+
+
+class VSIBench:
+    """VSI-Bench as a benchmark."""
+
+    def __call__(self, config: RunConfig) -> list[Question]:
+        """Return its questions, their scans not yet looked for."""
+        return load_vsibench(
+            config.questions,
+            config.subset,
+            tiny_ids=config.tiny_ids,
+            removed_ids=config.removed_ids,
+        )
+
+    def files(self, config: RunConfig) -> list[Path]:
+        """Return the files that its questions come from. SetupError where one is not at hand."""
+        ids = {"tiny_ids": config.tiny_ids, "removed_ids": config.removed_ids}
+        return vsibench_files(config.questions, config.subset, **ids)
+
+    def with_scans(self, config: RunConfig, questions: Sequence[Question]) -> list[Question]:
+        """Return questions with the scans that are found, or rooms built from annotations."""
+        return with_scans(questions, roots_of(config), config.annotations)
+
+    def searched(self, config: RunConfig) -> dict[str, str]:
+        """Return by data set where its scans were looked for."""
+        return searched(roots_of(config))
+
+
+VSI_BENCH = VSIBench()
+
+
+def roots_of(config: RunConfig) -> Roots:
+    """Return where the scans of each data set lie."""
+    return {dataset: getattr(config, dataset) for dataset in LAYOUTS}
 
 
 def load_vsibench(

@@ -50,16 +50,20 @@ class Viewer:
     ) -> Picture:
         """Return the view of that kind. RenderError where it cannot be drawn or there is no such kind.
 
-        kind: one of KINDS, or one that an installed package brings. trail: where the camera stood, oldest
-        first (of KINDS only the map shows it).
+        kind: as the registry names it. trail: where the camera stood, oldest first.
         """
-        if kind == "ego":
-            return self.ego(scene, camera)
-        if kind == "top":
-            return self.top(scene, camera, trail)
-        if kind == "around":
-            return self.around(scene, camera)
-        return self._brought(kind, scene, camera, trail)
+        try:
+            found = view_kind(kind)
+        except SetupError as error:
+            raise RenderError(str(error)) from error
+        drawn = found.draw(self, scene, camera, trail)
+        picture, (width, height) = drawn.picture, self.size
+        if picture.dtype != np.uint8 or picture.shape != (height, width, 3):
+            raise RenderError(
+                f"the kind of view {kind!r} drew {picture.dtype} of {picture.shape}, and a picture must be"
+                f" uint8 of {(height, width, 3)}"
+            )
+        return replace(drawn, kind=kind)
 
     def stop(self) -> None:
         """End a renderer that has a process of its own, at once; may be called from any thread."""
@@ -87,18 +91,3 @@ class Viewer:
         """Return the views ahead, right, left and behind. RenderError where they cannot be drawn."""
         picture, ahead = draw_around(self.renderer, scene, camera, self.size)
         return Picture(picture, None, ahead, "around")
-
-    def _brought(self, kind: str, scene: Scene, camera: Camera, trail: Sequence[Camera]) -> Picture:
-        """Return the view of a kind that a package brings, under its name."""
-        try:
-            kind_of_view = view_kind(kind)
-        except SetupError as error:
-            raise RenderError(str(error)) from error
-        drawn = kind_of_view.draw(self, scene, camera, trail)
-        picture, (width, height) = drawn.picture, self.size
-        if picture.dtype != np.uint8 or picture.shape != (height, width, 3):
-            raise RenderError(
-                f"the kind of view {kind!r} drew {picture.dtype} of {picture.shape}, and a picture must be"
-                f" uint8 of {(height, width, 3)}"
-            )
-        return replace(drawn, kind=kind)

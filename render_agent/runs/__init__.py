@@ -1,4 +1,5 @@
-"""A run from its options to its results: runner, phase controller, scheduler, run folder, workers.
+"""A run under way: its phases, the scheduler of its turns, and the workers that it may be dispatched to.
 
-Imports everything below (`agents`, `engines`, `observation` …) and nothing that is made of run folders. Start with `runner`.
+It imports whatever a turn is made of, from scenes to agents, and nothing that is made of run folders.
+Start at `phase_controller.PhaseController.run`.
 """

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from render_agent.config import RunConfig
 from render_agent.config.choosing_budget import pictures_of_moves, weighed_by_turn
-from render_agent.config.view_budget import SHARED, opening_kinds, views_at_most
 from render_agent.dialogue.state import Question
 from render_agent.errors import SetupError
 
@@ -30,11 +29,12 @@ def pictures_needed(config: RunConfig, questions: Sequence[Question]) -> int:
     or not.
     """
     scenes = len({(question.dataset, question.scene) for question in questions})
-    opening = len(opening_kinds(config.views, config.kinds))
-    if config.views == "free":
+    opening = len(config.opening_kinds)
+    if config.free:
         return scenes * opening + pictures_of_moves(config) * len(questions)
-    further = views_at_most(config.views, config.kinds, config.max_turns) - opening
-    return scenes * opening + further * (scenes if config.views in SHARED else len(questions))
+    further = config.most_views - opening
+    shared = config.view_policy.shared
+    return scenes * opening + further * (scenes if shared else len(questions))
 
 
 def disk_needed(
@@ -45,7 +45,7 @@ def disk_needed(
     pictures = pictures_needed(config, questions)
     plan, turns = config.agent_plan, config.max_turns
     lines = len(questions) * (turns + 1) * BYTES_A_TURN
-    others = 0 if plan.kind == "single" else turns * plan.candidates
+    others = turns * plan.candidates if plan.chooses else 0
     if plan.depth > 1:  # second moves
         others += sum(weighed_by_turn(config)) - (turns - 1) * plan.candidates
     lines += len(questions) * others * BYTES_A_CANDIDATE

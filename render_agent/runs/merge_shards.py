@@ -49,7 +49,7 @@ def merge(output: Path, shards: Sequence[RunFolder]) -> tuple[Path, dict[str, An
             states,
             partial=config.partial,
             notes=notes(record),
-            mirrored=config.pictures == "mirrored",
+            stress=config.picture_stress,
         )
         if not any(state.active for state in states):
             log.write_results(found, table(found["questions"]))

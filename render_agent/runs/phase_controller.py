@@ -1,27 +1,26 @@
-"""The phase controller: the first turns batched over all questions, then each at its own pace."""
+"""The phase controller: the first turns batched over all questions, then each question at its own pace."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence, Sized
-from concurrent.futures import Future
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol
 
-from render_agent.agents.base import Agent, Taken
+from render_agent.agents.base import Agent, Ask, Decision, Draw, Need
 from render_agent.agents.seeds import turn_seed
-from render_agent.agents.verifiers.base import Panel, Situation, Verdict
+from render_agent.agents.verifiers.base import Panel, Situation
 from render_agent.dialogue.chat import Message
 from render_agent.dialogue.prompt import Prompt, reply_schema
-from render_agent.dialogue.state import Phase, QuestionState, Seconds, Tokens, Turn
-from render_agent.engines.base import Engine, Reply, Request
+from render_agent.dialogue.state import Phase, QuestionState, Turn
+from render_agent.engines.base import Engine, Request
 from render_agent.errors import EngineError, RenderAgentError, RunLogError
-from render_agent.observation import Look, Looking
-from render_agent.runs.deliberation import Deliberations, Failure
+from render_agent.observation import Observation, ViewProvider
 from render_agent.runs.log.base import TurnLog
-from render_agent.system.threads import begun_pool
+from render_agent.runs.scheduler import Course, TurnScheduler
 from render_agent.text.redact import without_keys
 
 logger = logging.getLogger(__name__)
@@ -67,7 +66,7 @@ class Sampling:
 
 
 class PhaseController:
-    """Runs questions to their end; owns nothing but the order in which things happen.
+    """Runs questions to their ends; owns nothing but the order in which things happen.
 
     agent: decides each turn. panel: the verifiers that it may ask. max_batched_turns: turns that all
     questions take together. finish_together: how many questions then finish side by side, each at its own
@@ -76,7 +75,7 @@ class PhaseController:
 
     def __init__(
         self,
-        looker: Looking,
+        views: ViewProvider,
         engine: Engine,
         log: TurnLog,
         prompt: Prompt,
@@ -88,7 +87,7 @@ class PhaseController:
         finish_together: int,
         sampling: Sampling,
     ) -> None:
-        self.looker = looker
+        self.views = views
         self.engine = engine
         self.log = log
         self.prompt = prompt
@@ -98,7 +97,6 @@ class PhaseController:
         self.max_batched_turns = max_batched_turns
         self.finish_together = finish_together
         self.sampling = sampling
-        self._stopped = False
         self.schema = reply_schema(prompt.on_request) if sampling.guided else None
 
     def run(self, states: Iterable[QuestionState]) -> None:
@@ -107,217 +105,133 @@ class PhaseController:
         Continuing a run is running it: states read back from the log already have turns.
         """
         states = sorted(states, key=lambda state: state.question.scene)  # a scan is read once
-        self._drawing = begun_pool(1, "drawing")
-        try:
-            self._drawing.submit(self._restore, [s for s in states if not s.active])
+        with self._scheduler(states) as scheduler:
             while early := [
                 s for s in states if s.active and len(s.turns) < self.max_batched_turns
             ]:
-                self.advance(early, together=len(early), phase="batched")
-            late = [s for s in states if s.active]
-            self.advance(late, together=self.finish_together, phase="finishing")
-        except BaseException:  # a time limit gives seconds: no view is waited for
-            self._stopped = True
-            self.looker.stop()
-            raise
-        finally:
-            self._drawing.submit(self.panel.close)
-            self._drawing.submit(self.looker.close)
-            self._drawing.shutdown()
+                self.observer.began("batched", early)
+                scheduler.run((self.turn(s, "batched") for s in early), together=len(early))
+            if late := [s for s in states if s.active]:
+                self.observer.began("finishing", late)
+                scheduler.run((self.finish(s) for s in late), together=self.finish_together)
 
-    def advance(self, states: Sequence[QuestionState], together: int, phase: Phase) -> None:
-        """Take questions forward, `together` at a time: look, ask, act, write down.
+    def finish(self, state: QuestionState) -> Course:
+        """Take all the turns that a question still takes."""
+        while state.active:
+            yield from self.turn(state, "finishing")
 
-        In the batched phase each takes one turn; in the finishing phase one goes on until it
-        retires, and the next takes its place. Views are drawn while the engine generates.
-        """
-        if states:
-            self.observer.began(phase, states)
-        line = deque(states)
-        looking: deque[tuple[QuestionState, Future[Look]]] = deque()
-        deciding = Deliberations[Asked](self.engine, self.panel, self._drawing.submit)
+    def turn(self, state: QuestionState, phase: Phase) -> Course:
+        """Take one turn: look, ask, act, write down. An error of this question alone ends it alone."""
+        events: list[str] = []
         try:
-            while line or looking or deciding:
-                while (
-                    line
-                    and len(looking) + len(deciding) < together
-                    and self._may_draw(looking, deciding)
-                ):
-                    state = line.popleft()
-                    looking.append((state, self._drawing.submit(self.looker.look, state)))
-                for asked in self._drawn(looking, phase, idle=deciding.idle):
-                    steps = self.agent.decide(asked.situation, asked.request)
-                    deciding.begin(asked, steps, self.agent.dialogues(asked.state.id))
-                took = []
-                for asked, outcome in deciding.ended(looking[0][1] if looking else None):
-                    self._act(asked, outcome, phase)
-                    took.append(asked.state)
-                if phase == "finishing":
-                    line.extendleft(state for state in reversed(took) if state.active)
-                self.log.sync()
-        finally:
-            for _, future in looking:
-                future.cancel()
-            deciding.close()
+            seen: Observation = yield Draw(partial(self.views.observe, state))
+            began, messages = time.perf_counter(), self._messages(state, seen)
+            request = self._request(state, seen, messages)
+            situation = Situation(state, seen, self.log.pictures.get)
+            decision = yield from self._decide(situation, request, events)
+        except (EngineError, RunLogError):
+            raise
+        except RenderAgentError as error:
+            self._fail(state, phase, error, events)
+        else:
+            spent = decision.seconds(seen.seconds, time.perf_counter() - began)
+            turn = decision.as_turn(request.turn, phase, seen, messages, spent)
+            self.log.pictures.wait(turn.drawn)
+            self.log.append(state.id, turn)
+            state.take(turn)
+            self.observer.took(state, turn)
+        if not state.active:
+            self._retire(self.agent.dialogues(state.id))
 
-    def _restore(self, retired: Sequence[QuestionState]) -> None:
-        """Draw again what is gone of questions that are done; their reports need it, the run does not."""
-        for state in retired:
-            if self._stopped:
-                break
-            try:
-                self.looker.restore(state)
-            except RenderAgentError as error:
-                logger.warning("question %s lacks a picture: %s", state.id, error)
+    def _messages(self, state: QuestionState, seen: Observation) -> tuple[Message, ...]:
+        """Return the messages that are new in a turn."""
+        if not state.turns:
+            return tuple(self.prompt.opening(state.question, seen.views, seen.camera))
+        last = state.turns[-1]
+        told = self.prompt.following(len(state.turns), last.happened, seen.views, seen.camera)
+        return tuple(told)
 
-    def _may_draw(self, looking: Sized, deciding: Deliberations[Asked]) -> bool:
-        """Whether another view may be drawn before those that wait are asked about.
-
-        What waits takes memory, in an engine that runs free as well as here.
-        """
-        waiting = len(looking)
-        if self.engine.capabilities.free_running:
-            waiting += deciding.asked
-        return waiting < 2 * self.engine.batch_size
-
-    def _drawn(
-        self, looking: deque[tuple[QuestionState, Future[Look]]], phase: Phase, *, idle: bool
-    ) -> Iterator[Asked]:
-        """Give the questions that are drawn, in order: a full batch, or all that a free engine can take."""
-        enough = self.engine.batch_size
-        if self.engine.capabilities.free_running:
-            enough = max(sum(future.done() for _, future in looking), int(idle))
-        for _ in range(min(enough, len(looking))):
-            state, future = looking.popleft()
-            try:
-                look = future.result()
-            except (RunLogError, EngineError):
-                raise
-            except Exception as error:  # noqa: BLE001 - the one boundary of a question: whatever its
-                self._fail(state, phase, error)  # scan makes a library raise, the others go on
-            else:
-                yield self._asked(state, look)
-
-    def _asked(self, state: QuestionState, look: Look) -> Asked:
+    def _request(
+        self, state: QuestionState, seen: Observation, messages: Sequence[Message]
+    ) -> Request:
         turn = len(state.turns)
-        messages = (
-            self.prompt.following(turn, state.turns[-1].happened, look.views, look.camera)
-            if state.turns
-            else self.prompt.opening(state.question, look.views, look.camera)
-        )
-        request = Request(
+        return Request(
             question_id=state.id,
             turn=turn,
             messages=[*state.dialogue, *messages],
             picture=self.log.pictures.get,
-            views=(*state.views, *look.views),
+            views=(*state.views, *seen.views),
             last=turn + 1 == state.max_turns,
             temperature=self.sampling.temperature,
             seed=turn_seed(self.sampling.seed, state.id, turn),
             max_new_tokens=self.sampling.max_new_tokens,
             schema=self.schema,
         )
-        situation = Situation(state, look, self.log.pictures.get)
-        return Asked(situation, tuple(messages), request, time.perf_counter())
 
-    def _act(self, asked: Asked, outcome: Taken | Failure, phase: Phase) -> None:
-        """Write down what a turn came to, and let its question take it."""
-        state, look = asked.state, asked.look
-        if isinstance(outcome, Failure):
-            self._fail(state, phase, outcome.error, outcome.events)
-            return
-        for picture in (*look.written, *outcome.written):
-            picture.result()
-        spent = asked.spent(outcome)
-        turn = Turn(
-            number=asked.request.turn,
-            phase=phase,
-            views=look.views,
-            messages=asked.messages,
-            reply=outcome.reply,
-            action=outcome.action,
-            happened=outcome.response.happened,
-            stood=look.camera,
-            camera=outcome.response.camera,
-            tokens=spent.tokens,
-            seconds=spent.seconds,
-            batch_size=outcome.replies[0].batch_size,
-            finish=outcome.finish,
-            events=spent.events,
-            evidence=outcome.evidence,
-        )
-        self.log.append(state.id, turn)
-        state.take(turn)
-        self.observer.took(state, turn)
-        if not state.active:
-            self._retire(state)
+    def _decide(
+        self, situation: Situation, request: Request, events: list[str]
+    ) -> Generator[Need, Any, Decision]:
+        """Have the agent decide; it is sent no reply that failed, and dialogues that it leaves are retired.
+
+        events: gets those of engine and verifiers as they come. RenderAgentError where a reply failed.
+        """
+        kept = self.agent.dialogues(request.question_id)
+        steps = self.agent.decide(situation, request)
+        found: Any = None
+        while True:
+            try:
+                need = steps.send(found)
+            except StopIteration as end:
+                decision: Decision = end.value
+                return decision
+            found = yield need
+            if isinstance(need, Draw):
+                continue
+            events += (event for part in found for event in part.events)
+            if isinstance(need, Ask):
+                names = [asked.question_id for asked in need.requests]
+                self._retire([name for name in names if name not in kept])
+                if faults := [reply.error for reply in found if reply.error is not None]:
+                    raise RenderAgentError(faults[0])
 
     def _fail(
-        self, state: QuestionState, phase: Phase, error: Exception, events: Sequence[str] = ()
+        self, state: QuestionState, phase: Phase, error: RenderAgentError, events: Sequence[str]
     ) -> None:
         """Write down the error that stopped one question; the others go on."""
-        sentence = without_keys(_sentence(error))
+        sentence = without_keys(str(error))
         logger.error("question %s failed: %s", state.id, sentence, exc_info=error)
         self.log.append_error(state.id, len(state.turns), phase, sentence, events)
         state.fail(sentence, events)
-        self._retire(state)
         self.observer.failed(state)
 
-    def _retire(self, state: QuestionState) -> None:
-        for dialogue in self.agent.dialogues(state.id):
+    def _retire(self, dialogues: Iterable[str]) -> None:
+        for dialogue in dialogues:
             self.engine.retire(dialogue)
 
+    @contextmanager
+    def _scheduler(self, states: Sequence[QuestionState]) -> Iterator[TurnScheduler]:
+        """Give the scheduler of a run; its thread first draws what is gone of retired questions.
 
-def _sentence(error: Exception) -> str:
-    """Return what is said of an error that stops one question."""
-    if isinstance(error, MemoryError):
-        return (
-            "this machine's memory ran out when its view was drawn: give the program more, or lower"
-            " --image-size, and try again with --continue"
-        )
-    return str(error) if isinstance(error, RenderAgentError) else repr(error)
-
-
-@dataclass(frozen=True, eq=False)
-class Asked:
-    """A question whose turn is being decided since `since`; messages are those new in this turn."""
-
-    situation: Situation
-    messages: tuple[Message, ...]
-    request: Request
-    since: float
-
-    @property
-    def state(self) -> QuestionState:
-        """The question."""
-        return self.situation.state
-
-    @property
-    def look(self) -> Look:
-        """What it is shown."""
-        return self.situation.look
-
-    def spent(self, taken: Taken) -> Spent:
-        """Return what the turn took, now that it ended.
-
-        The share of the turn in every batch counts, set against the batch of its first reply.
+        That thread closes what it used at the end. Where the run is stopped, it begins nothing more.
         """
-        own = taken.replies[0]
-        share = sum(reply.seconds / reply.batch_size for reply in taken.replies)
-        share += sum(verdict.seconds for verdict in taken.verdicts)
-        waited = max(0.0, time.perf_counter() - self.since - own.seconds)
-        parts: list[Reply | Verdict] = [*taken.replies, *taken.verdicts]
-        tokens = Tokens.total(part.tokens for part in parts)
-        # Rounded here, so that a run that is read back from its log has the same totals.
-        spent = (round(part, 4) for part in (self.look.seconds, waited, share * own.batch_size))
-        seconds = Seconds(*spent)
-        return Spent(tokens, seconds, tuple(event for part in parts for event in part.events))
+        scheduler = TurnScheduler(self.engine, self.panel, settle=self.log.sync)
+        retired = [state for state in states if not state.active]
+        restored = [scheduler.draw(partial(self._restore, state)) for state in retired]
+        try:
+            yield scheduler
+        except BaseException:  # a time limit gives seconds: no view is waited for
+            for future in restored:
+                future.cancel()
+            self.views.stop()
+            raise
+        finally:
+            scheduler.draw(self.panel.close)
+            scheduler.draw(self.views.close)
+            scheduler.close()
 
-
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """What a turn took, and what went wrong on the way and was mended."""
-
-    tokens: Tokens
-    seconds: Seconds
-    events: tuple[str, ...]
+    def _restore(self, state: QuestionState) -> None:
+        """Draw again what is gone of a question that is done; its report needs it, the run does not."""
+        try:
+            self.views.restore(state)
+        except RenderAgentError as error:
+            logger.warning("question %s lacks a picture: %s", state.id, error)

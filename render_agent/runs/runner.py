@@ -15,9 +15,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from render_agent.agents.registry import make_agent
 from render_agent.agents.verifiers.provenance import describe_choosing
-from render_agent.agents.verifiers.registry import check_verifiers, make_panel
+from render_agent.agents.verifiers.registry import make_panel
 from render_agent.config import AUTO, CHANGEABLE, OPTIONS, RunConfig
 from render_agent.config.paths import absolute_paths
 from render_agent.dialogue.chat import Message
@@ -25,33 +24,24 @@ from render_agent.dialogue.state import Question, QuestionState
 from render_agent.engines.base import Engine
 from render_agent.engines.registry import describe_engine, make_engine
 from render_agent.errors import UsageError
-from render_agent.observation import Looker
+from render_agent.observation import FreeViews
 from render_agent.observation.picture_store import Pictures
-from render_agent.observation.setup import MakeLooker, make_looker, make_prompt
-from render_agent.observation.stress.scenes import check_stress, scenes_of
-from render_agent.observation.view_policies.registry import check_views
+from render_agent.observation.setup import MakeViews, make_prompt, make_views
 from render_agent.questions.notes import question_notes, scene_kinds
-from render_agent.questions.selection import choose_questions, question_files
-from render_agent.render.start_pose import parse_start
-from render_agent.runs.disk_space import refuse_a_full_disk
-from render_agent.runs.input_files import (
-    check_facts,
-    check_model,
-    check_scans,
-    check_verifier_files,
-    facts_hashes,
-    packages,
-    scan_hashes,
-    sha256,
-    verifier_hashes,
-)
+from render_agent.questions.selection import choose_questions
 from render_agent.runs.log.base import TurnLog
 from render_agent.runs.log.folder import RunFolder, RunLog
 from render_agent.runs.log.reading import notes
 from render_agent.runs.log.results import results, table
 from render_agent.runs.phase_controller import Observer, PhaseController, Sampling
-from render_agent.runs.workers.cluster import check_ray
-from render_agent.runs.workers.dispatch import deal_out
+from render_agent.runs.preflight import (
+    check_choices,
+    check_continued,
+    check_new,
+    input_hashes,
+    packages,
+)
+from render_agent.runs.workers.dispatch import dispatch
 from render_agent.scene.cache import SceneCache
 from render_agent.system.malloc import give_back_large_blocks
 
@@ -68,7 +58,7 @@ class Run:
     def __init__(self, config: RunConfig, log: RunLog, questions: Sequence[Question]) -> None:
         self.config = config
         self.log = log
-        self.scenes = scenes_of(config, questions)
+        self.scenes = config.picture_stress.scenes(config, questions)
         self.states = [
             QuestionState(q, self.scenes, config.max_turns, blind=config.blind) for q in questions
         ]
@@ -88,19 +78,19 @@ class Run:
         self,
         observer: Observer,
         make_engine: MakeEngine = make_engine,
-        look: MakeLooker | None = None,
+        look: MakeViews | None = None,
     ) -> dict[str, Any]:
         """Take every active question to its end, write the results and return them.
 
-        make_engine, look: give what answers and what draws, look by default `make_looker`; called
+        make_engine, look: give what answers and what draws, look by default `make_views`; called
         only where a question is active.
         SetupError, EngineError or RunLogError where the run has to stop; it can be continued.
         """
         if any(state.active for state in self.states):
             config = self.config
-            play_here = partial(play, look=look or make_looker)
+            play_here = partial(play, look=look or make_views)
             if not config.alone:
-                deal_out(config, self.states, self.log, observer, make_engine, play_here)
+                dispatch(config, self.states, self.log, observer, make_engine, play_here)
             else:
                 questions = [state.question for state in self.states]
                 with closing(make_engine(config, questions)) as engine:
@@ -110,7 +100,7 @@ class Run:
             self.states,
             partial=self.config.partial,
             notes=stamps,
-            mirrored=self.config.pictures == "mirrored",
+            stress=self.config.picture_stress,
         )
         self.log.write_results(found, table(found["questions"]))
         return found
@@ -127,7 +117,7 @@ def play(
     log: TurnLog,
     observer: Observer,
     states: Sequence[QuestionState],
-    look: MakeLooker,
+    look: MakeViews,
 ) -> None:
     """Take every active question to its end in this process.
 
@@ -145,7 +135,7 @@ def play(
         log,
         prompt,
         observer,
-        make_agent(config, prompt, panel, looker),
+        config.agent_plan.build(config, prompt, panel, looker),
         panel,
         max_batched_turns=min(batched, config.max_turns),
         finish_together=engine.batch_size if together == AUTO else int(together),
@@ -178,15 +168,14 @@ def preview(config: RunConfig, folder: Path) -> Preview:
 
     SetupError, SceneError or RenderError where even that is impossible. No model is loaded.
     """
-    parse_start(config.start)
-    check_verifiers(config, models=False)
     questions = choose_questions(replace(config, allow_missing=True))
-    scenes, pictures = scenes_of(config, questions), Pictures(folder)
+    check_choices(config, questions, models=False)
+    scenes, pictures = config.picture_stress.scenes(config, questions), Pictures(folder)
     first = next((question for question in questions if question.scan is not None), questions[0])
-    looker = make_looker(config, scenes, pictures, [first])
-    look = looker.look(QuestionState(first, scenes, config.max_turns, blind=config.blind))
+    looker = make_views(config, scenes, pictures, [first])
+    look = looker.observe(QuestionState(first, scenes, config.max_turns, blind=config.blind))
     began = time.perf_counter()
-    if isinstance(looker, Looker):
+    if isinstance(looker, FreeViews):
         looker.viewer.ego(scenes.get(first), look.camera)
     seconds = time.perf_counter() - began
     looker.close()
@@ -205,13 +194,8 @@ def check(
 
     SetupError where something is missing for the run. No model is loaded.
     """
-    parse_start(config.start)
-    check_ray(config)
     questions = choose_questions(config)
-    check_stress(config, questions)
-    check_views(config, questions)
-    check_verifiers(config)
-    refuse_a_full_disk(config, questions)
+    check_new(config, questions)
     return questions, describe(config)
 
 
@@ -250,7 +234,6 @@ def go_on(folder: RunFolder, changes: Mapping[str, Any]) -> Run:
             f" leave {flag} out, or start a new run"
         )
     config = replace(saved, **differing)
-    check_ray(config)
     packages(config)  # refused here, where one is gone
     log = RunLog(folder)
     try:
@@ -264,13 +247,7 @@ def go_on(folder: RunFolder, changes: Mapping[str, Any]) -> Run:
         for state in run.states:
             state.retry()
         active = [state.question for state in run.states if state.active]
-        check_views(config, active)
-        shuffled = config.pictures == "shuffled"  # then any scan may be shown
-        check_scans(folder, questions if shuffled and active else active)
-        check_facts(folder, config, active)
-        if active:
-            check_verifier_files(folder, config)
-            check_model(folder, config)
+        check_continued(folder, config, questions, active)
     except BaseException:
         log.close()
         raise
@@ -300,11 +277,8 @@ def record(
             "python": platform.python_version(),
         },
         "sha256": {
-            "questions": {str(file): sha256(file) for file in question_files(config)},
             "prompt": hashlib.sha256(prompt.instructions.encode()).hexdigest(),
-            "annotations": facts_hashes(config, questions),
-            "scans": scan_hashes(questions),
-            "verifiers": verifier_hashes(config),
+            **input_hashes(config, questions),
         },
     }
 

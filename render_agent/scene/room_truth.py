@@ -10,43 +10,52 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta, Struct, field
 from numpy.typing import NDArray
 
 from render_agent.errors import QuestionsError
 from render_agent.geometry.boxes import Array, OrientedBox, distance
-from render_agent.text.forms import COUNT, Each, Either, Form, Number, misfit
-from render_agent.text.safe_parse import parse_json, read_bounded
+from render_agent.text.safe_parse import Count, decode, read_bounded
 
 DATASET = "rooms"
 
 Box2 = tuple[float, float, float, float]
 """x low, y low, x high, y high, metres."""
 
-METRES = Number(-1e6, 1e6)
-FORM: Form = {
-    "scene": str,
-    "kind": str,
-    "height": METRES,
-    "rooms": [{"purpose": str, "polygon": [(METRES, METRES)]}],
-    "ways": [(METRES,) * 4],
-    "object_bbox": Each(
-        [
-            {
-                "number": COUNT,
-                "kind": str,
-                "room": COUNT,
-                "on": Either((None, COUNT)),
-                "centroid": (METRES,) * 3,
-                "axesLengths": (METRES,) * 3,
-                "normalizedAxes": (Number(-1.001, 1.001),) * 9,
-            }
-        ]
-    ),
-}
-"""What is read of a file."""
+Metres = Annotated[float, Meta(ge=-1e6, le=1e6)]
+Point = tuple[Metres, Metres, Metres]
+UnitAxes = Annotated[
+    list[Annotated[float, Meta(ge=-1.001, le=1.001)]], Meta(min_length=9, max_length=9)
+]
+
+
+class _Object(Struct):
+    number: Count
+    kind: str
+    room: Count
+    support: Count | None = field(name="on")
+    centre: Point = field(name="centroid")
+    size: Point = field(name="axesLengths")
+    axes: UnitAxes = field(name="normalizedAxes")
+
+
+class _Room(Struct):
+    purpose: str
+    polygon: list[tuple[Metres, Metres]]
+
+
+class _Home(Struct):
+    """What is read of a file."""
+
+    scene: str
+    kind: str
+    height: Metres
+    rooms: list[_Room]
+    ways: list[tuple[Metres, Metres, Metres, Metres]]
+    boxes: dict[str, list[_Object]] = field(name="object_bbox")
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,36 +209,31 @@ def _distances(truth: RoomTruth) -> list[list[Any]]:
 def read_truth(path: Path) -> RoomTruth:
     """Return the truth that lies beside a scan. QuestionsError where the file is no such truth."""
     try:
-        data = parse_json(read_bounded(path))
-        if wrong := misfit(data, FORM):
-            raise ValueError(wrong)
-        return _from_json(data)
+        home: _Home = decode(read_bounded(path), _Home)
     except (OSError, ValueError) as error:
         raise QuestionsError(
             f"{path} is no truth of a room that make-rooms wrote: {error}"
         ) from error
-
-
-def _from_json(data: dict[str, Any]) -> RoomTruth:
-    numbered = {}
-    for label, boxes in data["object_bbox"].items():
-        for box in boxes:
-            numbered[box["number"]] = TrueObject(
-                label,
-                np.array(box["centroid"], float),
-                np.array(box["axesLengths"], float),
-                np.array(box["normalizedAxes"], float).reshape(3, 3),
-                box["kind"],
-                box["room"],
-                box["on"],
-            )
-    rooms = [Room(room["purpose"], np.array(room["polygon"], float)) for room in data["rooms"]]
+    numbered = {
+        box.number: TrueObject(
+            label,
+            np.array(box.centre, float),
+            np.array(box.size, float),
+            np.array(box.axes, float).reshape(3, 3),
+            box.kind,
+            box.room,
+            box.support,
+        )
+        for label, boxes in home.boxes.items()
+        for box in boxes
+    }
+    rooms = [Room(room.purpose, np.array(room.polygon, float)) for room in home.rooms]
     return RoomTruth(
-        data["scene"],
-        data["kind"],
+        home.scene,
+        home.kind,
         sum(room.area for room in rooms),
-        data["height"],
+        home.height,
         rooms,
-        [tuple(way) for way in data["ways"]],
+        list(home.ways),
         [numbered[number] for number in sorted(numbered)],
     )

@@ -13,16 +13,14 @@ from pathlib import Path
 
 from render_agent.errors import RunLogError
 
+PICTURE = r"\Aviews(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*)+\.png\Z"
+"""What a picture may be called: a PNG below `views`, in plain letters."""
+
 OWN = (
     "config.json", "questions.jsonl", "turns.jsonl", "run.log", "run.lock", "results.json",
     "results.csv", "views", "report",
 )  # fmt: skip
 """What a run folder consists of."""
-
-LONGEST_PATH, LONGEST_NAME = 4096, 255
-"""Bytes of a path and of a name in it, at the most, on the systems in use."""
-
-_PICTURE = re.compile(r"views(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*)+\.png")
 
 
 def refuse_ways_out(folder: Path) -> None:
@@ -63,15 +61,7 @@ def check_inside(folder: Path, path: Path) -> None:
 
 def is_picture(file: object) -> bool:
     """Whether a text may be the name of a run's picture: a PNG below `views`, in plain letters."""
-    return isinstance(file, str) and _PICTURE.fullmatch(file) is not None
-
-
-def is_path(file: object) -> bool:
-    """Whether a text may be the path of a file, there or not: no system refuses to look for it."""
-    if not isinstance(file, str) or "\0" in file or not Path(file).name:
-        return False
-    whole = file.encode("utf-8", "replace")
-    return len(whole) < LONGEST_PATH and max(map(len, whole.split(b"/"))) <= LONGEST_NAME
+    return isinstance(file, str) and re.search(PICTURE, file) is not None
 
 
 def picture_path(folder: Path, file: str) -> Path:

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from render_agent.errors import RunLogError
-from render_agent.text.safe_parse import MAX_LINE_BYTES, parse_json, read_bounded
+from render_agent.text.safe_parse import (
+    MAX_LINE_BYTES,
+    MisfitError,
+    encode,
+    parse_json,
+    read_bounded,
+)
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -56,22 +64,17 @@ def write_all(file: FileIO, content: bytes) -> None:
 
 
 def json_bytes(data: Any) -> bytes:
-    """Return `data` as JSON, indented unless they are nested too deeply for that; see `json_line`."""
+    """Return `data` as JSON, indented unless they are nested too deeply for that; see `encode`."""
     try:
         text = json.dumps(data, indent=1, ensure_ascii=False)
     except RecursionError:
-        return json_line(data)
+        return encode(data)
     return (text + "\n").encode("utf-8", "backslashreplace")
-
-
-def json_line(data: Any) -> bytes:
-    """Return `data` as one line of JSON; lone surrogates become the escapes that JSON has for them."""
-    return (json.dumps(data, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")
 
 
 def json_lines(data: Iterable[Any]) -> bytes:
     """Return one line of JSON for each of `data`."""
-    return b"".join(json_line(entry) for entry in data)
+    return b"".join(map(encode, data))
 
 
 def read_json(path: Path) -> Any:
@@ -82,30 +85,36 @@ def read_json(path: Path) -> Any:
         raise RunLogError(f"cannot read {path}: {error}") from error
 
 
-def read_lines(path: Path) -> tuple[list[dict[str, Any]], int]:
-    """Return the whole lines of a JSON-lines file, and how many bytes they take.
+def read_lines(path: Path, read: Callable[[bytes], T] = parse_json) -> tuple[list[T], int]:
+    """Return what `read` makes of the whole lines of a JSON-lines file, and how many bytes they take.
 
-    A torn last line is left out; any other unreadable line is a RunLogError that names it.
+    A torn last line is left out; any other unreadable line, and one that `read` has a MisfitError for, is
+    a RunLogError that names it.
     """
-    lines: list[dict[str, Any]] = []
+    lines: list[T] = []
     whole = 0
     try:
         with path.open("rb") as file:
             while line := file.readline(MAX_LINE_BYTES):
+                where = f"line {len(lines) + 1} of {path}"
                 if not line.endswith(b"\n"):
                     if len(line) == MAX_LINE_BYTES:
                         raise RunLogError(
-                            f"line {len(lines) + 1} of {path} has more than {MAX_LINE_BYTES:,} bytes;"
-                            " restore the file, or cut it before that line and continue"
+                            f"{where} has more than {MAX_LINE_BYTES:,} bytes; restore the file, or cut it"
+                            " before that line and continue"
                         )
                     break
                 try:
-                    lines.append(parse_json(line))
+                    lines.append(read(line))
+                except MisfitError as error:
+                    raise RunLogError(
+                        f"{path} is damaged: line {len(lines) + 1} does not fit: {error}"
+                    ) from error
                 except ValueError as error:
                     if file.read(1):
                         raise RunLogError(
-                            f"line {len(lines) + 1} of {path} is not JSON ({error}); restore the file,"
-                            " or cut it before that line and continue"
+                            f"{where} is not JSON ({error}); restore the file, or cut it before that line"
+                            " and continue"
                         ) from error
                     break
                 whole += len(line)

@@ -1,11 +1,54 @@
-"""Documents from outside, JSON and YAML: read within bounds, and whatever is wrong with one is a ValueError."""
+"""Documents from outside, JSON and YAML: read within bounds, and whatever is wrong with one is a ValueError.
+
+What a document must be is declared as a type: a dataclass, a `msgspec.Struct`, a TypedDict, with the
+bounds of its values as annotations. That one declaration reads it, writes it, and says what is wrong.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
-from typing import Any
+import re
+import sys
+from functools import cache
+from pathlib import Path, PurePath
+from types import GenericAlias
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
+
+import msgspec
+from msgspec import Meta
+
+__all__ = ("Either",)  # which mypy takes for another module's
+
+if TYPE_CHECKING:
+    from typing import Union as Either
+
+    Each = dict
+else:
+
+    class _Ours(type):
+        """What msgspec asks us to read, whatever that is then."""
+
+        def __instancecheck__(cls, value):
+            return True
+
+        def __getitem__(cls, parameters):
+            return GenericAlias(cls, parameters)
+
+    # msgspec tells objects apart by a field that names their type, which no file of ours has.
+    class Either(metaclass=_Ours):
+        """One of several objects: the first whose first field is there, else the last."""
+
+    # msgspec does not say under which name of a mapping something is wrong.
+    class Each(metaclass=_Ours):
+        """A mapping of names to values, such as `dict`; a fault in it is told by the name."""
+
+
+Number = Annotated[float, Meta(ge=-1e15, le=1e15)]
+Finite = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
+NotNegative = Annotated[float, Meta(ge=0, le=1e15)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Count = Annotated[int, Meta(ge=0, le=10**15)]
 
 MAX_BYTES = 1 << 30
 """Of a file that is read whole."""
@@ -14,6 +57,9 @@ CHUNK_BYTES = 1 << 20
 """Bytes that are read at a time of what tells no size."""
 
 MAX_REASON_LETTERS = 300
+
+LONGEST_PATH, LONGEST_NAME = 4096, 255
+"""Bytes of a path and of a name in it, at the most, on the systems in use."""
 
 MAX_LINE_BYTES = 64 << 20
 """Bytes of a line in a file of lines."""
@@ -31,6 +77,143 @@ def parse_json(text: str | bytes, **how: Any) -> Any:
         return json.loads(text, **how)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+class MisfitError(ValueError):
+    """A document that is not what it is declared to be: at which field, and what is said of it."""
+
+    def __init__(self, at: str, said: str) -> None:
+        super().__init__(reason_of(f"{at or 'it'}{said}".removeprefix("it: ")))
+        self.at = at
+        self.said = said
+
+    def within(self, name: str) -> MisfitError:
+        """Return the same of a document in which this one stands under a name."""
+        return MisfitError(f"{name}.{self.at}" if self.at and name else name or self.at, self.said)
+
+
+def decode(text: bytes, form: Any) -> Any:
+    """Return what a JSON text holds, as the type that is declared for it.
+
+    MisfitError where it is something else, any other ValueError where it is no JSON.
+    """
+    try:
+        return _decoder(form).decode(text)
+    except msgspec.ValidationError as error:
+        raise _misfit(error) from None
+    # Halves of characters, which an escape may stand for, and what only Python's parser explains.
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return convert(parse_json(text), form)
+
+
+def convert(data: Any, form: Any) -> Any:
+    """Return plain values, such as JSON and YAML hold, as the type that is declared for them. MisfitError."""
+    try:
+        return msgspec.convert(data, form, dec_hook=_from_plain)
+    except msgspec.ValidationError as error:
+        raise _misfit(error) from None
+    except RecursionError:
+        raise MisfitError("", " is nested too deeply") from None
+
+
+def plain(data: Any) -> Any:
+    """Return what is declared as a type as plain values; the inverse of `convert`."""
+    return msgspec.to_builtins(data, enc_hook=_to_plain)
+
+
+def encode(data: Any) -> bytes:
+    """Return data as one line of JSON; lone surrogates become the escapes that JSON has for them."""
+    text = json.dumps(data, ensure_ascii=False, default=plain) + "\n"
+    return text.encode("utf-8", "backslashreplace")
+
+
+@cache
+def _decoder(form: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(form, dec_hook=_from_plain)
+
+
+def _from_plain(form: Any, data: Any) -> Any:
+    """Read what msgspec has no type for."""
+    if form is Path:
+        if not is_path(data):
+            raise ValueError(f"{data!r:.80} is no path of a file")
+        return Path(data)
+    if not isinstance(data, dict):
+        raise MisfitError("", " must be an object")
+    if get_origin(form) is Each:
+        return _each(data, *get_args(form))
+    *others, last = get_args(form)
+    return convert(data, next((kind for kind in others if _first_field(kind) in data), last))
+
+
+def _first_field(kind: Any) -> str:
+    name: str = next(iter(getattr(kind, "__struct_encode_fields__", kind.__annotations__)))
+    return name
+
+
+def _each(data: dict[Any, Any], names: Any, values: Any) -> dict[Any, Any]:
+    found = {}
+    for name, value in data.items():
+        try:
+            found[convert(name, names)] = convert(value, values)
+        except MisfitError as error:
+            raise error.within(f"{name!s:.40}") from None
+    return found
+
+
+def _to_plain(data: Any) -> Any:
+    """Write what msgspec has no type for."""
+    if isinstance(data, PurePath):
+        return str(data)
+    for kind in (float, int, str):
+        if isinstance(data, kind):  # of a type derived from it, such as numpy's floats
+            return kind(data)
+    raise TypeError(f"{type(data).__name__} has no form in JSON")
+
+
+_WORDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a text",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+}
+"""What msgspec calls a type → what it is called in sentences."""
+
+_SAID = {
+    "Expected ": "must be ",
+    ", got ": ", not ",
+    " matching regex": " matching",
+    r"\\A": "",
+    r"\\Z": "",
+    "Invalid enum value": "cannot be",
+    "Number out of range": "is a number out of range",
+}
+"""How msgspec begins to say what is wrong → how a sentence about a field goes on."""
+
+_FIELD = re.compile(r"Object (?P<fault>missing required|contains unknown) field `(?P<name>.*)`")
+
+
+def _misfit(error: msgspec.ValidationError) -> MisfitError:
+    """Return an error of msgspec's as a sentence such as "views[0].kind must be a text, not a number"."""
+    said, _, place = str(error).partition(" - at `")
+    at = place.removeprefix("key` in `").rstrip("`").removeprefix("$").removeprefix(".")
+    if isinstance(error.__cause__, MisfitError):
+        return error.__cause__.within(at)
+    if isinstance(error.__cause__, ValueError):  # what the type itself says
+        return MisfitError(at, f": {error.__cause__}")
+    if field := _FIELD.fullmatch(said):
+        fault = " is missing" if field["fault"] == "missing required" else " is unknown"
+        return MisfitError(field["name"], fault).within(at)
+    said = re.sub(r"`([^`]*)`", _in_words, said)
+    for theirs, ours in _SAID.items():
+        said = said.replace(theirs, ours, 1)
+    return MisfitError(f"a name in {at or 'it'}" if place.startswith("key") else at, f" {said}")
+
+
+def _in_words(types: re.Match[str]) -> str:
+    return " or ".join(_WORDS.get(name, name) for name in types[1].split(" | "))
 
 
 def parse_yaml(text: str) -> Any:
@@ -69,6 +252,14 @@ def read_bounded(path: Path, most: int = MAX_BYTES) -> bytes:
     if len(content) > most:
         raise ValueError(f"it has more than {most:,} bytes")
     return content
+
+
+def is_path(file: object) -> bool:
+    """Whether a text may be the path of a file, there or not: no system refuses to look for it."""
+    if not isinstance(file, str) or "\0" in file or not Path(file).name:
+        return False
+    whole = file.encode("utf-8", "replace")
+    return len(whole) < LONGEST_PATH and max(map(len, whole.split(b"/"))) <= LONGEST_NAME
 
 
 def reason_of(error: Exception | str) -> str:

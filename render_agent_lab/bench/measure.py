@@ -13,16 +13,16 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Engine
 from render_agent.engines.transformers.device_memory import DeviceMemory, MainMemory, memory_of
-from render_agent.observation import Looking
+from render_agent.observation import ViewProvider
 from render_agent.observation.picture_store import Pictures
-from render_agent.observation.setup import make_looker
+from render_agent.observation.setup import make_views
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.phase_controller import Silent
 from render_agent.runs.runner import start
 from render_agent.scene.cache import SceneCache
 from render_agent_lab.bench.compared_engines import Engines
 from render_agent_lab.bench.figures import Trial, baselines_of, summary, work_of
-from render_agent_lab.bench.meter import MeteredEngine, MeteredLooker, overlap
+from render_agent_lab.bench.meter import MeteredEngine, MeteredViews, overlap
 from render_agent_lab.bench.variants import Variant
 
 WARM_UP_QUESTIONS = 2
@@ -69,7 +69,7 @@ class Bench:
             run = start(replace(config, engine="scripted", model=None, **options))
             watch = Watch(self.engines, variant, replace(config, engine=variant.engine, **options))
             try:
-                run.go(Silent(), watch.make_engine, watch.make_looker)
+                run.go(Silent(), watch.make_engine, watch.make_views)
             finally:
                 run.close()
             return watch.trial(run.path)
@@ -94,21 +94,21 @@ class Watch:
         self.began, self.began_cpu = time.perf_counter(), time.process_time()
         return cast("Engine", self.engine)  # whose attributes are only read
 
-    def make_looker(
+    def make_views(
         self,
         config: RunConfig,
         scenes: SceneCache,
         pictures: Pictures,
         questions: Sequence[Question],
-    ) -> Looking:
+    ) -> ViewProvider:
         """Return what draws the views, watched."""
-        self.looker = MeteredLooker(make_looker(config, scenes, pictures, questions))
-        return self.looker
+        self.views = MeteredViews(make_views(config, scenes, pictures, questions))
+        return self.views
 
     def trial(self, path: Path) -> Trial:
         """Return the figures of the run whose log lies at a path."""
         engine, ended = self.engine, self.engine.closed
-        drawing = self.looker.drawing
+        drawing = self.views.drawing
         return Trial(
             variant=self.variant,
             seconds=ended - self.began,

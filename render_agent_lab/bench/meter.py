@@ -1,16 +1,15 @@
-"""What an engine and a looker do over a run: how many requests are under way, and who waits for whom."""
+"""What an engine and a view provider do over a run: how many requests are under way, and who waits for whom."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
 from typing import Any
 
 from render_agent.dialogue.state import Candidate, QuestionState
 from render_agent.engines.base import Engine, Reply, Request
 from render_agent.engines.transformers.device_memory import DeviceMemory
-from render_agent.observation import Look, Looking
+from render_agent.observation import Observation, ViewProvider
 
 Span = tuple[float, float]
 
@@ -74,6 +73,10 @@ class MeteredEngine:
         self.under_way -= len(answered)
         yield from answered
 
+    def wake(self) -> None:
+        """Wake the engine inside."""
+        self.inside.wake()
+
     def retire(self, question_id: str) -> None:
         """Free what was kept for a question that asks no more."""
         self.inside.retire(question_id)
@@ -112,29 +115,31 @@ class MeteredEngine:
         return [(a, b) for a, b in zip(edges[::2], edges[1::2], strict=True) if b > a]
 
 
-class MeteredLooker:
-    """A looker that is watched. drawing: when it was drawing."""
+class MeteredViews:
+    """A view provider that is watched. drawing: when it was drawing."""
 
-    def __init__(self, inside: Looking, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(
+        self, inside: ViewProvider, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
         self.inside = inside
         self.clock = clock
         self.drawing: list[Span] = []
 
-    def look(self, state: QuestionState) -> Look:
+    def observe(self, state: QuestionState) -> Observation:
         """Return the next views of a question."""
         began = self.clock()
         try:
-            return self.inside.look(state)
+            return self.inside.observe(state)
         finally:
             self.drawing.append((began, self.clock()))
 
-    def foresee(
-        self, state: QuestionState, look: Look, candidates: Sequence[Candidate]
-    ) -> tuple[list[Candidate], list[Future[None]]]:
+    def preview(
+        self, state: QuestionState, now: Observation, candidates: Sequence[Candidate]
+    ) -> list[Candidate]:
         """Return candidates with what each would be shown next."""
         began = self.clock()
         try:
-            return self.inside.foresee(state, look, candidates)
+            return self.inside.preview(state, now, candidates)
         finally:
             self.drawing.append((began, self.clock()))
 
@@ -143,11 +148,11 @@ class MeteredLooker:
         self.inside.restore(state)
 
     def stop(self) -> None:
-        """Stop the looker inside."""
+        """Stop the provider inside."""
         self.inside.stop()
 
     def close(self) -> None:
-        """Give back what the looker inside holds."""
+        """Give back what the provider inside holds."""
         self.inside.close()
 
 

@@ -18,7 +18,7 @@ from render_agent.observation.question_visibility import Eyes
 from render_agent.observation.stress.left_right import mirrored_truth, names_sides
 from render_agent.questions.chance import frequent_answers
 from render_agent.questions.exact_solver import true_answer
-from render_agent.questions.sufficiency import EVERY, SIZE, faithful
+from render_agent.questions.sufficiency import EVERY, SIZE
 from render_agent.render.visibility.room_visibility import Room
 from render_agent_lab.expert.derive import Knowledge, answering, final_reply, said, things
 from render_agent_lab.expert.known import Home, homes_of
@@ -165,9 +165,10 @@ def expert(
     homes = homes_of(questions, annotations)
     if config is None:
         return Expert(questions, seed, None, homes, walks=False)
-    eyes = Eyes.of(config, questions) if faithful(config) else None
-    walks = config.views == "free"
-    return Expert(questions, seed, eyes, homes, walks=walks, blind=config.blind, strays=strays)
+    eyes = Eyes.of(config, questions) if config.faithful else None
+    return Expert(
+        questions, seed, eyes, homes, walks=config.free, blind=config.blind, strays=strays
+    )
 
 
 EXPERT = NamedPolicy(

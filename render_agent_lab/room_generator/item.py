@@ -7,9 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
-from render_agent.geometry.boxes import OrientedBox, upright
+from render_agent.geometry.boxes import Array, OrientedBox, rotation, upright
 from render_agent_lab.room_generator.furniture.catalogue import Built
-from render_agent_lab.room_generator.shapes import Array, Mesh, rotation
+from render_agent_lab.room_generator.shapes import Mesh
 
 
 @dataclass(frozen=True, eq=False)

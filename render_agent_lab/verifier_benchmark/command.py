@@ -129,7 +129,7 @@ def compare(
     import tempfile
     import time
 
-    from render_agent.config.agent_plan import VerifierPlan, verifier_plans
+    from render_agent.config.agent_plan import verifier_plans
     from render_agent_lab.bench.report import circumstances
     from render_agent_lab.verifier_benchmark.measure import measure, opened
     from render_agent_lab.verifier_benchmark.walks import trained_here
@@ -145,7 +145,7 @@ def compare(
         walked = {name: options[name] for name in FOR_THE_WALK if name in options}
         if trains:
             head = trained_here(place / "training", given["train_rooms"], told, **walked)
-            plans[TRAINED_HERE] = VerifierPlan("learned", str(head))
+            plans[TRAINED_HERE] = verifier_plans([f"learned:{head}"])[0]
         folders, said = _runs(place, options, runs, given, told)
         with opened(folders) as sources:
             found = measure(sources, plans, judging, told, logged=bool(runs))
@@ -203,19 +203,20 @@ def _judging(options: Mapping[str, Any], plans: Iterable[VerifierPlan]) -> Itera
     from contextlib import closing
     from dataclasses import replace
 
-    from render_agent.agents.verifiers.registry import check_verifiers
     from render_agent.config import RunConfig
     from render_agent.engines.registry import make_engine
     from render_agent_lab.verifier_benchmark.measure import Judging
 
     plans = list(plans)
-    asks = any(plan.name == "judge" and plan.argument is None for plan in plans)
+    asks = any(plan.asks_model and plan.own_model is None for plan in plans)
     own = {} if asks else {"engine": "scripted", "model": "explorer"}
     decided = {"batch": True, "benchmark": "rooms", "agent": "single", "verifier": ()}
     unwanted = {"ply", "question", "option", "verifier_weights"}
     kept = {name: value for name, value in options.items() if name not in unwanted}
     config = RunConfig(**kept | own | decided).absolute()
     named = tuple(plan.label for plan in plans)
-    check_verifiers(replace(config, agent="lookahead:2", temperature=1.0, verifier=named))
+    choosing = replace(config, agent="lookahead:2", temperature=1.0, verifier=named)
+    for plan in choosing.verifiers:
+        plan.check(choosing, [])
     with closing(make_engine(config, [])) as engine:
         yield Judging(config, engine)

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from render_agent.agents.verifiers.base import Verifier
-from render_agent.agents.verifiers.provenance import learned_from
-from render_agent.agents.verifiers.registry import make_verifier
+from render_agent.agents.verifiers.registry import LearnedPlan
 from render_agent.config import RunConfig
 from render_agent.config.agent_plan import VerifierPlan
 from render_agent.dialogue.state import Question
@@ -126,7 +124,7 @@ def _one(
     spent: dict[str, Any] = {}
     for source in sources:
         with made(plan, source, judging) as verifier:
-            likely = plan.name == "judge" and judging.config.judge_mode == "yes"
+            likely = plan.asks_model and judging.config.judge_mode == "yes"
             part = score_anew(label, verifier, source.decisions, probabilities=likely)
             parts.append(part)
             if plan.name != "random" and not spent and source.decisions:
@@ -141,8 +139,9 @@ def _one(
 def notes_on(plans: Iterable[VerifierPlan], sources: Sequence[Source]) -> list[str]:
     """Return what must be said beside the figures: who was trained in the scenes in which it is measured."""
     questions = [question for source in sources for question in source.questions]
-    learned = [plan for plan in plans if plan.name == "learned"]
-    told = {plan.label: learned_from(Path(plan.argument or ""), questions) for plan in learned}
+    config = sources[0].folder.config
+    learned = [plan for plan in plans if isinstance(plan, LearnedPlan)]
+    told = {plan.label: plan.knows(config, questions) for plan in learned}
     return [f"{label} knows {known}." for label, known in told.items() if known]
 
 
@@ -157,7 +156,7 @@ def made(plan: VerifierPlan, source: Source, judging: Judging) -> Iterator[Verif
         pictures=run.pictures,
         seed=run.seed,
     )
-    with closing(make_verifier(plan, config, source.questions, judging.engine)) as verifier:
+    with closing(plan.build(config, source.questions, judging.engine)) as verifier:
         yield verifier
 
 

@@ -16,8 +16,6 @@ from render_agent.dialogue.state import Candidate, Question, QuestionState, Turn
 from render_agent.errors import SetupError
 from render_agent.observation.picture_store import Pictures
 from render_agent.observation.question_visibility import Thing, as_things, boxes_seen, named_boxes
-from render_agent.observation.stress.scenes import scenes_of
-from render_agent.questions.sufficiency import faithful
 from render_agent.render.base import Renderer
 from render_agent.render.visibility.room_visibility import NOTHING, Room
 from render_agent.runs.log.folder import RunFolder
@@ -48,13 +46,13 @@ def read_decisions(
     views.
     """
     config = folder.config
-    if config.views != "free" or not faithful(config):
+    if not (config.free and config.faithful):
         raise SetupError(
             f"{folder.path} teaches no moves: a run with --views free is needed that shows the scenes as"
             " they are"
         )
     questions = folder.questions()
-    scenes = scenes_of(config, questions)
+    scenes = config.picture_stress.scenes(config, questions)
     states = [
         state
         for state in read_states(folder, scenes=scenes)
@@ -172,7 +170,7 @@ def _carried_out(situation: Situation, number: int, action: Action) -> Candidate
     view = None
     if kind in ("ego", "around") and not isinstance(action.view, int):
         view = View(len(situation.views), kind, "", moved.camera)
-    return Candidate(number, "", action, moved.happened, moved.camera, view)
+    return Candidate(number, "", action, moved.feedback, moved.camera, view)
 
 
 def _gains(

@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
 
 from render_agent.agents.verifiers.base import FloatArray
 from render_agent.errors import SetupError
-from render_agent.text.forms import COUNT, FINITE, Either, Form, misfit
-from render_agent.text.safe_parse import parse_json
+from render_agent.text.safe_parse import Count, Finite, MisfitError, decode, encode
 
 VERSION = 1
 """Raised whenever the same decision would be judged otherwise."""
 
-NUMBERS = [Either((None, FINITE))]
-LINE: Form = {
-    "version": COUNT,
-    "key": (str, str, COUNT),
-    "found": NUMBERS,
-    "surface": NUMBERS,
-    "geometry": NUMBERS,
-}
-"""What a line of the file holds."""
+NAMES = ("found", "surface", "geometry")
+"""The figures of a label."""
 
 Key = tuple[str, str, int]
 """The path of a run, the id of a question, and the turn."""
+
+
+Numbers = list[Finite | None]
+
+
+class LabelLine(Struct, frozen=True):
+    """A line of the file; None stands for what nobody knows."""
+
+    version: Count
+    key: tuple[str, str, Count]
+    found: Numbers
+    surface: Numbers
+    geometry: Numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,31 +67,34 @@ class Labels:
         lines = []
         for key, label in found:
             self._known[key] = label
-            numbers = {
-                name: [None if np.isnan(x) else float(x) for x in getattr(label, name)]
-                for name in ("found", "surface", "geometry")
-            }
-            lines.append(json.dumps({"version": VERSION, "key": key, **numbers}) + "\n")
+            lines.append(
+                LabelLine(VERSION, key, *(_numbers(getattr(label, name)) for name in NAMES))
+            )
         if self.file is not None and lines:
             try:
                 self.file.parent.mkdir(parents=True, exist_ok=True)
-                with self.file.open("a", encoding="utf-8") as file:
-                    file.writelines(lines)
+                with self.file.open("ab") as file:
+                    file.writelines(map(encode, lines))
             except OSError as error:
                 raise SetupError(f"cannot write {self.file}: {error.strerror}") from error
 
     def _read(self, file: Path) -> None:
         for number, line in enumerate(file.read_bytes().splitlines(), start=1):
             try:
-                data = parse_json(line)
+                data: LabelLine = decode(line, LabelLine)
+            except MisfitError as error:
+                raise SetupError(
+                    f"{file}, line {number} is no label: {error}; remove the file"
+                ) from error
             except ValueError:  # the last line of a training that was killed
                 continue
-            if wrong := misfit(data, LINE):
-                raise SetupError(f"{file}, line {number} is no label: {wrong}; remove the file")
-            if data["version"] == VERSION:
-                run, question, turn = data["key"]
-                arrays = (
-                    np.array([np.nan if x is None else x for x in data[name]], float)
-                    for name in ("found", "surface", "geometry")
-                )
-                self._known[run, question, turn] = Label(*arrays)
+            if data.version == VERSION:
+                self._known[data.key] = Label(*(_array(getattr(data, name)) for name in NAMES))
+
+
+def _numbers(values: FloatArray) -> Numbers:
+    return [None if np.isnan(value) else float(value) for value in values]
+
+
+def _array(values: Numbers) -> FloatArray:
+    return np.array([np.nan if value is None else value for value in values], np.float64)

@@ -15,8 +15,8 @@ from render_agent.agents.verifiers.learned.encoder import Encoder
 from render_agent.agents.verifiers.learned.encoders import make_encoder
 from render_agent.agents.verifiers.learned.ensemble import Ensemble, place_of
 from render_agent.agents.verifiers.learned.shape import Shape
+from render_agent.config.choice import sha256
 from render_agent.errors import SetupError, UsageError
-from render_agent.runs.input_files import sha256
 from render_agent.runs.log.folder import RunFolder
 from render_agent_lab.verifier_training.card import save
 from render_agent_lab.verifier_training.card_text import card_text

@@ -53,14 +53,17 @@ class Motley:
 
 
 class FreeRunning(ScriptedEngine):
-    """Answers in its own time and in another order, a few at once; sometimes nothing has come yet."""
+    """Answers in its own time and in another order, a few at once; woken, it may have nothing yet."""
 
     capabilities = Capabilities(free_running=True)
-    idle = False
+    woken = idle = False
+
+    def wake(self):
+        self.woken = True
 
     def ready(self, timeout=None):
         self._waiting.sort(key=lambda request: hash((request.question_id, request.seed)))
-        self.idle = timeout is not None and not self.idle
+        self.idle, self.woken = self.woken and not self.idle, False
         if not self.idle:
             yield from super().ready()
 

@@ -12,7 +12,7 @@ from render_agent.agents.seeds import dialogue_id
 from render_agent.engines.base import Reply
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import EngineError, RenderError, RunLogError
-from render_agent.observation import Looker
+from render_agent.observation import FreeViews
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.runner import go_on
 
@@ -145,7 +145,7 @@ def test_lost_candidate_pictures_are_drawn_again(folder, questions, whole, copy)
 def test_a_candidate_that_cannot_be_drawn_fails_its_question_alone(
     folder, questions, whole, monkeypatch
 ):
-    foresee = Looker.foresee
+    preview = FreeViews.preview
 
     def failing(self, state, look, candidates):
         draw, left = self.viewer.draw, [2]
@@ -159,12 +159,12 @@ def test_a_candidate_that_cannot_be_drawn_fails_its_question_alone(
         if state.id == place[0] and len(state.turns) == place[1]:
             monkeypatch.setattr(self.viewer, "draw", fail)
         try:
-            return foresee(self, state, look, candidates)
+            return preview(self, state, look, candidates)
         finally:
             monkeypatch.setattr(self.viewer, "draw", draw)
 
     place = branched(whole)
-    monkeypatch.setattr(Looker, "foresee", failing)
+    monkeypatch.setattr(FreeViews, "preview", failing)
     path, results = choose(folder, questions, DEEP, motley(2))
     monkeypatch.undo()
     assert failed(results) == [place[0]]

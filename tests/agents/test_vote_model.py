@@ -5,6 +5,7 @@ from made_runs import Silent, choices, make_config, make_questions, transcripts
 from small_models import small_model
 
 from render_agent.engines.registry import make_engine
+from render_agent.runs import phase_controller
 from render_agent.runs.runner import start
 
 SHORT = {
@@ -34,7 +35,7 @@ OPTIONS = {
 
 @pytest.fixture(autouse=True)
 def short_dialogues(monkeypatch):
-    monkeypatch.setattr("render_agent.runs.phase_controller.reply_schema", lambda kinds: SHORT)
+    monkeypatch.setattr(phase_controller, "reply_schema", lambda kinds: SHORT)
     monkeypatch.setattr("render_agent.dialogue.prompt.INSTRUCTIONS", "Explore. You have {turns}.")
 
 

@@ -91,7 +91,7 @@ def test_options_are_read_as_flags_are(tmp_path):
     given = {"benchmark": questions, "output": tmp_path / "runs", "engine": "scripted"}
     for wrong, told in (
         ({"view": "none"}, "did you mean 'views'"),
-        ({"views": "nonsense"}, "is not one of"),
+        ({"views": "nonsense"}, "there is no view policy"),
         ({"image_size": (3, 4)}, "32 to 4096"),
         ({"max_turns": 0}, "not in the range"),
         ({"kinds": ["ego", "map"]}, "no kind of view"),

@@ -17,7 +17,7 @@ from render_agent.dialogue.state import Candidate, Question, QuestionState, View
 from render_agent.engines.transformers.memory_faults import MEMORY_PHRASES
 from render_agent.errors import EngineError, SetupError
 from render_agent.geometry.camera import Camera
-from render_agent.observation import Look
+from render_agent.observation import Observation
 
 HERE = Camera((0.0, 0.0, 1.6))
 PICTURES = made_pictures(5)
@@ -48,7 +48,9 @@ def question(text="How many chair(s) are in this room?", kind="object_counting")
 
 def situation(asked):
     view = View(0, "ego", "views/0.png", HERE)
-    return Situation(QuestionState(asked, None, 9), Look((view,), HERE, None), FILES.__getitem__)
+    return Situation(
+        QuestionState(asked, None, 9), Observation((view,), HERE, None), FILES.__getitem__
+    )
 
 
 def candidates(numbers):

@@ -19,7 +19,7 @@ from render_agent.engines.scripted import ScriptedEngine
 from render_agent.engines.scripted.blind_policies import random_move
 from render_agent.geometry.boxes import upright
 from render_agent.geometry.camera import Camera, MapCamera, vertical_from_horizontal
-from render_agent.observation import Look
+from render_agent.observation import Observation
 from render_agent.questions.ground_truth import Facts
 from render_agent.questions.rooms import bundled
 from render_agent.render.around import camera_ahead
@@ -71,7 +71,7 @@ def make_standing(scene):
 
     def situation(question, *shown):
         state = QuestionState(question, scenes, 9)
-        look = Look(shown, STAND, scenes.space(question))
+        look = Observation(shown, STAND, scenes.space(question))
         return Situation(state, look, lambda file: None)
 
     return situation

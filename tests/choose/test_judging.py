@@ -12,14 +12,14 @@ from render_agent.agents.verifiers.judge import verifier as module
 from render_agent.agents.verifiers.judge.batch_score import batch_score
 from render_agent.agents.verifiers.judge.score import Fault, Score
 from render_agent.agents.verifiers.judge.verifier import JudgeVerifier, make_judge, named_words
+from render_agent.agents.verifiers.registry import JudgePlan
 from render_agent.cli.commands.runs import dry_run
-from render_agent.config.agent_plan import VerifierPlan
 from render_agent.dialogue.state import Candidate, QuestionState, View
 from render_agent.engines.registry import make_engine
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.engines.scripted.blind_policies import random_move
 from render_agent.errors import SetupError, UsageError
-from render_agent.observation import Look
+from render_agent.observation import Observation
 from render_agent.runs.phase_controller import Silent
 from render_agent.runs.runner import check, start
 
@@ -199,7 +199,7 @@ def asking(folder, questions):
     for number, question in enumerate(check(config)[0]):
         shown = tuple(view(f"{number} shown {n}", n) for n in range(6 * number))
         state = QuestionState(question, None, 3)
-        situation = Situation(state, Look(shown, None, None), picture)
+        situation = Situation(state, Observation(shown, None, None), picture)
         files = ["a", "b", "a", None, "c"][number:]
         drawn = [None if file is None else view(f"{number} {file}") for file in files]
         candidates = [Candidate(n, "", None, "", None, one) for n, one in enumerate(drawn)]
@@ -215,7 +215,7 @@ def view(file, number=9):
 @pytest.mark.parametrize("mode", MODES)
 def test_cases_together_are_scored_as_one_by_one(asking, mode):
     config, engine, cases = asking
-    verifier = make_judge(VerifierPlan("judge"), replace(config, judge_mode=mode), engine)
+    verifier = make_judge(JudgePlan(), replace(config, judge_mode=mode), engine)
     calls = engine.calls
     together = verifier.score_all(cases)
     assert sum(verdict.calls for verdict in together) == pytest.approx(engine.calls - calls)
@@ -226,7 +226,10 @@ def test_cases_together_are_scored_as_one_by_one(asking, mode):
             list(alone.scores[0]), abs=1e-5, nan_ok=True
         )
         assert verdict.reasons == alone.reasons
-        assert replace(verdict.tokens, cached=0) == replace(alone.tokens, cached=0)
+        assert (verdict.tokens.prompt, verdict.tokens.reply) == (
+            alone.tokens.prompt,
+            alone.tokens.reply,
+        )
         undrawn = [candidate.view is None for candidate in case.candidates]
         assert [reason == "its view was not drawn" for reason in verdict.reasons] == undrawn
     first = together[0].scores[0]
@@ -242,7 +245,7 @@ def test_what_is_asked_of_a_state(asking, monkeypatch):
         return batch_score(images, systems, users, *given, **more)
 
     monkeypatch.setattr(module, "batch_score", watched)
-    make_judge(VerifierPlan("judge"), config, engine).score_all(cases)
+    make_judge(JudgePlan(), config, engine).score_all(cases)
     ((images, systems, users, more),) = asked
     assert [image.name for image in images] == ["0 a", "0 b", "0 c", "1 b", "1 a", "1 c"]
     assert more["states"] == [0, 0, 0, 1, 1, 1]
@@ -257,7 +260,7 @@ def test_what_cannot_be_judged_has_no_score_and_a_reason(asking, monkeypatch):
     config, engine, cases = asking
     found = [Score(0.25), Score(None, "it is torn", Fault.PICTURE), Score(0.5)] * 2
     monkeypatch.setattr(module, "batch_score", lambda *given, **more: found)
-    verdict = make_judge(VerifierPlan("judge"), config, engine).score_all(cases)[0]
+    verdict = make_judge(JudgePlan(), config, engine).score_all(cases)[0]
     assert list(verdict.scores[0]) == pytest.approx(
         [0.25, float("nan"), 0.25, float("nan"), 0.5], nan_ok=True
     )
@@ -292,9 +295,9 @@ def test_a_judge_with_a_model_of_its_own_leaves_the_engine_of_the_run_alone(fold
 
 def test_a_judge_closes_its_own_model_alone(asking):
     config, engine, _ = asking
-    make_judge(VerifierPlan("judge"), config, engine).close()
+    make_judge(JudgePlan(), config, engine).close()
     assert engine.loaded.model is not None
-    own = make_judge(VerifierPlan("judge", str(small_model())), config, engine)
+    own = make_judge(JudgePlan(str(small_model())), config, engine)
     assert isinstance(own, JudgeVerifier)
     assert own.engine is not engine
     own.close()
@@ -330,9 +333,9 @@ def test_what_cannot_judge_is_refused_before_there_is_a_folder(
 def test_an_engine_without_a_model_is_refused_whatever_it_is_called(folder, questions):
     config = options(folder, questions)
     with pytest.raises(SetupError, match="the scripted engine has none"):
-        make_judge(VerifierPlan("judge"), config, ScriptedEngine(Replies({})))
+        make_judge(JudgePlan(), config, ScriptedEngine(Replies({})))
     mute = Judged(config)
     mute.capabilities = replace(mute.capabilities, score=False)
     with pytest.raises(UsageError, match="probabilities"):
-        make_judge(VerifierPlan("judge"), config, mute)
+        make_judge(JudgePlan(), config, mute)
     mute.close()

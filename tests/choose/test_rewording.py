@@ -8,7 +8,7 @@ import pytest
 from conftest import test_data
 
 from render_agent.agents.rewording import asking, by_rule, read_wordings, schema
-from render_agent.config.agent_plan import MOST_WORDINGS
+from render_agent.config.agent_plan import MAX_WORDINGS
 from render_agent.questions.mentions import named_categories
 from render_agent.questions.rooms import bundled
 from render_agent.questions.vsibench import load_vsibench
@@ -37,7 +37,7 @@ KEPT = (
 def check(question):
     wordings = by_rule(question.text)
     assert wordings[0] == question.text
-    assert len({" ".join(wording.lower().split()) for wording in wordings}) == MOST_WORDINGS
+    assert len({" ".join(wording.lower().split()) for wording in wordings}) == MAX_WORDINGS
     numbers = Counter(re.findall(r"[0-9]+", question.text))
     for wording in wordings:
         assert Counter(re.findall(r"[0-9]+", wording)) == numbers

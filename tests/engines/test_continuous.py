@@ -192,6 +192,15 @@ def test_waiting_ends_after_the_timeout(make):
     assert list(engine.ready()) == []
 
 
+def test_waiting_ends_when_woken_and_nothing_is_lost(make):
+    engine = make()
+    engine.submit([dataclasses.replace(shown("64x64-1.png"), max_new_tokens=200)])
+    engine.wake()
+    assert list(engine.ready()) == []
+    ((_, reply),) = engine.ready()
+    assert reply.tokens.reply == 200
+
+
 class Failing:
     """Lets calls of a model fail, by their number or their size; counts them."""
 

@@ -22,6 +22,7 @@ from render_agent.engines.transformers.continuous_engine import ContinuousEngine
 from render_agent.engines.transformers.engine import TransformersEngine
 from render_agent.engines.transformers.reuse import engine_of
 from render_agent.engines.transformers.sampling import RowSampling, Truncation
+from render_agent.runs import phase_controller
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.runner import start
 
@@ -511,7 +512,7 @@ def test_no_guide_asks_for_no_schema(tmp_path, no_guide):
 
 
 def test_repairs_are_counted_with_and_without_a_guide(tmp_path, monkeypatch):
-    monkeypatch.setattr("render_agent.runs.phase_controller.reply_schema", lambda kinds: SHORT)
+    monkeypatch.setattr(phase_controller, "reply_schema", lambda kinds: SHORT)
     questions = make_questions(tmp_path)
     options = {
         "engine": "transformers",

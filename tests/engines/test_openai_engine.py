@@ -334,6 +334,17 @@ def test_more_requests_than_a_server_takes_all_get_their_turn(made):
     assert [reply.error for reply in replies] == [None] * 12
 
 
+def test_a_wait_for_replies_ends_when_woken(made):
+    server = made(MadeServer, by_rule(first_text), ["stall"])
+    engine = made(engine_over, server)
+    engine.submit([ask(0)])
+    engine.wake()
+    engine.wake()
+    assert list(engine.ready()) == []
+    threading.Timer(0.1, engine.wake).start()
+    assert list(engine.ready()) == []
+
+
 def test_close_ends_what_is_under_way_at_once(made):
     server = made(MadeServer, by_rule(first_text), ["stall"] * 4)
     engine = engine_over(server)

@@ -7,12 +7,12 @@ import pytest
 from conftest import test_data
 from scipy.stats import chisquare
 
+from render_agent import registry
 from render_agent.dialogue.reply import Action, read
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Request
 from render_agent.engines.scripted import make_scripted
 from render_agent.engines.scripted.blind_policies import Explorer, RandomAnswer
-from render_agent.engines.scripted.policies import POLICIES, load_policy
 from render_agent.errors import SetupError
 from render_agent.questions.rows import load_rows
 from render_agent.score.means import Scored, tally
@@ -47,9 +47,9 @@ def dialogue(policy, question, turns):
 
 
 @pytest.mark.parametrize("turns", range(1, 12))
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", registry.names("scripted policy"))
 def test_a_policy_always_ends_with_an_answer_in_its_turns(name, turns):
-    policy = load_policy(name)(MIXED, 3)
+    policy = registry.load("scripted policy", name)(MIXED, 3, None)
     for question in MIXED:
         *before, last = dialogue(policy, question, turns)
         assert (last.done, last.moves, last.notes) == (True, False, ())
@@ -66,7 +66,7 @@ def test_the_explorer_turns_walks_and_asks_for_maps():
     assert {len(dialogue(Explorer(MIXED), question, 9)) for question in MIXED} > {3, 7}
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", registry.names("scripted policy"))
 def test_replies_depend_neither_on_batches_nor_on_order(name):
     asked = [request(question.id, turn) for question in MIXED for turn in range(8)]
     replies = {

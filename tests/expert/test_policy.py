@@ -17,7 +17,7 @@ from render_agent.engines.base import Request
 from render_agent.engines.registry import describe_engine
 from render_agent.engines.scripted import make_scripted
 from render_agent.engines.scripted.baselines import oracle
-from render_agent.geometry.camera import Camera, camera_from_json
+from render_agent.geometry.camera import AnyCamera, Camera
 from render_agent.observation.stress.left_right import mirrored_truth, names_sides
 from render_agent.questions.rooms import BUNDLED, bundled
 from render_agent.render.around import cameras_of, cell_size
@@ -25,6 +25,7 @@ from render_agent.render.registry import make_renderer
 from render_agent.scene.formats.load import load_scene
 from render_agent.scene.mirrored import mirrored
 from render_agent.score.official import DIRECTION_TYPES
+from render_agent.text.safe_parse import convert
 from render_agent_lab.expert.derive import spot_of, things
 from render_agent_lab.expert.known import known_scenes
 from render_agent_lab.expert.policy import TURNS, expert
@@ -117,7 +118,7 @@ def test_it_names_no_place_that_no_view_showed_and_every_place_is_a_box(free):
             continue
         boxes, views, before = known[question.scene].boxes, [], {}
         for turn, reply in zip(turns, replies, strict=True):
-            views += [(view["kind"], camera_from_json(view["camera"])) for view in turn["views"]]
+            views += [(view["kind"], convert(view["camera"], AnyCamera)) for view in turn["views"]]
             said = places(question, reply["reasoning"])
             for name, spots in said.items():
                 there = {f"{spot_of(box).x:.1f} {spot_of(box).y:.1f}": box for box in boxes[name]}
@@ -255,7 +256,7 @@ def test_its_cameras_are_those_of_its_moves(free):
     for _, turns, replies in free.replies():
         for turn, reply in zip(turns, replies, strict=True):
             degrees = reply.get("rotation_angle_degrees", 0)
-            before, after = (Camera.from_json(turn[name]) for name in ("stood", "camera"))
+            before, after = (convert(turn[name], Camera) for name in ("stood", "camera"))
             assert before.turned(degrees).yaw == pytest.approx(after.yaw)
             turned += degrees != 0
     assert turned >= 5

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from made_runs import play, transcripts
 
-from render_agent.agents.feedback import NOT_READ
 from render_agent.config import RunConfig
 from render_agent.dialogue.answer import canonical, letters
-from render_agent.engines.scripted import make_scripted
+from render_agent.dialogue.feedback import NOT_READ
+from render_agent.engines.scripted.engine import make_scripted
 from render_agent.questions.rooms import BUNDLED, bundled
 from render_agent_lab.expert.noisy_expert import OFTEN, stumbles
 

@@ -7,7 +7,6 @@ from PIL import Image
 from render_agent.render.base import BACKGROUND
 from render_agent.render.registry import make_renderer
 from render_agent.runs.log.folder import RunFolder, list_runs
-from render_agent.runs.log.view_lines import view_from_json
 from render_agent.scene.formats.load import load_scene
 
 
@@ -19,7 +18,7 @@ def test_the_renderer_of_the_page_draws(tmp_path, monkeypatch, type_in):
     run = RunFolder(path)
     assert run.record["packages"] == {"renderer dots": "dots-renderer 1.0"}
     scene = load_scene(run.questions()[0].scan)
-    views = [view_from_json(view) for line in run.lines() for view in line["views"]]
+    views = [view for line in run.turns() for view in line.turn.views]
     ahead = next(view for view in views if view.kind == "ego")
     frame = make_renderer("dots").draw(scene, ahead.camera, 96, 72)
     kept = np.asarray(Image.open(path / ahead.file).convert("RGB"))

@@ -22,6 +22,7 @@ def chat(data: bytes, folder: Path) -> None:
     from render_agent.engines.openai.options import OpenAIOptions
     from render_agent.engines.openai.responses import Answer
     from render_agent.engines.openai.server_compat import adapted, first_dialect
+    from render_agent.text.safe_parse import plain
 
     endpoint, options = Endpoint(URL, {"authorization": "Bearer secret"}), OpenAIOptions()
     with patch.object(openai, "DefaultAsyncHttpxClient", answering("Async", data)):
@@ -41,7 +42,7 @@ def chat(data: bytes, folder: Path) -> None:
     assert wait is None or wait >= 0
     if found is None:
         assert all(isinstance(text, str) for text in answer.texts)
-        assert all(0 <= count < 2**53 for count in answer.tokens.to_json().values())
+        assert all(0 <= count < 2**53 for count in plain(answer.tokens).values())
         return
     assert "secret" not in found.reason
     assert "\n" not in found.reason

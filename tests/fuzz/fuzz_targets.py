@@ -79,14 +79,14 @@ def questions(suffix: str) -> Callable[[bytes, Path], None]:
         from render_agent.questions.scans import LAYOUTS, find_scan
         from render_agent.questions.subsets import with_pruned
         from render_agent.runs.log.lines import question_from_json, question_to_json
-        from render_agent.system.whole_files import json_line
+        from render_agent.text.safe_parse import encode
 
         path = folder / f"questions.{suffix}"
         path.write_bytes(data)
         found = load_rows(path, "vsibench")
         roots = {name: [str(folder)] for name in LAYOUTS}
         for question in found:
-            line = json_line(question_to_json(question))
+            line = encode(question_to_json(question))
             kept = question_from_json(json.loads(line))
             assert kept.id == question.id
             assert len(line.splitlines()) == 1
@@ -113,16 +113,17 @@ def reply(data: bytes, folder: Path) -> None:
     from render_agent.agents.verifiers.judge.reading import Unreadable, read_better, read_criteria
     from render_agent.agents.verifiers.judge.rubric import load_rubric
     from render_agent.dialogue.chat import assistant
-    from render_agent.dialogue.reply import Action, Malformed, from_json, read
+    from render_agent.dialogue.reply import Action, Malformed, ReadReply, read
     from render_agent.engines.base import Reply
+    from render_agent.text.safe_parse import convert, plain
 
     text = data.decode("utf-8", "surrogateescape")  # halves of characters, as JSON may hold them
     options = ("A. left", "B. right")
     for wanted, choices in (("letter", options), ("number", ()), ("text", ())):
         action = read(text, wanted, choices)
         assert isinstance(action, Action | Malformed)
-        kept = json.loads(json.dumps(action.to_json(), allow_nan=False).encode())
-        assert from_json(kept) == action
+        kept = json.loads(json.dumps(plain(action), allow_nan=False).encode())
+        assert convert(kept, ReadReply) == action
     json.dumps(assistant(text), ensure_ascii=False).encode()
     rubric = load_rubric("view")
     found = read_criteria(Reply((text,)), rubric)

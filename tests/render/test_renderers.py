@@ -7,16 +7,17 @@ import numpy as np
 import pytest
 from made_rooms import BLUE, GREEN, RED, as_cloud, box, mesh, room, where_is
 
+from render_agent import registry
 from render_agent.errors import RenderError, SetupError
 from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.render.base import BACKGROUND, NEAR_METRES
-from render_agent.render.registry import NAMES, make_renderer
+from render_agent.render.registry import make_renderer
 
 W, H = 320, 240
 FORWARD = Camera((0.0, 0.0, 1.5))
 
 
-@pytest.fixture(scope="module", params=NAMES)
+@pytest.fixture(scope="module", params=registry.built_in("renderer"))
 def renderer(request):
     try:
         made = make_renderer(request.param)

@@ -10,8 +10,9 @@ from PIL import Image
 
 from render_agent.analysis.diagnosis.diagnose import diagnose_run
 from render_agent.analysis.report.data import page_of
-from render_agent.geometry.camera import camera_from_json
+from render_agent.geometry.camera import MapCamera
 from render_agent.runs.log.reading import read_states
+from render_agent.text.safe_parse import decode
 
 CHOOSING = {"model": "wanderer", "temperature": 1.0, "max_turns": 4, "id": ("3",), "limit": 1}
 LOOKING = {**CHOOSING, "agent": "lookahead:3:2", "verifier": ("random",)}
@@ -111,7 +112,7 @@ def test_every_candidate_stands_with_its_picture_and_its_scores(page, looked):
 
 def on_plan(report, points):
     with Image.open(report / "plans" / "room00.png") as picture:
-        camera = camera_from_json(json.loads(picture.info["camera"]))
+        camera = decode(picture.info["camera"].encode(), MapCamera)
         return camera.project(points, *picture.size)[0]
 
 

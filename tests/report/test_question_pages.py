@@ -28,6 +28,7 @@ from render_agent.config import RunConfig
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.runs.log.folder import RunFolder
+from render_agent.text.safe_parse import convert
 
 THOUGHT = "It must be <b>behind</b> me."
 
@@ -140,7 +141,7 @@ def test_wedges_open_where_the_camera_looked(page, report, lines):
         apex, left, _, right = np.split(
             np.array(numbers(wedges.nth(number).get_attribute("d")))[[0, 1, 2, 3, 4, 5, 9, 10]], 4
         )
-        stood = Camera.from_json(logged[number]["stood"])
+        stood = convert(logged[number]["stood"], Camera)
         assert np.allclose(apex, on_plan(report, [stood.position])[0], atol=0.051)
         to_left, to_right = left - apex, right - apex
         middle = to_left + to_right
@@ -183,7 +184,7 @@ def test_a_stopped_move_is_marked_where_it_was_stopped(page, report, lines):
     assert bar.count() == 1  # the other moves went where they were to
     assert bar.locator("title").text_content() == f"Turn 2: {turn['happened']}"
     ends = np.array([[float(bar.get_attribute(f"{axis}{n}")) for axis in "xy"] for n in (1, 2)])
-    stopped = Camera.from_json(turn["camera"])
+    stopped = convert(turn["camera"], Camera)
     assert np.allclose(
         ends.mean(0), on_plan(report, [stopped.position + stopped.offset(0.2, 0, 0)]), atol=0.06
     )

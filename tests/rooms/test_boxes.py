@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import lsq_linear
 
-from render_agent.geometry.boxes import OrientedBox, distance, overlap, upright
-from render_agent_lab.room_generator.shapes import rotation
+from render_agent.geometry.boxes import OrientedBox, distance, overlap, rotation, upright
 
 
 def random_boxes(seed, count):

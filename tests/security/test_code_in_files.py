@@ -9,7 +9,7 @@ import pytest
 
 from render_agent.agents.verifiers.judge.rubric import read_rubric
 from render_agent.analysis.sweep.plan import read_sweep
-from render_agent.config.config_file import options_of_file
+from render_agent.config.file import options_of_file
 from render_agent.engines.loading import find_model
 from render_agent.engines.registry import engine_options
 from render_agent.engines.transformers.pretrained import check_class

@@ -10,12 +10,12 @@ import pytest
 from made_runs import Silent, make_config, make_questions, play, walking
 from PIL import EpsImagePlugin, Image
 
+from render_agent import registry
 from render_agent.agents.verifiers.judge.pictures import Pictures as JudgedPictures
 from render_agent.analysis.export.selection import Choice, choose_runs
 from render_agent.analysis.export.writers import How, export
 from render_agent.analysis.report.build import build
 from render_agent.cli.commands.score import rescore
-from render_agent.cli.main import cli
 from render_agent.errors import RunLogError, SceneError
 from render_agent.observation.picture_store import Pictures
 from render_agent.runs.log.folder import RunFolder
@@ -23,8 +23,9 @@ from render_agent.runs.log.reading import read_states
 from render_agent.runs.merge_shards import merge
 from render_agent.runs.runner import go_on, start
 from render_agent.scene.formats.load import load_scene
-from render_agent.system.contained_paths import OWN, is_path, is_picture, picture_path
+from render_agent.system.contained_paths import OWN, is_picture, picture_path
 from render_agent.system.whole_files import write_whole
+from render_agent.text.safe_parse import is_path
 
 FOLDERS = ("views", "report")
 
@@ -163,7 +164,9 @@ def test_a_log_cannot_name_pictures_outside(run, file, where):
         pieces = [piece for entry in lines[0]["messages"] for piece in entry["content"]]
         next(piece for piece in pieces if piece["type"] == "image")["image"] = file
     (run / "turns.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    with pytest.raises(RunLogError, match=r"line 1 does not fit.*is no picture of a run"):
+    with pytest.raises(
+        RunLogError, match=r"line 1 does not fit: (views|messages)\[.* must be a text"
+    ):
         read_states(RunFolder(run))
 
 
@@ -294,4 +297,4 @@ def test_every_command_says_so_in_one_sentence(run, victim, command, type_in):
     assert (code, out) == (1, "")
     assert err.startswith("error: ")
     assert "leads out of" in err
-    assert command in cli.commands
+    assert command in registry.names("command")

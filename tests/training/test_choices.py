@@ -6,8 +6,8 @@ from collections import Counter
 import pytest
 from made_runs import play, transcripts
 
-from render_agent.agents.feedback import NOT_READ
 from render_agent.dialogue.answer import canonical, letters
+from render_agent.dialogue.feedback import NOT_READ
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.geometry.directions import DIRECTION_NAMES
 from render_agent.questions.mentions import kind_of

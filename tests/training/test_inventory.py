@@ -6,13 +6,14 @@ import re
 import pytest
 
 from render_agent.geometry.camera import Camera
+from render_agent.text.safe_parse import plain
 from training.dialogue_file import DIALOGUES, load_dialogues
 from training.inventory import HIDDEN, MOST, inventory, write
 from training.perception_pictures import TOLD
 from training.processor import PICTURE_TOKENS, small_processor
 from training.tokenizer import small_tokenizer
 
-CAMERA = Camera((1.0, 2.0, 1.4), 90.0).to_json()
+CAMERA = plain(Camera((1.0, 2.0, 1.4), 90.0))
 SHOWN = {"chair": [[2.04, 3.11], [0.96, 3.0]], "tv stand": [[4.0, -0.04]], "sofa": [[1.26, 0.5]]}
 ABSENT = ["bed", "clock", "door", "stove", "table", "window"]
 LINES = [

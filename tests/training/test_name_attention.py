@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from render_agent.geometry.camera import Camera
+from render_agent.text.safe_parse import plain
 from training.name_attention import Finder, places_of
 from training.phrases import LABELS
 from training.shape import TOKENS, WIDTH, new_model
@@ -21,7 +22,7 @@ def told(folder: Path, kind: str, camera: Camera, shown: dict[str, list[list[flo
     line = {
         "kind": kind,
         "home": "room00",
-        "camera": camera.to_json(),
+        "camera": plain(camera),
         "shown": shown,
         "hidden": [],
     }

@@ -5,10 +5,10 @@ import json
 import pytest
 from made_runs import STEP, play, transcripts
 
-from render_agent.agents.feedback import NOT_READ
 from render_agent.config import RunConfig
 from render_agent.dialogue.answer import canonical, letters
-from render_agent.engines.scripted import Replies, ScriptedEngine, make_scripted
+from render_agent.dialogue.feedback import NOT_READ
+from render_agent.engines.scripted.engine import Replies, ScriptedEngine, make_scripted
 from render_agent.questions.rooms import BUNDLED, bundled
 from render_agent.runs.log.folder import RunFolder
 from render_agent.system.whole_files import json_lines

@@ -14,7 +14,6 @@ from render_agent.geometry.boxes import upright
 from render_agent.geometry.camera import vertical_from_horizontal
 from render_agent.observation.view_policies.base import Place
 from render_agent.observation.view_policies.named_objects import looks
-from render_agent.observation.view_policies.registry import make_policy
 from render_agent.observation.view_policies.tour import in_short_order, spread_out, tour
 from render_agent.observation.view_policies.viewpoint_search import CLOSE, Lookout, Wanted
 from render_agent.questions.ground_truth import known_facts, placed
@@ -53,7 +52,7 @@ def policy(views, seed=0, count=COUNT):
     config = RunConfig(
         batch=True, benchmark="rooms", views=views, seed=seed, max_turns=count + 1, image_size=SIZE
     )
-    return make_policy(config, QUESTIONS)
+    return config.view_policy.build(config, QUESTIONS)
 
 
 def patches(room, cameras):

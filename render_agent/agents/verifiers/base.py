@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL.Image import Image
 
 from render_agent.dialogue.state import Candidate, QuestionState, Tokens, Turn, View
-from render_agent.observation import Look
+from render_agent.observation import Observation
 from render_agent.scene.free_space.free_space import FreeSpace
 
 FloatArray = NDArray[np.float64]
@@ -27,7 +27,7 @@ class Situation:
     """
 
     state: QuestionState
-    look: Look
+    look: Observation
     picture: Callable[[str], Image]
 
     @classmethod
@@ -39,7 +39,7 @@ class Situation:
         state: with all its turns. space: where the camera could go.
         """
         before = replace(state, turns=state.turns[: turn.number], error=None, lost_events=())
-        return cls(before, Look(turn.views, turn.stood, space), picture)
+        return cls(before, Observation(turn.views, turn.stood, space), picture)
 
     @property
     def turn(self) -> int:

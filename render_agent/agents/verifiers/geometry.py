@@ -21,7 +21,7 @@ from render_agent.geometry.camera import Camera
 from render_agent.observation.question_visibility import boxes_seen, named_boxes
 from render_agent.questions.ground_truth import Facts, known_facts
 from render_agent.questions.mentions import kind_of
-from render_agent.questions.sufficiency import EVERY, boxes_hold
+from render_agent.questions.sufficiency import EVERY
 from render_agent.render.base import Renderer
 from render_agent.render.registry import make_renderer
 from render_agent.render.visibility.object_visibility import (
@@ -200,7 +200,7 @@ def make_geometry(
 
     unnamed: whether it leaves out what is known of boxes.
     """
-    known = not unnamed and boxes_hold(config)
+    known = not unnamed and config.picture_stress.own_scene
     facts = known_facts(questions, config.annotations) if known else {}
     return GeometryVerifier(facts, config.image_size, "geometry:unnamed" if unnamed else "geometry")
 

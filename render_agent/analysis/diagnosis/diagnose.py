@@ -23,10 +23,8 @@ from render_agent.analysis.diagnosis.visibility_pass import (
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question, QuestionState
 from render_agent.errors import RenderError, SceneError
-from render_agent.observation.stress.scenes import scenes_of
 from render_agent.questions.ground_truth import Facts, known_facts, placed
 from render_agent.questions.mentions import named_categories
-from render_agent.questions.sufficiency import faithful
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reading import read_states
 
@@ -64,7 +62,7 @@ def diagnose_run(
     """
     config = folder.config
     states = read_states(folder) if states is None else states
-    watched = _watched(folder, config, states, processes) if faithful(config) else {}
+    watched = _watched(folder, config, states, processes) if config.faithful else {}
     return {state.id: _judged(config, state, watched.get(state.id, Watched())) for state in states}
 
 
@@ -75,7 +73,7 @@ def kept_diagnoses(folder: RunFolder, states: Sequence[QuestionState]) -> dict[s
     them where nothing was shown, or something else than the question is about. Nothing is written.
     """
     config = folder.config
-    if not faithful(config):
+    if not config.faithful:
         return {state.id: _judged(config, state, Watched()) for state in states}
     known = _compared(folder, config, states)[0]
     return {
@@ -84,8 +82,8 @@ def kept_diagnoses(folder: RunFolder, states: Sequence[QuestionState]) -> dict[s
 
 
 def _judged(config: RunConfig, state: QuestionState, watched: Watched) -> Diagnosis:
-    mirrored = config.pictures == "mirrored"
-    return diagnose(state, watched, config.image_size, mirrored=mirrored, passive=config.passive)
+    truth = config.picture_stress.truth(state.question)
+    return diagnose(state, watched, config.image_size, truth=truth, passive=config.passive)
 
 
 def _watched(
@@ -159,7 +157,8 @@ def _watch(config: RunConfig, tasks: Sequence[SceneTask]) -> Iterator[Mapping[st
     from render_agent.render.rasteriser.renderer import Rasteriser
 
     renderer = Rasteriser(threads=1)
-    scenes = scenes_of(config, [task.question for task in tasks], limit=0)  # one scene at a time
+    questions = [task.question for task in tasks]
+    scenes = config.picture_stress.scenes(config, questions, limit=0)  # one scene at a time
     try:
         for task in tasks:
             try:

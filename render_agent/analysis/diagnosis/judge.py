@@ -8,8 +8,7 @@ from render_agent.analysis.diagnosis.model import Cause, Diagnosis, TurnDiagnosi
 from render_agent.analysis.diagnosis.path import Step, steps
 from render_agent.analysis.diagnosis.visibility_pass import Watched, WatchedTurn
 from render_agent.dialogue.reply import Malformed
-from render_agent.dialogue.state import Question, QuestionState, Status
-from render_agent.observation.stress.left_right import mirrored_truth, names_sides
+from render_agent.dialogue.state import QuestionState, Status
 from render_agent.questions.mentions import named_categories
 from render_agent.questions.sufficiency import first_shown, was_shown
 from render_agent.render.visibility.object_visibility import Seen, seen_well
@@ -24,13 +23,13 @@ def diagnose(
     watched: Watched,
     size: tuple[int, int],
     *,
-    mirrored: bool = False,
+    truth: str | None,
     passive: bool = False,
 ) -> Diagnosis:
     """Return the diagnosis of one question.
 
-    watched: what its views showed, empty where nobody could tell. size: of the pictures. mirrored:
-    whether its room was. passive: whether its views were chosen for it, so that nothing moves.
+    watched: what its views showed, empty where nobody could tell. size: of the pictures. truth:
+    what is right in what was shown. passive: whether its views were chosen for it, so that nothing moves.
     """
     question = state.question
     moved = steps(state.turns, said_done=state.said_done) if state.turns else []
@@ -49,7 +48,7 @@ def diagnose(
         and len(state.turns) < state.max_turns
         and unseen
     )
-    cause = _cause(state, _truth(question, mirrored=mirrored))
+    cause = _cause(state, truth)
     if cause is Cause.UNKNOWN:
         if unseen:
             cause = Cause.STOPPED_EARLY if early else Cause.NEVER_LOOKED
@@ -84,11 +83,6 @@ def _cause(state: QuestionState, truth: str | None) -> Cause:
         return Cause.PROTOCOL
     right = score_answer(state.question.type, state.answer, truth) >= RIGHT
     return Cause.RIGHT if right else Cause.UNKNOWN
-
-
-def _truth(question: Question, *, mirrored: bool) -> str | None:
-    """Return what is right in the room as it was shown."""
-    return mirrored_truth(question) if mirrored and names_sides(question) else question.truth
 
 
 def _seen_well(turns: Sequence[TurnDiagnosis], size: tuple[int, int]) -> dict[int, int]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from msgspec import Struct
+
 from render_agent.geometry.camera import Vector
 
 
@@ -31,8 +33,7 @@ class Cause(StrEnum):
     """It is not finished, or nobody knows its truth."""
 
 
-@dataclass(frozen=True, slots=True)
-class NamedBox:
+class NamedBox(Struct, frozen=True, array_like=True):
     """One box of an object that a question names.
 
     number: of the box within its category, from 0. centre, size: metres, scene frame; axes: the unit
@@ -46,8 +47,7 @@ class NamedBox:
     axes: tuple[Vector, Vector, Vector]
 
 
-@dataclass(frozen=True, slots=True)
-class Sighting:
+class Sighting(Struct, frozen=True, array_like=True):
     """How one named box was seen in one view.
 
     view: the number of the view within the question. box: its place among the diagnosis' boxes. area:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from render_agent.analysis.diagnosis.model import NamedBox, Sighting
@@ -35,12 +36,11 @@ class Shown:
     views: tuple[tuple[View, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class WatchedTurn:
+class WatchedTurn(Struct, frozen=True, array_like=True):
     """What one turn's new views showed; coverage up to here, None where no scene was there."""
 
-    sightings: tuple[Sighting, ...] = ()
     coverage: float | None = None
+    sightings: tuple[Sighting, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Watcher:
                         for box, each in enumerate(seen)
                     ]
             coverage = round(float(covered.mean()), 4) if len(covered) else None
-            turns.append(WatchedTurn(tuple(sightings), coverage))
+            turns.append(WatchedTurn(coverage, tuple(sightings)))
         return Watched(_named(shown.named, self._boxes), tuple(turns))
 
     def _look(self, kind: str, camera: Camera) -> tuple[Counted, NDArray[np.bool_]]:

@@ -10,7 +10,6 @@ from typing import Any
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import QuestionState
 from render_agent.errors import UsageError
-from render_agent.observation.stress.left_right import mirrored_truth, names_sides
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reading import read_states
 from render_agent.runs.log.results import row
@@ -84,8 +83,7 @@ def whole_run(
 ) -> ChosenRun:
     """Return a run with all its questions; name: the folder's unless given."""
     config = folder.config
-    mirrored = config.pictures == "mirrored"
-    rows = [_as_shown(state, row(state), mirrored=mirrored) for state in states]
+    rows = [_as_shown(state, row(state), config) for state in states]
     return ChosenRun(name or folder.name, folder, config, list(states), rows)
 
 
@@ -105,11 +103,11 @@ def _chosen(run: ChosenRun, choice: Choice) -> ChosenRun:
     return replace(run, states=[state for state, _ in pairs], rows=[entry for _, entry in pairs])
 
 
-def _as_shown(state: QuestionState, entry: dict[str, Any], *, mirrored: bool) -> dict[str, Any]:
+def _as_shown(state: QuestionState, entry: dict[str, Any], config: RunConfig) -> dict[str, Any]:
     """Return a row with what is right, and how the answer scores, in the room as it was shown."""
-    question, truth, score = state.question, entry["truth"], entry["score"]
-    if mirrored and names_sides(question):
-        truth = mirrored_truth(question)
+    question, score = state.question, entry["score"]
+    truth = config.picture_stress.truth(question)
+    if truth != entry["truth"]:
         known = truth is not None and score is not None
         score = score_answer(question.type, state.answer, str(truth)) if known else None
     return entry | {"truth_as_shown": truth, "score_as_shown": score}

@@ -150,16 +150,15 @@ def _inspect(
 
 def _rerun(runs: Sequence[ChosenRun], to: Path, *, folder: bool) -> Written:
     from render_agent.analysis.export.rerun_recording import write_rerun
-    from render_agent.observation.stress.scenes import scenes_of
     from render_agent.questions.ground_truth import known_facts
 
     files: list[Path] = []
     for run in runs:
         questions = run.folder.questions()
-        scenes = scenes_of(run.config, questions)
+        stress = run.config.picture_stress
+        scenes = stress.scenes(run.config, questions)
         # Boxes of a question's own scene say nothing of another one that it was shown.
-        own = run.config.pictures != "shuffled"
-        facts = known_facts(questions, run.config.annotations) if own else {}
+        facts = known_facts(questions, run.config.annotations) if stress.own_scene else {}
         within = to / run.name if len(runs) > 1 else to
         for state in run.states:
             file = within / f"{safe_name(state.id)}.rrd" if folder else to

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,10 +25,10 @@ from render_agent.dialogue.state import Phase
 from render_agent.errors import RunLogError
 from render_agent.observation.picture_store import safe_name
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.lines import check_line, replay
+from render_agent.runs.log.lines import Line, read_line, replay
 from render_agent.runs.log.reading import read_states, results_of
 from render_agent.runs.log.results import row
-from render_agent.text.safe_parse import parse_json
+from render_agent.text.safe_parse import MisfitError
 
 SHARE = 4
 """A page that changes is made again in at most one part in so many of the time."""
@@ -49,7 +49,7 @@ class Tail:
     _number: int = 0
     _identity: tuple[int, int] | None = field(default=None, repr=False)
 
-    def new_lines(self) -> list[Mapping[str, Any]]:
+    def new_lines(self) -> list[Line]:
         """Return the lines since the last call, none where the file is not there yet.
 
         RunLogError where a line cannot be read, or the file is no longer the one it was.
@@ -68,7 +68,11 @@ class Tail:
         for line in whole.splitlines():
             self._number += 1
             try:
-                lines.append(parse_json(line))
+                lines.append(read_line(line))
+            except MisfitError as error:
+                raise RunLogError(
+                    f"{self.path} is damaged: line {self._number} does not fit: {error}"
+                ) from error
             except ValueError as error:
                 raise RunLogError(
                     f"line {self._number} of {self.path} is not JSON ({error})"
@@ -138,16 +142,14 @@ class LiveRun:
         if not lines and self._batches:
             return
         try:
-            for line in lines:
-                check_line(line)
             replay(lines, self.by_id)
         except ValueError as error:
             raise RunLogError(f"{self.folder.path / 'turns.jsonl'} is damaged: {error}") from error
         for line in lines:
             if self._diagnoses is not None:  # what was judged before no longer holds
-                self._diagnoses.pop(line["question_id"], None)
-            if line["error"] is None:
-                self._batches.append((line["phase"], line["batch_size"]))
+                self._diagnoses.pop(line.head.question_id, None)
+            if line.turn is not None:
+                self._batches.append((line.turn.phase, line.turn.batch_size))
         self.turns = len(self._batches)
         self.done = sum(not state.active for state in self.states)
 

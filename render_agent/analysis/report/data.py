@@ -13,7 +13,6 @@ from render_agent.analysis.related_runs import Sibling, siblings
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Phase, QuestionState
 from render_agent.observation.picture_store import safe_name
-from render_agent.observation.stress.pictures import NOTES as STRESS
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reading import read_states, results_of
 
@@ -65,14 +64,14 @@ class ReportData:
             told.append("PARTIAL: some of the benchmark's questions")
         elif self.finished and self.results["status"] != "complete":
             told.append("PARTIAL: not every question is scored")
-        if stress := STRESS.get(self.config.pictures):
+        if stress := self.config.picture_stress.note:
             told.append(stress.replace("stress test", "STRESS TEST"))
         return told
 
     @property
     def notes(self) -> list[str]:
         """What must be said beside every figure of this run, apart from its stamps."""
-        return [note for note in self.results["notes"] if note != STRESS.get(self.config.pictures)]
+        return [note for note in self.results["notes"] if note != self.config.picture_stress.note]
 
     @property
     def frame(self) -> dict[str, Any]:
@@ -93,14 +92,14 @@ def read_run(
     diagnose: whether to compute what its views showed; processes: how many work at it, as many as are
     worth it unless given.
     """
-    lines = folder.lines()
+    lines = folder.turns()
     states = read_states(folder, lines)
     return ReportData(
         folder=folder,
         config=folder.config,
         states=states,
         results=results_of(folder, states=states),
-        batches=[(line["phase"], line["batch_size"]) for line in lines if line["error"] is None],
+        batches=[(line.turn.phase, line.turn.batch_size) for line in lines if line.turn],
         diagnoses=diagnose_run(folder, processes, states) if diagnose else {},
         siblings=siblings(folder),
         finished=folder.finished,

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
 
 from render_agent.config import OPTIONS, RunConfig
-from render_agent.config.config_file import MOST_BYTES
-from render_agent.config.run_options import checked
+from render_agent.config.file import MOST_BYTES
+from render_agent.config.flags import checked
 from render_agent.errors import UsageError
-from render_agent.text.safe_parse import line_of, parse_yaml, read_bounded, reason_of
-
-KEYS = ("name", "options", "grid", "runs", "seeds", "baseline")
-"""What a file may hold."""
+from render_agent.text.safe_parse import Each, convert, line_of, parse_yaml, read_bounded, reason_of
 
 COSTS = ("renders", "tokens")
 """In what a run may be meant to equal the baseline: pictures drawn, or tokens read and written."""
@@ -31,6 +29,21 @@ ELSEWHERE = {
     **dict.fromkeys(("output", "json", "quiet", "verbose"), "give it on the command line"),
 }
 """Options that a file may not set, and why."""
+
+
+Values = Annotated[list[Any], Meta(min_length=1)]
+Options = dict[Any, Any]
+
+
+class SweepFile(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a file may hold; options are read by `checked`."""
+
+    name: Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_.-]{0,79}\Z")] | None = None
+    options: Options | None = None
+    grid: Each[str, Values] | None = None
+    runs: list[Options | None] | None = None
+    seeds: Values | None = None
+    baseline: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,21 +96,13 @@ def read_sweep(file: Path, typed: Mapping[str, Any], output: Path) -> Sweep:
     file and the key, where the file cannot be read, an option cannot have a value, or two cells would
     be the same run.
     """
-    given = _mapping(_read(file), f"{file}", f"{', '.join(KEYS[:-1])} or {KEYS[-1]}")
-    if unknown := [str(key) for key in given if key not in KEYS]:
-        raise UsageError(
-            f"{file}: there is no key {unknown[0]!r:.80}: a sweep has {', '.join(KEYS)}"
-        )
-    name = given.get("name", file.stem)
-    if not (isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}", name)):
-        raise UsageError(
-            f"{file}: name must be made of letters, digits, _, - and ., not {name!r:.80}"
-        )
-    common = _options(_mapping(given.get("options"), f"{file}: options", "options of a run"), file)
-    written = [*_grid(given.get("grid"), file), *_runs(given.get("runs"), file)]
+    given = _read(file)
+    name = given.name or file.stem
+    common = _options(given.options or {}, file)
+    written = [*_grid(given.grid or {}, file), *_runs(given.runs or [], file)]
     if not written:
         raise UsageError(f"{file}: there is no cell: give a grid of options, or a list of runs")
-    seeds = _seeds(given.get("seeds"), [common, *(entry.options for entry in written)], file)
+    seeds = _seeds(given.seeds, [common, *(entry.options for entry in written)], file)
     place = output / f"sweep_{name}"
     cells = []
     for entry in written:
@@ -110,60 +115,48 @@ def read_sweep(file: Path, typed: Mapping[str, Any], output: Path) -> Sweep:
                 )
             cells.append(_cell(entry, seed, {**common, **own, **typed}, place, file))
     _refuse_twins(cells, file)
-    return Sweep(name, tuple(cells), _baseline(given.get("baseline"), cells, file))
+    return Sweep(name, tuple(cells), _baseline(given.baseline, cells, file))
 
 
-def _read(file: Path) -> Any:
+def _read(file: Path) -> SweepFile:
     try:
-        return parse_yaml(read_bounded(file, MOST_BYTES).decode())
+        data = parse_yaml(read_bounded(file, MOST_BYTES).decode())
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror or error}") from error
     except ValueError as error:
         raise UsageError(f"{file} is no YAML{line_of(error)}") from error
+    try:
+        sweep: SweepFile = convert({} if data is None else data, SweepFile)
+    except ValueError as error:
+        keys = ", ".join(SweepFile.__struct_fields__)
+        raise UsageError(f"{file}: {error}; a sweep has {keys}") from error
+    return sweep
 
 
-def _mapping(given: Any, where: str, what: str) -> dict[Any, Any]:
-    if given is None:
-        return {}
-    if not isinstance(given, dict):
-        raise UsageError(f"{where} must hold {what}, a key a line")
-    return given
-
-
-def _seeds(given: Any, options: Sequence[Mapping[str, Any]], file: Path) -> list[dict[str, Any]]:
+def _seeds(
+    given: Values | None, options: Sequence[Mapping[str, Any]], file: Path
+) -> list[dict[str, Any]]:
     """Return the seed of every run of a row as an option, nothing where the file has no seeds."""
     if given is None:
         return [{}]
     if any("seed" in entry for entry in options):
         raise UsageError(f"{file}: seed stands beside seeds: give one of them")
-    if not isinstance(given, list) or not given:
-        raise UsageError(f"{file}: seeds must be a list of seeds, such as [0, 1, 2]")
     return [_options({"seed": seed}, file, "seeds") for seed in given]
 
 
-def _grid(given: Any, file: Path) -> Iterator[Written]:
+def _grid(given: Mapping[str, Values], file: Path) -> Iterator[Written]:
     """Give every combination, the last option changing fastest."""
-    axes: dict[str, list[dict[str, Any]]] = {}
-    for key, values in _mapping(given, f"{file}: grid", "lists of values by option").items():
-        if not isinstance(values, list) or not values:
-            raise UsageError(f"{file}: grid: {key!s:.80} must be a list of values, such as [1, 2]")
-        axes[key] = [_options({key: value}, file, "grid") for value in values]
-    if not axes:
-        return
-    for parts in product(*axes.values()):
+    axes = [[_options({key: value}, file, "grid") for value in given[key]] for key in given]
+    for parts in product(*axes) if axes else ():
         options = {name: value for part in parts for name, value in part.items()}
         yield Written(_label(options), options)
 
 
-def _runs(given: Any, file: Path) -> Iterator[Written]:
+def _runs(given: Sequence[Options | None], file: Path) -> Iterator[Written]:
     """Give every run that is listed."""
-    if given is None:
-        return
-    if not isinstance(given, list):
-        raise UsageError(f"{file}: runs must be a list: begin each run with -")
     for number, entry in enumerate(given, start=1):
         where = f"runs, entry {number}"
-        options = dict(_mapping(entry, f"{file}: {where}", "options of a run"))
+        options = dict(entry or {})
         label = options.pop("label", None)
         if label is not None and not isinstance(label, str | int | float):
             raise UsageError(f"{file}: {where}: label must be a text")

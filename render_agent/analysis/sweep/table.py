@@ -155,12 +155,12 @@ def _work(folders: Sequence[RunFolder], results: Mapping[str, Any]) -> Row:
     means = results["totals"]["per_question"]
     if means is None:
         return {}
-    lines = [line for folder in folders for line in folder.lines() if line["error"] is None]
+    turns = [line.turn for folder in folders for line in folder.turns() if line.turn]
     number = sum(row["turns"] > 0 for row in results["questions"])
     seconds = results["totals"]["seconds"]
     return {
         **{f"{name}_per_question": value for name, value in means.items()},
-        "pictures_per_question": sum(len(line["views"]) for line in lines) / number,
+        "pictures_per_question": sum(len(turn.views) for turn in turns) / number,
         "seconds_per_question": (seconds["rendering"] + seconds["generating"]) / number,
     }
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from render_agent.cli.completion import runs
-from render_agent.config.run_options import WHERE_RUNS_LIE
+from render_agent.cli.options import WHERE_RUNS_LIE
 
 
 @click.command("diagnose")

@@ -7,8 +7,9 @@ from typing import Any
 import click
 
 from render_agent.cli.help_page import RunPage
+from render_agent.cli.options import run_option
 from render_agent.config import OPTIONS, RunConfig
-from render_agent.config.run_options import given_options, run_option
+from render_agent.config.flags import given_options
 
 OFFERED = (
     "ply",

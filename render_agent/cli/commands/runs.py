@@ -114,14 +114,14 @@ def dry_run(config: RunConfig) -> int:
         console.print(f"  {note}", soft_wrap=True)
     for name, count in sorted(types.items()):
         console.print(f"  {name}: {count}")
-    if chosen["kind"] != "single":
+    if config.agent_plan.chooses:
         console.print(f"  {_agent_words(chosen)}", soft_wrap=True)
     console.print(
         f"at the most {drawn:,} pictures, {size(needed)} of disk and {duration(drawing)} of drawing (all"
         f" questions using all {config.max_turns} turns); the model's time comes on top",
         soft_wrap=True,
     )
-    if config.engine not in ("scripted", "human"):
+    if config.asks_model:
         console.print(sentence(asked, prices), soft_wrap=True)
     for message in shown.messages:
         console.rule(message["role"], align="left")
@@ -196,18 +196,16 @@ def watch(run: Run, *, browser: bool = False, again: str | None = None) -> dict[
 
 
 def _engine_maker(config: RunConfig, console: Console, browser: bool) -> MakeEngine:
-    """Return what makes the engine; a person's also says where its page is."""
-    if config.engine != "human":
+    """Return what makes the engine; one that has a page also says where that is."""
+    if config.asks_model or not config.alone:
         return make_engine
-    from render_agent.engines.human import engine as human
-
-    human.check_alone(config)
 
     def make(config: RunConfig, questions: Sequence[Question]) -> Engine:
-        engine = human.make(config, questions)
-        console.print(f"answer in the browser: {engine.address}", soft_wrap=True)
-        if browser:
-            open_page(engine.address)
+        engine = make_engine(config, questions)
+        if address := getattr(engine, "address", None):
+            console.print(f"answer in the browser: {address}", soft_wrap=True)
+            if browser:
+                open_page(address)
         return engine
 
     return make
@@ -252,7 +250,7 @@ def _print_results(
 
 def _print_agent(config: RunConfig, printed: Sequence[str], console: Console) -> None:
     """Print who chose among several replies, where no note that was printed says so."""
-    if config.agent != "single" and not any(note.startswith("agent: ") for note in printed):
+    if config.agent_plan.chooses and not any(note.startswith("agent: ") for note in printed):
         console.print(f"agent: {config.agent_words}", soft_wrap=True)
 
 
@@ -307,7 +305,7 @@ def show(output: Path, which: str, question_id: str | None, *, as_json: bool) ->
         return
     console = plain_console()
     if found is None:
-        console.print(f"{folder.name} is unfinished: {len(folder.lines())} turns so far.")
+        console.print(f"{folder.name} is unfinished: {len(folder.turns())} turns so far.")
         line = shlex.join([*program(), "--continue", str(folder.path)])
         console.print(f"To go on: {line}", soft_wrap=True)
         return
@@ -320,17 +318,18 @@ def _show_question(folder: RunFolder, question_id: str, *, as_json: bool) -> Non
     question = next((q for q in folder.questions() if q.id == question_id), None)
     if question is None:
         raise UsageError(f"{folder.name} has no question with the id {question_id!r}")
-    lines = [line for line in folder.lines() if line["question_id"] == question_id]
     if as_json:
-        click.echo(json_text(lines))
+        click.echo(json_text([x for x in folder.lines() if x["question_id"] == question_id]))
         return
     console = plain_console()
     console.print(f"{question.type} about {question.scene}", style="bold")
     for words in (question.text, *question.options):
         console.print(words)
     console.print(f"truth: {question.truth or 'not known'}")
-    for line in lines:
-        console.rule(f"turn {line['turn']} ({line['phase']})", align="left")
+    for line in folder.turns():
+        if line.head.question_id != question_id:
+            continue
+        console.rule(f"turn {line.head.number} ({line.head.phase})", align="left")
         for words in turn_lines(folder.path, line):
             console.print(words, soft_wrap=True)
 

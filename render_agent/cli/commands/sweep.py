@@ -8,8 +8,9 @@ import click
 
 from render_agent.cli.completion import files
 from render_agent.cli.help_page import RunPage
+from render_agent.cli.options import run_option
 from render_agent.config import OPTIONS
-from render_agent.config.run_options import given_options, run_option
+from render_agent.config.flags import given_options
 
 NOT_HERE = ("batch", "ply", "question", "option", "repeat", "shard")
 """Options of a run that a sweep has no use for."""

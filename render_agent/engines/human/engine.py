@@ -69,6 +69,10 @@ class HumanEngine:
             self.calls += 1
             yield answered
 
+    def wake(self) -> None:
+        """Have `ready` wait no longer."""
+        self.desk.wake()
+
     def retire(self, question_id: str) -> None:
         """Count a question that asks no more."""
         self.desk.retire()
@@ -104,5 +108,5 @@ def describe(config: RunConfig) -> dict[str, Any]:
 
 def make(config: RunConfig, questions: Sequence[Question]) -> HumanEngine:
     """Return the engine, its page already served. SetupError where the port is taken."""
-    kinds = config.kinds if config.views == "free" else ()
+    kinds = config.kinds if config.free else ()
     return HumanEngine(questions, kinds, config.max_turns, port=config.port, name=config.model_name)

@@ -46,6 +46,7 @@ class Desk:
     _questions: int = 0
     _over: bool = False
     _known: bool = False
+    _woken: bool = False
     _asked_about: float | None = None
 
     def put(self, request: Request) -> None:
@@ -79,10 +80,19 @@ class Desk:
     def answered(self, timeout: float | None) -> list[tuple[Request, Reply]]:
         """Wait for replies and return them; none after `timeout` seconds, or where nothing waits."""
         with self._changed:
-            self._changed.wait_for(lambda: self._answered or not self._waiting, timeout)
+            self._changed.wait_for(
+                lambda: self._answered or self._woken or not self._waiting, timeout
+            )
+            self._woken = False
             found = list(self._answered)
             self._answered.clear()
             return found
+
+    def wake(self) -> None:
+        """Have `answered` wait no longer, now or as it next waits."""
+        with self._changed:
+            self._woken = True
+            self._changed.notify_all()
 
     def retire(self) -> None:
         """Count a question that asks no more."""

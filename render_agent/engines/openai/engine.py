@@ -64,7 +64,7 @@ class OpenAIEngine:
         self.calls = 0
         self._pictures: ByteCache[str] = ByteCache(MAX_PICTURE_BYTES)
         self._encoders = begun_pool(4, "data-url")
-        self._ended: queue.SimpleQueue[tuple[Request, Future[Reply]]] = queue.SimpleQueue()
+        self._ended: queue.SimpleQueue[tuple[Request, Future[Reply]] | None] = queue.SimpleQueue()
         self._waited_for = 0
         self._gone: BaseException | None = None
         self._loop = asyncio.new_event_loop()
@@ -104,12 +104,16 @@ class OpenAIEngine:
 
         Replies that came before the last server was lost are given before EngineError is raised.
         """
-        given = False
+        given = woken = False
         while self._waited_for:
             try:
-                request, done = self._ended.get(timeout=0 if given or self._gone else timeout)
+                ended = self._ended.get(timeout=0 if given or woken or self._gone else timeout)
             except queue.Empty:
                 break
+            if ended is None:
+                woken = True
+                continue
+            request, done = ended
             if (error := done.exception()) is not None:
                 self._gone = self._gone or error
                 break
@@ -118,6 +122,10 @@ class OpenAIEngine:
             yield request, done.result()
         if self._gone is not None and not given:
             raise self._gone
+
+    def wake(self) -> None:
+        """Have `ready` wait no longer."""
+        self._ended.put(None)
 
     def retire(self, question_id: str) -> None:
         """Forget a question's server and its pictures."""

@@ -18,7 +18,7 @@ from render_agent.engines.scripted.blind_policies import Explorer, RandomAnswer,
 from render_agent.engines.scripted.policy import NamedPolicy
 from render_agent.observation.question_visibility import Eyes, boxes_seen, named_boxes
 from render_agent.questions.exact_solver import true_answer
-from render_agent.questions.sufficiency import EVERY, SIZE, faithful, first_shown, was_shown
+from render_agent.questions.sufficiency import EVERY, SIZE, first_shown, was_shown
 
 REASONS = {
     True: "I have seen what this is about.",
@@ -135,8 +135,8 @@ def sighted_oracle(
     """
     if config is None:
         return SightedOracle(questions, seed, None, walks=True, wanders=wanders)
-    eyes = Eyes.of(config, questions) if faithful(config) else None
-    return SightedOracle(questions, seed, eyes, walks=config.views == "free", wanders=wanders)
+    eyes = Eyes.of(config, questions) if config.faithful else None
+    return SightedOracle(questions, seed, eyes, walks=config.free, wanders=wanders)
 
 
 def _answer(reasoning: str, answer: str) -> str:

@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
+from threading import Event
 from typing import Any
 
 from render_agent.engines.base import Capabilities, Reply, Request, Scores
@@ -68,6 +69,7 @@ class ContinuousEngine:
         self._line: list[Sample] = []
         self._answered: list[tuple[Request, Reply]] = []
         self._preparing = begun_pool(PREPARING_THREADS, "preparing")
+        self._woken = Event()
 
     @property
     def batch_size(self) -> int:
@@ -119,8 +121,9 @@ class ContinuousEngine:
                 self.rows.step()
             elif not self._answered:
                 wait({sample.asked.made for sample in self._line}, timeout, FIRST_COMPLETED)
-            if until is not None and time.perf_counter() >= until:
+            if self._woken.is_set() or (until is not None and time.perf_counter() >= until):
                 break
+        self._woken.clear()
         answered, self._answered = self._answered, []
         yield from answered
 
@@ -130,6 +133,10 @@ class ContinuousEngine:
 
         self._scoring.most_rows = min(self.batch_size, SCORED_TOGETHER)
         return score_choices(self.loaded, requests, choices, self._scoring)
+
+    def wake(self) -> None:
+        """Have `ready` give what it has after its next step."""
+        self._woken.set()
 
     def retire(self, question_id: str) -> None:
         """Give up the question's row and its pictures."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
+from threading import Event
 from typing import Any
 
 from render_agent.config import RunConfig
@@ -111,6 +112,7 @@ class VllmEngine:
         self._numbers = count()
         self._under_way: dict[str, tuple[Generation | Scoring, int]] = {}
         self._answered: list[Generation] = []
+        self._woken = Event()
 
     def describe(self) -> dict[str, Any]:
         """Return what identifies the model as it runs: its weights, place, libraries, limits."""
@@ -144,10 +146,13 @@ class VllmEngine:
         left = timeout
         while not self._answered and self._under_way:
             self._step(left)
+            if self._woken.is_set():
+                break
             if timeout is not None:
                 left = began + timeout - time.perf_counter()
                 if left <= 0:
                     break
+        self._woken.clear()
         answered, self._answered = self._answered, []
         for generation in answered:
             if generation.reply is not None:
@@ -166,6 +171,10 @@ class VllmEngine:
         while not all(scoring.done for scoring in begun):
             self._step()
         return [scoring.scores(min(len(begun), self.batch_size)) for scoring in begun]
+
+    def wake(self) -> None:
+        """Have `ready` give what it has after its next step."""
+        self._woken.set()
 
     def retire(self, question_id: str) -> None:
         """Forget the names of a question's pictures; the prefix cache drops its oldest by itself."""

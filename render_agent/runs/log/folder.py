@@ -5,24 +5,25 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 from io import FileIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from render_agent.config import RunConfig, fingerprint_of
 from render_agent.dialogue.state import Phase, Question, QuestionState, Turn
 from render_agent.errors import RunLogError, UsageError
 from render_agent.observation.picture_store import Pictures
 from render_agent.runs.log.formats import FORMAT, check_format
-from render_agent.runs.log.known_forms import RECORD, RESULTS
+from render_agent.runs.log.known_forms import Record, Results
 from render_agent.runs.log.lines import (
-    check_line,
+    Line,
     error_to_json,
     question_from_json,
     question_to_json,
+    read_line,
     replay,
     turn_to_json,
 )
@@ -30,7 +31,6 @@ from render_agent.runs.log.lock import is_there, lock
 from render_agent.system.contained_paths import refuse_ways_out
 from render_agent.system.whole_files import (
     json_bytes,
-    json_line,
     json_lines,
     read_json,
     read_lines,
@@ -38,7 +38,9 @@ from render_agent.system.whole_files import (
     write_whole,
     writing,
 )
-from render_agent.text.forms import misfit
+from render_agent.text.safe_parse import convert, encode, parse_json
+
+T = TypeVar("T")
 
 NAMED_BY = "%Y%m%dT%H%M%S"
 """How a run folder is named after the second it began, local time."""
@@ -58,8 +60,12 @@ class RunFolder:
     @cached_property
     def record(self) -> dict[str, Any]:
         """What `config.json` holds. RunLogError where it was edited into something else."""
-        if wrong := misfit(self._record, RECORD):
-            raise RunLogError(f"{self.path / 'config.json'} is damaged: {wrong}; restore the file")
+        try:
+            convert(self._record, Record)
+        except ValueError as error:
+            raise RunLogError(
+                f"{self.path / 'config.json'} is damaged: {error}; restore the file"
+            ) from error
         return self._record
 
     @property
@@ -92,45 +98,42 @@ class RunFolder:
 
     def questions(self) -> list[Question]:
         """Return the chosen questions in their order. RunLogError where one cannot be read."""
-        lines, _ = read_lines(self.path / "questions.jsonl")
-        questions = []
-        for number, line in enumerate(lines, start=1):
-            try:
-                questions.append(question_from_json(line))
-            except ValueError as error:
-                raise RunLogError(
-                    f"line {number} of {self.path / 'questions.jsonl'} is no question ({error}); restore"
-                    " the file"
-                ) from error
-        return questions
+        return read_lines(
+            self.path / "questions.jsonl", lambda line: question_from_json(parse_json(line))
+        )[0]
 
-    def lines(self) -> list[dict[str, Any]]:
+    def turns(self) -> list[Line]:
         """Return the whole lines of `turns.jsonl`, none where it is not there yet.
 
         RunLogError where one is no line of a log.
         """
+        return self._read_turns(read_line)
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Return the same lines as plain values, with whatever else stands in them."""
+
+        def checked(line: bytes) -> dict[str, Any]:
+            read_line(line)
+            values: dict[str, Any] = parse_json(line)
+            return values
+
+        return self._read_turns(checked)
+
+    def _read_turns(self, read: Callable[[bytes], T]) -> list[T]:
         turns = self.path / "turns.jsonl"
-        found = read_lines(turns)[0] if turns.exists() else []
-        for number, line in enumerate(found, start=1):
-            try:
-                check_line(line)
-            except ValueError as error:
-                raise RunLogError(
-                    f"{turns} is damaged: line {number} does not fit: {error}"
-                ) from error
-        return found
+        return read_lines(turns, read)[0] if turns.exists() else []
 
     def replay(
         self,
         states: Mapping[str, QuestionState],
-        lines: Iterable[Mapping[str, Any]] | None = None,
+        lines: Iterable[Line] | None = None,
     ) -> None:
         """Give every logged turn back to its state. RunLogError where a line does not fit.
 
         lines: those of the log, where they were read already.
         """
         try:
-            replay(self.lines() if lines is None else lines, states)
+            replay(self.turns() if lines is None else lines, states)
         except ValueError as error:
             raise RunLogError(f"{self.path / 'turns.jsonl'} is damaged: {error}") from error
 
@@ -148,11 +151,13 @@ class RunFolder:
         if not self.finished:
             return None
         found: dict[str, Any] = read_json(path)
-        if wrong := misfit(found, RESULTS):
+        try:
+            convert(found, Results)
+        except ValueError as error:
             raise RunLogError(
-                f"{path} is damaged: {wrong}; remove it, and make it anew with render-agent --continue"
+                f"{path} is damaged: {error}; remove it, and make it anew with render-agent --continue"
                 f" {self.path}"
-            )
+            ) from error
         return found
 
 
@@ -252,7 +257,7 @@ class RunLog:
             if self._turns is None:
                 self._turns = self._open_turns()
             self._synced = False
-            write_all(self._turns, json_line(line))
+            write_all(self._turns, encode(line))
 
     def _open_turns(self) -> FileIO:
         path = self.path / "turns.jsonl"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
-from render_agent.config.view_budget import views_note
+from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question, QuestionState, SceneSource
 from render_agent.errors import RunLogError, SceneError
-from render_agent.observation.stress.pictures import NOTES
 from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.log.lines import Line
 from render_agent.runs.log.results import results
 from render_agent.score.summary import OFFICIAL
 
@@ -27,7 +27,7 @@ UNREAD = Unread()
 
 def read_states(
     folder: RunFolder,
-    lines: Sequence[Mapping[str, Any]] | None = None,
+    lines: Sequence[Line] | None = None,
     scenes: SceneSource = UNREAD,
 ) -> list[QuestionState]:
     """Return the questions of a run as its log has them, in order.
@@ -62,7 +62,7 @@ def results_of(
         partial=folder.config.partial,
         notes=notes(folder.record),
         parser=parser,
-        mirrored=folder.config.pictures == "mirrored",
+        stress=folder.config.picture_stress,
     )
 
 
@@ -70,8 +70,5 @@ def notes(record: Mapping[str, Any]) -> list[str]:
     """Return what must be said beside every figure of a run, by what `config.json` holds of it."""
     choosing = record.get("choosing", {})
     told = [*record.get("notes", []), record["engine"].get("note"), choosing.get("note")]
-    config = record["config"]
-    kinds, turns = config.get("kinds", ()), config.get("max_turns", 1)
-    told.append(views_note(config.get("views", "free"), kinds, turns))
-    told.append(NOTES.get(config.get("pictures", "real")))
+    told += RunConfig.from_json(record["config"]).notes
     return [note for note in told if note]

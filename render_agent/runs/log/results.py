@@ -9,29 +9,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from render_agent.dialogue.state import QuestionState, Status
+from render_agent.observation.stress.base import PictureStress
 from render_agent.questions.chance import chance_levels
-from render_agent.runs.log.mirrored import mirrored_figures
+from render_agent.runs.log.known_forms import Row
 from render_agent.runs.log.work import question_work, totals
 from render_agent.score.means import MACRO, MICRO, Scored
 from render_agent.score.official import ORDER
 from render_agent.score.parsers import PARSERS, ScoreAnswer
 from render_agent.score.summary import OFFICIAL, ORDER_NOTE, figures, means
 
-COLUMNS = (
-    "question_id",
-    "type",
-    "dataset",
-    "scene",
-    "status",
-    "answer_text",
-    "answer",
-    "truth",
-    "score",
-    "turns",
-    "renders",
-    "tokens_in",
-    "tokens_out",
-)
+COLUMNS = tuple(Row.__annotations__)
 
 SCORED = (Status.ANSWERED, Status.EXHAUSTED)
 """The states whose answers count; no answer among them counts as wrong."""
@@ -43,15 +30,15 @@ def results(
     partial: bool,
     notes: Sequence[str] = (),
     parser: str = OFFICIAL,
-    mirrored: bool = False,
+    stress: PictureStress | None = None,
 ) -> dict[str, Any]:
     """Return what `results.json` holds.
 
     partial: whether the questions are only a part of the benchmark. notes: what must be said beside
     every figure of this run. parser: which of PARSERS reads the answers; whichever it is, what is
     called official is so. The official parser reads the answers in canonical form, `official_raw`
-    and the other parsers read them as the model gave them. mirrored: whether the rooms were; then
-    `mirrored` has the scores of left and right against the truth of the mirrored rooms.
+    and the other parsers read them as the model gave them. stress: what the
+    pictures show, which may have figures of its own.
     """
     scored = [state for state in states if state.status in SCORED]
     known = [state for state in scored if state.question.truth is not None]
@@ -71,7 +58,7 @@ def results(
         "official_raw": means(_scored(known, raw=True))[MACRO],
         "parsers": {name: _overall(known, name) for name in PARSERS if name != OFFICIAL},
         "chance": chance_levels([state.question for state in known]),
-        **({"mirrored": mirrored_figures(known)} if mirrored else {}),
+        **({} if stress is None else stress.figures(known)),
         "counts": counts(states),
         "totals": totals(states),
         "questions": [row(state, parser) for state in states],

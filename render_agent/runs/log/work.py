@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from render_agent.dialogue.state import QuestionState, Tokens
+from render_agent.text.safe_parse import plain
 
 COUNTED = ("turns", "renders", "tokens_in", "tokens_out")
 """What the row of a question says that it took."""
@@ -43,7 +44,7 @@ def totals(states: Sequence[QuestionState]) -> dict[str, Any]:
         "calls": round(calls),
         "renders": len({file for turn in turns for file in turn.drawn}),
         "events": dict(sorted(events.items())),
-        "tokens": Tokens.total(turn.tokens for turn in turns).to_json(),
+        "tokens": plain(Tokens.total(turn.tokens for turn in turns)),
         "seconds": {
             "rendering": round(sum(turn.seconds.rendering for turn in turns), 3),
             "waiting": round(sum(turn.seconds.waiting for turn in turns), 3),

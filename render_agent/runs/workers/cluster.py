@@ -18,14 +18,11 @@ from render_agent.extras import require
 
 logger = logging.getLogger(__name__)
 
-OBJECT_STORE = 1 << 30
+OBJECT_STORE_BYTES = 1 << 30
 """Bytes of shared memory for what workers hand over; what is larger goes through the disk."""
 
-REACH = 10.0
+CONNECT_SECONDS = 10.0
 """Seconds in which the address of a cluster must answer."""
-
-WITHOUT_MODEL = ("openai", "scripted", "human")
-"""Engines that hold no model and need no GPU; those of installed packages may."""
 
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -48,7 +45,7 @@ def check_ray(config: RunConfig) -> None:
     host, colon, port = (config.ray or "").rpartition(":")
     if colon and port.isdecimal():  # Ray itself would try for minutes
         try:
-            socket.create_connection((host.strip("[]"), int(port)), REACH).close()
+            socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
         except (OSError, OverflowError) as error:
             raise SetupError(
                 f"--ray {config.ray}: no Ray cluster answers there ({error}); start one with"
@@ -87,7 +84,7 @@ def _connect(ray: Any, address: str | None, workers: int) -> None:
             "address": "local",
             "num_cpus": workers,
             "include_dashboard": False,
-            "object_store_memory": OBJECT_STORE,
+            "object_store_memory": OBJECT_STORE_BYTES,
             "_node_ip_address": "127.0.0.1",
         }
     try:
@@ -109,8 +106,7 @@ def resources(config: RunConfig, cluster_gpus: float | None) -> dict[str, Any]:
     """
     if cluster_gpus is None:
         return {"num_cpus": 1, "num_gpus": 0}
-    model = config.engine not in WITHOUT_MODEL
-    on_gpu = model and (
+    on_gpu = config.holds_weights and (
         config.device.startswith("cuda") or (config.device == "auto" and cluster_gpus)
     )
     return {

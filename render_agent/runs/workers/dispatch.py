@@ -1,4 +1,4 @@
-"""A run dealt out: the workers that its options ask for, and a place for their files."""
+"""A run dispatched: the workers that its options ask for, and a place for their files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from render_agent.runs.workers.driver import Driver
 from render_agent.runs.workers.worker import MakeEngine, Play, Setup
 
 
-def deal_out(
+def dispatch(
     config: RunConfig,
     states: Sequence[QuestionState],
     log: RunLog,

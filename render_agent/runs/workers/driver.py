@@ -1,4 +1,4 @@
-"""The driver: deals scenes to workers, writes down what they tell, replaces those that die."""
+"""The driver: dispatches scenes to workers, writes down what they tell, replaces those that die."""
 
 from __future__ import annotations
 
@@ -16,23 +16,27 @@ from render_agent.runs.workers.cluster import resources
 from render_agent.runs.workers.messages import (
     Drawn,
     Failed,
-    Hand,
     Message,
     Noted,
     Ready,
     Stopped,
+    TaskBatch,
     Took,
 )
-from render_agent.runs.workers.scene_queue import MOST_DEATHS, MOST_IN_A_ROW, Deck
+from render_agent.runs.workers.scene_queue import (
+    MAX_DEATHS_IN_A_ROW,
+    MAX_DEATHS_PER_SCENE,
+    SceneQueue,
+)
 from render_agent.runs.workers.worker import Setup, Worker
 from render_agent.system.contained_paths import picture_path
 
 logger = logging.getLogger(__name__)
 
-LOOK_AGAIN = 1.0
+POLL_SECONDS = 1.0
 """Seconds after which the driver stops waiting for workers, to wait again."""
 
-PATIENCE = 10.0
+CLOSE_SECONDS = 10.0
 """Seconds that a worker gets for giving its engine back at the end."""
 
 
@@ -40,7 +44,7 @@ PATIENCE = 10.0
 class Place:
     """Where one worker after another works: the next takes the place of one that died.
 
-    stream: what the present worker tells of its present task. hand: the scenes that it has. deaths:
+    stream: what the present worker tells of its present task. scenes: those that it has. deaths:
     how many died here in a row without a turn.
     """
 
@@ -48,7 +52,7 @@ class Place:
     config: RunConfig
     worker: Any = None
     stream: Any = None
-    hand: list[str] = field(default_factory=list)
+    scenes: list[str] = field(default_factory=list)
     batch_size: int = 0
     deaths: int = 0
     who: str = ""
@@ -82,22 +86,22 @@ class Driver:
         for state in states:
             self.by_scene.setdefault(state.question.scene, []).append(state)
         scenes = [scene for scene in self.by_scene if self._work(scene)]
-        self.deck = Deck(scenes, lambda scene: len(self._work(scene)))
+        self.queue = SceneQueue(scenes, lambda scene: len(self._work(scene)))
         self.places = [Place(number, config) for number, config in enumerate(configs)]
         self.gpus = gpus
         self.last_error = EngineError("no worker could be started")
 
     def run(self) -> None:
-        """Deal until every question is at its end. EngineError where no worker is left."""
+        """Dispatch until every question is at its end. EngineError where no worker is left."""
         for place in self.places:
             self._start(place)
-        while self.deck or any(place.hand for place in self.places):
+        while self.queue or any(place.scenes for place in self.places):
             open_places = [place for place in self.places if place.worker is not None]
             if not open_places:
                 raise self.last_error
             for place in open_places:
                 if place.ready:
-                    self._deal(place, open_places)
+                    self._dispatch(place, open_places)
             streams = {place.stream: place for place in open_places if place.stream is not None}
             for stream in self._wait(list(streams)):
                 self._hear(streams[stream])
@@ -105,7 +109,7 @@ class Driver:
     def _wait(self, streams: Sequence[Any]) -> Sequence[Any]:
         """Return those of the workers' streams that tell something, after a while none."""
         try:
-            told, _ = self.ray.wait([*streams], num_returns=1, timeout=LOOK_AGAIN)
+            told, _ = self.ray.wait([*streams], num_returns=1, timeout=POLL_SECONDS)
         except SystemError as error:
             # Ray covers what a signal's handler raised as its wait came to its end
             if error.__cause__ is None:
@@ -117,7 +121,7 @@ class Driver:
         """Send the workers home: those with nothing to do orderly, the others at once."""
         leaving = [place.worker.close.remote() for place in self.places if place.ready]
         if leaving:
-            self.ray.wait(leaving, num_returns=len(leaving), timeout=PATIENCE)
+            self.ray.wait(leaving, num_returns=len(leaving), timeout=CLOSE_SECONDS)
         for place in self.places:
             self._dismiss(place)
 
@@ -132,12 +136,12 @@ class Driver:
         place.batch_size = 0
         place.stream = place.worker.begin.options(num_returns="streaming").remote()
 
-    def _deal(self, place: Place, places: Sequence[Place]) -> None:
-        """Hand the next scenes to a free worker, if there are any for it."""
-        free = sum(not other.hand for other in places)
+    def _dispatch(self, place: Place, places: Sequence[Place]) -> None:
+        """TaskBatch the next scenes to a free worker, if there are any for it."""
+        free = sum(not other.scenes for other in places)
         numbers = [other.number for other in places]
-        place.hand = self.deck.deal(place.number, place.batch_size, numbers, free)
-        states = [state for scene in place.hand for state in self._work(scene)]
+        place.scenes = self.queue.take(place.number, place.batch_size, numbers, free)
+        states = [state for scene in place.scenes for state in self._work(scene)]
         if not states:
             return
         files = {view.file for state in states for view in state.views}
@@ -146,11 +150,11 @@ class Driver:
             for file in files
             if self.log.pictures.there(file)
         }
-        hand = Hand([(state.question, state.turns) for state in states], pictures)
-        logger.info("%s gets %s", place.who, ", ".join(place.hand))
+        batch = TaskBatch([(state.question, state.turns) for state in states], pictures)
+        logger.info("%s gets %s", place.who, ", ".join(place.scenes))
         if active := [state for state in states if state.active]:
             self.observer.began(self._phase(active[0]), active)
-        place.stream = place.worker.play.options(num_returns="streaming").remote(hand)
+        place.stream = place.worker.play.options(num_returns="streaming").remote(batch)
 
     def _hear(self, place: Place) -> None:
         """Write down the next that a worker tells, and learn whether it is done or dead."""
@@ -159,8 +163,8 @@ class Driver:
             messages = self.ray.get(next(place.stream))
         except StopIteration:
             place.stream = None
-            self._done(place.hand)
-            place.hand = []
+            self._done(place.scenes)
+            place.scenes = []
         except errors.RayTaskError:
             raise  # a fault of the program
         except errors.RayError as error:
@@ -205,31 +209,31 @@ class Driver:
         self._lost(place)
 
     def _died(self, place: Place) -> None:
-        """Take back the hand of a dead worker and begin another in its place."""
+        """Take back the scenes of a dead worker and begin another in its place."""
         place.deaths += 1
         self.last_error = EngineError(
             f"every worker died, the last one was {place.who}: run.log says what is known of it; with"
             " fewer --workers each has more memory"
         )
-        most = MOST_IN_A_ROW if place.hand else MOST_DEATHS
+        most = MAX_DEATHS_IN_A_ROW if place.scenes else MAX_DEATHS_PER_SCENE
         if self._lost(place):
             place.deaths = 0  # the scene was to blame, not the place
-        if place.deaths < most and self.deck:
+        if place.deaths < most and self.queue:
             self._start(place)
 
     def _lost(self, place: Place) -> list[str]:
-        """Dismiss a worker and take its hand back; return the scenes that are given up."""
+        """Dismiss a worker and take its scenes back; return the scenes that are given up."""
         self._dismiss(place)
-        self.lacking -= {state.id for scene in place.hand for state in self.by_scene[scene]}
-        given_up = self.deck.lost(place.number, place.hand)
-        place.hand = []
+        self.lacking -= {state.id for scene in place.scenes for state in self.by_scene[scene]}
+        given_up = self.queue.give_back(place.number, place.scenes)
+        place.scenes = []
         for scene in given_up:
             for state in self._work(scene):
                 self._fail(
                     state,
                     len(state.turns),
                     self._phase(state),
-                    f"{MOST_DEATHS} workers died with the scene {scene} in hand: see run.log, and try"
+                    f"{MAX_DEATHS_PER_SCENE} workers died with the scene {scene} in hand: see run.log, and try"
                     " it again with --continue and --workers 1",
                 )
         return given_up

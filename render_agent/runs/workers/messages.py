@@ -11,7 +11,7 @@ from render_agent.errors import RenderAgentError
 
 
 @dataclass(frozen=True, slots=True)
-class Hand:
+class TaskBatch:
     """The questions of whole scenes, each with its turns so far, and the pictures of those turns.
 
     pictures: PNG bytes by file, relative to the run folder; what is not there is drawn again.

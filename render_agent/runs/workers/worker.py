@@ -20,18 +20,17 @@ from render_agent.dialogue.state import Phase, Question, QuestionState, Turn
 from render_agent.engines.base import Engine
 from render_agent.errors import RenderAgentError
 from render_agent.observation.picture_store import Pictures
-from render_agent.observation.stress.scenes import scenes_of
 from render_agent.render.png import encode
 from render_agent.runs.log.base import TurnLog
-from render_agent.runs.phase_controller import Observer
+from render_agent.runs.phase_controller import Observer, Silent
 from render_agent.runs.workers.messages import (
     Drawn,
     Failed,
-    Hand,
     Message,
     Noted,
     Ready,
     Stopped,
+    TaskBatch,
     Took,
 )
 from render_agent.scene.cache import MAX_CACHE_BYTES, SceneCache
@@ -74,7 +73,7 @@ class Setup:
 
 
 class Worker:
-    """One process that runs hands of questions; made by Ray, on this machine or another.
+    """One process that runs batches of questions; made by Ray, on this machine or another.
 
     Its methods give lists of messages as they come.
     """
@@ -87,7 +86,9 @@ class Worker:
         self.config = config
         self.setup = setup
         self.folder = setup.scratch / str(number)
-        self.scenes = scenes_of(config, setup.questions, MAX_CACHE_BYTES // setup.neighbours)
+        self.scenes = config.picture_stress.scenes(
+            config, setup.questions, MAX_CACHE_BYTES // setup.neighbours
+        )
         self._told: SimpleQueue[Message | None] = SimpleQueue()
         self._thread = begun_pool(1, "worker")  # it owns the engine
         program = logging.getLogger("render_agent")
@@ -99,9 +100,9 @@ class Worker:
         """Make the engine."""
         yield from self._telling(self._begin)
 
-    def play(self, hand: Hand) -> Iterator[list[Message]]:
-        """Take the questions of a hand to their end."""
-        yield from self._telling(lambda: self._play(hand))
+    def play(self, batch: TaskBatch) -> Iterator[list[Message]]:
+        """Take the questions of a batch to their end."""
+        yield from self._telling(lambda: self._play(batch))
 
     def close(self) -> None:
         """Give the engine and the scratch folder back."""
@@ -112,20 +113,20 @@ class Worker:
         self.engine = self.setup.make_engine(self.config, self.setup.questions)
         self._told.put(Ready(self.engine.batch_size, os.getpid(), platform.node()))
 
-    def _play(self, hand: Hand) -> None:
+    def _play(self, batch: TaskBatch) -> None:
         self._clear()  # also what a worker that was killed left in the same place
-        for file, png in hand.pictures.items():
+        for file, png in batch.pictures.items():
             write_whole(self.folder / file, png, durable=False)
         config = self.config
         states = [
             QuestionState(
                 question, self.scenes, config.max_turns, blind=config.blind, turns=[*turns]
             )
-            for question, turns in hand.questions
+            for question, turns in batch.questions
         ]
         log = ToldLog(self.folder, self._told.put)
-        try:
-            self.setup.play(config, self.engine, self.scenes, log, _Unwatched(), states)
+        try:  # the driver's observer watches, by what is told
+            self.setup.play(config, self.engine, self.scenes, log, Silent(), states)
         finally:
             log.pictures.close()
 
@@ -196,16 +197,3 @@ class _Forward(QueueHandler):
 
     def enqueue(self, record: logging.LogRecord) -> None:
         self._send(Noted(record))
-
-
-class _Unwatched:
-    """The driver's observer watches, by what is told."""
-
-    def began(self, phase: Phase, states: Sequence[QuestionState]) -> None:
-        """Nothing to do."""
-
-    def took(self, state: QuestionState, turn: Turn) -> None:
-        """Nothing to do."""
-
-    def failed(self, state: QuestionState) -> None:
-        """Nothing to do."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from render_agent.geometry.boxes import Array
 from render_agent.scene.room_truth import Box2, Room
 from render_agent_lab.room_generator.floor_plan.plan import (
     DOOR_HEIGHT,
@@ -16,7 +17,6 @@ from render_agent_lab.room_generator.floor_plan.plan import (
     rectangle,
     room_sides,
 )
-from render_agent_lab.room_generator.shapes import Array
 
 
 def single(rng: np.random.Generator, purpose: str) -> Plan:

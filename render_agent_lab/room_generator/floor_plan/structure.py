@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from render_agent.geometry.boxes import Array
 from render_agent.scene.room_truth import Room
 from render_agent_lab.room_generator.floor_plan.plan import (
     OUTER,
@@ -16,7 +17,7 @@ from render_agent_lab.room_generator.floor_plan.plan import (
     room_sides,
 )
 from render_agent_lab.room_generator.paint import carpet, joints, plain, planks, plaster, tiles
-from render_agent_lab.room_generator.shapes import Array, Mesh, Paint, box, grid, marks, panel
+from render_agent_lab.room_generator.shapes import Mesh, Paint, box, grid, marks, panel
 
 WALLS = (
     (0.93, 0.91, 0.86),

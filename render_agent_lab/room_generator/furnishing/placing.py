@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from render_agent.geometry.boxes import OrientedBox, overlap, upright
+from render_agent.geometry.boxes import Array, OrientedBox, overlap, upright
 from render_agent_lab.room_generator.floor_plan.plan import Opening, Plan, Side, room_sides
 from render_agent_lab.room_generator.floor_plan.structure import SKIRTING
 from render_agent_lab.room_generator.floor_plan.walkway import Walkway, stands_in_the_way
 from render_agent_lab.room_generator.furniture.catalogue import Built, built
 from render_agent_lab.room_generator.item import Item
-from render_agent_lab.room_generator.shapes import Array
 
 GAP = SKIRTING + 0.008
 """Between the back of a piece and its wall, metres."""

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from render_agent.geometry.boxes import Array
 from render_agent_lab.room_generator.furniture.piece import (
     BLACK,
     CHROME,
@@ -15,16 +16,7 @@ from render_agent_lab.room_generator.furniture.piece import (
     Piece,
 )
 from render_agent_lab.room_generator.paint import by_height, cloth, leaves, picture, plain
-from render_agent_lab.room_generator.shapes import (
-    Array,
-    Mesh,
-    Paint,
-    box,
-    ellipsoid,
-    grid,
-    marks,
-    panel,
-)
+from render_agent_lab.room_generator.shapes import Mesh, Paint, box, ellipsoid, grid, marks, panel
 
 
 def plant(piece: Piece) -> None:

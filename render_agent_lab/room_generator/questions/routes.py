@@ -8,7 +8,7 @@ from itertools import permutations, product
 
 import numpy as np
 
-from render_agent.geometry.boxes import OrientedBox
+from render_agent.geometry.boxes import Array, OrientedBox
 from render_agent.geometry.directions import bearing
 from render_agent.scene.room_truth import RoomTruth, TrueObject
 from render_agent_lab.room_generator.floor_plan.walkway import (
@@ -19,7 +19,6 @@ from render_agent_lab.room_generator.floor_plan.walkway import (
     stands_in_the_way,
 )
 from render_agent_lab.room_generator.questions.draft import Draft, only_labels
-from render_agent_lab.room_generator.shapes import Array
 
 REACHED = 0.4
 """One has arrived at an object this near to its footprint, metres."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
 
 from render_agent.errors import SetupError
-from render_agent.text.safe_parse import parse_yaml
+from render_agent.text.safe_parse import Each, convert, parse_yaml
 
 Mode = Literal["yes", "json", "pairwise"]
 """How a judge is asked: for the probability of yes, for criteria as JSON, for the better of two."""
@@ -33,35 +34,50 @@ PLACEHOLDERS = ("question", "named")
 UNNAMED = "what the question is about"
 """Stands for {named} where nobody says what that is."""
 
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_ -]{0,39}")
+ShortName = Annotated[str, Meta(pattern=r"\A[A-Za-z][A-Za-z0-9_ -]{0,39}\Z")]
+Text = Annotated[str, Meta(min_length=1, max_length=MOST_TEXT)]
+
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
-@dataclass(frozen=True, slots=True)
-class Criterion:
+class Criterion(Struct, frozen=True, forbid_unknown_fields=True):
     """One criterion: what is asked, what its value is, and its weight beside the others' weights."""
 
-    text: str
+    text: Text
     kind: Kind = "boolean"
-    weight: float = 1.0
+    weight: Annotated[float, Meta(gt=0, le=MOST_WEIGHT)] = 1.0
+
+    def __post_init__(self) -> None:
+        _check_placeholders("text", self.text)
 
 
-@dataclass(frozen=True, slots=True)
-class Rubric:
+class Rubric(Struct, frozen=True, forbid_unknown_fields=True):
     """What a judge is asked in each mode.
 
     system: what the judge is told first. helps, better, introduction: what is asked in modes yes,
     pairwise and json; empty where the rubric cannot be used that way. criteria: of mode json, by
-    name. longest_reason: characters.
+    name. longest_reason: characters. ValueError where its parts do not fit each other.
     """
 
-    name: str
-    system: str = ""
-    helps: str = ""
-    better: str = ""
-    introduction: str = ""
-    criteria: Mapping[str, Criterion] | None = None
-    longest_reason: int = LONGEST_REASON
+    name: ShortName
+    system: Text = ""
+    helps: Text = ""
+    better: Text = ""
+    introduction: Text = ""
+    criteria: Each[ShortName, Criterion] = {}
+    longest_reason: Annotated[int, Meta(ge=1, le=1000)] = LONGEST_REASON
+
+    def __post_init__(self) -> None:
+        for key in ("system", *TEXTS.values()):
+            _check_placeholders(key, getattr(self, key))
+        if not any(getattr(self, key) for key in TEXTS.values()):
+            raise ValueError(f"it asks nothing: give one of {', '.join(TEXTS.values())}")
+        if len(self.criteria) > MOST_CRITERIA:
+            raise ValueError(f"criteria may be {MOST_CRITERIA} at the most")
+        if bool(self.criteria) != bool(self.introduction):
+            raise ValueError(
+                "introduction and criteria go together: one is given without the other"
+            )
 
     def prompts(self, mode: Mode, question: str, named: str = "") -> tuple[str, str]:
         """Return the system prompt and the user prompt of a mode.
@@ -83,9 +99,8 @@ class Rubric:
 
     def value(self, found: Mapping[str, float]) -> float:
         """Return the weighted mean of all criteria's values, 0 to 1."""
-        criteria = self.criteria or {}
-        total = sum(entry.weight for entry in criteria.values())
-        return sum(entry.weight * found[name] for name, entry in criteria.items()) / total
+        total = sum(entry.weight for entry in self.criteria.values())
+        return sum(entry.weight * found[name] for name, entry in self.criteria.items()) / total
 
 
 def shipped() -> list[str]:
@@ -99,7 +114,7 @@ def shipped() -> list[str]:
 
 
 def load_rubric(name: str) -> Rubric:
-    """Return the rubric of a file or of a name. SetupError with a sentence for every fault it has."""
+    """Return the rubric of a file or of a name. SetupError where there is none, or it has a fault."""
     path = Path(name)
     if name in shipped():
         text = files(__package__).joinpath("rubrics", f"{name}.yaml").read_bytes()
@@ -119,95 +134,42 @@ def load_rubric(name: str) -> Rubric:
 def read_rubric(text: bytes, source: str = "the rubric") -> Rubric:
     """Return the rubric that a YAML text holds; `source` names it in messages.
 
-    SetupError with a sentence for every fault it has.
+    SetupError naming the entry that has a fault.
     """
     if len(text) > MOST_BYTES:
         raise SetupError(f"{source} is no rubric: it is larger than {MOST_BYTES // 1024} KiB")
     try:
-        data = parse_yaml(text.decode("utf-8"))
+        data = _stripped(parse_yaml(text.decode("utf-8")))
     except ValueError as error:
         told = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise SetupError(f"{source} is no YAML: {told[:200]}") from error
-    faults = faults_of(data)
-    if faults:
-        raise SetupError(f"{source} is no rubric: {'; '.join(faults)}")
-    criteria = {
-        name: Criterion(
-            entry["text"].strip(), entry.get("kind", "boolean"), float(entry.get("weight", 1))
-        )
-        for name, entry in data.get("criteria", {}).items()
-    }
-    return Rubric(
-        data["name"],
-        **{key: data.get(key, "").strip() for key in ("system", *TEXTS.values())},
-        criteria=criteria,
-        longest_reason=data.get("longest_reason", LONGEST_REASON),
-    )
+    try:
+        rubric: Rubric = convert(data, Rubric)
+    except ValueError as error:
+        raise SetupError(f"{source} is no rubric: {error}{_hint(data)}") from error
+    return rubric
 
 
-def faults_of(data: Any) -> list[str]:
-    """Return a sentence for everything that keeps what YAML gave from being a rubric."""
-    if not isinstance(data, dict):
-        return ["it must hold entries such as name, helps and criteria"]
-    found = _unknown(data, ("name", "system", *TEXTS.values(), "longest_reason", "criteria"))
-    if not (isinstance(data.get("name"), str) and _NAME.fullmatch(data["name"])):
-        found.append("name must be a short name of letters, digits, spaces, - and _")
-    for key in ("system", *TEXTS.values()):
-        if key in data:
-            found += _text_faults(key, data[key])
-    longest = data.get("longest_reason", LONGEST_REASON)
-    if not (isinstance(longest, int) and not isinstance(longest, bool) and 1 <= longest <= 1000):
-        found.append("longest_reason must be a whole number from 1 to 1000")
-    criteria = data.get("criteria", {})
-    if not isinstance(criteria, dict):
-        return [*found, "criteria must be a mapping from names to criteria"]
-    if len(criteria) > MOST_CRITERIA:
-        return [*found, f"criteria are {len(criteria)}, and may be {MOST_CRITERIA} at the most"]
-    for name, entry in criteria.items():
-        found += _criterion_faults(name, entry)
-    if not any(data.get(key) for key in TEXTS.values()):
-        found.append(f"it asks nothing: give one of {', '.join(TEXTS.values())}")
-    if bool(criteria) != bool(data.get("introduction")):
-        found.append("introduction and criteria go together: one is given without the other")
-    return found
+def _stripped(data: Any) -> Any:
+    """Return what YAML gave, its texts without the space around them."""
+    if isinstance(data, dict):
+        return {name: _stripped(value) for name, value in data.items()}
+    return data.strip() if isinstance(data, str) else data
 
 
-def _criterion_faults(name: Any, entry: Any) -> list[str]:
-    if not (isinstance(name, str) and _NAME.fullmatch(name)):
-        return [
-            "a criterion's name must be a short name of letters, digits, spaces, - and _ (YAML takes"
-            " yes, no, on and off for true and false: put them in quotes)"
-        ]
-    if not isinstance(entry, dict):
-        return [f"criterion {name} must have text, kind and weight"]
-    found = [f"criterion {name}: {fault}" for fault in _unknown(entry, ("text", "kind", "weight"))]
-    found += [f"criterion {name}: {fault}" for fault in _text_faults("text", entry.get("text"))]
-    if entry.get("kind", "boolean") not in get_args(Kind):
-        found.append(f"criterion {name}: kind must be one of {', '.join(get_args(Kind))}")
-    weight = entry.get("weight", 1)
-    number = isinstance(weight, int | float) and not isinstance(weight, bool)
-    if not (number and 0 < weight <= MOST_WEIGHT):
-        found.append(f"criterion {name}: weight must be a number above 0, at most {MOST_WEIGHT}")
-    return found
+def _hint(data: Any) -> str:
+    """Return what to do about a name that YAML took for true or false."""
+    criteria = data.get("criteria") if isinstance(data, dict) else None
+    names = [name for names in (data, criteria) if isinstance(names, dict) for name in names]
+    if not any(isinstance(name, bool) for name in names):
+        return ""
+    return " (YAML takes yes, no, on and off for true and false: put them in quotes)"
 
 
-def _text_faults(key: str, text: Any) -> list[str]:
-    if not isinstance(text, str) or not text.strip():
-        return [f"{key} must be a text"]
-    if len(text) > MOST_TEXT:
-        return [f"{key} is longer than {MOST_TEXT} characters"]
+def _check_placeholders(key: str, text: str) -> None:
     unknown = sorted(set(_PLACEHOLDER.findall(text)) - set(PLACEHOLDERS))
-    return [f"{key} holds {{{name}}}, which stands for nothing" for name in unknown]
-
-
-def _unknown(data: Mapping[Any, Any], known: tuple[str, ...]) -> list[str]:
-    wrong = [key for key in data if key not in known]
-    return [
-        f"there is no entry {key[:40]!r}, only {', '.join(known)}"
-        if isinstance(key, str)
-        else f"names of entries must be texts, only {', '.join(known)}"
-        for key in wrong[:1]
-    ]
+    if unknown:
+        raise ValueError(f"{key} holds {{{unknown[0]}}}, which stands for nothing")
 
 
 def _filled(text: str, given: Mapping[str, str]) -> str:

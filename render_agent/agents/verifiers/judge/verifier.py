@@ -16,6 +16,7 @@ from render_agent.agents.verifiers.judge.score import Score
 from render_agent.config import AUTO, RunConfig
 from render_agent.config.agent_plan import VerifierPlan
 from render_agent.config.choosing_budget import LATEST
+from render_agent.config.engine import engine_trait
 from render_agent.dialogue.state import Candidate, Question, Tokens, View
 from render_agent.engines.base import Engine
 from render_agent.engines.registry import describe_engine, make_engine
@@ -24,12 +25,6 @@ from render_agent.questions.mentions import named_categories
 
 HANDED_OVER = 1024
 """Requests that an engine is handed at once: more fill no batch better, and all take memory."""
-
-MODEL_LESS = ("scripted", "human")
-"""Engines behind which there is no model that could judge."""
-
-WITHOUT_PROBABILITIES = ("openai",)
-"""Engines that write, but do not say how likely what they could write is."""
 
 
 @dataclass(frozen=True)
@@ -190,11 +185,11 @@ def _rubric(config: RunConfig) -> Rubric:
 
 
 def _refuse(engine: str, mode: str) -> None:
-    if engine in MODEL_LESS:
+    if not engine_trait(engine, "asks_model", default=True):
         raise SetupError(
             f"--verifier judge asks the model; the {engine} engine has none: name one as judge:MODEL"
         )
-    if mode == "yes" and engine in WITHOUT_PROBABILITIES:
+    if mode == "yes" and not engine_trait(engine, "gives_probabilities", default=True):
         raise UsageError(
             f"--judge-mode yes reads the model's probabilities, which --engine {engine} does not give:"
             " use --judge-mode json or pairwise, or judge:MODEL"

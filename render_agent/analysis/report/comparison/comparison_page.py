@@ -26,7 +26,6 @@ from render_agent.analysis.report.words import type_words
 from render_agent.dialogue.chat import encodable
 from render_agent.dialogue.state import QuestionState
 from render_agent.observation.picture_store import safe_name
-from render_agent.observation.stress.scenes import scenes_of
 from render_agent.render.registry import make_renderer
 from render_agent.score.summary import OFFICIAL
 from render_agent.score.tables import figure, interval, probability, signed
@@ -123,16 +122,17 @@ def _plans(run: ComparedRun, place: Path) -> Plans:
     config = run.report.config
     chosen = [state.question for state in run.report.states]
     return Plans(
-        place / _shown(run), scenes_of(config, chosen), lambda: make_renderer("rasteriser")
+        place / _shown(run),
+        config.picture_stress.scenes(config, chosen),
+        lambda: make_renderer("rasteriser"),
     )
 
 
 def _shown(run: ComparedRun) -> str:
     """Return the name of the scenes that a run was shown; where they are shuffled they are its own."""
-    pictures = run.report.config.pictures
-    if pictures == "shuffled":
-        return f"shuffled-{safe_name(run.report.name)}"
-    return "mirrored" if pictures == "mirrored" else "real"
+    config = run.report.config
+    own = f"{config.pictures}-{safe_name(run.report.name)}"
+    return config.picture_stress.scene_set or own
 
 
 def _beside(run: ComparedRun, state: QuestionState | None, plans: Plans, place: Path) -> Beside:

@@ -39,9 +39,9 @@ class ComparedRun:
         """What it ran, in short."""
         config = self.report.config
         words = [config.model_name, f"views {config.views}"]
-        if config.pictures != "real":
+        if config.picture_stress.note:
             words.append(f"pictures {config.pictures}")
-        if config.agent != "single":
+        if config.agent_plan.chooses:
             words.append(config.agent_words)
         return ", ".join(words)
 

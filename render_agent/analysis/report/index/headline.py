@@ -50,7 +50,7 @@ class TypeScore:
 
 
 def _asks_vsibench(report: ReportData) -> bool:
-    return report.config.batch and report.config.benchmark == "vsibench"
+    return report.config.batch and report.config.asks_vsibench
 
 
 def official(results: Mapping[str, Any]) -> float | None:

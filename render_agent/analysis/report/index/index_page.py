@@ -82,13 +82,13 @@ def _facts(report: ReportData) -> list[tuple[str, str]]:
         ("Questions", f"{len(report.states):,} about {_some(len(scenes), 'scene')}"),
         (
             "Views",
-            config.views if config.pictures == "real" else f"{config.views}, {config.pictures}",
+            f"{config.views}, {config.pictures}" if config.picture_stress.note else config.views,
         ),
         ("Turns", f"at most {config.max_turns}, the first {config.max_batched_turns} batched"),
         ("Pictures", f"{width} × {height} pixels, {config.field_of_view:g}° wide"),
         ("Seed", str(config.seed)),
     ]
-    if config.agent != "single":
+    if config.agent_plan.chooses:
         facts.insert(5, ("Agent", config.agent_words))
     if work := report.results["totals"]["per_question"]:
         facts.append(("A question took", took(work)))
@@ -102,7 +102,7 @@ def _benchmark(report: ReportData) -> str:
     if not config.batch:
         return "a question of one's own"
     name = Path(config.benchmark).name
-    return f"{name}, {config.subset}" if config.benchmark == "vsibench" else name
+    return f"{name}, {config.subset}" if config.asks_vsibench else name
 
 
 def _some(number: int, thing: str) -> str:

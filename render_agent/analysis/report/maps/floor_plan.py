@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,13 +14,13 @@ from PIL import Image, PngImagePlugin
 from render_agent.analysis.diagnosis.model import Diagnosis
 from render_agent.dialogue.state import QuestionState, SceneSource
 from render_agent.errors import RenderError, SceneError
-from render_agent.geometry.camera import Camera, MapCamera, camera_from_json
+from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.observation.picture_store import safe_name
 from render_agent.render.base import Renderer
 from render_agent.render.map_view.map_view import TopView, framed
 from render_agent.render.map_view.overlay import Plot
 from render_agent.system.whole_files import write_whole
-from render_agent.text.safe_parse import parse_json
+from render_agent.text.safe_parse import decode, encode
 
 SIZE = (800, 600)
 """Pixels of a plan."""
@@ -123,7 +122,7 @@ def bare_plan(cameras: Iterable[Camera], diagnosis: Diagnosis | None) -> Plan:
 
 def _encoded(picture: NDArray[np.uint8], camera: MapCamera) -> bytes:
     said = PngImagePlugin.PngInfo()
-    said.add_text(KEY, json.dumps(camera.to_json()))
+    said.add_text(KEY, encode(camera).decode())
     image = Image.fromarray(picture).quantize(COLOURS, Image.Quantize.FASTOCTREE)
     file = io.BytesIO()
     image.save(file, "PNG", pnginfo=said)
@@ -136,7 +135,7 @@ def _read(path: Path) -> MapCamera | None:
         return None
     try:
         with Image.open(path, formats=["PNG"]) as image:
-            camera = camera_from_json(parse_json(image.info[KEY]))
+            camera: MapCamera = decode(str(image.info[KEY]).encode(), MapCamera)
+            return camera
     except (OSError, KeyError, TypeError, ValueError, SyntaxError, Image.DecompressionBombError):
         return None
-    return camera if isinstance(camera, MapCamera) else None

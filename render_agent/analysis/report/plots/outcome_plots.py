@@ -238,7 +238,7 @@ def seen(report: ReportData) -> Plot | None:
 
 
 def _mirrored(report: ReportData) -> bool:
-    return report.config.pictures == "mirrored"
+    return report.config.picture_stress.changes_truth
 
 
 def _percent(share: float) -> float:

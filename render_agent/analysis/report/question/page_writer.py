@@ -20,7 +20,6 @@ from render_agent.analysis.report.question.question_page import (
 )
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question, QuestionState
-from render_agent.observation.stress.scenes import scenes_of
 from render_agent.render.registry import make_renderer
 from render_agent.system.whole_files import write_whole
 
@@ -103,4 +102,6 @@ def _write(job: Job) -> None:
 
 
 def _plans(config: RunConfig, chosen: Sequence[Question], folder: Path) -> Plans:
-    return Plans(folder, scenes_of(config, chosen), lambda: make_renderer("rasteriser"))
+    return Plans(
+        folder, config.picture_stress.scenes(config, chosen), lambda: make_renderer("rasteriser")
+    )

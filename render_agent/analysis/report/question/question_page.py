@@ -31,7 +31,6 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.chat import encodable
 from render_agent.dialogue.state import Question, QuestionState
-from render_agent.observation.stress.left_right import mirrored_truth, names_sides
 from render_agent.score.official import CHOICE_TYPES
 from render_agent.web.templates import environment
 
@@ -134,7 +133,7 @@ def question_part(
         outcome=outcome(row),
         score=None if row["score"] is None else 100 * row["score"],
         why=None if diagnosis is None else cause_words(diagnosis, config),
-        mirrored=_mirrored(state.question) if config.pictures == "mirrored" else None,
+        mirrored=_mirrored(state.question, config) if config.picture_stress.changes_truth else None,
         options=_options(state),
         turns=tuple(turn_parts(state, size, diagnosis)),
         plan=plan,
@@ -168,9 +167,9 @@ def page_of_part(
 
 def cause_words(diagnosis: Diagnosis, config: RunConfig) -> str:
     """Return why a question went as it did, with what it never saw or why nobody can tell."""
-    if diagnosis.cause is Cause.UNKNOWN and config.views == "none":
+    if diagnosis.cause is Cause.UNKNOWN and config.blind:
         return "unknown: it was shown nothing"
-    if diagnosis.cause is Cause.UNKNOWN and config.pictures in ("black", "noise", "shuffled"):
+    if diagnosis.cause is Cause.UNKNOWN and not config.faithful:
         return "unknown: its pictures did not show its scene"
     lacking = ", ".join(_missed(diagnosis, config.image_size))
     if lacking and diagnosis.cause is Cause.RIGHT:
@@ -223,11 +222,11 @@ def _placed(box: NamedBox) -> str:
     return f"middle ({middle}) m, size {size} m"
 
 
-def _mirrored(question: Question) -> str | None:
+def _mirrored(question: Question, config: RunConfig) -> str | None:
     """Return what is right in the mirrored room, None where it is the truth itself."""
-    if question.truth is None or not names_sides(question):
+    if question.truth is None:
         return None
-    found = mirrored_truth(question)
+    found = config.picture_stress.truth(question)
     return None if found == question.truth else found or ""
 
 

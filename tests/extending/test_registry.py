@@ -7,9 +7,9 @@ from made_packages import PAGES, install
 from made_runs import make_config, make_questions
 from made_scenes import room, write_ply
 
-from render_agent import registry as plugins
+from render_agent import registry
 from render_agent.config import RunConfig
-from render_agent.config.run_options import checked
+from render_agent.config.flags import checked
 from render_agent.doctor.packages import examine_packages
 from render_agent.errors import QuestionsError, RenderError, SetupError, UsageError
 from render_agent.geometry.camera import Camera
@@ -36,7 +36,7 @@ def bring(monkeypatch, tmp_path):
     def brought(kind, part, source, thing="Part", name="odd-parts"):
         """Return the folder in which Python finds it."""
         module = name.replace("-", "_")
-        group = plugins.GROUPS[kind]
+        group = registry.GROUPS[kind]
         project = PROJECT.format(name=name, group=group, part=part, module=module, thing=thing)
         install(monkeypatch, tmp_path / name, project, {module: source})
         return tmp_path / name / "site"
@@ -87,7 +87,7 @@ def test_an_unknown_name_is_told_all_that_there_are(bring):
 def test_two_packages_may_not_bring_the_same(bring):
     for name in ("odd-parts", "even-parts"):
         bring("renderer", "odd", "Part = dict", name=name)
-    assert plugins.names("renderer") == ["odd"]
+    assert registry.brought("renderer") == ["odd"]
     with pytest.raises(
         SetupError, match=r"is brought by even-parts 2\.1 and odd-parts 2\.1: uninstall"
     ):
@@ -105,12 +105,12 @@ def test_the_programs_own_come_first(bring):
     "name", ["Depth", "ego-2", "a b", "../up", "candidate", "none", "null", "9", "x" * 41, ""]
 )
 def test_names_that_would_mean_something_else_are_not_taken(name):
-    assert not plugins.is_name(name)
+    assert not registry.is_name(name)
 
 
 def test_names_of_the_pages_are_taken():
     assert all(
-        plugins.is_name(name) for name in ("dice", "dots", "depth", "presence", "depth-map_2")
+        registry.is_name(name) for name in ("dice", "dots", "depth", "presence", "depth-map_2")
     )
 
 
@@ -196,10 +196,17 @@ def test_the_doctor_lists_what_packages_bring(bring, monkeypatch, tmp_path):
     assert "No module named 'no_such_library'" in torn.detail
 
 
-def test_every_group_has_its_page_that_names_it():
-    pages = {path.name: path.read_text("utf-8") for path in PAGES.glob("*.md")}
-    for kind, group in plugins.GROUPS.items():
-        article = "an" if kind == "engine" else "a"
-        name = f"add-{article}-{kind.replace(' ', '-')}.md"
-        assert f'[project.entry-points."{group}"]' in pages.pop(name)
-    assert not pages
+@pytest.mark.parametrize("kind", ["engine", "renderer", "benchmark", "kind of view"])
+def test_a_page_names_the_group_of_its_kind(kind):
+    article = "an" if kind == "engine" else "a"
+    page = (PAGES / f"add-{article}-{kind.replace(' ', '-')}.md").read_text("utf-8")
+    assert f'[project.entry-points."{registry.GROUPS[kind]}"]' in page
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind in registry.GROUPS for name in registry.built_in(kind)]
+)
+def test_every_part_of_the_program_is_an_entry_point_that_can_be_loaded(kind, name):
+    assert callable(registry.load(kind, name))
+    assert registry.package(kind, name) is None
+    assert registry.NAME.fullmatch(name)

@@ -1,16 +1,17 @@
-"""The options that say how every turn's move is chosen among several."""
+"""How every turn's move is chosen among several: the options, and the objects that they name."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from render_agent.config.agent_plan import AgentPlan, VerifierPlan, agent_plan, verifier_plans
-from render_agent.config.setting import setting
+from render_agent.config.option import setting
 from render_agent.errors import UsageError
 
 
-@dataclass(frozen=True, slots=True)
-class ChoosingOptions:
+@dataclass(frozen=True)
+class AgentSpec:
     """How many replies a turn has, and who chooses among them."""
 
     agent: str = setting(
@@ -56,12 +57,12 @@ class ChoosingOptions:
         choices=("yes", "json", "pairwise"),
     )
 
-    @property
+    @cached_property
     def agent_plan(self) -> AgentPlan:
         """What `--agent` asks for. UsageError where it cannot be read."""
         return agent_plan(self.agent)
 
-    @property
+    @cached_property
     def verifiers(self) -> tuple[VerifierPlan, ...]:
         """The verifiers that choose, those by default included. UsageError where one cannot be read."""
         plan = self.agent_plan
@@ -69,6 +70,11 @@ class ChoosingOptions:
             return ()
         default = ("geometry",) if plan.renders else ()
         return verifier_plans(self.verifier or default)
+
+    @property
+    def judges(self) -> tuple[VerifierPlan, ...]:
+        """Those of the verifiers that ask a model about every candidate."""
+        return tuple(plan for plan in self.verifiers if plan.asks_model)
 
     @property
     def weights(self) -> tuple[float, ...]:
@@ -93,26 +99,30 @@ class ChoosingOptions:
         labels = [verifier.label for verifier in self.verifiers]
         return f"{self.agent} by {' and '.join(labels)}" if labels else self.agent
 
-    def check_choosing(self, *, greedy: bool, free: bool, human: bool) -> None:
+    def check_agent(self, *, greedy: bool, free: bool, one_reply: bool) -> None:
         """Raise UsageError where these options contradict each other, or the rest of a run.
 
-        greedy: whether the temperature is 0. free: whether the model chooses its views. human: whether a
-        person replies.
+        greedy: whether the temperature is 0. free: whether the model chooses its views. one_reply: whether
+        the engine gives one reply a turn, as a person does.
         """
         plan = self.agent_plan
-        if plan.kind == "single" or not plan.verified:
+        if not plan.verified:
             if given := self.verifier or self.verifier_weights:
                 raise UsageError(f"--agent {self.agent} takes no verifier: leave {given[0]} out")
         elif not self.verifiers:
             raise UsageError(f"--agent {self.agent} needs --verifier random or learned:DIR")
-        if plan.kind == "single":
+        if not plan.chooses:
             return
-        if plan.kind == "best" and (looking := [v for v in self.verifiers if v.looks]):
+        if (
+            plan.verified
+            and not plan.renders
+            and (looking := [v for v in self.verifiers if v.looks])
+        ):
             raise UsageError(
-                f"--verifier {looking[0].label} looks at what a move leads to, and best:K draws none:"
+                f"--verifier {looking[0].label} looks at what a move leads to, and {plan.form} draws none:"
                 f" use --agent lookahead:{plan.samples}"
             )
-        if human:
+        if one_reply:
             raise UsageError(
                 f"--agent {self.agent} needs several replies a turn: a person gives one"
             )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Any, Literal
 
+AUTO = "auto"
+
 Group = Literal["questions", "engine", "dialogue", "choosing", "speed", "place", "display"]
 
 
@@ -12,7 +14,8 @@ def setting(default: Any, group: Group, text: str, **more: Any) -> Any:
     """Declare one option of a run.
 
     text: its sentence in `--help`. more: `metavar`, `choices`, `flag`, `minimum`, `separator` of
-    the parts that are written as one word, and `free` for an option that may change when a run is
-    continued although its group may not.
+    the parts that are written as one word, `part`, the kind of part of the registry whose names beside
+    `choices` may be given, and `free` for an option that may change when a run is continued although
+    its group may not.
     """
     return field(default=default, metadata={"group": group, "text": text, **more})

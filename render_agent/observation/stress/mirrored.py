@@ -1,15 +1,53 @@
-"""What a run in mirrored rooms says of left and right: do the answers change sides with the room?"""
+"""`--pictures mirrored`: the rooms are mirrored, and what is right of left and right changes with them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from render_agent.dialogue.state import Question, QuestionState
+from render_agent.observation.stress.base import PictureStress
 from render_agent.observation.stress.left_right import mirrored_truth, names_sides
 from render_agent.score.means import MACRO, Scored
 from render_agent.score.official import score_answer
 from render_agent.score.summary import summary
+
+if TYPE_CHECKING:
+    from render_agent.config import RunConfig
+    from render_agent.dialogue.state import Question, QuestionState
+    from render_agent.scene.cache import SceneCache
+    from render_agent.scene.model import Scene
+
+
+class Mirrored(PictureStress):
+    """The scenes are mirrored, left for right: do answers change sides with the room?"""
+
+    note = "stress test: the rooms are mirrored, left for right (--pictures mirrored)"
+    changes_truth = True
+    scene_set = "mirrored"
+
+    def scenes(
+        self, config: RunConfig, questions: Sequence[Question], limit: int | None = None
+    ) -> SceneCache:
+        """Return the scenes, mirrored."""
+        from render_agent.scene.cache import MAX_CACHE_BYTES, SceneCache, SceneFiles
+        from render_agent.scene.mirrored import mirrored
+
+        self.check(config, questions)
+        files = SceneFiles()
+
+        def load(path: Path, name: str) -> Scene:
+            return mirrored(files.read(path, name))
+
+        return SceneCache(MAX_CACHE_BYTES if limit is None else limit, load)
+
+    def truth(self, question: Question) -> str | None:
+        """Return the letter that is right in the mirrored room, None where nobody knows."""
+        return mirrored_truth(question) if names_sides(question) else question.truth
+
+    def figures(self, states: Sequence[QuestionState]) -> dict[str, Any]:
+        """Return `mirrored`: the scores of left and right against both truths."""
+        return {"mirrored": mirrored_figures(states)}
 
 
 def mirrored_figures(states: Sequence[QuestionState]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from render_agent.config import OPTIONS
+from render_agent.config.run import OPTIONS
 from render_agent.errors import UsageError
 from render_agent.text.safe_parse import line_of, parse_yaml, read_bounded
 

@@ -12,9 +12,9 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from render_agent import registry as plugins
-from render_agent.cli import completion
-from render_agent.config import AUTO, OPTIONS
+from render_agent import registry
+from render_agent.config.option import AUTO
+from render_agent.config.run import OPTIONS
 from render_agent.errors import UsageError
 from render_agent.text.safe_parse import reason_of
 
@@ -39,13 +39,13 @@ class Size(click.ParamType[tuple[int, int]]):
 class Named(click.Choice[str]):
     """The name of one of the program's own parts, or of one that an installed package brings."""
 
-    def __init__(self, kind: plugins.Kind, choices: Sequence[str]) -> None:
+    def __init__(self, kind: registry.Kind, choices: Sequence[str]) -> None:
         super().__init__(choices)
         self.kind = kind
 
     def convert(self, value: Any, param: Any, ctx: Any) -> str:
         """Return the name."""
-        known = self.choices if value in self.choices else self.known()
+        known = list(self.choices) if value in self.choices else registry.names(self.kind)
         if value not in known:
             self.fail(
                 f"there is no {self.kind} {value!r}: choose one of {', '.join(known)}, or install the"
@@ -57,11 +57,11 @@ class Named(click.Choice[str]):
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
         """Return the names that begin so."""
-        return [CompletionItem(name) for name in self.known() if name.startswith(incomplete)]
-
-    def known(self) -> list[str]:
-        """Return the names of the program's own, then of those that installed packages bring."""
-        return list(dict.fromkeys([*self.choices, *plugins.names(self.kind)]))
+        return [
+            CompletionItem(name)
+            for name in registry.names(self.kind)
+            if name.startswith(incomplete)
+        ]
 
 
 class Kinds(click.ParamType[tuple[str, ...]]):
@@ -71,14 +71,12 @@ class Kinds(click.ParamType[tuple[str, ...]]):
 
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
         """Return the kinds in the order given."""
-        from render_agent.dialogue.reply import KINDS
-
         if isinstance(value, tuple):
             return value
         kinds = tuple(dict.fromkeys(kind.strip() for kind in value.split(",")))
-        if wrong := [kind for kind in kinds if kind not in KINDS]:
-            known = [*KINDS, *plugins.names("kind of view")]
-            if wrong := [kind for kind in wrong if kind not in known]:
+        if not set(kinds) <= set(registry.built_in("kind of view")):
+            known = registry.names("kind of view")
+            if wrong := [kind for kind in kinds if kind not in known]:
                 self.fail(f"{','.join(wrong)!r} is no kind of view: choose from {','.join(known)}")
         return kinds
 
@@ -113,19 +111,6 @@ class Auto(click.ParamType[int | str]):
         return click.IntRange(min=1).convert(value, param, ctx)
 
 
-WHERE_RUNS_LIE = click.option(
-    "--output",
-    default="experiment_logs",
-    show_default=True,
-    metavar="DIR",
-    help="Where runs lie.",
-    shell_complete=completion.folders,
-)
-"""The option of every command that looks at runs."""
-
-BROUGHT: dict[str, plugins.Kind] = {"engine": "engine", "renderer": "renderer"}
-"""Options that name one part, which an installed package may bring."""
-
 TYPES: dict[str, click.ParamType[Any]] = {
     "image_size": Size(),
     "kinds": Kinds(),
@@ -140,15 +125,18 @@ TYPES: dict[str, click.ParamType[Any]] = {
 }
 
 
-def run_option(entry: Field[Any]) -> click.Option:
-    """Return the option of the command line that a field of RunConfig declares."""
+def run_option(entry: Field[Any], **given: Any) -> click.Option:
+    """Return the option of the command line that a field of RunConfig declares.
+
+    given: what click is to be told beside, such as `shell_complete`.
+    """
     declared = entry.metadata
     flag = "--" + entry.name.replace("_", "-")
     more: dict[str, Any] = {
         "help": declared["text"],
         "default": entry.default,
         "show_default": entry.default not in (None, ()),
-        "shell_complete": completion.completes(entry),
+        **given,
     }
     if isinstance(entry.default, int | float) and not declared.get("flag"):
         more["metavar"] = "N" if isinstance(entry.default, int) else "X"
@@ -158,8 +146,8 @@ def run_option(entry: Field[Any]) -> click.Option:
         more["default"] = declared["separator"].join(map(str, entry.default))  # type: ignore[arg-type]
     elif isinstance(entry.default, tuple):
         more |= {"multiple": True, "type": Texts()}
-    if entry.name in BROUGHT:
-        more["type"] = Named(BROUGHT[entry.name], declared["choices"])
+    if "part" in declared:
+        more["type"] = Named(declared["part"], declared["choices"])
     elif "choices" in declared:
         more["type"] = click.Choice(declared["choices"])
     elif entry.name in TYPES:

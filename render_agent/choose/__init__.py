@@ -1,1 +1,0 @@
-"""The verifiers that the options name."""

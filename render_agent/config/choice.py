@@ -1,0 +1,73 @@
+"""What every choice of a run can do: check itself, name the files that it reads, describe itself."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from render_agent.errors import SetupError
+
+if TYPE_CHECKING:
+    from render_agent.config.run import RunConfig
+    from render_agent.dialogue.state import Question
+
+Section = Literal["questions", "annotations", "scans", "verifiers"]
+"""Under which key of `sha256` in `config.json` a file is recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """A file that a run depends on, as it is now.
+
+    name: its path, or what stands for several files. kind: what it is, in words. digest: its SHA-256, None
+    where it is not there. may_appear: whether a run goes on where it was not there, or not known, before.
+    """
+
+    section: Section
+    name: str
+    kind: str
+    digest: str | None
+    may_appear: bool = False
+
+    def differs(self, recorded: Mapping[str, str | None]) -> bool:
+        """Whether it is not the file that a run began with; recorded: digests by name."""
+        known = recorded.get(self.name)
+        if self.may_appear and known is None:
+            return False
+        return known != self.digest
+
+
+class Choice:
+    """One choice among the options of a run, parsed into an object; `build` makes what it stands for.
+
+    What `build` is given and returns belongs to the kind of choice.
+    """
+
+    def check(
+        self, config: RunConfig, questions: Sequence[Question], *, models: bool = True
+    ) -> None:
+        """Raise SetupError or UsageError where something is missing for it; nothing heavy is loaded.
+
+        questions: those that are still to be asked. models: whether models that it would load have to be
+        at hand.
+        """
+
+    def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
+        """Give the files that it reads, as they are now. SetupError where one cannot be read."""
+        return ()
+
+    def describe(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, Any]:
+        """Return what `config.json` holds of it beside the options; nothing heavy is loaded."""
+        return {}
+
+
+def sha256(path: Path) -> str:
+    """Return the SHA-256 of a file. SetupError where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise SetupError(f"cannot read {path}: {error.strerror}") from error

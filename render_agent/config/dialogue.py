@@ -1,0 +1,128 @@
+"""What a run shows, and how its dialogues go: the options, and the objects that two of them name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import isfinite
+from typing import TYPE_CHECKING
+
+from render_agent import registry
+from render_agent.config.option import setting
+from render_agent.errors import UsageError
+
+if TYPE_CHECKING:
+    from render_agent.observation.stress.base import PictureStress
+    from render_agent.observation.view_policies.base import ViewPolicy
+
+
+@dataclass(frozen=True)
+class DialogueSpec:
+    """What is shown, who chooses it, and how many turns and tokens a dialogue has."""
+
+    max_turns: int = setting(
+        9, "dialogue", "Turns a question has at the most; in the last it must answer.", minimum=1
+    )
+    image_size: tuple[int, int] = setting(
+        (640, 480), "dialogue", "Size of every view in pixels.", metavar="WxH", separator="x"
+    )
+    field_of_view: float = setting(
+        75.0, "dialogue", "Horizontal field of view in degrees.", metavar="DEG"
+    )
+    kinds: tuple[str, ...] = setting(
+        ("ego", "top", "around"),
+        "dialogue",
+        "Kinds of view that may be asked for; the first is shown where none is.",
+        metavar="LIST",
+        separator=",",
+    )
+    views: str = setting(
+        "free",
+        "dialogue",
+        "Who chooses the views: free, the model; else all are shown at once: the first one (start), four"
+        " around it, the map (top), a random walk, a tour of the room, those that show what the question"
+        " names (oracle); or none, and it needs no scans.",
+        choices=registry.built_in("view policy"),
+        part="view policy",
+    )
+    pictures: str = setting(
+        "real",
+        "dialogue",
+        "What the views show: the scene; black; noise; another question's scene (shuffled); the scene"
+        " mirrored, left for right.",
+        choices=registry.built_in("picture stress"),
+        part="picture stress",
+    )
+    start: str = setting(
+        "best",
+        "dialogue",
+        "Where the camera begins: best (faces the most to see), middle, or a pose.",
+        metavar="best|middle|x,y,z,yaw",
+    )
+    renderer: str = setting(
+        "rasteriser",
+        "dialogue",
+        "What draws the views.",
+        choices=registry.built_in("renderer"),
+        part="renderer",
+    )
+    temperature: float = setting(0.0, "dialogue", "0 is greedy.", minimum=0)
+    seed: int = setting(0, "dialogue", "All randomness comes from it and the question's id.")
+    max_new_tokens: int = setting(512, "dialogue", "Tokens of one reply at the most.", minimum=1)
+
+    @cached_property
+    def view_policy(self) -> ViewPolicy:
+        """Who chooses the views, as `--views` names it. SetupError where no such policy is installed."""
+        policy: ViewPolicy = registry.make("view policy", self.views)
+        return policy
+
+    @cached_property
+    def picture_stress(self) -> PictureStress:
+        """What the pictures show, as `--pictures` names it. SetupError where no such stress is installed."""
+        stress: PictureStress = registry.make("picture stress", self.pictures)
+        return stress
+
+    @property
+    def opening_kinds(self) -> tuple[str, ...]:
+        """The kinds of the first views, in their order."""
+        return self.view_policy.opening_kinds(self.kinds)
+
+    @property
+    def most_views(self) -> int:
+        """How many views a question is shown at the most."""
+        return self.view_policy.most_views(self.kinds, self.max_turns)
+
+    @property
+    def blind(self) -> bool:
+        """Whether nothing is shown."""
+        return self.view_policy.blind
+
+    @property
+    def free(self) -> bool:
+        """Whether the model chooses its views."""
+        return self.view_policy.free
+
+    @property
+    def passive(self) -> bool:
+        """Whether views are shown that the model did not choose."""
+        return not (self.blind or self.free)
+
+    @property
+    def faithful(self) -> bool:
+        """Whether the views show the scenes that the questions are about."""
+        return not self.blind and self.picture_stress.faithful
+
+    @property
+    def notes(self) -> list[str]:
+        """What must be said beside every figure because of what is shown; most runs have none."""
+        told = (
+            self.view_policy.note(self.kinds, self.max_turns),
+            self.picture_stress.note,
+        )
+        return [note for note in told if note is not None]
+
+    def check_dialogue(self) -> None:
+        """Raise UsageError where these options contradict each other."""
+        if not (isfinite(self.temperature) and isfinite(self.field_of_view)):
+            raise UsageError("--temperature and --field-of-view must be finite numbers")
+        _ = self.opening_kinds, self.picture_stress  # refuses what cannot be shown

@@ -1,0 +1,124 @@
+"""Which questions a run asks: the options, and whether they leave some of a benchmark out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from render_agent.config.option import setting
+from render_agent.errors import UsageError
+
+VSIBENCH = "vsibench"
+
+
+@dataclass(frozen=True)
+class QuestionSpec:
+    """Which questions are asked, and where they and their scans lie."""
+
+    batch: bool = setting(False, "questions", "Run a benchmark.", flag=True)
+    ply: str | None = setting(
+        None, "questions", "Ask one question of this scan (PLY, GLB, OBJ).", metavar="FILE"
+    )
+    question: str | None = setting(None, "questions", "The question to ask.", metavar="TEXT")
+    option: tuple[str, ...] = setting(
+        (), "questions", 'A choice, such as "A. left"; give one --option a choice.', metavar="TEXT"
+    )
+    benchmark: str = setting(
+        VSIBENCH,
+        "questions",
+        "Which questions: vsibench, rooms (bundled, needs nothing) or a file of questions.",
+        metavar="vsibench|rooms|FILE",
+    )
+    questions: str | None = setting(
+        None,
+        "questions",
+        "VSI-Bench's own questions: a file (jsonl, json, parquet, or VLMEvalKit's tsv), its folder, or"
+        " a name on the hub (default: test.jsonl where it lies, else nyu-visionx/VSI-Bench).",
+        metavar="FILE|NAME",
+    )
+    subset: str = setting(
+        "full",
+        "questions",
+        "Which of VSI-Bench's questions.",
+        choices=("full", "debiased", "tiny"),
+    )
+    tiny_ids: str | None = setting(
+        None,
+        "questions",
+        "The ids of VSI-Bench(tiny), one a line (default: tiny_ids.txt beside the questions).",
+        metavar="FILE",
+    )
+    removed_ids: str | None = setting(
+        None,
+        "questions",
+        "The ids that debiased leaves out (default: the column pruned, else"
+        " debiased_removed_ids.txt beside the questions).",
+        metavar="FILE",
+    )
+    scannet: tuple[str, ...] = setting(
+        (), "questions", "Where ScanNet lies; may be given more than once.", metavar="DIR"
+    )
+    scannetpp: tuple[str, ...] = setting(
+        (), "questions", "Where ScanNet++ lies; may be given more than once.", metavar="DIR"
+    )
+    arkitscenes: tuple[str, ...] = setting(
+        (), "questions", "Where ARKitScenes lies; may be given more than once.", metavar="DIR"
+    )
+    annotations: str | None = setting(
+        None,
+        "questions",
+        "VSI-Bench's official annotations: rooms of labelled boxes stand in for scans that are not"
+        " found.",
+        metavar="DIR",
+    )
+    allow_missing: bool = setting(
+        False,
+        "questions",
+        "Go on without the scans that are not found; their questions are MISSING, and every figure"
+        " says so.",
+        flag=True,
+    )
+    limit: int | None = setting(
+        None, "questions", "At most so many questions; the run is stamped PARTIAL.", metavar="N"
+    )
+    type: tuple[str, ...] = setting((), "questions", "Only this question type.", metavar="TYPE")
+    dataset: tuple[str, ...] = setting(
+        (), "questions", "Only this data set: scannet, scannetpp, arkitscenes.", metavar="NAME"
+    )
+    scene: tuple[str, ...] = setting((), "questions", "Only this scene.", metavar="SCENE")
+    id: tuple[str, ...] = setting((), "questions", "Only the question with this id.", metavar="ID")
+    shuffle: bool = setting(
+        False, "questions", "Choose the questions in an order drawn from the seed.", flag=True
+    )
+    shard: str | None = setting(
+        None,
+        "questions",
+        "Only part I of N of the scenes, such as 2/8; render-agent merge joins the parts.",
+        metavar="I/N",
+    )
+    repeat: int = setting(
+        1,
+        "questions",
+        "Run it K times, with seeds from --seed on, and give the spread between the runs.",
+        minimum=1,
+        metavar="K",
+    )
+
+    def check_questions(self) -> None:
+        """Raise UsageError where these options contradict each other."""
+        if self.batch == (self.ply is not None):
+            raise UsageError("give either --batch, or --ply FILE with --question TEXT")
+        if self.ply is not None and not (self.question or "").strip():
+            raise UsageError("--ply needs --question TEXT")
+        if self.batch and (self.question or self.option):
+            raise UsageError("--question and --option go with --ply, not with --batch")
+
+    @property
+    def asks_vsibench(self) -> bool:
+        """Whether the questions are VSI-Bench's own."""
+        return self.benchmark == VSIBENCH
+
+    @property
+    def partial(self) -> bool:
+        """Whether only some of the benchmark's questions are chosen."""
+        narrowed = self.type or self.dataset or self.scene or self.id
+        return bool(self.limit or narrowed or self.shard)

@@ -1,0 +1,58 @@
+"""How fast a run goes: what is batched, and which processes and machines share it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from render_agent.config.option import AUTO, setting
+from render_agent.errors import UsageError
+
+
+@dataclass(frozen=True)
+class ScheduleSpec:
+    """How turns are batched, and who shares them; nothing of it changes a dialogue."""
+
+    max_batched_turns: int = setting(
+        4, "speed", "Turns that all active questions take together first.", minimum=0
+    )
+    finish_together: int | str = setting(
+        AUTO,
+        "speed",
+        "How many questions finish side by side after the batched turns; 1 is one after the other.",
+        metavar="N|auto",
+    )
+    batch_size: int | str = setting(
+        AUTO,
+        "speed",
+        "Requests in one call of the model, or under way at once; auto is what memory holds.",
+        metavar="N|auto",
+    )
+    devices: tuple[str, ...] = setting(
+        (),
+        "speed",
+        "One replica of the model on each of these devices, such as cuda:0,cuda:1.",
+        metavar="LIST",
+        separator=",",
+    )
+    workers: int = setting(
+        1, "speed", "Processes that share the questions, scene by scene.", minimum=1, metavar="N"
+    )
+    ray: str | None = setting(
+        None,
+        "speed",
+        "The Ray cluster that the workers run on (default: this machine).",
+        metavar="ADDRESS",
+    )
+
+    @property
+    def alone(self) -> bool:
+        """Whether it all happens in one process."""
+        return self.workers == 1 and not self.devices and not self.ray
+
+    def check_schedule(self) -> None:
+        """Raise UsageError where these options contradict each other."""
+        if self.devices and self.workers not in (1, len(self.devices)):
+            raise UsageError(
+                f"--devices names {len(self.devices)} devices, a worker each: leave --workers"
+                f" {self.workers} out"
+            )

@@ -1,0 +1,108 @@
+"""What `--pictures` changes: the scene, its pixels, what is right, and what must be said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.config.choice import Choice, InputFile
+from render_agent.errors import UsageError
+
+if TYPE_CHECKING:
+    from render_agent.config import RunConfig
+    from render_agent.dialogue.state import Question, QuestionState
+    from render_agent.scene.cache import SceneCache
+
+Picture = NDArray[np.uint8]
+Paint = Callable[[str, Picture], Picture]
+"""Gives what is shown, (H, W, 3), for a picture's file and what was drawn."""
+
+
+class PictureKeeper(Protocol):
+    """Where the pictures of a run are kept."""
+
+    def keep(self, file: str, picture: Picture) -> Future[None]:
+        """Write a picture (H, W, 3) beside other work; done when it is on disk."""
+        ...
+
+    def there(self, file: str) -> bool:
+        """Whether a picture is on disk."""
+        ...
+
+
+class PictureStress(Choice):
+    """What the pictures of a run show; a value of `--pictures` is a subclass, which the registry names."""
+
+    note: ClassVar[str | None] = None
+    """What must be said beside every figure of the run; None where the pictures are the real ones."""
+    faithful: ClassVar[bool] = True
+    """Whether the pictures show the scene that a question is about."""
+    own_scene: ClassVar[bool] = True
+    """Whether a dialogue takes place in the question's own scene, so that its boxes hold."""
+    changes_truth: ClassVar[bool] = False
+    """Whether another answer may be right in what is shown."""
+    scene_set: ClassVar[str | None] = "real"
+    """What the scenes are called by which runs that have the same ones share their plans; None for no others."""
+    reads_all_scans: ClassVar[bool] = False
+    """Whether a question may be shown the scan of any other question of the run."""
+
+    def check(
+        self, config: RunConfig, questions: Sequence[Question], *, models: bool = True
+    ) -> None:
+        """Raise UsageError where the pictures cannot be so."""
+        if self.note is not None and config.blind:
+            raise UsageError(
+                f"--pictures {config.pictures} says what views show, and --views none shows none: leave"
+                " one of them out"
+            )
+
+    def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
+        """Give the scans that are shown, and their alignments."""
+        from render_agent.questions.input_files import scan_files
+
+        return scan_files(questions)
+
+    def scenes(
+        self, config: RunConfig, questions: Sequence[Question], limit: int | None = None
+    ) -> SceneCache:
+        """Return the scenes that the questions of a run are shown.
+
+        questions: all that the run chose. limit: bytes that they may take, the cache's own unless given.
+        UsageError as in `check`.
+        """
+        from render_agent.scene.cache import MAX_CACHE_BYTES, SceneCache, SceneFiles
+
+        self.check(config, questions)
+        return SceneCache(MAX_CACHE_BYTES if limit is None else limit, SceneFiles().read)
+
+    def painted(self, pictures: PictureKeeper, seed: int) -> PictureKeeper:
+        """Return the keeper of what the run shows in the place of what is drawn."""
+        return pictures
+
+    def truth(self, question: Question) -> str | None:
+        """Return what is right in what is shown, None where nobody knows."""
+        return question.truth
+
+    def figures(self, states: Sequence[QuestionState]) -> dict[str, Any]:
+        """Return what `results.json` has beside its usual figures. states: those that are scored."""
+        return {}
+
+
+class Painted:
+    """Keeps something else in the place of every picture."""
+
+    def __init__(self, pictures: PictureKeeper, paint: Paint) -> None:
+        self._pictures = pictures
+        self._paint = paint
+
+    def keep(self, file: str, picture: Picture) -> Future[None]:
+        """Write what is shown in the place of a picture."""
+        return self._pictures.keep(file, self._paint(file, picture))
+
+    def there(self, file: str) -> bool:
+        """Whether a picture is on disk."""
+        return self._pictures.there(file)

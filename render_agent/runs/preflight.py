@@ -1,0 +1,161 @@
+"""The preflight of a run: one list of its choices is checked, and the files that they read recorded or compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from render_agent import registry
+from render_agent.config import RunConfig
+from render_agent.config.choice import Choice, sha256
+from render_agent.dialogue.state import Question
+from render_agent.engines.registry import EngineChoice, check_model
+from render_agent.errors import SetupError
+from render_agent.questions.input_files import annotation_files
+from render_agent.questions.selection import is_file_of_questions, question_files
+from render_agent.render.start_pose import parse_start
+from render_agent.runs.disk_space import refuse_a_full_disk
+from render_agent.runs.workers.cluster import check_ray
+
+if TYPE_CHECKING:
+    from render_agent.runs.log.folder import RunFolder
+
+
+class StartPose(Choice):
+    """Where the camera begins."""
+
+    def check(
+        self, config: RunConfig, questions: Sequence[Question], *, models: bool = True
+    ) -> None:
+        """Raise UsageError where it cannot be read."""
+        parse_start(config.start)
+
+
+class Placement(Choice):
+    """The processes and machines that share a run."""
+
+    def check(
+        self, config: RunConfig, questions: Sequence[Question], *, models: bool = True
+    ) -> None:
+        """Raise SetupError where Ray is needed and not at hand."""
+        if models:
+            check_ray(config)
+
+
+class Packages(Choice):
+    """The installed packages that bring parts of a run."""
+
+    def check(
+        self, config: RunConfig, questions: Sequence[Question], *, models: bool = True
+    ) -> None:
+        """Raise SetupError where one is not installed or cannot be imported."""
+        packages(config)
+
+
+def choices(config: RunConfig) -> tuple[Choice, ...]:
+    """Return the choices of a run, in the order in which they are checked."""
+    return (
+        StartPose(),
+        Placement(),
+        Packages(),
+        config.picture_stress,
+        config.view_policy,
+        *config.verifiers,
+        EngineChoice(),
+    )
+
+
+def check_new(config: RunConfig, questions: Sequence[Question]) -> None:
+    """Raise SetupError or UsageError where something is missing for a new run; nothing is written."""
+    check_choices(config, questions)
+    refuse_a_full_disk(config, questions)
+
+
+def check_choices(config: RunConfig, questions: Sequence[Question], *, models: bool = True) -> None:
+    """Raise SetupError or UsageError where something is missing for a choice of a run.
+
+    questions: those that are still to be asked. models: whether models, servers and clusters have to be at
+    hand.
+    """
+    for choice in choices(config):
+        choice.check(config, questions, models=models)
+
+
+def input_hashes(
+    config: RunConfig, questions: Sequence[Question]
+) -> dict[str, dict[str, str | None]]:
+    """Return what `config.json` holds of the files that a run reads: their SHA-256, by section and name."""
+    found: dict[str, dict[str, str | None]] = {
+        "questions": {str(file): sha256(file) for file in question_files(config)},
+        "annotations": {file.name: file.digest for file in annotation_files(config, questions)},
+        "scans": {},
+        "verifiers": {},
+    }
+    for choice in choices(config):
+        for file in choice.inputs(config, questions):
+            found[file.section][file.name] = file.digest
+    return found
+
+
+def check_continued(
+    folder: RunFolder, config: RunConfig, questions: Sequence[Question], active: Sequence[Question]
+) -> None:
+    """Raise SetupError where a run cannot go on: something is missing, or a file has changed since.
+
+    questions: all of the run. active: those that are still to be asked.
+    """
+    if not active:
+        return
+    shown = questions if config.picture_stress.reads_all_scans else active
+    recorded = folder.record["sha256"]
+    gone = set(recorded.get("verifiers", ()))
+    for choice in choices(config):
+        files = list(choice.inputs(config, shown))
+        if not files:  # those that are what they were, were checked when the run began
+            choice.check(config, shown)
+        for file in files:
+            gone.discard(file.name)
+            known = recorded.get(file.section)
+            if known is not None and file.differs(known):
+                raise _differs(file.name, file.kind, folder)
+    if gone:
+        raise _differs(min(gone), "file of a verifier", folder)
+    check_model(config, folder.record["engine"], folder.name)
+
+
+def packages(config: RunConfig) -> dict[str, str]:
+    """Return the package, with its version, of every part of a run that is none of the program's own.
+
+    By what it is, such as "engine mine". SetupError where one is not installed or cannot be imported.
+    """
+    found = {}
+    for kind, name in _parts(config):
+        if package := registry.package(kind, name):
+            registry.load(kind, name)
+            found[f"{kind} {name}"] = package
+    return found
+
+
+def _parts(config: RunConfig) -> Iterator[tuple[registry.Kind, str]]:
+    """Give the parts of a run, by kind and name."""
+    yield "engine", config.engine
+    yield "renderer", config.renderer
+    for name in config.kinds:
+        yield "kind of view", name
+    if config.batch and not is_file_of_questions(config):
+        yield "benchmark", config.benchmark
+    yield "agent", config.agent_plan.kind
+    for verifier in config.verifiers:
+        yield "verifier", verifier.name
+    yield "view policy", config.views
+    yield "picture stress", config.pictures
+    model = config.model_name
+    if not config.asks_model and model in registry.brought("scripted policy"):
+        yield "scripted policy", model
+
+
+def _differs(file: str, kind: str, folder: RunFolder) -> SetupError:
+    return SetupError(
+        f"{file} is not the {kind} that {folder.name} began with (its SHA-256 differs): restore it, or"
+        " start a new run"
+    )

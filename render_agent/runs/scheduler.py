@@ -1,0 +1,173 @@
+"""The turn scheduler: turns are coroutines, and those that wait for the same are served in one batch."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from render_agent.agents.base import Ask, Draw, Need
+from render_agent.agents.verifiers.base import Case, Panel
+from render_agent.engines.base import Engine, Reply
+from render_agent.errors import RenderAgentError, RenderError
+from render_agent.system.threads import begun_pool
+
+Course = Generator[Need, Any, None]
+"""One turn, or several of one question: yields what it waits for, and is sent what it asked for."""
+
+
+@dataclass(eq=False)
+class InFlight:
+    """A course that was begun; replies: those that it waits for, by dialogue id, in the order it asked."""
+
+    course: Course
+    replies: dict[str, Reply | None] = field(default_factory=dict)
+
+
+class TurnScheduler:
+    """Serves courses what they yield; owned by the thread that owns the engine.
+
+    One thread of its own draws, so that views are drawn while the engine generates. panel: its verifiers that
+    ask the engine judge. settle: called whenever some courses went on, so that what they wrote is synced to
+    disk together.
+    """
+
+    def __init__(self, engine: Engine, panel: Panel, settle: Callable[[], None]) -> None:
+        self.engine = engine
+        self.panel = panel
+        self.settle = settle
+        self._thread = begun_pool(1, "drawing")
+        self._in_flight = 0
+        self._to_draw: deque[tuple[InFlight, Draw]] = deque()
+        self._drawing: deque[tuple[InFlight, Future[Any]]] = deque()
+        self._asked: dict[str, InFlight] = {}
+        self._to_judge: list[tuple[InFlight, Case]] = []
+
+    def run(self, courses: Iterable[Course], together: int) -> None:
+        """Take courses to their ends, at most `together` side by side, begun in their order.
+
+        What a course raises ends the run of all.
+        """
+        line = iter(courses)
+        try:
+            while self._feed(line, together):
+                self._serve()
+                self.settle()
+        finally:
+            for _, future in self._drawing:
+                future.cancel()
+
+    def draw(self, work: Callable[[], Any]) -> Future[Any]:
+        """Have work done by the thread that draws, after all that it was given before."""
+        return self._thread.submit(work)
+
+    def close(self) -> None:
+        """Wait for the thread that draws to do what it was given."""
+        self._thread.shutdown()
+
+    def _feed(self, line: Iterator[Course], together: int) -> bool:
+        """Begin as many courses as may be; return whether any is in flight."""
+        self._hand_over()
+        while self._in_flight < together and self._has_room():
+            if (course := next(line, None)) is None:
+                break
+            self._in_flight += 1
+            self._go_on(InFlight(course), partial(next, course))
+        return self._in_flight > 0
+
+    def _hand_over(self) -> None:
+        """Give the thread that draws what it has room for."""
+        while self._to_draw and self._has_room():
+            flight, need = self._to_draw.popleft()
+            future = self.draw(need.work)
+            if self.engine.capabilities.free_running:
+                future.add_done_callback(lambda _: self.engine.wake())
+            self._drawing.append((flight, future))
+
+    def _has_room(self) -> bool:
+        """Whether another view may be drawn: those that wait take memory, in an engine that runs free too."""
+        waiting = len(self._drawing)
+        if self.engine.capabilities.free_running:
+            waiting += len(self._asked)
+        return waiting < 2 * self.engine.batch_size
+
+    def _serve(self) -> None:
+        """Let courses go on with what comes first of all that is waited for.
+
+        Verifiers that ask the engine judge last, when no other course can join them.
+        """
+        if self._wants_drawn():
+            while self._wants_drawn():
+                self._take_drawn()
+        elif self._asked:
+            for request, reply in self.engine.ready():
+                self._answer(request.question_id, reply)
+        else:
+            self._judge()
+
+    def _wants_drawn(self) -> bool:
+        """Whether the next view is taken, and waited for, before the engine is asked for replies.
+
+        An engine that batches is handed full batches: drawing takes less than a call of a model. One that runs
+        free is handed whatever is drawn, and is woken by what will be.
+        """
+        if not self._drawing:
+            return False
+        if self.engine.capabilities.free_running:
+            return not self._asked or self._drawing[0][1].done()
+        return len(self._asked) < self.engine.batch_size
+
+    def _take_drawn(self) -> None:
+        flight, future = self._drawing.popleft()
+        if (error := future.exception()) is not None:
+            self._go_on(flight, partial(flight.course.throw, _fault(error)))
+        else:
+            self._go_on(flight, partial(flight.course.send, future.result()))
+
+    def _answer(self, dialogue: str, reply: Reply) -> None:
+        flight = self._asked.pop(dialogue)
+        flight.replies[dialogue] = reply
+        replies = list(flight.replies.values())
+        if None not in replies:
+            self._go_on(flight, partial(flight.course.send, replies))
+
+    def _judge(self) -> None:
+        """Have every verifier that asks the engine score all cases that wait."""
+        waiting, self._to_judge = self._to_judge, []
+        cases = [case for _, case in waiting]
+        verdicts = zip(*(v.score_all(cases) for v in self.panel.asking), strict=True)
+        for (flight, _), found in zip(waiting, verdicts, strict=True):
+            self._go_on(flight, partial(flight.course.send, list(found)))
+
+    def _go_on(self, flight: InFlight, step: Callable[[], Need]) -> None:
+        """Let a course take its next step, and queue what it needs then."""
+        try:
+            need = step()
+        except StopIteration:
+            self._in_flight -= 1
+            return
+        if isinstance(need, Draw):
+            self._to_draw.append((flight, need))
+        elif isinstance(need, Ask):
+            flight.replies = {request.question_id: None for request in need.requests}
+            self._asked.update(dict.fromkeys(flight.replies, flight))
+            self.engine.submit(need.requests)
+        else:
+            self._to_judge.append((flight, need.case))
+
+
+def _fault(error: BaseException) -> BaseException:
+    """Return what a course is told of an error in drawing: whatever a scan makes a library raise is a fault of its view."""
+    if isinstance(error, RenderAgentError) or not isinstance(error, Exception):
+        return error
+    fault = RenderError(
+        "this machine's memory ran out when its view was drawn: give the program more, or lower"
+        " --image-size, and try again with --continue"
+        if isinstance(error, MemoryError)
+        else repr(error)
+    )
+    fault.__cause__ = error
+    return fault

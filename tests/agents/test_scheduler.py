@@ -1,0 +1,110 @@
+"""The scheduler gathers what turns wait for: full batches, no polling, and nothing begun that is not wanted."""
+
+import json
+import threading
+import time
+
+import pytest
+from made_runs import Silent, make_config, make_questions, play
+from made_samples import choose, options_of
+
+from render_agent.engines.base import Capabilities
+from render_agent.engines.scripted.engine import ScriptedEngine
+from render_agent.errors import EngineError
+from render_agent.observation import FreeViews
+from render_agent.runs.runner import start
+
+DEEP = "lookahead:3:2"
+
+
+class Exploring:
+    """Always looks on, another way with every sample."""
+
+    def reply(self, request):
+        return self.samples(request)[0]
+
+    def samples(self, request):
+        if request.last:
+            return [json.dumps({"answer": "A", "done": True})] * request.samples
+        return [
+            json.dumps({"rotation_angle_degrees": (request.seed + 30 * number) % 170 + 1})
+            for number in range(request.samples)
+        ]
+
+
+class Counting(ScriptedEngine):
+    """Notes how many requests every call has."""
+
+    def answer(self, requests):
+        self.sizes = [*getattr(self, "sizes", []), len(requests)]
+        return super().answer(requests)
+
+
+def test_second_moves_of_all_questions_are_asked_for_in_full_batches(tmp_path):
+    """Four questions have three second moves each: they go in one call of 12, not in four of 3."""
+    engine = Counting(Exploring(), 12)
+    options = {"max_turns": 3, "max_batched_turns": 3}
+    choose(tmp_path, make_questions(tmp_path, 4), DEEP, engine, **options)
+    assert engine.sizes == [4, 12, 4, 4]
+
+
+class Waiting(ScriptedEngine):
+    """Waits until it has `enough` requests, or until nobody wakes it any more."""
+
+    capabilities = Capabilities(free_running=True)
+
+    def __init__(self, policy, enough):
+        super().__init__(policy, enough)
+        self.enough, self.woken, self.waits = enough, threading.Event(), 0
+
+    def wake(self):
+        self.woken.set()
+
+    def ready(self, timeout=None):
+        self.waits += 1
+        if len(self._waiting) < self.enough and self.woken.wait(timeout=0.5):
+            self.woken.clear()
+            return
+        yield from super().ready()
+
+
+def test_what_is_drawn_is_submitted_while_the_engine_is_waited_for(tmp_path, monkeypatch):
+    """And the engine is asked no oftener than something came: a reply, or a view."""
+    observe, drawn = FreeViews.observe, []
+
+    def slowly(self, state):
+        drawn.append(state.id)
+        time.sleep(0.1)
+        return observe(self, state)
+
+    monkeypatch.setattr(FreeViews, "observe", slowly)
+    engine, sizes = Waiting(Exploring(), 3), []
+    answer = engine.answer
+    engine.answer = lambda requests: sizes.append(len(requests)) or answer(requests)
+    pace = {"max_turns": 2, "max_batched_turns": 0, "finish_together": 3}
+    play(tmp_path, make_questions(tmp_path, 3), engine, **pace)
+    assert sizes == [3, 3], "whoever came last was submitted while the first was waited for"
+    assert len(drawn) == 6
+    assert engine.waits <= len(drawn) + len(sizes)
+
+
+def test_a_run_that_stops_draws_nothing_more(tmp_path, monkeypatch):
+    preview, drawn = FreeViews.preview, []
+
+    def slowly(self, state, *given):
+        drawn.append(state.id)
+        time.sleep(0.1)
+        return preview(self, state, *given)
+
+    class Dying(ScriptedEngine):
+        def answer(self, requests):
+            if self.calls > 2:
+                raise EngineError("the server is gone")
+            return super().answer(requests)
+
+    monkeypatch.setattr(FreeViews, "preview", slowly)
+    run = start(make_config(tmp_path, make_questions(tmp_path, 12), **options_of("lookahead:3")))
+    with pytest.raises(EngineError, match="gone"):
+        run.go(Silent(), lambda config, asked: Dying(Exploring(), 4))
+    run.close()
+    assert len(drawn) < 8, "two batches had begun"
