@@ -11,8 +11,7 @@ from made_runs import make_config, make_questions, play, walking
 
 from render_agent.analysis.report.build import build
 from render_agent.analysis.report.data import read_run
-from render_agent.analysis.report.plots.cost_plots import costs
-from render_agent.analysis.report.plots.counts import cost_by_turn
+from render_agent.analysis.report.plots.cost_plots import cost_by_turn, costs
 from render_agent.cli.main import cli
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.engines.scripted.blind_policies import Wanderer

@@ -247,7 +247,7 @@ def test_asking_again_where_a_run_stands_reads_nothing_again(tmp_path, scratch, 
         "shown": turns,
     }
     monkeypatch.setattr(
-        "render_agent.analysis.live.run.index_page.write", lambda *given: pytest.fail("made again")
+        "render_agent.analysis.live.run.write_index", lambda *given: pytest.fail("made again")
     )
     assert live.index() == built
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from render_agent.analysis.diagnosis.model import Diagnosis
 from render_agent.analysis.export.selection import ChosenRun, whole_run
-from render_agent.api.dialogue import Dialogue
-from render_agent.api.drawing import Maps
+from render_agent.api.dialogue import Dialogue, Maps
 from render_agent.api.frames import (
     candidates_frame,
     changed_frame,

@@ -238,12 +238,9 @@ def _pose(name: str, camera: Camera) -> dict[str, float]:
 
 def _reply(action: Action | Malformed) -> dict[str, Any]:
     """Return what a reply asked for, or why it could not be read."""
-    malformed = isinstance(action, Malformed)
-    return {
-        "malformed": action.reason if malformed else None,
-        "answer": action.answer,
-        "done": False if malformed else action.done,
-    }
+    if isinstance(action, Malformed):
+        return {"malformed": action.reason, "answer": action.answer, "done": False}
+    return {"malformed": None, "answer": action.answer, "done": action.done}
 
 
 def _options(run: ChosenRun) -> dict[str, Any]:

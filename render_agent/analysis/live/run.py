@@ -13,12 +13,11 @@ from typing import Any
 from render_agent.analysis.diagnosis.diagnose import kept_diagnoses
 from render_agent.analysis.diagnosis.model import Diagnosis
 from render_agent.analysis.related_runs import siblings
-from render_agent.analysis.report.data import ReportData
-from render_agent.analysis.report.index import index_page
-from render_agent.analysis.report.question.page_writer import plans_of
+from render_agent.analysis.report.data import ReportData, neighbours
+from render_agent.analysis.report.index.index_page import write_index
 from render_agent.analysis.report.question.question_page import (
-    natural_neighbours,
     page_of_part,
+    plans_of,
     question_part,
 )
 from render_agent.dialogue.state import Phase
@@ -126,7 +125,7 @@ class LiveRun:
         self.config = folder.config
         self.turns = 0
         self.done = 0
-        self._neighbours = natural_neighbours(self.states)
+        self._neighbours = neighbours(self.by_id)
         self._tail = Tail(folder.path / "turns.jsonl")
         self._batches: list[tuple[Phase, int]] = []
         self._diagnoses: dict[str, Diagnosis] | None = None
@@ -197,7 +196,7 @@ class LiveRun:
         if self._index.due(self.version):
             with self._index.making(self.version):
                 self._report = self._data()
-                index_page.write(self._report, self.scratch)
+                write_index(self._report, self.scratch)
         return f"{self._index.version[0]}-{self._index.version[1]}"
 
     def question(self, page: str) -> tuple[str, str] | None:

@@ -3,21 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from render_agent.analysis.report.data import ReportData
-from render_agent.analysis.report.plots import counts, palette
+from render_agent.analysis.report.plots import palette
 from render_agent.analysis.report.plots.vector_plot import Plot, above, draw, from_zero
+from render_agent.dialogue.state import QuestionState
+
+MOST_BARS = 300
+"""So many marks a curve over the whole log has at the most."""
 
 
-def costs(report: ReportData) -> list[Plot]:
+@dataclass(frozen=True, slots=True)
+class TurnCost:
+    """What all questions spent in the turn of one number: seconds, tokens, and how many took it.
+
+    tried: pictures drawn to choose a move. shown: the others that were drawn.
+    """
+
+    turn: int
+    questions: int
+    rendering: float
+    waiting: float
+    generating: float
+    read: int
+    cached: int
+    written: int
+    shown: int
+    tried: int
+
+
+def cost_plots(report: ReportData) -> list[Plot]:
     """Return the plots of what the run cost."""
-    by_turn = counts.cost_by_turn(report)
+    by_turn = cost_by_turn(report)
     found = (seconds(by_turn), tokens(by_turn), pictures(by_turn), batches(report))
     return [plot for plot in found if plot is not None]
 
 
-def seconds(found: Sequence[counts.TurnCost]) -> Plot | None:
+def seconds(found: Sequence[TurnCost]) -> Plot | None:
     """Where the time of all turns went."""
     return _by_turn(
         "time",
@@ -34,7 +58,7 @@ def seconds(found: Sequence[counts.TurnCost]) -> Plot | None:
     )
 
 
-def tokens(found: Sequence[counts.TurnCost]) -> Plot | None:
+def tokens(found: Sequence[TurnCost]) -> Plot | None:
     """Which tokens were read, known already, and written."""
     return _by_turn(
         "tokens",
@@ -50,7 +74,7 @@ def tokens(found: Sequence[counts.TurnCost]) -> Plot | None:
     )
 
 
-def pictures(found: Sequence[counts.TurnCost]) -> Plot | None:
+def pictures(found: Sequence[TurnCost]) -> Plot | None:
     """Which pictures were drawn; None where none was drawn to choose a move."""
     if not any(cost.tried for cost in found):
         return None
@@ -70,7 +94,7 @@ def pictures(found: Sequence[counts.TurnCost]) -> Plot | None:
 
 def batches(report: ReportData) -> Plot | None:
     """How large the batches were over the run."""
-    found = counts.batches_over_time(report)
+    found = batches_over_time(report)
     if not found or max(size for _, _, size in found) <= 1:
         return None
     colours = {"batched": palette.BLUE, "finishing": palette.ORANGE}
@@ -108,7 +132,7 @@ def _by_turn(
     name: str,
     title: str,
     unit: str,
-    found: Sequence[counts.TurnCost],
+    found: Sequence[TurnCost],
     parts: dict[str, tuple[str, Sequence[float]]],
     note: str,
 ) -> Plot | None:
@@ -154,3 +178,57 @@ def amount(value: float) -> str:
             scaled = value / (1e3 if unit == "k" else limit)
             return f"{scaled:.{0 if scaled >= 100 else 1}f}".removesuffix(".0") + unit
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}".removesuffix(".0")
+
+
+def cost_by_turn(report: ReportData) -> list[TurnCost]:
+    """Return what the turns of every number cost; a turn has its share of its batch's time."""
+    longest = max((len(state.turns) for state in report.states), default=0)
+    drawn = [pictures_by_turn(state) for state in report.states]
+    costs = []
+    for number in range(longest):
+        turns = [state.turns[number] for state in report.states if len(state.turns) > number]
+        cached = sum(turn.tokens.cached for turn in turns)
+        costs.append(
+            TurnCost(
+                number,
+                len(turns),
+                sum(turn.seconds.rendering for turn in turns),
+                sum(turn.seconds.waiting for turn in turns),
+                sum(turn.seconds.generating / turn.batch_size for turn in turns),
+                sum(turn.tokens.prompt for turn in turns) - cached,
+                cached,
+                sum(turn.tokens.reply for turn in turns),
+                sum(counts[number][0] for counts in drawn if len(counts) > number),
+                sum(counts[number][1] for counts in drawn if len(counts) > number),
+            )
+        )
+    return costs
+
+
+def pictures_by_turn(state: QuestionState) -> list[tuple[int, int]]:
+    """Return how many pictures every turn of a question drew to show them, and how many to choose."""
+    known: set[str] = set()
+    found = []
+    for turn in state.turns:
+        shown = {view.file for view in turn.views} - known
+        tried = turn.drawn - known - shown
+        known |= turn.drawn
+        found.append((len(shown), len(tried)))
+    return found
+
+
+def batches_over_time(report: ReportData) -> list[tuple[str, int, float]]:
+    """Return phase, place in the log of the last turn, and mean size of batch of consecutive turns.
+
+    A run of turns of one phase becomes so many pieces that there are at most MOST_BARS and a few.
+    """
+    piece = max(1, -(-len(report.batches) // MOST_BARS))
+    found: list[tuple[str, int, float]] = []
+    sizes: list[int] = []
+    for place, (phase, size) in enumerate(report.batches, start=1):
+        sizes.append(size)
+        after = report.batches[place][0] if place < len(report.batches) else None
+        if len(sizes) == piece or after != phase:
+            found.append((phase, place, sum(sizes) / len(sizes)))
+            sizes = []
+    return found

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
 from typing import Any
 
+import numpy as np
+
+from render_agent.analysis.diagnosis.model import Cause
+from render_agent.analysis.diagnosis.summary import JUDGED
 from render_agent.analysis.report.data import ReportData
-from render_agent.analysis.report.plots import counts, palette
-from render_agent.analysis.report.plots.counts import Mean
+from render_agent.analysis.report.plots import palette
 from render_agent.analysis.report.plots.vector_plot import Plot, above, draw, from_zero, whole
-from render_agent.analysis.report.words import type_words
+from render_agent.analysis.report.words import in_order, outcome, type_words
 
 CAUSES = {
     "misjudged": "Misjudged: all that the question names was seen well, and the answer is wrong.",
@@ -41,7 +48,23 @@ AS_SHOWN = " Right is what is right in the mirrored room, so not what the scores
 """What right means in mirrored rooms, where answers are scored, and where they are set against views."""
 
 
-def behaviour(report: ReportData) -> list[Plot]:
+QUANTILE = 1.959964
+"""Of the normal distribution, for 95 %."""
+
+ALL_TYPES = "all types"
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """A mean and its 95 % interval, over `n` questions; no interval where there are too few."""
+
+    n: int
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+def outcome_plots(report: ReportData) -> list[Plot]:
     """Return the plots of what the questions did: turns used, what was seen, why they failed."""
     found = (turns_used(report), coverage(report), causes(report), seen(report))
     return [plot for plot in found if plot is not None]
@@ -49,11 +72,11 @@ def behaviour(report: ReportData) -> list[Plot]:
 
 def turns_used(report: ReportData) -> Plot | None:
     """Right and wrong questions by the turns they used."""
-    found = counts.by_turns_used(report)
+    found = by_turns_used(report)
     if not found:
         return None
     turns = list(found)
-    shares = [counts.wilson(c["right"], c.total()) for c in found.values()]
+    shares = [wilson(c["right"], c.total()) for c in found.values()]
 
     def paint(axes: Any) -> None:
         right = [c["right"] for c in found.values()]
@@ -91,7 +114,7 @@ def turns_used(report: ReportData) -> Plot | None:
 
 def coverage(report: ReportData) -> Plot | None:
     """What share of the room's surface was seen after every turn, right against wrong."""
-    found = counts.coverage_by_turn(report)
+    found = coverage_by_turn(report)
     if not found:
         return None
     colours = {"right": palette.RIGHT, "wrong": palette.WRONG}
@@ -139,7 +162,7 @@ def coverage(report: ReportData) -> Plot | None:
 
 def causes(report: ReportData) -> Plot | None:
     """Why questions went as they did, by type."""
-    found = counts.causes_by_type(report)
+    found = causes_by_type(report)
     meant = CAUSES | ({"never looked": NEVER_SHOWN} if report.config.passive else {})
     met = [cause for cause in palette.CAUSES if any(c[cause] for c in found.values())]
     if set(met) <= {"open"}:
@@ -177,7 +200,7 @@ def causes(report: ReportData) -> Plot | None:
 
 def seen(report: ReportData) -> Plot | None:
     """Whether questions were right where what they name was seen well, and where not."""
-    found = counts.right_when_seen(report)
+    found = right_when_seen(report)
     if not found:
         return None
     sides = (
@@ -249,3 +272,89 @@ def _range(found: Mean) -> str:
     if found.low is None or found.high is None:
         return "–"
     return f"{100 * found.low:.1f} … {100 * found.high:.1f}"
+
+
+def wilson(right: int, n: int) -> Mean:
+    """Return a share with Wilson's interval, 0 to 1, of questions taken as independent."""
+    if not n:
+        return Mean(0, 0.0)
+    share, squared = right / n, QUANTILE**2
+    middle = (share + squared / (2 * n)) / (1 + squared / n)
+    half = QUANTILE / (1 + squared / n) * sqrt(share * (1 - share) / n + squared / (4 * n * n))
+    return Mean(n, share, max(0.0, middle - half), min(1.0, middle + half))
+
+
+def mean(values: Sequence[float]) -> Mean:
+    """Return a mean with its normal interval, of values taken as independent."""
+    n = len(values)
+    if not n:
+        return Mean(0, 0.0)
+    value = float(np.mean(values))
+    if n < 3:
+        return Mean(n, value)
+    half = QUANTILE * float(np.std(values, ddof=1)) / sqrt(n)
+    return Mean(n, value, value - half, value + half)
+
+
+def by_turns_used(report: ReportData) -> dict[int, Counter[str]]:
+    """Return how many questions were right and wrong, by the number of turns they used."""
+    found: dict[int, Counter[str]] = {}
+    for row in report.rows.values():
+        if row["score"] is not None:
+            found.setdefault(row["turns"], Counter())[outcome(row)] += 1
+    return dict(sorted(found.items()))
+
+
+def coverage_by_turn(report: ReportData) -> dict[str, list[Mean]]:
+    """Return the mean coverage after every turn of the questions that were right, and wrong.
+
+    A question that has ended keeps what it had seen, so that every point is over the same questions.
+    Empty where no coverage is known.
+    """
+    curves: dict[str, list[list[float]]] = {"right": [], "wrong": []}
+    for question_id, found in report.diagnoses.items():
+        seen = [turn.coverage for turn in found.turns if turn.coverage is not None]
+        row = report.rows.get(question_id)
+        if row is not None and seen and (side := outcome(row)) in curves:
+            curves[side].append(seen)
+    longest = max((len(seen) for side in curves.values() for seen in side), default=0)
+    return {
+        side: [
+            mean([seen[min(turn, len(seen) - 1)] for seen in questions]) for turn in range(longest)
+        ]
+        for side, questions in curves.items()
+        if questions
+    }
+
+
+def causes_by_type(report: ReportData) -> dict[str, Counter[str]]:
+    """Return how many questions of every type have which cause, known types first."""
+    found: dict[str, Counter[str]] = {}
+    for question_id, diagnosis in report.diagnoses.items():
+        if question_id in report.rows:
+            kind = report.rows[question_id]["type"]
+            found.setdefault(kind, Counter())[str(diagnosis.cause)] += 1
+    return {kind: found[kind] for kind in in_order(found)}
+
+
+def right_when_seen(report: ReportData) -> dict[str, tuple[Mean, Mean]]:
+    """Return the share of right questions where all that they are about was seen well, and where not.
+
+    By type, after all of them together; over questions whose answers were read and of which it can be
+    told, as `seen` of a diagnosis' summary has them.
+    """
+    counted: dict[str, dict[bool, Counter[str]]] = {}
+    for question_id, found in report.diagnoses.items():
+        row = report.rows.get(question_id)
+        if row is None or found.shown is None or found.cause not in JUDGED:
+            continue
+        for kind in (ALL_TYPES, row["type"]):
+            sides = counted.setdefault(kind, {True: Counter(), False: Counter()})
+            sides[found.shown]["right" if found.cause is Cause.RIGHT else "wrong"] += 1
+    return {
+        kind: (
+            wilson(counted[kind][True]["right"], counted[kind][True].total()),
+            wilson(counted[kind][False]["right"], counted[kind][False].total()),
+        )
+        for kind in [*counted][:1] + in_order(set(counted) - {ALL_TYPES})
+    }

@@ -215,6 +215,18 @@ def above(axes: Any, columns: int = 3) -> None:
     axes.legend(loc="lower left", ncols=columns, borderaxespad=0.2).set_in_layout(False)
 
 
+def name_rows(axes: Any, names: Sequence[str]) -> None:
+    """Name the rows of a plot at y = 0, 1, …, the first on top."""
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+
+
+def interval_line(axes: Any, bounds: Sequence[float] | None, y: float, colour: str) -> None:
+    """Draw an interval as a level line, nothing where there is none."""
+    if bounds is not None:
+        axes.plot(bounds, [y, y], color=colour, lw=1.7, solid_capstyle="butt")
+
+
 def from_zero(axes: Any, room: float) -> None:
     """Let the heights of bars begin at 0 and leave a share of the axes free above the highest."""
     axes.use_sticky_edges = False  # else a part of no height on top of a bar holds the axes to it
