@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -38,15 +38,13 @@ def write_inspect(run: ChosenRun, file: Path, diagnoses: Diagnoses, *, embed: bo
     from inspect_ai import log
 
     folder = run.folder.path.resolve()
-    found = results(run.states, partial=run.config.partial)
+    figures = results(run.states, partial=run.config.partial)
 
     def show(picture: str) -> str:
         if not embed:
             return str(folder / picture)
-        return (
-            "data:image/png;base64,"
-            + base64.b64encode(picture_path(folder, picture).read_bytes()).decode()
-        )
+        data = base64.b64encode(picture_path(folder, picture).read_bytes()).decode()
+        return f"data:image/png;base64,{data}"
 
     samples = [
         _sample(run, state, row, diagnoses, show)
@@ -54,16 +52,18 @@ def write_inspect(run: ChosenRun, file: Path, diagnoses: Diagnoses, *, embed: bo
     ]
     began = _time(run.folder.path / "config.json")
     finished = run.folder.path / "results.json"
-    done = not found["counts"]["active"]
+    done = not figures["counts"]["active"]
     log.write_eval_log(
         log.EvalLog(
             status="success" if done else "cancelled",
             eval=_spec(run, began),
-            results=_results(run, found),
+            results=_results(run, figures),
             stats=log.EvalStats(
                 started_at=began,
                 completed_at=_time(finished) if finished.exists() else "",
-                model_usage={run.model: _usage(*_turns(run))},
+                model_usage={
+                    run.model: _usage(turn for state in run.states for turn in state.turns)
+                },
             ),
             samples=samples,
         ),
@@ -105,12 +105,12 @@ def _spec(run: ChosenRun, began: str) -> Any:
     )
 
 
-def _results(run: ChosenRun, found: dict[str, Any]) -> Any:
+def _results(run: ChosenRun, figures: dict[str, Any]) -> Any:
     from inspect_ai.log import EvalMetric, EvalResults, EvalScore
 
-    named = {name: found[name] for name in MEANS}
-    if found["official"] is None:
-        named["official_over_scored"] = found["official_over_scored"]["score"]
+    named = {name: figures[name] for name in MEANS}
+    if figures["official"] is None:
+        named["official_over_scored"] = figures["official_over_scored"]["score"]
     scored = sum(row["score"] is not None for row in run.rows)
     metrics = {
         name: EvalMetric(name=name, value=value / 100)
@@ -139,10 +139,9 @@ def _sample(
     from inspect_ai.scorer import Score
 
     question, diagnosis = state.question, diagnoses.get(state.id)
-    usage = _usage(*state.turns)
+    usage = _usage(state.turns)
     failed = state.status is Status.FAILED
     seconds = sum(turn.seconds.rendering + turn.seconds.generating for turn in state.turns)
-    score = Score(value=row["score"], answer=row["answer"]) if row["score"] is not None else None
     return EvalSample(
         id=state.id,
         epoch=1,
@@ -151,7 +150,9 @@ def _sample(
         target=row["truth"] or "",
         messages=_messages(run, state, show),
         output=_output(run, state, usage),
-        scores=None if score is None else {SCORER: score},
+        scores=None
+        if row["score"] is None
+        else {SCORER: Score(value=row["score"], answer=row["answer"])},
         metadata={
             **{name: row[name] for name in ("type", "scene", "dataset", "status", "turns")},
             "repairs": state.repairs,
@@ -169,33 +170,26 @@ def _sample(
 
 
 def _messages(run: ChosenRun, state: QuestionState, show: Show) -> list[Any]:
-    from inspect_ai.model import (
-        ChatMessageAssistant,
-        ChatMessageSystem,
-        ChatMessageUser,
-        ContentImage,
-        ContentReasoning,
-        ContentText,
-    )
+    from inspect_ai import model
 
-    kinds = {"system": ChatMessageSystem, "user": ChatMessageUser}
+    kinds = {"system": model.ChatMessageSystem, "user": model.ChatMessageUser}
     messages: list[Any] = []
     for turn in state.turns:
         for number, entry in enumerate(turn.messages):
             content = [
-                ContentImage(image=show(piece["image"]))
+                model.ContentImage(image=show(piece["image"]))
                 if piece["type"] == "image"
-                else ContentText(text=piece["text"])
+                else model.ContentText(text=piece["text"])
                 for piece in entry["content"]
             ]
             name = _id("message", run.name, state.id, f"{turn.number}.{number}")
             messages.append(kinds[entry["role"]](id=name, content=content))
-        thought, said = _parted(turn.reply)
-        thinking = [ContentReasoning(reasoning=thought)] if thought else []
+        reasoning, text = _parted(turn.reply)
+        thinking = [model.ContentReasoning(reasoning=reasoning)] if reasoning else []
         messages.append(
-            ChatMessageAssistant(
+            model.ChatMessageAssistant(
                 id=_id("message", run.name, state.id, f"{turn.number}.reply"),
-                content=[*thinking, ContentText(text=said)],
+                content=[*thinking, model.ContentText(text=text)],
                 model=run.model,
                 source="generate",
             )
@@ -216,10 +210,11 @@ def _output(run: ChosenRun, state: QuestionState, usage: Any) -> Any:
     return output
 
 
-def _usage(*turns: Turn) -> Any:
+def _usage(turns: Iterable[Turn]) -> Any:
     """Return the tokens of some turns; Inspect counts those from a cache aside."""
     from inspect_ai.model import ModelUsage
 
+    turns = list(turns)
     read = sum(turn.tokens.prompt for turn in turns)
     written = sum(turn.tokens.reply for turn in turns)
     cached = sum(turn.tokens.cached for turn in turns)
@@ -231,15 +226,11 @@ def _usage(*turns: Turn) -> Any:
     )
 
 
-def _turns(run: ChosenRun) -> list[Turn]:
-    return [turn for state in run.states for turn in state.turns]
-
-
 def _parted(reply: str) -> tuple[str, str]:
-    """Return what a reply thought and what it said."""
-    said = without_thinking(reply)
-    thought = reply.removesuffix(said) if said != reply else ""
-    return re.sub("</?think>", "", thought).strip(), said.strip()
+    """Return the reasoning of a reply and the rest of it."""
+    text = without_thinking(reply)
+    reasoning = reply.removesuffix(text) if text != reply else ""
+    return re.sub("</?think>", "", reasoning).strip(), text.strip()
 
 
 def _id(*parts: str) -> str:

@@ -57,40 +57,28 @@ POSE = ("x", "y", "z", "yaw", "pitch")
 """The columns of a pose, behind its name: metres and degrees."""
 
 
-def _pose_columns(name: str) -> Columns:
+def _columns(kind: Kind, names: str) -> dict[str, Kind]:
+    return dict.fromkeys(names.split(), kind)
+
+
+def _pose_columns(name: str) -> dict[str, Kind]:
     return dict.fromkeys((f"{name}_{part}" for part in POSE), "float")
 
 
-QUESTION_COLUMNS: Columns = dict.fromkeys(
-    ("run", "question_id", "type", "dataset", "scene"), "text"
-)
+QUESTION_COLUMNS: Columns = _columns("text", "run question_id type dataset scene")
 """What every row says of its question."""
 
 SPENT_COLUMNS: Columns = {
-    "tokens_in": "int",
-    "tokens_out": "int",
-    "tokens_from_cache": "int",
-    "seconds_rendering": "float",
-    "seconds_waiting": "float",
-    "seconds_generating": "float",
+    **_columns("int", "tokens_in tokens_out tokens_from_cache"),
+    **_columns("float", "seconds_rendering seconds_waiting seconds_generating"),
 }
 """What a question or a turn took. Seconds of generating are its share of the batches it was in."""
 
 RESULT_COLUMNS: Columns = {
     **QUESTION_COLUMNS,
-    "question": "text",
-    "options": "text",
-    "status": "text",
-    "answer_text": "text",
-    "answer": "text",
-    "truth": "text",
-    "score": "float",
-    "truth_as_shown": "text",
-    "score_as_shown": "float",
-    "turns": "int",
-    "repairs": "int",
-    "pictures_shown": "int",
-    "renders": "int",
+    **_columns("text", "question options status answer_text answer truth"),
+    **{"score": "float", "truth_as_shown": "text", "score_as_shown": "float"},
+    **_columns("int", "turns repairs pictures_shown renders"),
     **SPENT_COLUMNS,
     "error": "text",
 }
@@ -98,66 +86,35 @@ RESULT_COLUMNS: Columns = {
 shown differs where rooms were mirrored."""
 
 OPTION_COLUMNS: Columns = {
-    "benchmark": "text",
-    "subset": "text",
-    "engine": "text",
-    "model": "text",
-    "revision": "text",
-    "views": "text",
-    "pictures": "text",
-    "kinds": "text",
-    "start": "text",
-    "image_width": "int",
-    "image_height": "int",
-    "field_of_view": "float",
-    "max_turns": "int",
-    "temperature": "float",
-    "seed": "int",
-    "agent": "text",
-    "verifier": "text",
+    **_columns("text", "benchmark subset engine model revision views pictures kinds start"),
+    **_columns("int", "image_width image_height"),
+    **{"field_of_view": "float", "max_turns": "int", "temperature": "float", "seed": "int"},
+    **_columns("text", "agent verifier"),
 }
 """The options of its run, beside every question."""
 
 COLUMNS_OF_QUESTIONS: Columns = {
     **RESULT_COLUMNS,
     **OPTION_COLUMNS,
-    "cause": "text",
-    "named": "text",
-    "never_seen": "text",
-    "coverage": "float",
-    "path_metres": "float",
-    "blocked": "int",
-    "returns": "int",
+    **_columns("text", "cause named never_seen"),
+    **_columns("float", "coverage path_metres"),
+    **_columns("int", "blocked returns"),
 }
 """A question's results, the options of its run, and its diagnosis where there is one."""
 
 COLUMNS_OF_TURNS: Columns = {
     **QUESTION_COLUMNS,
-    "turn": "int",
-    "phase": "text",
-    "views": "text",
-    "pictures_shown": "int",
+    **{"turn": "int", "phase": "text", "views": "text", "pictures_shown": "int"},
     **_pose_columns("stood"),
     **_pose_columns("camera"),
-    "reply": "text",
-    "malformed": "text",
-    "answer": "text",
-    "done": "bool",
-    "happened": "text",
+    **_columns("text", "reply malformed answer"),
+    **{"done": "bool", "happened": "text"},
     **SPENT_COLUMNS,
-    "batch_size": "int",
-    "finish": "text",
-    "events": "text",
-    "candidates": "int",
-    "chosen": "int",
-    "chosen_score": "float",
-    "coverage": "float",
-    "path_metres": "float",
-    "turned_degrees": "float",
-    "blocked": "bool",
-    "returned": "bool",
-    "largest_share": "float",
-    "largest_area": "float",
+    **{"batch_size": "int", "finish": "text", "events": "text"},
+    **{"candidates": "int", "chosen": "int", "chosen_score": "float"},
+    **_columns("float", "coverage path_metres turned_degrees"),
+    **_columns("bool", "blocked returned"),
+    **_columns("float", "largest_share largest_area"),
 }
 """A row a turn: where it stood when its views were taken, and where the camera was after it; of how many
 candidates which one, from 0, was taken, and the fused score that it led to. From coverage on it is what the
@@ -165,23 +122,12 @@ diagnosis says: of the named object seen best, the share and the pixels."""
 
 COLUMNS_OF_CANDIDATES: Columns = {
     **QUESTION_COLUMNS,
-    "turn": "int",
-    "agent": "text",
-    "candidate": "int",
-    "follows": "int",
-    "wording": "int",
-    "chosen": "bool",
-    "verifier": "text",
-    "member": "text",
-    "score": "float",
-    "fused": "float",
-    "reason": "text",
-    "reply": "text",
-    "malformed": "text",
-    "answer": "text",
-    "done": "bool",
-    "happened": "text",
-    "view": "text",
+    **{"turn": "int", "agent": "text"},
+    **_columns("int", "candidate follows wording"),
+    **{"chosen": "bool", "verifier": "text", "member": "text"},
+    **_columns("float", "score fused"),
+    **_columns("text", "reason reply malformed answer"),
+    **{"done": "bool", "happened": "text", "view": "text"},
     **_pose_columns("camera"),
 }
 """Candidates are counted from 0 within their turn. follows: the candidate that one goes on from. A candidate

@@ -109,7 +109,7 @@ def _set_against(rows: Sequence[Row], sweep: Sweep, notes: Mapping[str, list[str
             ratio = row[f"{name}_of_baseline"]
             if ratio is not None and row is not base:
                 equal = abs(ratio - 1) <= EQUAL_SHARE
-                verdict = "equal to the baseline" if equal else "NOT EQUAL_SHARE to the baseline"
+                verdict = "equal to the baseline" if equal else "NOT EQUAL to the baseline"
                 notes[row["label"]].append(f"{verdict} in {COST_WORDS[name]}: {ratio:.2f} times")
 
 
