@@ -43,7 +43,7 @@ def write_sweep(sweep: Sweep, rows: list[Row], notes: Mapping[str, list[str]]) -
     write_whole(files["csv"], as_csv(rows, varied).encode())
     write_whole(files["table"], as_markdown(sweep, rows, notes).encode())
     write_whole(files["json"], json_bytes(data))
-    labelled = all(cell.given for cell in sweep.cells)
+    labelled = all(cell.labelled for cell in sweep.cells)
     by = "label" if labelled else varied[0] if varied else None
     heading = f"{title(sweep)}: official score"
     if plot(rows, row_names(sweep, rows), heading, by, folder / "plot.svg"):
@@ -92,7 +92,7 @@ def row_names(sweep: Sweep, rows: Sequence[Row]) -> tuple[str, list[str]]:
     cells = [cells[0] for cells in sweep.rows]
     varied = varied_names(cells)
     values = [cell.varied for cell in cells]
-    labelled = any(cell.given for cell in cells)
+    labelled = any(cell.labelled for cell in cells)
     if varied and not labelled and all([*value] == varied for value in values):
         return " · ".join(varied), [" · ".join(value.values()) for value in values]
     return "run", [row["label"] for row in rows]
