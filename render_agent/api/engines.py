@@ -110,12 +110,14 @@ def choose_engine(engine: Answering | LoadedEngine, options: Mapping[str, Any]) 
     """Return what answers a run with these options. UsageError where engine and options contradict."""
     if engine is None or isinstance(engine, str):
         return EngineChoice({} if engine is None else {"engine": engine})
-    given = {name: options[name] for name in ENGINE_OPTIONS if options.get(name) is not None}
+    engine_options = {
+        name: options[name] for name in ENGINE_OPTIONS if options.get(name) is not None
+    }
     if isinstance(engine, LoadedEngine):
-        return _loaded(engine, given)
-    if given:
+        return _loaded(engine, engine_options)
+    if engine_options:
         raise UsageError(
-            f"{min(given)} goes with an engine that is named, not with one made in Python"
+            f"{min(engine_options)} goes with an engine that is named, not with one made in Python"
         )
     if callable(getattr(engine, "generate", None)):
         return _own(lambda config: BorrowedEngine(engine), type(engine).__name__)  # type: ignore[arg-type]
@@ -203,10 +205,10 @@ class BorrowedEngine:
         self._known.update(request.question_id for request in requests)
 
 
-def _loaded(engine: LoadedEngine, given: Mapping[str, Any]) -> EngineChoice:
+def _loaded(engine: LoadedEngine, engine_options: Mapping[str, Any]) -> EngineChoice:
     if engine.closed:
         raise UsageError(f"{engine!r} answers no more: load it again")
-    for name, value in checked(given).items():
+    for name, value in checked(engine_options).items():
         if value != engine.options.get(name, OPTIONS[name].default):
             raise UsageError(f"{name} is another one than {engine!r} was loaded with: leave it out")
     return EngineChoice(

@@ -50,8 +50,8 @@ def arrays(scan: Any) -> tuple[NDArray[Any], NDArray[np.uint8] | None, NDArray[A
     if isinstance(scan, tuple | list) and len(scan) in (2, 3):
         points, colours, faces = (*scan, None)[:3]
     elif type(scan).__module__.startswith("trimesh"):
-        found = _of_trimesh(scan)
-        points, colours, faces = found.points, found.colours, found.faces
+        scan_data = _of_trimesh(scan)
+        points, colours, faces = scan_data.points, scan_data.colours, scan_data.faces
     elif hasattr(scan, "triangles"):  # a mesh of Open3D
         points, faces, colours = scan.vertices, scan.triangles, scan.vertex_colors
     elif hasattr(scan, "points"):  # its point cloud
@@ -82,12 +82,12 @@ def ply(
 
 def _colours(colours: Any) -> NDArray[np.uint8] | None:
     """Return colours of 0 to 1 or 0 to 255, with or without opacity, as (n, 3) uint8; None for none."""
-    found = np.asarray([] if colours is None else colours)
-    if not found.size:
+    values = np.asarray([] if colours is None else colours)
+    if not values.size:
         return None
-    if found.dtype.kind == "f":
-        found = np.round(np.clip(found, 0, 1) * 255)
-    shades: NDArray[np.uint8] = found[..., :3].astype(np.uint8)
+    if values.dtype.kind == "f":
+        values = np.round(np.clip(values, 0, 1) * 255)
+    shades: NDArray[np.uint8] = values[..., :3].astype(np.uint8)
     return shades
 
 

@@ -63,10 +63,9 @@ class Comparison:
         return changed_frame(self.found)
 
     def __repr__(self) -> str:
-        found = self.found
         return (
-            f"<comparison of b {found['b']} with a {found['a']}: {found['n']} questions,"
-            f" {len(found['changed'])} changed sides>"
+            f"<comparison of b {self.found['b']} with a {self.found['a']}: {self.found['n']} questions,"
+            f" {len(self.found['changed'])} changed sides>"
         )
 
     def _repr_html_(self) -> str:

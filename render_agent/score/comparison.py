@@ -50,13 +50,13 @@ def incomparable(a: Side, b: Side) -> list[str]:
     ours, theirs = a.rows, b.rows
     if only := len(ours.keys() ^ theirs.keys()):
         reasons.append(f"{only} questions are in one of them only")
-    if other := sum(_other(ours[key], theirs[key]) for key in ours.keys() & theirs.keys()):
-        reasons.append(f"{other} questions have the same id but are not the same")
-    for one, two in ((a, b), (b, a)):
-        lacking = _scored_ids(two) - _scored_ids(one)
-        if number := len(lacking & one.rows.keys()):
+    if different := sum(_other(ours[key], theirs[key]) for key in ours.keys() & theirs.keys()):
+        reasons.append(f"{different} questions have the same id but are not the same")
+    for side, other in ((a, b), (b, a)):
+        lacking = _scored_ids(other) - _scored_ids(side)
+        if number := len(lacking & side.rows.keys()):
             reasons.append(
-                f"{one.name} is partial: {number} questions that the other has scored are not scored"
+                f"{side.name} is partial: {number} questions that the other has scored are not scored"
             )
     return reasons
 
@@ -82,10 +82,12 @@ def compare(a: Side, b: Side) -> dict[str, Any]:
         "a": a.name,
         "b": b.name,
         "n": len(pairs),
-        "scenes": len({(one["dataset"], one["scene"]) for one, _ in pairs}),
+        "scenes": len({(row_a["dataset"], row_a["scene"]) for row_a, _ in pairs}),
         "differences": _differences(pairs),
         "mcnemar": _mcnemar(pairs),
-        "changed": [_changed(one, two) for one, two in pairs if _side(one) != _side(two)],
+        "changed": [
+            _changed(row_a, row_b) for row_a, row_b in pairs if _side(row_a) != _side(row_b)
+        ],
     }
 
 
@@ -115,8 +117,8 @@ def _pairs(a: Side, b: Side) -> list[tuple[Row, Row]]:
     ]
 
 
-def _other(one: Row, two: Row) -> bool:
-    return any(one[name] != two[name] for name in ALIKE)
+def _other(row_a: Row, row_b: Row) -> bool:
+    return any(row_a[name] != row_b[name] for name in ALIKE)
 
 
 def _differences(pairs: Sequence[tuple[Row, Row]]) -> dict[str, dict[str, Any]]:
@@ -124,7 +126,7 @@ def _differences(pairs: Sequence[tuple[Row, Row]]) -> dict[str, dict[str, Any]]:
         return {}
     scores = [[_scored(row, row["score"]) for row in rows] for rows in zip(*pairs, strict=True)]
     counted = [tally(side).means for side in scores]
-    differing = tally(_scored(one, two["score"] - one["score"]) for one, two in pairs)
+    differing = tally(_scored(row_a, row_b["score"] - row_a["score"]) for row_a, row_b in pairs)
     drawn = resampled_means(differing)
     return {
         OFFICIAL if name == MACRO else name: {

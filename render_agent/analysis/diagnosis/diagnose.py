@@ -123,8 +123,8 @@ def _compared(
         else:
             by_scene[question.scene].append((question, shown))
     tasks = [
-        SceneTask(asked[0][0], facts.get(scene), tuple(shown for _, shown in asked))
-        for scene, asked in by_scene.items()
+        SceneTask(entries[0][0], facts.get(scene), tuple(shown for _, shown in entries))
+        for scene, entries in by_scene.items()
     ]
     return known, keys, tasks
 

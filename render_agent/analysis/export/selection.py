@@ -68,11 +68,11 @@ def choose_runs(folders: Sequence[RunFolder], choice: Choice) -> list[ChosenRun]
         for name, folder in zip(_names(folders), folders, strict=True)
     ]
     questions = [state.question for run in everything for state in run.states]
-    for asked, known, kind in (
+    for wanted, known, kind in (
         (choice.ids, {question.id for question in questions}, "question with the id"),
         (choice.types, {question.type for question in questions}, "question of the type"),
     ):
-        if unknown := [name for name in asked if name not in known]:
+        if unknown := [name for name in wanted if name not in known]:
             names = ", ".join(run.name for run in everything)
             raise UsageError(f"there is no {kind} {unknown[0]!r} in {names}")
     return [_chosen(run, choice) for run in everything]

@@ -101,13 +101,13 @@ class Comparison:
     @cached_property
     def changes(self) -> list[Change]:
         """The questions that changed sides between any two runs, in the order of the first run."""
-        found = []
+        changes = []
         for state in self.runs[0].report.states:
             rows = tuple(_scored(run.report.rows.get(state.id)) for run in self.runs)
             change = Change(state.id, state.question.text, rows)
             if {"right", "wrong"} <= set(change.sides):
-                found.append(change)
-        return found
+                changes.append(change)
+        return changes
 
     @property
     def frame(self) -> dict[str, Any]:

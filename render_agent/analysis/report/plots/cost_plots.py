@@ -37,55 +37,55 @@ class TurnCost:
 def cost_plots(report: ReportData) -> list[Plot]:
     """Return the plots of what the run cost."""
     by_turn = cost_by_turn(report)
-    found = (seconds(by_turn), tokens(by_turn), pictures(by_turn), batches(report))
-    return [plot for plot in found if plot is not None]
+    plots = (seconds(by_turn), tokens(by_turn), pictures(by_turn), batches(report))
+    return [plot for plot in plots if plot is not None]
 
 
-def seconds(found: Sequence[TurnCost]) -> Plot | None:
+def seconds(costs: Sequence[TurnCost]) -> Plot | None:
     """Where the time of all turns went."""
     return _by_turn(
         "time",
         "Where the time went, by turn",
         "s",
-        found,
+        costs,
         {
-            "rendering": (palette.GREEN, [cost.rendering for cost in found]),
-            "waiting": (palette.PALE, [cost.waiting for cost in found]),
-            "generating": (palette.BLUE, [cost.generating for cost in found]),
+            "rendering": (palette.GREEN, [cost.rendering for cost in costs]),
+            "waiting": (palette.PALE, [cost.waiting for cost in costs]),
+            "generating": (palette.BLUE, [cost.generating for cost in costs]),
         },
         "Summed over questions, so more than the time on the clock where they ran side by side. A turn"
         " has its share of the time of its batch.",
     )
 
 
-def tokens(found: Sequence[TurnCost]) -> Plot | None:
+def tokens(costs: Sequence[TurnCost]) -> Plot | None:
     """Which tokens were read, known already, and written."""
     return _by_turn(
         "tokens",
         "Tokens, by turn",
         "tokens",
-        found,
+        costs,
         {
-            "read anew": (palette.ORANGE, [cost.read for cost in found]),
-            "known already": (palette.PALE, [cost.cached for cost in found]),
-            "written": (palette.BLUE, [cost.written for cost in found]),
+            "read anew": (palette.ORANGE, [cost.read for cost in costs]),
+            "known already": (palette.PALE, [cost.cached for cost in costs]),
+            "written": (palette.BLUE, [cost.written for cost in costs]),
         },
         "Summed over questions. Known already: what the engine kept of earlier turns.",
     )
 
 
-def pictures(found: Sequence[TurnCost]) -> Plot | None:
+def pictures(costs: Sequence[TurnCost]) -> Plot | None:
     """Which pictures were drawn; None where none was drawn to choose a move."""
-    if not any(cost.tried for cost in found):
+    if not any(cost.tried for cost in costs):
         return None
     return _by_turn(
         "pictures",
         "Pictures drawn, by turn",
         "pictures",
-        found,
+        costs,
         {
-            "to be shown": (palette.BLUE, [cost.shown for cost in found]),
-            "to choose a move": (palette.ORANGE, [cost.tried for cost in found]),
+            "to be shown": (palette.BLUE, [cost.shown for cost in costs]),
+            "to choose a move": (palette.ORANGE, [cost.tried for cost in costs]),
         },
         "Summed over questions; each picture of a question once. What was drawn to choose the move that"
         " was made is shown in the turn after it, and not drawn again.",
@@ -94,20 +94,20 @@ def pictures(found: Sequence[TurnCost]) -> Plot | None:
 
 def batches(report: ReportData) -> Plot | None:
     """How large the batches were over the run."""
-    found = batches_over_time(report)
-    if not found or max(size for _, _, size in found) <= 1:
+    pieces = batches_over_time(report)
+    if not pieces or max(size for _, _, size in pieces) <= 1:
         return None
     colours = {"batched": palette.BLUE, "finishing": palette.ORANGE}
 
     def paint(axes: Any) -> None:
         for phase, colour in colours.items():
             edges, sizes = [0], [0.0]
-            for met, place, size in found:
-                edges.append(place)
-                sizes.append(size if met == phase else 0.0)
+            for piece_phase, end, size in pieces:
+                edges.append(end)
+                sizes.append(size if piece_phase == phase else 0.0)
             if any(sizes):
                 axes.stairs(sizes[1:], edges, fill=True, color=colour, label=f"{phase} phase")
-        axes.set_xlim(0, found[-1][1])
+        axes.set_xlim(0, pieces[-1][1])
         axes.set_xlabel("turns of all questions, in the order of the log")
         axes.set_ylabel("questions in a batch")
         above(axes)
@@ -132,7 +132,7 @@ def _by_turn(
     name: str,
     title: str,
     unit: str,
-    found: Sequence[TurnCost],
+    costs: Sequence[TurnCost],
     parts: dict[str, tuple[str, Sequence[float]]],
     note: str,
 ) -> Plot | None:
@@ -142,7 +142,7 @@ def _by_turn(
         return None
 
     def paint(axes: Any) -> None:
-        turns, bottom = [cost.turn + 1 for cost in found], [0.0] * len(found)
+        turns, bottom = [cost.turn + 1 for cost in costs], [0.0] * len(costs)
         for part, (colour, values) in parts.items():
             axes.bar(
                 turns, values, bottom=bottom, color=colour, width=0.72,
@@ -165,7 +165,7 @@ def _by_turn(
         ("turn", "questions", *(f"{part}, {unit}" for part in parts)),
         [
             (cost.turn + 1, cost.questions, *(round(v[n], digits) for _, v in parts.values()))
-            for n, cost in enumerate(found)
+            for n, cost in enumerate(costs)
         ],
         note=note,
     )
@@ -208,13 +208,13 @@ def cost_by_turn(report: ReportData) -> list[TurnCost]:
 def pictures_by_turn(state: QuestionState) -> list[tuple[int, int]]:
     """Return how many pictures every turn of a question drew to show them, and how many to choose."""
     known: set[str] = set()
-    found = []
+    numbers = []
     for turn in state.turns:
         shown = {view.file for view in turn.views} - known
         tried = turn.drawn - known - shown
         known |= turn.drawn
-        found.append((len(shown), len(tried)))
-    return found
+        numbers.append((len(shown), len(tried)))
+    return numbers
 
 
 def batches_over_time(report: ReportData) -> list[tuple[str, int, float]]:
@@ -223,12 +223,12 @@ def batches_over_time(report: ReportData) -> list[tuple[str, int, float]]:
     A run of turns of one phase becomes so many pieces that there are at most MOST_BARS and a few.
     """
     piece = max(1, -(-len(report.batches) // MOST_BARS))
-    found: list[tuple[str, int, float]] = []
+    pieces: list[tuple[str, int, float]] = []
     sizes: list[int] = []
-    for place, (phase, size) in enumerate(report.batches, start=1):
+    for end, (phase, size) in enumerate(report.batches, start=1):
         sizes.append(size)
-        after = report.batches[place][0] if place < len(report.batches) else None
+        after = report.batches[end][0] if end < len(report.batches) else None
         if len(sizes) == piece or after != phase:
-            found.append((phase, place, sum(sizes) / len(sizes)))
+            pieces.append((phase, end, sum(sizes) / len(sizes)))
             sizes = []
-    return found
+    return pieces

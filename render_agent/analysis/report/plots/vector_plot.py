@@ -32,10 +32,10 @@ def pageable(text: str, name: str, title: str, description: str) -> str:
     used = set(re.findall(r"#([\w.-]+)", " ".join(_references(root))))
     for element in root.iter():
         _clean(element, name, used)
-    for place, (tag, words) in enumerate((("title", title), ("desc", description))):
-        told = ElementTree.Element(tag, {"id": f"{name}-{tag}"})
-        told.text = words
-        root.insert(place, told)
+    for index, (tag, words) in enumerate((("title", title), ("desc", description))):
+        child = ElementTree.Element(tag, {"id": f"{name}-{tag}"})
+        child.text = words
+        root.insert(index, child)
     size = [float(root.attrib.pop(side).removesuffix("pt")) for side in ("width", "height")]
     root.attrib = {
         "xmlns": SVG,
@@ -59,8 +59,8 @@ def settled(text: str) -> str:
     """
     numbers: dict[str, str] = {}
 
-    def renumbered(found: re.Match[str]) -> str:
-        return numbers.setdefault(found[0], f"{found[0][0]}{len(numbers)}")
+    def renumbered(match: re.Match[str]) -> str:
+        return numbers.setdefault(match[0], f"{match[0][0]}{len(numbers)}")
 
     return re.sub(r"(?<=[\"#])[a-z][0-9a-f]{10}(?=[\")])", renumbered, text)
 
@@ -77,30 +77,30 @@ def _references(root: ElementTree.Element) -> list[str]:
 def _clean(element: ElementTree.Element, name: str, used: set[str]) -> None:
     """Make one element's tag, ids, references and styles fit for a page."""
     element.tag = _bare(element.tag)
-    given = element.attrib
-    if (own := given.pop("id", None)) in used:
-        given["id"] = f"{name}-{own}"
-    if target := given.pop(f"{{{XLINK}}}href", None):
-        given["href"] = f"#{name}-{target[1:]}"
-    if "clip-path" in given:
-        given["clip-path"] = given["clip-path"].replace("url(#", f"url(#{name}-")
-    if re.fullmatch(r"rotate\(-?0 .*\)", given.get("transform", "")):
-        del given["transform"]
-    if "d" in given:
-        given["d"] = re.sub(r"\s*\n\s*", " ", given["d"]).strip()
-        given["d"] = re.sub(r"(\.\d\d)\d+", r"\1", given["d"])
+    attributes = element.attrib
+    if (old_id := attributes.pop("id", None)) in used:
+        attributes["id"] = f"{name}-{old_id}"
+    if target := attributes.pop(f"{{{XLINK}}}href", None):
+        attributes["href"] = f"#{name}-{target[1:]}"
+    if "clip-path" in attributes:
+        attributes["clip-path"] = attributes["clip-path"].replace("url(#", f"url(#{name}-")
+    if re.fullmatch(r"rotate\(-?0 .*\)", attributes.get("transform", "")):
+        del attributes["transform"]
+    if "d" in attributes:
+        attributes["d"] = re.sub(r"\s*\n\s*", " ", attributes["d"]).strip()
+        attributes["d"] = re.sub(r"(\.\d\d)\d+", r"\1", attributes["d"])
     classes = []
-    for part in filter(None, (part.strip() for part in given.pop("style", "").split(";"))):
+    for part in filter(None, (part.strip() for part in attributes.pop("style", "").split(";"))):
         key, value = (half.strip() for half in part.split(":", 1))
         if key in DROPPED:
             continue
         if key == "font":
             key, value = "font-size", re.findall(r"[\d.]+px", value)[0]
-        given[key] = value
+        attributes[key] = value
         if key in ("fill", "stroke") and value.lower() in NAMES:
             classes.append(f"{key[0]}-{NAMES[value.lower()]}")
     if classes:
-        given["class"] = " ".join(classes)
+        attributes["class"] = " ".join(classes)
 
 
 def _bare(tag: str) -> str:

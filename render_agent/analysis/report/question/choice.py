@@ -110,15 +110,15 @@ def choice_part(turn: Turn, size: Size, wordings: Sequence[str]) -> ChoicePart |
     evidence = turn.evidence
     if evidence is None:
         return None
-    found = standings(evidence)
+    entries = standings(evidence)
     several = len(wordings) > 1
     means = group_means(evidence)
-    own = [standing for standing in found if standing.candidate.follows is None]
+    own = [standing for standing in entries if standing.candidate.follows is None]
     return ChoicePart(
         agent=evidence.agent,
         how=how_chosen(evidence),
         columns=tuple(member.label for member in members(evidence)),
-        candidates=tuple(_candidate(one, turn.stood, found, several=several) for one in own),
+        candidates=tuple(_candidate(entry, turn.stood, entries, several=several) for entry in own),
         size=size,
         ballot=evidence.ballot,
         votes=() if evidence.ballot is None else _votes(evidence.ballot),
@@ -133,7 +133,7 @@ def choice_part(turn: Turn, size: Size, wordings: Sequence[str]) -> ChoicePart |
 def _candidate(
     standing: Standing,
     stood: Camera,
-    found: Sequence[Standing],
+    entries: Sequence[Standing],
     *,
     several: bool,
     before: str = "",
@@ -151,13 +151,13 @@ def _candidate(
         stopped=candidate.happened if short else None,
         wording=candidate.group + 1 if several else None,
         further=tuple(
-            _candidate(other, candidate.camera, found, several=False, before=name)
-            for other in found
+            _candidate(other, candidate.camera, entries, several=False, before=name)
+            for other in entries
             if other.candidate.follows == candidate.number
         ),
     )
 
 
 def _votes(ballot: Ballot) -> tuple[tuple[str, int], ...]:
-    given = Counter("no answer" if vote is None else vote for vote in ballot.votes)
-    return tuple(given.most_common())
+    answers = Counter("no answer" if vote is None else vote for vote in ballot.votes)
+    return tuple(answers.most_common())

@@ -224,26 +224,28 @@ def _pretty(text: str) -> str | None:
     """Return a reply's JSON object set out in lines, None where it is none or stands so already."""
     start, end = text.find("{"), text.rfind("}")
     try:
-        found = parse_json(text[start : end + 1], strict=False)
-        if not isinstance(found, Mapping):
+        answer = parse_json(text[start : end + 1], strict=False)
+        if not isinstance(answer, Mapping):
             return None
-        pretty = json.dumps(found, indent=2, ensure_ascii=False)
+        pretty = json.dumps(answer, indent=2, ensure_ascii=False)
     except (ValueError, RecursionError):  # what is read may be too deep to be set out in lines
         return None
     return None if pretty == text.strip() else pretty
 
 
 def _turn_part(turn: Turn, size: Size, diagnosis: Diagnosis | None, shown: set[int]) -> TurnPart:
-    found = next((t for t in diagnosis.turns if t.turn == turn.number), None) if diagnosis else None
-    sightings = () if found is None else found.sightings
+    diagnosed = (
+        next((t for t in diagnosis.turns if t.turn == turn.number), None) if diagnosis else None
+    )
+    sightings = () if diagnosed is None else diagnosed.sightings
     sights, unseen = _sights(sightings, diagnosis, size)
-    coverage = None if found is None else found.coverage
+    coverage = None if diagnosed is None else diagnosed.coverage
     remarks = [f"engine: {event}" for event in turn.events]
     if turn.finish == "length":
         remarks.append("cut off by the token limit")
-    if found is not None and found.returned:
+    if diagnosed is not None and diagnosed.returned:
         remarks.append("went back to where it had been")
-    if found is not None and found.blocked:
+    if diagnosed is not None and diagnosed.blocked:
         remarks.append("its move was stopped or limited")
     return TurnPart(
         number=turn.number + 1,
@@ -288,8 +290,8 @@ def _sights(
         )
         for s in visible
     )
-    found = {s.box for s in visible}
-    unseen = sorted({s.box for s in sightings} - found)
+    boxes_seen = {s.box for s in visible}
+    unseen = sorted({s.box for s in sightings} - boxes_seen)
     return parts, tuple(name_of(diagnosis.boxes[box], diagnosis.boxes) for box in unseen)
 
 
