@@ -16,8 +16,8 @@ from render_agent.api.engines import (
     choose_engine,
     missing_engine,
 )
-from render_agent.api.given import GivenScan, scan_file
 from render_agent.api.results import OUTPUT, RunResults
+from render_agent.api.scan_input import ScanInput, scan_file
 from render_agent.config import RunConfig
 from render_agent.config.flags import checked
 from render_agent.dialogue.state import Question
@@ -37,7 +37,7 @@ COMMAND_LINE = {
 
 
 def ask(
-    scan: GivenScan,
+    scan: ScanInput,
     question: str,
     *,
     options: Sequence[str] = (),

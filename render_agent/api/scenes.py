@@ -10,8 +10,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal
 
-from render_agent.api.given import GivenScan, scan_file
 from render_agent.api.notebook_pictures import Picture
+from render_agent.api.scan_input import ScanInput, scan_file
 from render_agent.config import RunConfig
 from render_agent.geometry.camera import Camera
 from render_agent.questions.rooms import BUNDLED
@@ -90,7 +90,7 @@ class OpenScene:
 
 
 def open_scene(
-    scan: GivenScan,
+    scan: ScanInput,
     *,
     size: tuple[int, int] = DEFAULTS.image_size,
     field_of_view: float = DEFAULTS.field_of_view,

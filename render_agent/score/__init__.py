@@ -1,4 +1,4 @@
-"""The score of answers, by VSI-Bench's official definitions and by those of the harnesses that score it.
+"""The score of answers, by VSI-Bench's official definitions and by the parsers of other harnesses.
 
 Imports `errors` and `text`. Start with `official`, one answer scored, then `means` and `summary`.
 """

@@ -29,11 +29,6 @@ class ComparedRun:
     report: ReportData
     warnings: Sequence[str] = ()
 
-    @cached_property
-    def stamps(self) -> list[str]:
-        """What stands beside it in capitals."""
-        return self.report.stamps
-
     @property
     def what(self) -> str:
         """What it ran, in short."""
@@ -112,7 +107,7 @@ class Comparison:
     @property
     def frame(self) -> dict[str, Any]:
         """What `base.html` wants, apart from `root`."""
-        stamps = _told({run.letter: run.stamps for run in self.runs}) + [
+        stamps = _told({run.letter: run.report.stamps for run in self.runs}) + [
             f"NOT COMPARABLE, {run.letter}: {why}" for run in self.runs for why in run.warnings
         ]
         notes = _told({run.letter: run.report.notes for run in self.runs})

@@ -21,10 +21,8 @@ from render_agent.analysis.report.maps.path_marks import (
     name_of,
 )
 from render_agent.analysis.report.question.turns import (
-    MessagePart,
     Seeing,
     TurnPart,
-    message_parts,
     seeing,
     turn_parts,
     well_seen,
@@ -32,7 +30,7 @@ from render_agent.analysis.report.question.turns import (
 from render_agent.analysis.report.words import outcome, type_words
 from render_agent.config import RunConfig
 from render_agent.dialogue.answer import letters
-from render_agent.dialogue.chat import encodable
+from render_agent.dialogue.chat import Message, encodable
 from render_agent.dialogue.state import Question, QuestionState
 from render_agent.score.official import CHOICE_TYPES
 from render_agent.system.whole_files import write_whole
@@ -68,7 +66,7 @@ class QuestionPart:
     """What a page needs of one question in one run.
 
     outcome: `right`, `wrong` or `open`. score: percent. why: its cause in words, None where it was not
-    diagnosed. mirrored: what is right in the mirrored room where that is another answer, "" where
+    diagnosed. messages: of the prompt, each behind the turn (from 1) that it was new in. mirrored: what is right in the mirrored room where that is another answer, "" where
     nobody can tell, None where the truth is the same. candidates: poses that were not taken, over the
     plan. passive: whether its views were chosen for it, and shown at once.
     """
@@ -86,7 +84,7 @@ class QuestionPart:
     marks: MapMarks | None
     candidates: Sequence[TurnMarks]
     seeing: Seeing | None
-    messages: tuple[MessagePart, ...]
+    messages: Sequence[tuple[int, Message]]
     passive: bool
     max_turns: int
     size: tuple[int, int]
@@ -149,7 +147,7 @@ def question_part(
         else None,
         candidates=candidate_marks(state, plan) if plan else [],
         seeing=seeing(state, diagnosis, size, passive=passive),
-        messages=tuple(message_parts(state)),
+        messages=[(turn.number + 1, entry) for turn in state.turns for entry in turn.messages],
         passive=passive,
         max_turns=state.max_turns,
         size=size,

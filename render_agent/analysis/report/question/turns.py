@@ -7,14 +7,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 from render_agent.analysis.diagnosis.model import Diagnosis, Sighting
 from render_agent.analysis.report.maps.path_marks import name_of, where
 from render_agent.analysis.report.question.action_text import action_words
 from render_agent.analysis.report.question.choice import ChoicePart, choice_part
 from render_agent.dialogue.candidates import wordings_of
-from render_agent.dialogue.chat import Message, without_thinking
+from render_agent.dialogue.chat import without_thinking
 from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.state import QuestionState, Turn, View
 from render_agent.geometry.camera import MapCamera
@@ -293,29 +292,3 @@ def _sights(
     boxes_seen = {s.box for s in visible}
     unseen = sorted({s.box for s in sightings} - boxes_seen)
     return parts, tuple(name_of(diagnosis.boxes[box], diagnosis.boxes) for box in unseen)
-
-
-@dataclass(frozen=True, slots=True)
-class MessagePart:
-    """A message of the prompt: the turn (from 1) that it was new in, who says it, its pieces in words."""
-
-    turn: int
-    role: str
-    pieces: tuple[str, ...]
-
-
-def message_parts(state: QuestionState) -> list[MessagePart]:
-    """Return every message as the model read it; pictures by their files."""
-    return [
-        MessagePart(turn.number + 1, message["role"], _pieces(message))
-        for turn in state.turns
-        for message in turn.messages
-    ]
-
-
-def _pieces(message: Message) -> tuple[str, ...]:
-    pieces: Sequence[Mapping[str, Any]] = message["content"]
-    return tuple(
-        f"[picture {piece['image']}]" if piece["type"] == "image" else piece["text"]
-        for piece in pieces
-    )

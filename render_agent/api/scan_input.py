@@ -1,4 +1,4 @@
-"""Scans that are given as objects in memory, written as files, which is what runs are about."""
+"""Scans in memory written as PLY files, so that a run or a scene can be opened from them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from render_agent.scene.model import Scene
 from render_agent.scene.stand_in.annotations import is_annotations
 from render_agent.system.whole_files import write_whole
 
-GivenScan: TypeAlias = Any
+ScanInput: TypeAlias = Any
 """A file; a scene; a trimesh or Open3D geometry; or (points, colours) or (points, colours, faces)."""
 
 
@@ -43,7 +43,7 @@ def scan_file(scan: Any, folder: Path) -> Path:
 def arrays(scan: Any) -> tuple[NDArray[Any], NDArray[np.uint8] | None, NDArray[Any] | None]:
     """Return points (n, 3), metres, z up, their colours (n, 3) uint8 or None, and faces (m, 3) or None.
 
-    scan: whatever `GivenScan` allows but a file. SceneError where it is none of that.
+    scan: whatever `ScanInput` allows but a file. SceneError where it is none of that.
     """
     if isinstance(scan, Scene):
         return scan.points, scan.colours, scan.faces
