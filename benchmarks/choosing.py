@@ -26,7 +26,7 @@ import click
 import numpy as np
 
 from render_agent.cli.main import cli
-from render_agent.observation.question_visibility import Eyes
+from render_agent.render.visibility.question_visibility import Eyes
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reading import read_states
 from render_agent.runs.log.work import question_work

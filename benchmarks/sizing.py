@@ -32,7 +32,7 @@ MEGABYTE = 2**20
 def measure(seed: int) -> list[dict[str, Any]]:
     """Return what every batch was predicted to need, and what it did."""
     sys.path.insert(0, str(TESTS))
-    from small_models import small_model, speckled_file
+    from factories.models import small_model, speckled_file
 
     from render_agent.dialogue import chat
     from render_agent.engines.base import Request

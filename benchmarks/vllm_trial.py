@@ -357,7 +357,7 @@ def main(
         named = model or "a Qwen3-VL of 0.4 million random weights"
         if model is None:
             sys.path.insert(0, str(HERE.parent / "tests"))
-            from small_models import small_qwen3_vl
+            from factories.models import small_qwen3_vl
 
             model = str(small_qwen3_vl(Path(scratch, "model")))
         ways: dict[str, Any] = {}

@@ -22,6 +22,7 @@ from pathlib import Path
 import click
 
 import render_agent
+from render_agent import registry
 from render_agent.cli.help_page import COMMANDS, ENVIRONMENT, EXIT_CODES, HEADINGS
 from render_agent.cli.main import cli
 from render_agent.config import OPTIONS
@@ -155,7 +156,8 @@ def commands_part() -> str:
     for heading, names in COMMANDS.items():
         parts.append(f"## {heading}\n")
         parts += [
-            "".join(command_section(f"render-agent {name}", cli.commands[name])) for name in names
+            "".join(command_section(f"render-agent {name}", registry.load("command", name)))
+            for name in names
         ]
     return "\n".join(parts)
 

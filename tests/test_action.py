@@ -276,12 +276,12 @@ def test_any_reply_is_an_action_or_says_why_not(text, wanted):
     check(text, wanted)
 
 
-def test_ten_thousand_fuzzed_replies_are_actions_or_say_why_not():
+def test_two_thousand_fuzzed_replies_are_actions_or_say_why_not():
     chance = random.Random(7)
     kinds = [
-        check(fuzzed(chance), chance.choice(["letter", "number", "text"])) for _ in range(10_000)
+        check(fuzzed(chance), chance.choice(["letter", "number", "text"])) for _ in range(2_000)
     ]
-    assert min(kinds.count(Action), kinds.count(Malformed)) > 1000
+    assert min(kinds.count(Action), kinds.count(Malformed)) > 200
 
 
 def fuzzed(chance):

@@ -177,6 +177,7 @@ def test_every_schedule_says_the_same_with_replies_given_beforehand(small):
     assert rows[0]["tokens_prefilled"] == rows[0]["tokens_prompt"] > rows[0]["tokens_first_seen"]
 
 
+@pytest.mark.slow
 def test_every_schedule_says_the_same_in_the_models_own_words(small):
     ways = [
         Variant("transformers", name, "none", size, "rasteriser")

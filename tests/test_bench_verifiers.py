@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from made_runs import make_questions, play, walking
+from factories.models import small_model
+from factories.runs import make_questions, play, walking
 from scipy.stats import spearmanr
-from small_models import small_model
 
 from render_agent.agents.verifiers.base import Situation, Verdict
 from render_agent.agents.verifiers.geometry import make_geometry
@@ -22,9 +22,9 @@ from render_agent.dialogue.state import Question, QuestionState
 from render_agent.engines.scripted.sighted_oracle import shown_facts
 from render_agent.errors import SetupError
 from render_agent.observation import Observation
-from render_agent.observation.question_visibility import Eyes
 from render_agent.questions.mentions import kind_of
 from render_agent.questions.sufficiency import SIZE
+from render_agent.render.visibility.question_visibility import Eyes
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reading import read_states
 from render_agent.score.means import MICRO, intervals, tally
@@ -167,6 +167,7 @@ def test_agreement_is_that_of_scipy():
     assert itself["same_choice"]["mean"] == 1
 
 
+@pytest.mark.slow
 def test_what_is_found_is_what_the_witness_was_shown(run):
     """Two readings of one rule, over real views: the policy's own eyes, and what decisions are judged by."""
     eyes = Eyes.of(run.config, run.questions())
@@ -186,6 +187,7 @@ def test_what_is_found_is_what_the_witness_was_shown(run):
     assert outcomes == {True, False}
 
 
+@pytest.mark.slow
 def test_decisions_are_what_the_run_logged(run, source):
     states = {state.id: state for state in read_states(run)}
     kept = 0
@@ -210,6 +212,7 @@ def test_decisions_are_what_the_run_logged(run, source):
     assert source.left.unknown + len(counted) <= len(source.questions)
 
 
+@pytest.mark.slow
 def test_the_choice_of_geometry_shows_what_is_named_more_often_than_chance(run, source):
     decisions = source.decisions
     assert len(decisions) >= 200
@@ -232,10 +235,11 @@ def test_the_choice_of_geometry_shows_what_is_named_more_often_than_chance(run, 
     assert low < 0 < high
 
 
-def test_every_way_of_geometry_gives_the_same_scores(run, source, monkeypatch):
+def test_every_way_of_geometry_gives_the_same_scores(short_run, monkeypatch):
     monkeypatch.setattr("render_agent_lab.verifier_benchmark.latency.ROUNDS", 1)
-    verifier = make_geometry(run.config, source.questions)
-    found = latency(verifier, source.decisions[::60])
+    with opened([short_run]) as (source,):
+        verifier = make_geometry(short_run.config, source.questions)
+        found = latency(verifier, source.decisions)
     assert len(found) == 3
     assert [entry["apart"] for entry in found.values()] == [0, 0, 0]
     verifier.close()
@@ -269,6 +273,7 @@ def test_the_command_measures_a_run_and_writes_a_page(short_run, tmp_path):
     assert "| random (logged) than random | +0.0 |" in page
 
 
+@pytest.mark.slow
 def test_the_judge_is_asked_alone_and_together_and_says_the_same(short_run, monkeypatch):
     """Through a small real Qwen3-VL in float32."""
     monkeypatch.setattr("render_agent_lab.verifier_benchmark.latency.ROUNDS", 1)
@@ -314,6 +319,7 @@ def load_benchmark():
     return module
 
 
+@pytest.mark.slow
 def test_the_experiment_pairs_the_same_questions(run):
     choosing = load_benchmark()
     rows = choosing.found_in(run)

@@ -4,9 +4,9 @@ import json
 
 import jsonschema
 import pytest
-from made_runs import Silent, make_config, make_questions, transcripts
-from made_scenes import room, write_ply
-from small_models import bundled_model
+from factories.models import bundled_model
+from factories.runs import Silent, make_config, make_questions, transcripts
+from factories.scenes import room, write_ply
 
 from render_agent.dialogue.chat import pictures
 from render_agent.dialogue.feedback import respond

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
-from made_reports import run_rooms
+from factories.reports import run_rooms
 from rich.console import Console
 
 from render_agent.analysis.report.maps.path_marks import where

@@ -2,7 +2,7 @@ import shutil
 from collections import namedtuple
 
 import pytest
-from made_runs import make_config, make_questions, play, walking
+from factories.runs import make_config, make_questions, play, walking
 
 from render_agent.errors import SetupError
 from render_agent.questions.selection import choose_questions

@@ -1,6 +1,6 @@
 import pytest
 from conftest import test_data
-from made_benchmarks import FREQUENCY
+from factories.benchmarks import FREQUENCY
 
 from render_agent.dialogue.state import Question
 from render_agent.questions.chance import frequent_answers

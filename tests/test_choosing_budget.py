@@ -4,9 +4,9 @@ import json
 from dataclasses import replace
 
 import pytest
-from made_dialogues import load
-from made_runs import make_config, make_questions, play
-from small_models import small_model
+from factories.dialogues import load
+from factories.models import small_model
+from factories.runs import make_config, make_questions, play
 
 from render_agent.cli.commands.runs import dry_run
 from render_agent.dialogue.chat import pictures

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 from click.testing import CliRunner
-from made_runs import make_config, make_questions, play, walking
+from factories.runs import make_config, make_questions, play, walking
 
 from render_agent.analysis.report.build import build
 from render_agent.analysis.report.data import read_run

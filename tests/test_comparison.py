@@ -108,6 +108,7 @@ def test_why_runs_are_not_comparable():
     assert compare(a, side("b", [], subset="tiny"))["differences"] == {}
 
 
+@pytest.mark.slow
 def test_intervals_of_differences_cover_nothing_where_there_is_none():
     """Two equally good runs: the interval holds 0 and p is above 5 % nineteen times in twenty."""
     chance = np.random.default_rng(11)

@@ -6,7 +6,16 @@ import time
 from dataclasses import replace
 
 import pytest
-from made_runs import STEP, Silent, make_config, make_questions, outcome, play, transcripts, walking
+from factories.runs import (
+    STEP,
+    Silent,
+    make_config,
+    make_questions,
+    outcome,
+    play,
+    transcripts,
+    walking,
+)
 
 from render_agent.engines.base import Capabilities, Reply
 from render_agent.engines.scripted import Replies, ScriptedEngine

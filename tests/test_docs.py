@@ -22,8 +22,9 @@ from documentation import (
     shown_commands,
     understand,
 )
-from made_runs import Silent, make_config, make_questions
+from factories.runs import Silent, make_config, make_questions
 
+from render_agent import registry
 from render_agent.cli.main import INTERRUPTED, TERMINATED, cli
 from render_agent.config import OPTIONS
 from render_agent.runs.runner import start
@@ -142,7 +143,7 @@ def test_the_reference_has_every_option_and_command():
     commands = re.findall(
         r"^### render-agent (.+)$", read("reference/command-line.md"), re.MULTILINE
     )
-    assert sorted(commands) == sorted([*cli.commands, "bench verifiers"])
+    assert sorted(commands) == sorted([*registry.names("command"), "bench verifiers"])
 
 
 def test_a_stale_part_is_found():

@@ -188,6 +188,7 @@ def test_only_what_is_needed_prevents_a_run():
     assert not Finding("p", "n", True, "d", needed=True).prevents
 
 
+@pytest.mark.slow
 def test_the_whole_examination_as_json():
     command = [sys.executable, "-m", "render_agent", "doctor", "--json"]
     asked = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)

@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from made_runs import make_config, make_questions
+from factories.runs import make_config, make_questions
 
 from render_agent.cli.commands.runs import dry_run
 from render_agent.config import RunConfig

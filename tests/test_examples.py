@@ -54,6 +54,7 @@ def test_look_around(tmp_path):
     assert len({picture.tobytes() for picture in shown}) == 5
 
 
+@pytest.mark.slow
 def test_compare_views(tmp_path):
     told = call("compare_views.py", tmp_path)
     names = re.findall(r"^(\w+): <run (\w+): 24 questions", told, re.MULTILINE)
@@ -89,6 +90,7 @@ def test_the_notebook_is_whole_and_without_outputs():
     assert not [cell.id for cell in cells if cell.outputs or cell.execution_count]
 
 
+@pytest.mark.slow
 def test_the_cells_of_the_notebook_run_in_order_and_show_something(tmp_path, monkeypatch):
     nbformat = pytest.importorskip("nbformat")
     monkeypatch.chdir(tmp_path)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from made_runs import make_config, make_questions, play, walking
+from factories.runs import make_config, make_questions, play, walking
 from packaging.requirements import Requirement
 
 import render_agent

@@ -10,11 +10,11 @@ from render_agent.analysis.related_runs import siblings
 from render_agent.dialogue.answer import letters
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.engines.scripted.sighted_oracle import SightedOracle
-from render_agent.observation.question_visibility import Eyes
 from render_agent.observation.stress.base import PictureStress
 from render_agent.observation.stress.mirrored import Mirrored
 from render_agent.questions.ground_truth import known_facts
 from render_agent.questions.rooms import BUNDLED
+from render_agent.render.visibility.question_visibility import Eyes
 from render_agent.score.official import DIRECTION_TYPES
 
 pytestmark = [

@@ -1,7 +1,7 @@
 """The feedback: what the model is told about its reply."""
 
 import pytest
-from made_scenes import room
+from factories.scenes import room
 from test_state import question, state
 
 from render_agent.dialogue.feedback import respond

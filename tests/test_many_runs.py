@@ -2,7 +2,7 @@
 
 import json
 
-from made_runs import make_questions
+from factories.runs import make_questions
 from test_end_to_end import QUICK
 
 from render_agent.runs.log.folder import RunFolder, list_runs

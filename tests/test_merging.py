@@ -1,9 +1,11 @@
 """A run divided into shards and joined again is the undivided run."""
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
-from made_runs import Silent, make_config, make_questions, outcome, play, transcripts, walking
+from factories.runs import Silent, make_config, make_questions, outcome, play, transcripts, walking
 
 from render_agent.config import RunConfig
 from render_agent.errors import QuestionsError, UsageError
@@ -13,14 +15,15 @@ from render_agent.runs.merge_shards import merge
 from render_agent.runs.runner import go_on
 
 
-@pytest.fixture
-def questions(tmp_path):
+@pytest.fixture(scope="module")
+def questions(tmp_path_factory):
     """Eight questions about five scenes, which are one scan under five names."""
-    path = make_questions(tmp_path, 8)
+    folder = tmp_path_factory.mktemp("questions")
+    path = make_questions(folder, 8)
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     for row in rows:
         row["scene_name"] = f"room{row['id'] % 5}"
-        (tmp_path / f"{row['scene_name']}.ply").write_bytes((tmp_path / "room.ply").read_bytes())
+        (folder / f"{row['scene_name']}.ply").write_bytes((folder / "room.ply").read_bytes())
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
@@ -45,17 +48,21 @@ def test_an_empty_shard_is_said(tmp_path, questions):
         choose_questions(make_config(tmp_path, questions, shard="6/6"))
 
 
-def shards(folder, questions, count=3):
-    paths = [
-        play(folder, questions, walking(8), shard=f"{part}/{count}")[0]
-        for part in range(1, count + 1)
-    ]
+@pytest.fixture(scope="module")
+def whole(questions):
+    """The undivided run, which nobody changes."""
+    return play(questions.parent, questions, walking(8))[0]
+
+
+@pytest.fixture(scope="module")
+def parts(questions):
+    """The same run in three shards, which nobody changes."""
+    given = questions.parent, questions, walking(8)
+    paths = [play(*given, shard=f"{part}/3")[0] for part in (1, 2, 3)]
     return [RunFolder(path) for path in paths]
 
 
-def test_merged_shards_equal_the_undivided_run(tmp_path, questions):
-    whole, _ = play(tmp_path, questions, walking(8))
-    parts = shards(tmp_path, questions)
+def test_merged_shards_equal_the_undivided_run(tmp_path, whole, parts):
     assert all(part.results()["status"] == "partial" for part in parts)
     path, found = merge(tmp_path / "merged", parts[::-1])
     assert transcripts(path) == transcripts(whole)
@@ -67,12 +74,11 @@ def test_merged_shards_equal_the_undivided_run(tmp_path, questions):
     assert RunFolder(path).config == RunConfig.from_json(RunFolder(whole).record["config"])
 
 
-def test_an_unfinished_shard_is_finished_after_the_merge(tmp_path, questions):
-    whole, _ = play(tmp_path, questions, walking(8))
-    parts = shards(tmp_path, questions)
-    turns = parts[1].path / "turns.jsonl"
+def test_an_unfinished_shard_is_finished_after_the_merge(tmp_path, whole, parts):
+    unfinished = RunFolder(Path(shutil.copytree(parts[1].path, tmp_path / parts[1].name)))
+    turns = unfinished.path / "turns.jsonl"
     turns.write_bytes(b"".join(turns.read_bytes().splitlines(keepends=True)[:3]))
-    path, found = merge(tmp_path / "merged", parts)
+    path, found = merge(tmp_path / "merged", [parts[0], unfinished, parts[2]])
     assert found["official"] is None
     assert RunFolder(path).results() is None
     run = go_on(RunFolder(path), {})
@@ -82,12 +88,10 @@ def test_an_unfinished_shard_is_finished_after_the_merge(tmp_path, questions):
     assert outcome(path) == outcome(whole)
 
 
-def test_what_is_not_all_of_one_run_is_refused(tmp_path, questions):
-    whole = RunFolder(play(tmp_path, questions, walking(8))[0])
-    parts = shards(tmp_path, questions)
-    other = RunFolder(play(tmp_path, questions, walking(8), shard="1/3", max_turns=5)[0])
+def test_what_is_not_all_of_one_run_is_refused(tmp_path, questions, whole, parts):
+    other = RunFolder(play(questions.parent, questions, walking(8), shard="1/3", max_turns=5)[0])
     for wrong, said in (
-        ([whole], "is no shard"),
+        ([RunFolder(whole)], "is no shard"),
         (parts[:2], "of 3 shards these are absent: 3"),
         ([*parts, parts[0]], "must be there once"),
         ([other, *parts[1:]], "different options"),

@@ -5,9 +5,9 @@ import math
 
 import numpy as np
 import pytest
+from factories.scans import as_scene, block, joined, rectangle, room
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from made_scans import as_scene, block, joined, rectangle, room
 
 from render_agent.dialogue.moves import Limits, carry_out
 from render_agent.dialogue.reply import Action

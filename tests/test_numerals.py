@@ -23,12 +23,12 @@ def spelled(number):
     return f"{spelled(high)} {word}" + (joint + spelled(low) if low else "")
 
 
-@pytest.mark.parametrize("number", [*range(1200), 7019, 20_000, 345_678, 999_999])
-def test_every_spelled_number_is_read_back(number):
-    words = spelled(number)
-    assert number_from_words(words) == number
-    assert number_from_words(f"minus {words.upper()}") == -number
-    assert only_number(f"About {words} chairs.") == str(number)
+def test_every_spelled_number_is_read_back():
+    for number in [*range(1200), 7019, 20_000, 345_678, 999_999]:
+        words = spelled(number)
+        assert number_from_words(words) == number
+        assert number_from_words(f"minus {words.upper()}") == -number
+        assert only_number(f"About {words} chairs.") == str(number)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
-from small_models import BUNDLED, TRAINED
+from factories.models import BUNDLED, TRAINED
 
 TREE = Path(__file__).parents[1]
 

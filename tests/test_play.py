@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from made_pages import ANY, IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
-from made_sittings import TRUTH, ask_about_a_room, program, sat_through, sitting
+from factories.pages import ANY, IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
+from factories.sittings import TRUTH, ask_about_a_room, program, sat_through, sitting
 from playwright.sync_api import expect
 
 from render_agent.cli.commands.play import A_FEW, LOOK_AROUND, chosen_options

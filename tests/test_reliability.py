@@ -147,6 +147,7 @@ def test_results_of_fuzzers_have_their_rows(tmp_path):
     assert lost == []
 
 
+@pytest.mark.slow
 def test_a_part_is_measured_and_counted(tmp_path, monkeypatch):
     file = tmp_path / "test_made.py"
     file.write_text(

@@ -1,14 +1,13 @@
 """Memory runs out at every call of the model in turn, in whole runs: nothing that is said changes."""
 
 import functools
-import gc
 import json
 from dataclasses import replace
 
 import pytest
 import torch
-from made_runs import make_questions, play, transcripts
-from small_models import small_model
+from factories.models import small_model
+from factories.runs import make_questions, play, transcripts
 
 from render_agent.dialogue import prompt
 from render_agent.engines.transformers.engine import TransformersEngine
@@ -28,16 +27,10 @@ COUNT = 3
 
 @pytest.fixture(scope="module", autouse=True)
 def quick():
-    """Let many runs be quick.
-
-    Instructions are short, of which a small tokenizer makes ten times the tokens; and what is there
-    already is not searched for garbage whenever memory is given back.
-    """
-    gc.freeze()
+    """Keep instructions short, of which a small tokenizer makes ten times the tokens."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(prompt, "INSTRUCTIONS", "Explore. You have {turns}. Reply with JSON.")
         yield
-    gc.unfreeze()
 
 
 @pytest.fixture(scope="module")
@@ -80,35 +73,49 @@ STEPS = {
 """What is done for a batch: prompts, their tensors, the call, and its every step."""
 
 
-def run_with(folder, questions, loaded, step, place, monkeypatch):
-    """Play a run in which one call of a step runs out of memory; return its folder, results and calls."""
-    where, name = STEPS[step](loaded)
-    with monkeypatch.context() as patched:
-        counted = Counted(getattr(where, name), place)
-        patched.setattr(where, name, counted)
+def run_with(folder, questions, loaded, places):
+    """Play a run in which some calls run out of memory; return its folder, results and calls by step.
+
+    places: the call of a step that does, None for none.
+    """
+    counted = {}
+    with pytest.MonkeyPatch.context() as patched:
+        for step, place in places.items():
+            where, name = STEPS[step](loaded)
+            counted[step] = Counted(getattr(where, name), place)
+            patched.setattr(where, name, counted[step])
         engine = TransformersEngine(replace(loaded))
         path, results = play(folder, questions, engine, **OPTIONS)
-    return path, results, counted.calls
+    return path, results, {step: function.calls for step, function in counted.items()}
 
 
 @pytest.fixture(scope="module")
-def undisturbed(folder, questions, loaded):
-    path, results = play(folder, questions, TransformersEngine(replace(loaded)), **OPTIONS)
+def undisturbed_run(folder, questions, loaded):
+    path, results, calls = run_with(folder, questions, loaded, dict.fromkeys(STEPS))
     assert results["counts"]["failed"] == 0
     assert results["totals"]["events"] == {}
     said = transcripts(path)
     assert [len(turns) for turns in said.values()] == [OPTIONS["max_turns"]] * COUNT
-    return said
+    return said, calls
 
 
+@pytest.fixture(scope="module")
+def undisturbed(undisturbed_run):
+    return undisturbed_run[0]
+
+
+@pytest.mark.parametrize(
+    "every", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["some", "every"]
+)
 @pytest.mark.parametrize("step", STEPS)
 def test_running_out_of_memory_at_any_call_changes_nothing(
-    folder, questions, loaded, undisturbed, step, monkeypatch
+    folder, questions, loaded, undisturbed_run, step, every
 ):
-    _, _, calls = run_with(folder, questions, loaded, step, None, monkeypatch)
+    undisturbed, all_calls = undisturbed_run
+    calls = all_calls[step]
     assert calls >= 3
-    for place in range(calls):
-        path, results, _ = run_with(folder, questions, loaded, step, place, monkeypatch)
+    for place in range(calls) if every else (0, calls // 2, calls - 1):
+        path, results, _ = run_with(folder, questions, loaded, {step: place})
         assert transcripts(path) == undisturbed
         assert results["counts"]["failed"] == 0
         events = results["totals"]["events"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from conftest import test_data
-from made_benchmarks import FREQUENCY, some_rows, type_here
+from factories.benchmarks import FREQUENCY, some_rows, type_here
 
 from render_agent.runs.log.folder import RunFolder, list_runs
 
@@ -66,6 +66,7 @@ def test_the_frequency_row_of_the_paper(run):
     assert "fitted on the truths" in RunFolder(path).record["engine"]["note"]
 
 
+@pytest.mark.slow
 def test_the_random_row_of_the_paper(run):
     _, found = run(test_data("vsibench", "test.jsonl"), "random")
     for name, score in RANDOM.items():
@@ -76,6 +77,7 @@ def test_the_random_row_of_the_paper(run):
     assert any("by chance" in note for note in found["notes"])
 
 
+@pytest.mark.slow
 def test_the_oracle_knows_what_the_annotations_tell(run):
     folder = test_data("vsibench")
     _, found = run(folder / "test.jsonl", "oracle", "--annotations", folder)

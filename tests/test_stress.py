@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import test_data
+from factories.runs import Silent, make_config, make_questions, play, transcripts, walking
+from factories.scenes import room, write_ply
 from hypothesis import given
 from hypothesis import strategies as st
-from made_runs import Silent, make_config, make_questions, play, transcripts, walking
-from made_scenes import room, write_ply
 from PIL import Image
 
 from render_agent import registry

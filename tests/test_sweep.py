@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 from click.testing import CliRunner
-from made_runs import make_questions
+from factories.runs import make_questions
 
 from render_agent.analysis.sweep.plan import read_sweep
 from render_agent.cli.commands import sweep_run
@@ -375,7 +375,7 @@ def test_what_is_no_sweep_is_one_sentence(tmp_path, text, said):
 
 def test_the_example_runs(tmp_path):
     assert sweep(EXAMPLE, "--output", tmp_path, "--dry-run").count("160 questions") == 10
-    few = ("--scene", "room01", "--limit", 1, "--image-size", "64x48", "--model", "random")
+    few = ("--scene", "room07", "--limit", 1, "--image-size", "64x48", "--model", "random")
     sweep(EXAMPLE, "--output", tmp_path, *few)
     rows = table(tmp_path / "sweep_views")
     assert len(rows) == 10

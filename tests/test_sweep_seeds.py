@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 from click.testing import CliRunner
-from made_runs import make_questions
+from factories.runs import make_questions
 
 from render_agent.analysis.sweep.plan import read_sweep
 from render_agent.cli.main import cli
@@ -140,7 +140,7 @@ def test_a_row_of_which_a_seed_is_not_begun_is_unfinished(done, tmp_path):
         read_sweep(more, {"seed": 1}, place.parent)
 
 
-def test_the_controls_of_choosing_run(tmp_path):
+def test_the_controls_of_choosing_are_asked_for(tmp_path):
     asked = read_sweep(EXAMPLE, {}, tmp_path)
     assert {len(cells) for cells in asked.rows} == {3}
     agents = {cells[0].config.agent for cells in asked.rows}
@@ -149,11 +149,15 @@ def test_the_controls_of_choosing_run(tmp_path):
     labels = {plan.label for plans in verifiers for plan in plans}
     assert labels >= {"random", "geometry"}
     assert asked.baseline.config.verifiers[0].name == "random"
+
+
+@pytest.mark.slow
+def test_the_controls_of_choosing_run(tmp_path):
     few = tmp_path / "choose.yaml"
     given = yaml.safe_load(EXAMPLE.read_text("utf-8"))
     given["seeds"] = [0]
-    given["options"] |= {"model": "wanderer", "image_size": "64x48"}
+    given["options"] |= {"model": "wanderer", "image_size": "64x48", "max_turns": 2}
     few.write_text(yaml.safe_dump(given, sort_keys=False))
-    told = sweep(few, "--output", tmp_path, "--scene", "room01", "--limit", 1)
+    told = sweep(few, "--output", tmp_path, "--scene", "room07", "--limit", 1)
     assert {row["status"] for row in told["cells"]} == {"complete"}
-    assert len(told["cells"]) == len(asked.rows)
+    assert len(told["cells"]) == len(given["runs"])

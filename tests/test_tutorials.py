@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 from documentation import TREE, shown_commands
-from made_benchmarks import type_here
+from factories.benchmarks import type_here
 
 from render_agent.runs.log.folder import list_runs
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from threading import Semaphore, Thread
 
 import pytest
-from made_pages import assert_nothing_serious
-from made_runs import Silent, make_config, make_questions, play, walking
+from factories.pages import assert_nothing_serious
+from factories.runs import Silent, make_config, make_questions, play, walking
 from playwright.sync_api import expect
 
 from render_agent.analysis.live.run import LiveRun, Tail

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conftest import test_data
-from made_runs import SMALL, Silent, transcripts
-from made_scenes import room, write_ply
+from factories.runs import SMALL, Silent, transcripts
+from factories.scenes import room, write_ply
 from rich.console import Console
 
 from render_agent.cli.commands.runs import dry_run

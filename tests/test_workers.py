@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from made_runs import Silent, make_config, make_questions, outcome, transcripts
-from small_models import bundled_model
+from factories.models import bundled_model
+from factories.runs import Silent, make_config, make_questions, outcome, transcripts
 
 from render_agent.config import RunConfig
 from render_agent.errors import EngineError, SetupError, UsageError

@@ -86,7 +86,11 @@ def seen_patches(scene: Scene, renderer: Renderer, camera: Camera) -> int:
     if scene.mirrored_at is not None:  # the cubes are those of the scene as it was
         points = points * (-1.0, 1.0, 1.0) + (2 * scene.mirrored_at, 0.0, 0.0)
     patches = np.rint(points / PATCH_METRES).astype(np.int64)
-    return len(np.unique(patches, axis=0))
+    if not len(patches):
+        return 0
+    patches -= patches.min(axis=0)
+    # One number a cube: numbers are sorted many times faster than rows are.
+    return len(np.unique(np.ravel_multi_index(patches.T, patches.max(axis=0) + 1)))
 
 
 def surface(depth: NDArray[np.float32], camera: Camera) -> NDArray[np.float64]:

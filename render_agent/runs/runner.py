@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -283,6 +283,7 @@ def record(
     }
 
 
+@cache
 def _versions() -> dict[str, str]:
     found = {}
     for package in PACKAGES:
@@ -291,6 +292,7 @@ def _versions() -> dict[str, str]:
     return found
 
 
+@cache
 def _commit() -> str | None:
     here = Path(__file__).parent
     command = ["git", "-C", str(here), "rev-parse", "HEAD"]

@@ -52,7 +52,7 @@ def find_room() -> None:
     for without end (https://github.com/python/cpython/issues/140746). Memory that is taken by others between this
     and the thread's first step still ends so.
     """
-    bytearray(_stack() + SPARE_BYTES)  # mapped, not written, and given back at once
+    bytes(_stack() + SPARE_BYTES)  # mapped, not written, and given back at once
 
 
 def _stack() -> int:

@@ -14,11 +14,11 @@ from typing import Protocol
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question, View
 from render_agent.engines.scripted.policy import NamedPolicy
-from render_agent.observation.question_visibility import Eyes
 from render_agent.observation.stress.left_right import mirrored_truth, names_sides
 from render_agent.questions.chance import frequent_answers
 from render_agent.questions.exact_solver import true_answer
 from render_agent.questions.sufficiency import EVERY, SIZE
+from render_agent.render.visibility.question_visibility import Eyes
 from render_agent.render.visibility.room_visibility import Room
 from render_agent_lab.expert.derive import Knowledge, answering, final_reply, said, things
 from render_agent_lab.expert.known import Home, homes_of

@@ -10,7 +10,7 @@ import numpy as np
 from render_agent.agents.verifiers.base import FloatArray, Situation
 from render_agent.dialogue.state import Candidate, Evidence, Judgement, QuestionState
 from render_agent.observation.picture_store import Pictures
-from render_agent.observation.question_visibility import Eyes
+from render_agent.render.visibility.question_visibility import Eyes
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reading import read_states
 

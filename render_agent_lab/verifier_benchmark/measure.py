@@ -15,7 +15,7 @@ from render_agent.dialogue.state import Question
 from render_agent.engines.base import Engine
 from render_agent.errors import SetupError
 from render_agent.observation.picture_store import Pictures
-from render_agent.observation.question_visibility import Eyes
+from render_agent.render.visibility.question_visibility import Eyes
 from render_agent.runs.log.folder import RunFolder
 from render_agent_lab.verifier_benchmark.agreement import agreement
 from render_agent_lab.verifier_benchmark.calibration import by_probability, by_rank

@@ -15,8 +15,13 @@ from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import Candidate, Question, QuestionState, Turn, View
 from render_agent.errors import SetupError
 from render_agent.observation.picture_store import Pictures
-from render_agent.observation.question_visibility import Thing, as_things, boxes_seen, named_boxes
 from render_agent.render.base import Renderer
+from render_agent.render.visibility.question_visibility import (
+    Thing,
+    as_things,
+    boxes_seen,
+    named_boxes,
+)
 from render_agent.render.visibility.room_visibility import NOTHING, Room
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reading import read_states

@@ -5,8 +5,17 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from made_runs import STEP, Silent, choices, make_questions, outcome, pictures, play, transcripts
-from made_samples import AGENTS, FreeRunning, Motley, choose, motley, options_of
+from factories.runs import (
+    STEP,
+    Silent,
+    choices,
+    make_questions,
+    outcome,
+    pictures,
+    play,
+    transcripts,
+)
+from factories.samples import AGENTS, FreeRunning, MixedReplies, choose, mixed_engine, options_of
 
 from render_agent.agents.seeds import dialogue_id
 from render_agent.engines.base import Reply
@@ -34,7 +43,7 @@ def questions(folder):
 @pytest.fixture(scope="module")
 def whole(folder, questions):
     """A run that nothing disturbed."""
-    return choose(folder, questions, DEEP, motley())[0]
+    return choose(folder, questions, DEEP, mixed_engine())[0]
 
 
 @pytest.fixture
@@ -45,7 +54,7 @@ def copy(whole, tmp_path):
 def continued(path, engine=None):
     run = go_on(RunFolder(path), {})
     try:
-        return run.go(Silent(), lambda config, asked: engine or motley())
+        return run.go(Silent(), lambda config, asked: engine or mixed_engine())
     finally:
         run.close()
 
@@ -74,7 +83,7 @@ class Faulty(ScriptedEngine):
     """Cannot answer the request of one turn in one dialogue."""
 
     def __init__(self, dialogue, turn, batch_size):
-        super().__init__(Motley(), batch_size)
+        super().__init__(MixedReplies(), batch_size)
         self.wrong = dialogue, turn
 
     def _one(self, request, batch_size):
@@ -108,7 +117,7 @@ def test_a_reply_that_fails_fails_its_question_alone(folder, questions, whole, b
 
 @pytest.mark.parametrize("made", [ScriptedEngine, FreeRunning])
 def test_every_dialogue_is_retired_once(folder, questions, made):
-    engine, asked, retired = motley(3, made), set(), []
+    engine, asked, retired = mixed_engine(3, made), set(), []
     submit, engine.retire = engine.submit, retired.append
 
     def note(requests):
@@ -165,7 +174,7 @@ def test_a_candidate_that_cannot_be_drawn_fails_its_question_alone(
 
     place = branched(whole)
     monkeypatch.setattr(FreeViews, "preview", failing)
-    path, results = choose(folder, questions, DEEP, motley(2))
+    path, results = choose(folder, questions, DEEP, mixed_engine(2))
     monkeypatch.undo()
     assert failed(results) == [place[0]]
     continued(path)
@@ -189,7 +198,7 @@ def test_a_picture_that_cannot_be_written_stops_the_run_and_loses_nothing(
     monkeypatch.setattr(Pictures, "_write", full)
     before = set((folder / "runs").iterdir())
     with pytest.raises(RunLogError, match="No space left on device"):
-        choose(folder, questions, DEEP, motley())
+        choose(folder, questions, DEEP, mixed_engine())
     monkeypatch.undo()
     (path,) = set((folder / "runs").iterdir()) - before
     assert RunFolder(path).results() is None
@@ -202,7 +211,7 @@ def test_an_engine_that_dies_between_two_moves_stops_the_run_and_it_goes_on(
 ):
     before = set((folder / "runs").iterdir())
     with pytest.raises(EngineError, match="gone"):
-        choose(folder, questions, DEEP, Dying(Motley(), 3))
+        choose(folder, questions, DEEP, Dying(MixedReplies(), 3))
     (path,) = set((folder / "runs").iterdir()) - before
     continued(path)
     assert_same(path, whole)
@@ -297,10 +306,10 @@ def test_ids_that_look_like_those_of_branches_stay_apart(folder, questions, tmp_
     rows += [rows[0] | {"id": f"0 turn 1 candidate {number}"} for number in range(3)]
     many = folder / "many.jsonl"
     many.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    together, _ = choose(folder, many, DEEP, motley(2))
+    together, _ = choose(folder, many, DEEP, mixed_engine(2))
     for row in rows[:1] + rows[-3:]:
         one = folder / "one.jsonl"
         one.write_text(json.dumps(row) + "\n")
-        alone, _ = choose(folder, one, DEEP, motley())
+        alone, _ = choose(folder, one, DEEP, mixed_engine())
         assert transcripts(alone)[str(row["id"])] == transcripts(together)[str(row["id"])]
         assert choices(alone).items() <= choices(together).items()

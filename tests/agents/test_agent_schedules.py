@@ -1,8 +1,8 @@
 """No schedule changes what agents that choose say, see, score and take."""
 
 import pytest
-from made_runs import choices, make_questions, pictures, transcripts
-from made_samples import AGENTS, FreeRunning, choose, motley
+from factories.runs import choices, make_questions, pictures, transcripts
+from factories.samples import AGENTS, FreeRunning, choose, mixed_engine
 
 from render_agent.engines.scripted import ScriptedEngine
 
@@ -35,14 +35,14 @@ def reference(request, tmp_path_factory):
         request.param,
         folder,
         questions,
-        told(choose(folder, questions, request.param, motley())),
+        told(choose(folder, questions, request.param, mixed_engine())),
     )
 
 
 @pytest.mark.parametrize(("made", "batch_size", "batched", "together"), SCHEDULES)
 def test_no_schedule_changes_what_is_chosen(reference, made, batch_size, batched, together):
     agent, folder, questions, before = reference
-    engine = motley(batch_size, made)
+    engine = mixed_engine(batch_size, made)
     run = choose(
         *(folder, questions, agent, engine),
         max_batched_turns=batched,

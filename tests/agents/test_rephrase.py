@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from made_runs import Silent, choices, make_questions, play, transcripts
-from made_samples import FreeRunning, motley
+from factories.runs import Silent, choices, make_questions, play, transcripts
+from factories.samples import FreeRunning, mixed_engine
 
 from render_agent.agents.rephrase import FEWER, best_of_best_group
 from render_agent.agents.rewording import by_rule
@@ -45,7 +45,7 @@ def test_the_best_group_by_mean_and_in_it_the_best_candidate(groups, values, cho
 
 
 class Noting:
-    """A policy of motley moves that keeps what it was asked, and has wordings where it is asked for them."""
+    """A policy of mixed moves that keeps what it was asked, and has wordings where it is asked for them."""
 
     def __init__(self, wordings="no"):
         self.wordings = wordings
@@ -58,7 +58,7 @@ class Noting:
         self.asked.append(request)
         if request.temperature == 0:
             return [self.wordings]
-        return motley().policy.samples(request)
+        return mixed_engine().policy.samples(request)
 
 
 class Watched(ScriptedEngine):
@@ -190,7 +190,7 @@ def test_no_schedule_changes_what_is_chosen(tmp_path):
 
     def run(made, batch_size, **schedule):
         options = REPHRASE | schedule | {"verifier": ("random", "geometry")}
-        return told(play(tmp_path, questions, motley(batch_size, made), **options))
+        return told(play(tmp_path, questions, mixed_engine(batch_size, made), **options))
 
     reference = run(ScriptedEngine, 64)
     for made, batch_size, batched, together in (

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from made_runs import make_questions
-from made_samples import Motley, choose
-from small_models import small_model
+from factories.models import small_model
+from factories.runs import make_questions
+from factories.samples import MixedReplies, choose
 
 from render_agent.dialogue import prompt
 from render_agent.engines.transformers.continuous_engine import ContinuousEngine
@@ -17,7 +17,7 @@ class Disguised(ContinuousEngine):
     def ready(self, timeout=None):
         for request, reply in super().ready(timeout):
             self.heard = {*getattr(self, "heard", ()), request.question_id}
-            yield request, replace(reply, samples=tuple(Motley().samples(request)))
+            yield request, replace(reply, samples=tuple(MixedReplies().samples(request)))
 
 
 def test_rows_and_pictures_of_every_branch_are_given_back(tmp_path, monkeypatch):

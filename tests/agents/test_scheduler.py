@@ -5,8 +5,8 @@ import threading
 import time
 
 import pytest
-from made_runs import Silent, make_config, make_questions, play
-from made_samples import choose, options_of
+from factories.runs import Silent, make_config, make_questions, play
+from factories.samples import choose, options_of
 
 from render_agent.engines.base import Capabilities
 from render_agent.engines.scripted.engine import ScriptedEngine

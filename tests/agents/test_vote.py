@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from made_runs import choices, make_questions, outcome, play, transcripts
-from made_samples import FreeRunning, motley
+from factories.runs import choices, make_questions, outcome, play, transcripts
+from factories.samples import FreeRunning, mixed_engine
 
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.runs.log.folder import RunFolder
@@ -176,7 +176,7 @@ def test_no_schedule_changes_a_vote(tmp_path):
         path, results = play(tmp_path, questions, engine, **QUICK | VOTING | schedule)
         return transcripts(path), choices(path), results["questions"]
 
-    reference = told(motley())
+    reference = told(mixed_engine())
     for made, batch_size, batched, together in (
         (ScriptedEngine, 1, 0, 1),
         (ScriptedEngine, 3, 1, 8),
@@ -184,7 +184,7 @@ def test_no_schedule_changes_a_vote(tmp_path):
         (FreeRunning, 5, 4, 1),
     ):
         schedule = {"max_batched_turns": batched, "finish_together": together}
-        assert told(motley(batch_size, made), **schedule) == reference
+        assert told(mixed_engine(batch_size, made), **schedule) == reference
     _, evidence, _ = reference
     ballots = [found["ballot"] for found in evidence.values()]
     assert any(ballot and {"A", "B"} <= set(ballot["votes"]) for ballot in ballots)

@@ -1,8 +1,8 @@
 """vote:5 through a real (small) Qwen3-VL: one call, reproducible from the seed, the same under every schedule."""
 
 import pytest
-from made_runs import Silent, choices, make_config, make_questions, transcripts
-from small_models import small_model
+from factories.models import small_model
+from factories.runs import Silent, choices, make_config, make_questions, transcripts
 
 from render_agent.engines.registry import make_engine
 from render_agent.runs import phase_controller
@@ -68,6 +68,7 @@ def vote(folder, questions, **options):
     return transcripts(run.path), choices(run.path), calls
 
 
+@pytest.mark.slow
 def test_votes_of_a_model_depend_on_the_seed_alone(tmp_path):
     questions = make_questions(tmp_path, 2)
     said, why, calls = vote(tmp_path, questions, **WHOLE, finish_together=1)

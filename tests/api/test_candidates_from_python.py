@@ -1,7 +1,7 @@
 """Candidates from Python: on their turns, and as a frame."""
 
 import pytest
-from made_runs import make_questions, play, walking
+from factories.runs import make_questions, play, walking
 
 import render_agent
 

@@ -4,11 +4,12 @@ import base64
 import io
 import json
 import re
+import shutil
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from made_runs import STEP, make_questions, play
+from factories.runs import STEP, make_questions, play, walking
 from PIL import Image
 
 import render_agent
@@ -118,6 +119,22 @@ def test_a_run_shows_its_scores_and_says_what_they_are(page, tmp_path, run):
         assert stamp in text
     assert f"a question: {took(run.results['totals']['per_question'])}" in text
     assert page.locator("th[scope=row]").count() == len(run.results["types"]) + 2
+
+
+def test_intervals_are_shown_where_there_are_several_scenes(tmp_path):
+    questions = make_questions(tmp_path, 4)
+    rows = [json.loads(line) for line in questions.read_text().splitlines()]
+    for row in rows:
+        row["scene_name"] = f"room{int(row['id']) % 2}"
+        shutil.copy(tmp_path / "room.ply", tmp_path / f"{row['scene_name']}.ply")
+    questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    runs = [play(tmp_path, questions, walking(4, turns), max_turns=4)[0] for turns in (1, 2)]
+    one, other = map(render_agent.load_run, runs)
+    low, high = one.results["intervals"]["micro"]
+    assert f"<td>{low:.1f} … {high:.1f}</td>" in one._repr_html_()
+    compared = one.compare(other)
+    low, high = compared.found["differences"]["micro"]["interval"]
+    assert f"<td>{low:.1f} … {high:.1f}</td>" in compared._repr_html_()
 
 
 def test_a_run_without_any_score_shows_itself(run):

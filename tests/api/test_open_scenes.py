@@ -5,8 +5,8 @@ import io
 import numpy as np
 import pytest
 import trimesh
-from made_runs import Silent, make_config, make_questions
-from made_scenes import room, write_ply
+from factories.runs import Silent, make_config, make_questions
+from factories.scenes import room, write_ply
 from PIL import Image
 
 import render_agent

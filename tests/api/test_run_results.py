@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from made_runs import SMALL, STEP, make_questions, play, walking
+from factories.runs import SMALL, STEP, make_questions, play, walking
 from PIL import Image
 
 import render_agent

@@ -7,9 +7,9 @@ import threading
 
 import numpy as np
 import pytest
-from made_runs import SMALL, STEP, make_questions, outcome, transcripts
-from made_scenes import room, write_ply
-from small_models import small_model
+from factories.models import small_model
+from factories.runs import SMALL, STEP, make_questions, outcome, transcripts
+from factories.scenes import room, write_ply
 
 import render_agent
 from render_agent.cli.main import cli

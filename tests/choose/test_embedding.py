@@ -5,7 +5,7 @@ import gc
 import numpy as np
 import pytest
 import torch
-from made_siglip import made_pictures, small_siglip
+from factories.siglip import noise_pictures, small_siglip
 
 from render_agent.agents.verifiers.base import Situation
 from render_agent.agents.verifiers.embedding import EmbeddingVerifier, asked_for
@@ -20,7 +20,7 @@ from render_agent.geometry.camera import Camera
 from render_agent.observation import Observation
 
 HERE = Camera((0.0, 0.0, 1.6))
-PICTURES = made_pictures(5)
+PICTURES = noise_pictures(5)
 FILES = {f"views/{number}.png": picture for number, picture in enumerate(PICTURES)}
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_runs import choices, make_questions, play, transcripts
-from made_scenes import box, joined, room, write_ply
+from factories.runs import choices, make_questions, play, transcripts
+from factories.scenes import box, joined, room, write_ply
 
 from render_agent.agents.verifiers.base import Situation
 from render_agent.agents.verifiers.geometry import AGAIN, LATER, GeometryVerifier, make_geometry

@@ -7,7 +7,7 @@ from functools import wraps
 import pytest
 import torch
 from conftest import test_data
-from small_models import published_tokenizer, small_model, speckled
+from factories.models import published_tokenizer, small_model, speckled
 
 from render_agent.agents.verifiers.judge import prompts
 from render_agent.agents.verifiers.judge.batch_score import batch_score

@@ -5,7 +5,7 @@ import json
 
 import pytest
 from click.testing import CliRunner
-from small_models import small_model, speckled
+from factories.models import small_model, speckled
 
 from render_agent.cli.main import cli
 from render_agent.errors import SetupError, UsageError

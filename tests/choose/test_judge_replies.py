@@ -4,9 +4,9 @@ import json
 import math
 
 import pytest
+from factories.models import speckled
 from hypothesis import given
 from hypothesis import strategies as st
-from small_models import speckled
 
 from render_agent.agents.verifiers.judge.batch_score import batch_score
 from render_agent.agents.verifiers.judge.likelihood import log_odds

@@ -4,8 +4,8 @@ import json
 from dataclasses import replace
 
 import pytest
-from made_runs import choices, make_config, make_questions, transcripts
-from small_models import small_model
+from factories.models import small_model
+from factories.runs import choices, make_config, make_questions, transcripts
 
 from render_agent.agents.verifiers.base import Case, Situation
 from render_agent.agents.verifiers.judge import verifier as module
@@ -168,6 +168,7 @@ def test_no_schedule_changes_what_the_judge_chooses(folder, questions, mode):
                 assert (reason == "a 0, b 0") == (value == 0.0)
 
 
+@pytest.mark.slow
 def test_all_in_one_model_the_turns_and_the_judge(folder, questions):
     """The model that replies judges, too; both orders of time give the same dialogue."""
     short = {"max_turns": 2, "max_new_tokens": 24, "judge_mode": "yes", "temperature": 2.0}

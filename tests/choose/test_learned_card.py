@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
-from made_examples import SMALL, random_features, random_histories
+from factories.examples import SMALL, random_features, random_histories
 from safetensors.torch import load_file, save_file
 
 from render_agent.agents.verifiers.learned.card import load

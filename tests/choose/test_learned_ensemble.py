@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from factories.examples import SMALL, random_features, random_histories
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_examples import SMALL, random_features, random_histories
 from torch import nn
 
 from render_agent.agents.verifiers.learned.ensemble import Ensemble

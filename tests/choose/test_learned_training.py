@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 import torch
-from made_examples import SMALL, made_examples
+from factories.examples import SMALL, choice_examples
 from scipy.stats import binomtest
 
 from render_agent.agents.verifiers.learned.ensemble import Ensemble
@@ -27,9 +27,9 @@ def same(one, other):
 
 def test_it_learns_to_choose_in_states_that_it_has_not_seen():
     settings = Settings(members=3, epochs=7, batch=32, rate=1e-2, seed=1)
-    held_out = made_examples(150, seed=2)
+    held_out = choice_examples(150, seed=2)
     lines = []
-    fitted = fit(SMALL, made_examples(400, seed=1), held_out, settings, after_epoch=lines.append)
+    fitted = fit(SMALL, choice_examples(400, seed=1), held_out, settings, after_epoch=lines.append)
     assert lines == fitted.epochs
     assert [line["epoch"] for line in lines] == list(range(1, 8))
     last = lines[-1]
@@ -54,7 +54,7 @@ def test_it_learns_to_choose_in_states_that_it_has_not_seen():
 
 def test_members_are_independent():
     """A member learns the same beside others as alone, and another one learns otherwise."""
-    examples, held_out = made_examples(24, seed=4), made_examples(6, seed=5)
+    examples, held_out = choice_examples(24, seed=4), choice_examples(6, seed=5)
     three = fit(SMALL, examples, [], replace(BRIEF, members=3))
     one = fit(SMALL, examples, [], replace(BRIEF, members=1))
     alone, beside = (np.array([line["loss"] for line in f.epochs]) for f in (one, three))
@@ -66,7 +66,7 @@ def test_members_are_independent():
 
 
 def test_training_is_reproducible_and_goes_on_after_a_break(tmp_path):
-    examples, held_out = made_examples(24, seed=5), made_examples(12, seed=6)
+    examples, held_out = choice_examples(24, seed=5), choice_examples(12, seed=6)
     whole = fit(SMALL, examples, held_out, BRIEF)
     assert same(whole.ensemble, fit(SMALL, examples, held_out, BRIEF).ensemble)
     assert not same(whole.ensemble, fit(SMALL, examples, [], replace(BRIEF, seed=4)).ensemble)
@@ -93,10 +93,10 @@ def test_training_is_reproducible_and_goes_on_after_a_break(tmp_path):
 
 
 def test_a_checkpoint_of_something_else_is_refused(tmp_path):
-    examples, file = made_examples(12, seed=5), tmp_path / "training.safetensors"
+    examples, file = choice_examples(12, seed=5), tmp_path / "training.safetensors"
     fit(SMALL, examples, [], replace(BRIEF, epochs=1), checkpoint=file)
     for others, settings in (
-        (made_examples(12, seed=6), replace(BRIEF, epochs=1)),
+        (choice_examples(12, seed=6), replace(BRIEF, epochs=1)),
         (examples, replace(BRIEF, epochs=2)),
     ):
         with pytest.raises(SetupError, match="other examples, sizes or settings"):
@@ -108,9 +108,9 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path):
 
 def test_training_that_comes_apart_says_so():
     with pytest.raises(SetupError, match="lower the rate"):
-        fit(SMALL, made_examples(24, seed=5), [], replace(BRIEF, rate=math.inf))
+        fit(SMALL, choice_examples(24, seed=5), [], replace(BRIEF, rate=math.inf))
     with pytest.raises(SetupError, match="too few"):
-        fit(SMALL, made_examples(1, seed=5), [], BRIEF)
+        fit(SMALL, choice_examples(1, seed=5), [], BRIEF)
 
 
 def with_two_views(examples):
@@ -122,7 +122,7 @@ def with_two_views(examples):
 
 
 def test_the_loss_is_the_contrast_written_out():
-    examples = with_two_views(made_examples(5, seed=7))
+    examples = with_two_views(choice_examples(5, seed=7))
     examples[3] = Example(
         examples[3].features,
         replace_rows(examples[3].histories, 2),
@@ -165,7 +165,7 @@ def test_the_least_loss_is_that_of_the_right_choice():
 
 
 def test_gradients_are_finite_where_rows_are_filled_up():
-    examples = made_examples(4, seed=8)
+    examples = choice_examples(4, seed=8)
     examples[0] = Example(
         examples[0].features, replace_rows(examples[0].histories, 1), np.array([True])
     )
@@ -178,7 +178,7 @@ def test_gradients_are_finite_where_rows_are_filled_up():
 
 
 def test_states_where_nothing_can_be_wrong_are_no_choice():
-    example = made_examples(1, seed=9)[0]
+    example = choice_examples(1, seed=9)[0]
     sure = Example(example.features, example.histories, np.ones(4, bool))
     ensemble = Ensemble.fresh(SMALL, 2, 0)
     assert choose(ensemble, [sure]).to_json()["states"] == 0
@@ -188,7 +188,7 @@ def test_states_where_nothing_can_be_wrong_are_no_choice():
 
 
 def test_examples_that_do_not_fit_are_refused():
-    example = made_examples(1, seed=9)[0]
+    example = choice_examples(1, seed=9)[0]
     with pytest.raises(ValueError, match="teaches nothing"):
         Example(example.features, example.histories, np.zeros(4, bool))
     with pytest.raises(ValueError, match="as many bools"):

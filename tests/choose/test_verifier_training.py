@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from made_runs import make_config, transcripts
+from factories.runs import make_config, transcripts
 
 from render_agent.agents.verifiers.geometry import GeometryVerifier
 from render_agent.agents.verifiers.learned.card import load

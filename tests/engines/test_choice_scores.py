@@ -5,7 +5,7 @@ import random
 
 import pytest
 import torch
-from small_models import (
+from factories.models import (
     small_gemma3,
     small_internvl,
     small_llava_onevision,

@@ -5,8 +5,8 @@ from itertools import count, pairwise
 
 import pytest
 import torch
-from made_dialogues import Dialogues, ReadAnew, load
-from small_models import small_internvl, small_model, small_qwen2_5_vl, speckled_file
+from factories.dialogues import Dialogues, UncachedModel, load
+from factories.models import small_internvl, small_model, small_qwen2_5_vl, speckled_file
 
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
@@ -24,7 +24,7 @@ def loaded():
 
 @pytest.fixture(scope="module")
 def plain(loaded):
-    return ReadAnew(loaded)
+    return UncachedModel(loaded)
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def test_other_families_keep_their_keys_too(build, tmp_path):
     engine = ContinuousEngine(loaded, budget=PLENTY, most_rows=64)
     led = Dialogues(count=4, turns=3).lead(engine)
     read, seen, cached = led.tokens
-    assert led.said == Dialogues(count=4, turns=3).lead(ReadAnew(loaded)).said
+    assert led.said == Dialogues(count=4, turns=3).lead(UncachedModel(loaded)).said
     assert read - cached <= 1.1 * seen
     engine.close()
     assert (engine.rows.slots.bytes, loaded.model) == (0, None)

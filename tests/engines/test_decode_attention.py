@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from small_models import small_model
+from factories.models import small_model
 from torch.nn.functional import scaled_dot_product_attention
 
 from render_agent.engines.transformers.attention import attend, one_token_a_row

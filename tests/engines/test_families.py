@@ -1,7 +1,7 @@
 """Batch equals singles for every family that one engine class serves, in float32, however ragged."""
 
 import pytest
-from small_models import (
+from factories.models import (
     small_gemma3,
     small_internvl,
     small_llava_onevision,

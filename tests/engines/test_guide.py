@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 from conftest import test_data
-from made_runs import Silent, make_config, make_questions, play
-from small_models import published_tokenizer, small_model, small_tokenizer, speckled_file
+from factories.models import published_tokenizer, small_model, small_tokenizer, speckled_file
+from factories.runs import Silent, make_config, make_questions, play
 
 from render_agent.dialogue import chat
 from render_agent.dialogue.prompt import reply_schema
@@ -511,6 +511,7 @@ def test_no_guide_asks_for_no_schema(tmp_path, no_guide):
     assert no_guide or engine.schemas[0] == SCHEMA
 
 
+@pytest.mark.slow
 def test_repairs_are_counted_with_and_without_a_guide(tmp_path, monkeypatch):
     monkeypatch.setattr(phase_controller, "reply_schema", lambda kinds: SHORT)
     questions = make_questions(tmp_path)

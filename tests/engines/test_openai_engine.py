@@ -12,10 +12,10 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
-from made_runs import STEP, Silent, make_config, make_questions, transcripts
-from made_servers import MadeServer, by_rule, chat_reply, different_questions, free_port
+from factories.models import speckled_file
+from factories.runs import STEP, Silent, make_config, make_questions, transcripts
+from factories.servers import StubServer, by_rule, chat_reply, different_questions, free_port
 from PIL import Image
-from small_models import speckled_file
 
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
@@ -84,7 +84,7 @@ def test_every_request_gets_its_own_reply_in_both_forms(made):
         time.sleep(delays.uniform(0, 0.02))
         return first_text(body)
 
-    server = made(MadeServer, by_rule(reply))
+    server = made(StubServer, by_rule(reply))
     engine = made(engine_over, server)
     asked = [ask(number) for number in range(30)]
     wanted = [f"question {number}" for number in range(30)]
@@ -101,7 +101,7 @@ def test_every_request_gets_its_own_reply_in_both_forms(made):
 
 
 def test_the_model_sees_the_dialogue_and_the_stored_pixels(made):
-    server = made(MadeServer, by_rule(echo))
+    server = made(StubServer, by_rule(echo))
     engine = made(engine_over, server, image_detail="low", reasoning_effort=None)
     request = ask(1, "32x48-3.png", "64x32-4.png", temperature=0.5, seed=11, max_new_tokens=99)
     request.messages.extend(
@@ -134,7 +134,7 @@ def test_a_picture_is_encoded_once_until_its_question_retires(made):
         opened.append(file)
         return speckled_file(file)
 
-    engine = made(engine_over, made(MadeServer, by_rule(echo)))
+    engine = made(engine_over, made(StubServer, by_rule(echo)))
 
     def turn(number):
         content = [chat.picture("64x64-1.png"), chat.picture(f"32x32-{number}.png")]
@@ -154,7 +154,7 @@ def test_a_picture_is_encoded_once_until_its_question_retires(made):
 
 
 def test_a_picture_that_cannot_be_read_fails_its_question_alone(made):
-    engine = made(engine_over, made(MadeServer, by_rule(first_text)))
+    engine = made(engine_over, made(StubServer, by_rule(first_text)))
     good, bad = engine.generate([ask(1), ask(2, "no size.png")])
     assert good.text == "question 1"
     assert bad.samples == ()
@@ -169,7 +169,7 @@ def test_the_connections_are_all_used_and_never_more(made):
         full.wait(timeout=30)
         return first_text(body)
 
-    server = made(MadeServer, by_rule(together))
+    server = made(StubServer, by_rule(together))
     engine = made(engine_over, server, batch_size=8, retries=0)
     left = {f"q{number}": 2 for number in range(24)}  # turns that each question still takes
     engine.submit([ask(number) for number in range(24)])
@@ -208,7 +208,7 @@ class AnswersWhenFull:
 
 
 def test_a_run_keeps_the_server_full(made, tmp_path):
-    server = made(MadeServer, by_rule(AnswersWhenFull(4, 16 * 3)))
+    server = made(StubServer, by_rule(AnswersWhenFull(4, 16 * 3)))
     config = make_config(
         tmp_path,
         make_questions(tmp_path, 16),
@@ -247,7 +247,7 @@ FAULTS = [
 
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_a_fault_that_passes_is_mended_and_told(made, fault, caplog):
-    server = made(MadeServer, by_rule(first_text), [fault])
+    server = made(StubServer, by_rule(first_text), [fault])
     engine = made(engine_over, server)
     with caplog.at_level(logging.WARNING, "render_agent"):
         (reply,) = engine.generate([ask(5)])
@@ -262,7 +262,7 @@ def test_a_fault_that_stays_fails_its_request_after_the_retries(made, fault):
     def faulty(body):
         return first_text(body)
 
-    server = made(MadeServer, by_rule(faulty), [fault] * 3)
+    server = made(StubServer, by_rule(faulty), [fault] * 3)
     engine = made(engine_over, server, retries=2, timeout=1.0 if fault == "stall" else 30.0)
     (reply,) = engine.generate([ask(5)])
     assert server.url in reply.error
@@ -273,7 +273,7 @@ def test_a_fault_that_stays_fails_its_request_after_the_retries(made, fault):
 
 
 def test_a_server_that_fails_question_after_question_is_given_up(made):
-    server = made(MadeServer, by_rule(first_text), [(500, {}, "broken")] * 1000)
+    server = made(StubServer, by_rule(first_text), [(500, {}, "broken")] * 1000)
     engine = made(engine_over, server, batch_size=1, retries=1)
     with pytest.raises(EngineError, match=r"answers no more \(status 500: broken, after 2 att"):
         engine.generate([ask(number) for number in range(20)])
@@ -288,7 +288,7 @@ def test_a_wait_that_the_server_asks_for_holds_for_all(made):
         return first_text(body)
 
     server = made(
-        MadeServer, by_rule(timed), [(429, {"retry-after": "0.6"}, "{}"), *[(429, {}, "{}")] * 7]
+        StubServer, by_rule(timed), [(429, {"retry-after": "0.6"}, "{}"), *[(429, {}, "{}")] * 7]
     )
     engine = made(engine_over, server, batch_size=8)
     began = time.perf_counter()
@@ -306,14 +306,14 @@ def test_a_limit_that_is_used_up_is_waited_for(made):
         status, _, text = answer(method, path, body)
         return status, spent, text
 
-    engine = made(engine_over, made(MadeServer, limited), batch_size=1)
+    engine = made(engine_over, made(StubServer, limited), batch_size=1)
     began = time.perf_counter()
     engine.generate([ask(0), ask(1), ask(2)])
     assert 0.8 <= time.perf_counter() - began < 30
 
 
 def test_a_rate_of_ones_own_is_kept(made):
-    engine = made(engine_over, made(MadeServer, by_rule(first_text)), rate_limit=1200)
+    engine = made(engine_over, made(StubServer, by_rule(first_text)), rate_limit=1200)
     began = time.perf_counter()
     replies = engine.generate([ask(number) for number in range(11)])
     assert all(reply.error is None for reply in replies)
@@ -328,14 +328,14 @@ def test_more_requests_than_a_server_takes_all_get_their_turn(made):
     def narrow(method, path, body):
         return answer(method, path, body) if server.running <= 2 else (429, {}, b"{}")
 
-    server = made(MadeServer, narrow)
+    server = made(StubServer, narrow)
     engine = made(engine_over, server, batch_size=12, retries=2)
     replies = engine.generate([ask(number) for number in range(12)])
     assert [reply.error for reply in replies] == [None] * 12
 
 
 def test_a_wait_for_replies_ends_when_woken(made):
-    server = made(MadeServer, by_rule(first_text), ["stall"])
+    server = made(StubServer, by_rule(first_text), ["stall"])
     engine = made(engine_over, server)
     engine.submit([ask(0)])
     engine.wake()
@@ -346,7 +346,7 @@ def test_a_wait_for_replies_ends_when_woken(made):
 
 
 def test_close_ends_what_is_under_way_at_once(made):
-    server = made(MadeServer, by_rule(first_text), ["stall"] * 4)
+    server = made(StubServer, by_rule(first_text), ["stall"] * 4)
     engine = engine_over(server)
     engine.submit([ask(number) for number in range(4)])
     assert list(engine.ready(0.3)) == []
@@ -357,7 +357,7 @@ def test_close_ends_what_is_under_way_at_once(made):
 
 
 def test_replies_that_came_are_given_before_the_loss_is_told(made):
-    server = made(MadeServer, by_rule(first_text))
+    server = made(StubServer, by_rule(first_text))
     engine = made(engine_over, server, retries=1)
     engine.submit([ask(1)])
     while not engine._ended.qsize():
@@ -373,7 +373,7 @@ def test_replies_that_came_are_given_before_the_loss_is_told(made):
 
 
 def test_questions_stay_with_their_server_and_are_spread(made):
-    servers = [made(MadeServer, by_rule(first_text)) for _ in range(3)]
+    servers = [made(StubServer, by_rule(first_text)) for _ in range(3)]
     engine = made(engine_over, *servers)
     assert OpenAIEngine.capabilities.free_running
     for _ in range(3):
@@ -388,7 +388,7 @@ def test_questions_stay_with_their_server_and_are_spread(made):
 
 
 def test_the_second_server_takes_over_what_the_first_cannot(made):
-    gone, alive = f"http://127.0.0.1:{free_port()}/v1", made(MadeServer, by_rule(first_text))
+    gone, alive = f"http://127.0.0.1:{free_port()}/v1", made(StubServer, by_rule(first_text))
     engine = made(engine_over, gone, alive)
     replies = engine.generate([ask(number) for number in range(8)])
     assert [reply.text for reply in replies] == [f"question {number}" for number in range(8)]
@@ -429,7 +429,7 @@ def refusing(name, message=None, param=None, status=400):
     ],
 )
 def test_a_field_that_a_server_refuses_is_left_out_from_then_on(made, refused, expected, caplog):
-    server = made(MadeServer, refusing(refused))
+    server = made(StubServer, refusing(refused))
     engine = made(engine_over, server, batch_size=4)
     with caplog.at_level(logging.WARNING, "render_agent"):
         replies = engine.generate([ask(number, schema=SCHEMA) for number in range(6)])
@@ -451,7 +451,7 @@ def test_a_schema_is_asked_for_as_well_as_the_server_can(made):
             return 422, {}, b'{"detail": [{"loc": ["body", "response_format", "json_schema"]}]}'
         return by_rule(first_text)(method, path, body)
 
-    server = made(MadeServer, no_schema)
+    server = made(StubServer, no_schema)
     engine = made(engine_over, server)
     (reply,) = engine.generate([ask(1, schema=SCHEMA)])
     assert reply.error is None
@@ -464,7 +464,7 @@ def test_a_schema_is_asked_for_as_well_as_the_server_can(made):
     "options", [{"max_tokens_field": "max_completion_tokens"}, {"reasoning_effort": "low"}], ids=str
 )
 def test_reasoning_models_get_the_field_of_theirs(made, options):
-    server = made(MadeServer, by_rule(first_text))
+    server = made(StubServer, by_rule(first_text))
     made(engine_over, server, **options).generate([ask(1, max_new_tokens=77)])
     (body,) = server.bodies
     assert body["max_completion_tokens"] == 77
@@ -473,7 +473,7 @@ def test_reasoning_models_get_the_field_of_theirs(made, options):
 
 
 def test_what_the_user_asked_for_is_never_left_out(made):
-    server = made(MadeServer, refusing("temperature"))
+    server = made(StubServer, refusing("temperature"))
     engine = made(engine_over, server)
     (reply,) = engine.generate([ask(1, temperature=0.7)])
     assert "'temperature' is not supported" in reply.error
@@ -481,7 +481,7 @@ def test_what_the_user_asked_for_is_never_left_out(made):
 
 
 def test_extra_fields_go_with_every_request(made):
-    server = made(MadeServer, by_rule(first_text))
+    server = made(StubServer, by_rule(first_text))
     extra = {"top_k": 20, "chat_template_kwargs": {"enable_thinking": False}}
     made(engine_over, server, extra_body=extra, top_p=0.9).generate([ask(1)])
     (body,) = server.bodies
@@ -501,7 +501,7 @@ def test_a_dialogue_that_is_too_long_fails_alone_with_advice(made):
             return 400, {}, json.dumps({"error": {"message": TOO_LONG, "code": 400}}).encode()
         return by_rule(first_text)(method, path, body)
 
-    server = made(MadeServer, limited)
+    server = made(StubServer, limited)
     engine = made(engine_over, server, batch_size=1)
     replies = engine.generate([ask(number) for number in range(10)])
     assert [number for number, reply in enumerate(replies) if reply.error] == [3]
@@ -511,7 +511,7 @@ def test_a_dialogue_that_is_too_long_fails_alone_with_advice(made):
 
 
 def test_a_server_that_takes_no_request_at_all_stops_the_run(made):
-    server = made(MadeServer, lambda *_: (400, {}, b'{"detail": "Server is pinned to another"}'))
+    server = made(StubServer, lambda *_: (400, {}, b'{"detail": "Server is pinned to another"}'))
     engine = made(engine_over, server, batch_size=1)
     with pytest.raises(EngineError, match="pinned to another"):
         engine.generate([ask(number) for number in range(10)])
@@ -530,7 +530,7 @@ def test_a_server_that_takes_no_request_at_all_stops_the_run(made):
     ids=str,
 )
 def test_what_waiting_cannot_cure_stops_the_run_at_once(made, answer):
-    server = made(MadeServer, by_rule(first_text), [None, answer])
+    server = made(StubServer, by_rule(first_text), [None, answer])
     engine = made(engine_over, server, batch_size=1)
     with pytest.raises(EngineError, match=f"answers no more .*status {answer[0]}: no"):
         engine.generate([ask(number) for number in range(5)])
@@ -542,7 +542,7 @@ KEY = "sk-0123456789-secret"
 
 def test_the_key_is_sent_and_never_told(made, caplog):
     words = json.dumps({"error": {"message": f"bad key {KEY} of Bearer {KEY}"}})
-    server = made(MadeServer, by_rule(first_text), [None, (500, {}, words), (401, {}, words)])
+    server = made(StubServer, by_rule(first_text), [None, (500, {}, words), (401, {}, words)])
     engine = made(engine_over, server, key=KEY)
     with caplog.at_level(logging.DEBUG):
         engine.generate([ask(1)])
@@ -564,7 +564,7 @@ def test_samples_are_as_many_as_asked_for(made, several):
         ]
         return chat_reply("", choices=choices)
 
-    server = made(MadeServer, by_rule(drawn))
+    server = made(StubServer, by_rule(drawn))
     engine = made(engine_over, server)
     (reply,) = engine.generate([ask(1, samples=3, temperature=0.7, seed=5)])
     assert reply.samples == (("5+0", "5+1", "5+2") if several else ("5+0", "6+0", "7+0"))
@@ -594,7 +594,7 @@ def test_samples_are_as_many_as_asked_for(made, several):
 )
 def test_whatever_a_model_says_is_a_text(made, message, text):
     answer = {"choices": [{"message": message, "finish_reason": "length"}], "usage": None}
-    server = made(MadeServer, by_rule(lambda body: json.dumps(answer).encode()))
+    server = made(StubServer, by_rule(lambda body: json.dumps(answer).encode()))
     (reply,) = made(engine_over, server).generate([ask(1)])
     assert reply.text == text
     assert reply.finish == "length"
@@ -605,7 +605,7 @@ def test_whatever_a_model_says_is_a_text(made, message, text):
 def test_cached_tokens_are_counted(made):
     usage = {"prompt_tokens": 90, "completion_tokens": 5}
     usage["prompt_tokens_details"] = {"cached_tokens": 64}
-    server = made(MadeServer, by_rule(lambda body: chat_reply("x", usage=usage)))
+    server = made(StubServer, by_rule(lambda body: chat_reply("x", usage=usage)))
     (reply,) = made(engine_over, server).generate([ask(1)])
     assert (reply.tokens.prompt, reply.tokens.reply, reply.tokens.cached) == (90, 5, 64)
 
@@ -623,7 +623,7 @@ def test_batches_and_faults_change_nothing_that_is_said(made, tmp_path):
     script = [rolled.choice([None, None, *FAULTS]) for _ in range(60)]
     found = []
     for name, faults, size in [("one", (), 1), ("many", (), 16), ("faulty", script, 5)]:
-        server = made(MadeServer, by_rule(wander), faults)
+        server = made(StubServer, by_rule(wander), faults)
         folder = tmp_path / name
         folder.mkdir()
         config = make_config(

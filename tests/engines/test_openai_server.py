@@ -6,9 +6,9 @@ from dataclasses import replace
 from importlib.util import find_spec
 
 import pytest
-from made_runs import Silent, make_config, play, transcripts
-from made_servers import MadeServer, forward_to, model_server
-from small_models import bundled_model
+from factories.models import bundled_model
+from factories.runs import Silent, make_config, play, transcripts
+from factories.servers import StubServer, forward_to, model_server
 
 from render_agent.engines.transformers.engine import TransformersEngine
 from render_agent.errors import EngineError
@@ -78,6 +78,7 @@ class Unguided(TransformersEngine):
         super().submit([replace(request, schema=None) for request in requests])
 
 
+@pytest.mark.slow
 def test_a_run_over_a_server_says_what_the_same_model_says_in_this_process(
     server, undisturbed, tmp_path
 ):
@@ -110,10 +111,11 @@ FAULTS = [
 """Faults that cost an attempt each, and what they are called in the log."""
 
 
+@pytest.mark.slow
 def test_a_run_through_faults_says_the_same(server, undisturbed, tmp_path, caplog):
     caplog.set_level(logging.WARNING, "render_agent")
     script = [fault for kind, _ in FAULTS for fault in (kind, None)]
-    with MadeServer(forward_to(server.url), script) as proxy:
+    with StubServer(forward_to(server.url), script) as proxy:
         path, results = run_over(tmp_path, server, proxy.url, batch_size=2)
     assert proxy.done == [kind for kind, _ in FAULTS]
     assert transcripts(path) == undisturbed
@@ -130,8 +132,9 @@ def test_a_run_through_faults_says_the_same(server, undisturbed, tmp_path, caplo
     assert len(events) == sum("attempt" in record.msg for record in caplog.records)
 
 
+@pytest.mark.slow
 def test_a_stalled_reply_is_asked_for_again(server, undisturbed, tmp_path):
-    with MadeServer(forward_to(server.url), [None, None, "stall"]) as proxy:
+    with StubServer(forward_to(server.url), [None, None, "stall"]) as proxy:
         path, _ = run_over(
             tmp_path,
             server,
@@ -155,12 +158,13 @@ class KillAfter(Silent):
             self.server.kill()
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_stops_the_run_and_it_goes_on_with_another(
     server, undisturbed, tmp_path
 ):
     quick = ("retries=3", "first_wait=0.02")
     answer = forward_to(server.url)
-    with MadeServer(answer) as first:
+    with StubServer(answer) as first:
         config = make_config(
             tmp_path,
             "rooms",
@@ -174,7 +178,7 @@ def test_a_server_that_dies_stops_the_run_and_it_goes_on_with_another(
             run.close()
     before = sum(len(turns) for turns in transcripts(run.path).values())
     assert 7 <= before < COUNT * TURNS
-    with MadeServer(answer, port=first.port):
+    with StubServer(answer, port=first.port):
         again = go_on(RunFolder(run.path), {})
         try:
             again.go(Silent())
@@ -183,10 +187,11 @@ def test_a_server_that_dies_stops_the_run_and_it_goes_on_with_another(
     assert transcripts(run.path) == undisturbed
 
 
+@pytest.mark.slow
 def test_the_questions_of_a_server_that_dies_go_to_the_other(server, undisturbed, tmp_path):
     with (
-        MadeServer(forward_to(server.url)) as steady,
-        MadeServer(forward_to(server.url)) as dying,
+        StubServer(forward_to(server.url)) as steady,
+        StubServer(forward_to(server.url)) as dying,
     ):
 
         class Dies(KillAfter):

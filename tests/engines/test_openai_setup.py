@@ -6,8 +6,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from made_runs import make_config, make_questions
-from made_servers import LOOPBACK, MadeServer, by_rule, chat_reply, free_port
+from factories.runs import make_config, make_questions
+from factories.servers import LOOPBACK, StubServer, by_rule, chat_reply, free_port
 from tenacity import RetryCallState
 
 from render_agent.cli.commands.runs import _execute
@@ -40,7 +40,7 @@ def config(url=None, **more):
 
 @pytest.fixture
 def server():
-    with MadeServer(by_rule(lambda body: chat_reply(DONE))) as server:
+    with StubServer(by_rule(lambda body: chat_reply(DONE))) as server:
         yield server
 
 
@@ -55,7 +55,7 @@ def test_a_run_records_what_its_servers_say_of_themselves(monkeypatch):
             answer(method, path, body) if found is None else (200, {}, json.dumps(found).encode())
         )
 
-    with MadeServer(told) as server:
+    with StubServer(told) as server:
         found = describe_engine(config(server.url))
         assert found == {
             "name": "openai",
@@ -80,7 +80,7 @@ def test_engines_are_made_for_the_servers_there_are(server):
         engine = make_engine(config(server.url, **given), [])
         assert engine.batch_size == size
         engine.close()
-    with MadeServer(by_rule(lambda body: b"")) as other:
+    with StubServer(by_rule(lambda body: b"")) as other:
         engine = make_engine(config(server.url, base_url=(server.url, other.url)), [])
         assert engine.batch_size == 128
         engine.close()
@@ -126,7 +126,7 @@ def test_a_server_that_serves_other_models_says_which(server):
     ],
 )
 def test_a_server_that_refuses_is_one_sentence(status, sentence, monkeypatch):
-    with MadeServer(lambda *_: (status, {}, f"no, {KEY}".encode())) as server:
+    with StubServer(lambda *_: (status, {}, f"no, {KEY}".encode())) as server:
         with pytest.raises(SetupError, match=sentence):
             describe_engine(config(server.url))
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -139,7 +139,7 @@ def test_a_server_that_refuses_is_one_sentence(status, sentence, monkeypatch):
 
 @pytest.mark.parametrize("listed", [(500, {}, b"oh"), (200, {}, b"[]"), (200, {}, b'{"data": []}')])
 def test_a_server_that_lists_no_models_is_taken_at_its_word(listed):
-    with MadeServer(lambda *_: listed) as server:
+    with StubServer(lambda *_: listed) as server:
         assert describe_engine(config(server.url))["servers"] == [{"url": server.url}]
 
 
@@ -249,7 +249,7 @@ def test_no_file_of_a_run_holds_the_key(tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     words = json.dumps({"error": {"message": f"what is {KEY}?"}})
     script = [(500, {}, words), (400, {}, words), (429, {}, words)]
-    with MadeServer(by_rule(lambda body: chat_reply(DONE)), script) as server:
+    with StubServer(by_rule(lambda body: chat_reply(DONE)), script) as server:
         run = start(
             make_config(
                 tmp_path,

@@ -6,9 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 from conftest import test_data
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from small_models import (
+from factories.models import (
     published_tokenizer,
     small_internvl,
     small_llava_onevision,
@@ -18,6 +16,8 @@ from small_models import (
     speckled,
     speckled_file,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request

@@ -4,8 +4,8 @@ import logging
 
 import pytest
 import torch
-from made_dialogues import Dialogues, ReadAnew, load
-from small_models import (
+from factories.dialogues import Dialogues, UncachedModel, load
+from factories.models import (
     small_internvl,
     small_llava_onevision,
     small_model,
@@ -43,7 +43,7 @@ def test_other_families_read_everything_anew(tmp_path):
 
 @pytest.mark.parametrize("reuse", ["keys", "vision", "none"])
 def test_every_way_gives_the_same_replies(reuse, loaded):
-    expected = Dialogues(count=4, turns=3).lead(ReadAnew(loaded)).said
+    expected = Dialogues(count=4, turns=3).lead(UncachedModel(loaded)).said
     engine = engine_of(loaded, 8, {"reuse": reuse}, 0)
     assert engine.describe()["reuse"] == reuse
     assert Dialogues(count=4, turns=3).lead(engine).said == expected

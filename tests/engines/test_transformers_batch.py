@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from small_models import small_model, speckled_file
+from factories.models import small_model, speckled_file
 
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request

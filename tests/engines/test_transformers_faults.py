@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 import torch
+from factories.models import small_model, speckled_file
 from PIL import Image
-from small_models import small_model, speckled_file
 
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request

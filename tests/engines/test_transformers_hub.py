@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from made_hub import COMMIT, REFUSALS, Hub, refusal, serving
-from small_models import small_model
+from factories.hub import COMMIT, REFUSALS, Hub, refusal, serving
+from factories.models import small_model
 
 FIND = """\
 import json, sys

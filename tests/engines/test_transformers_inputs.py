@@ -3,7 +3,13 @@
 import pytest
 import torch
 from conftest import test_data
-from small_models import published_tokenizer, small_model, small_qwen3_vl, speckled, speckled_file
+from factories.models import (
+    published_tokenizer,
+    small_model,
+    small_qwen3_vl,
+    speckled,
+    speckled_file,
+)
 
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 import torch
-from small_models import small_model, speckled_file
+from factories.models import small_model, speckled_file
 
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request

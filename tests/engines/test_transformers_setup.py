@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from made_runs import make_config, make_questions
-from small_models import rewrite_json, small_model
+from factories.models import rewrite_json, small_model
+from factories.runs import make_config, make_questions
 
 from render_agent.engines.loading import describe_model, find_model, takes_pictures
 from render_agent.engines.transformers.engine import TransformersEngine

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from small_models import small_model, speckled_file
+from factories.models import small_model, speckled_file
 
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
@@ -166,6 +166,7 @@ def test_memory_that_another_takes_away_lowers_even_a_fixed_batch_size(loaded, m
     assert not any(reply.events for reply in replies)
 
 
+@pytest.mark.slow
 def test_what_a_real_call_takes_is_measured(loaded):
     engine = TransformersEngine(replace(loaded), batch_size=64)
     assert isinstance(engine.memory, MainMemory)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from small_models import (
+from factories.models import (
     small_gemma3,
     small_internvl,
     small_model,

@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from made_scenes import room, write_ply
+from factories.scenes import room, write_ply
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question, View
@@ -21,10 +21,10 @@ from render_agent.engines.scripted.sighted_oracle import (
 )
 from render_agent.geometry.boxes import upright
 from render_agent.geometry.camera import Camera, MapCamera, vertical_from_horizontal
-from render_agent.observation.question_visibility import Eyes
 from render_agent.questions.ground_truth import Facts, known_facts
 from render_agent.questions.rooms import bundled
 from render_agent.render.around import camera_ahead
+from render_agent.render.visibility.question_visibility import Eyes
 from render_agent.scene.cache import SceneCache
 from render_agent.scene.formats.load import load_scene
 from render_agent.scene.mirrored import mirrored

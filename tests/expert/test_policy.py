@@ -8,7 +8,7 @@ from functools import cache
 import jsonschema
 import numpy as np
 import pytest
-from made_runs import play, transcripts
+from factories.runs import play, transcripts
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.answer import canonical, letters
@@ -187,6 +187,7 @@ def test_a_schedule_changes_nothing(free, tmp_path):
     assert len(other.turns) == 20
 
 
+@pytest.mark.slow
 def test_in_mirrored_rooms_left_is_right_and_places_are_mirrored(tmp_path):
     run = Run(tmp_path, pictures="mirrored", type=DIRECTION_TYPES)
     known, flipped = known_scenes(list(run.asked.values())), 0
@@ -205,7 +206,10 @@ def test_in_mirrored_rooms_left_is_right_and_places_are_mirrored(tmp_path):
     assert flipped >= 5
 
 
-@pytest.mark.parametrize("pictures", ["black", "noise", "shuffled"])
+@pytest.mark.parametrize(
+    "pictures",
+    ["noise", *(pytest.param(name, marks=pytest.mark.slow) for name in ("black", "shuffled"))],
+)
 def test_pictures_that_do_not_show_the_room_tell_it_nothing(tmp_path, pictures):
     run = Run(tmp_path, pictures=pictures, image_size=(64, 48), type=FEW)
     for question, reply in run.last():
@@ -219,6 +223,7 @@ def test_with_no_view_it_reasons_about_nothing(tmp_path):
     assert {reply["reasoning"] for _, reply in run.last()} == {""}
 
 
+@pytest.mark.slow
 def test_one_view_tells_less_than_a_walk_and_no_size_of_rooms(free, tmp_path):
     start, top = (Run(tmp_path / views, views=views) for views in ("start", "top"))
     unknown = [sum("?" in r["reasoning"] for _, r in run.last()) for run in (start, top, free)]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_scenes import room, write_ply
+from factories.scenes import room, write_ply
 
 from render_agent.dialogue.state import View
 from render_agent.geometry.boxes import upright

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from made_runs import play, transcripts
+from factories.runs import play, transcripts
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.answer import canonical, letters
@@ -14,7 +14,10 @@ from render_agent.engines.scripted.engine import make_scripted
 from render_agent.questions.rooms import BUNDLED, bundled
 from render_agent_lab.expert.noisy_expert import OFTEN, stumbles
 
-pytestmark = pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here"),
+]
 
 SCENES = ("room01", "room05")
 OPTIONS = {"views": "top", "image_size": (64, 48), "scene": SCENES}

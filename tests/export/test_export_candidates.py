@@ -7,8 +7,8 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from made_exports import export, json_lines
-from made_runs import make_questions, play
+from factories.exports import export, json_lines
+from factories.runs import make_questions, play
 
 from render_agent.cli.main import cli
 from render_agent.dialogue.candidates import standings

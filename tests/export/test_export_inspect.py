@@ -7,7 +7,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from made_exports import REPLIES, export, make_run
+from factories.exports import REPLIES, export, make_run
 
 from render_agent.errors import SetupError, UsageError
 from render_agent.runs.log.folder import RunFolder

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from made_exports import export, json_lines, make_run
-from made_runs import SMALL, Silent, make_questions
+from factories.exports import export, json_lines, make_run
+from factories.runs import SMALL, Silent, make_questions
 from pyarrow import parquet
 
 from render_agent.config import RunConfig

@@ -6,10 +6,10 @@ import json
 
 import pytest
 from conftest import test_data
-from made_exports import REPLIES, RIGHT, export, json_lines, make_run
-from made_runs import make_config, make_questions
+from factories.exports import REPLIES, RIGHT, export, json_lines, make_run
+from factories.models import CHAT_TEMPLATE, published_tokenizer
+from factories.runs import make_config, make_questions
 from PIL import Image
-from small_models import CHAT_TEMPLATE, published_tokenizer
 
 from render_agent.errors import UsageError
 from render_agent.runs.log.folder import RunFolder

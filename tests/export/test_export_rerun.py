@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from made_exports import export
-from made_runs import SMALL, Silent
+from factories.exports import export
+from factories.runs import SMALL, Silent
 
 from render_agent.config import RunConfig
 from render_agent.errors import UsageError

@@ -7,7 +7,7 @@ import sys
 
 import pyarrow as pa
 import pytest
-from made_exports import export, make_run
+from factories.exports import export, make_run
 from pyarrow import parquet
 
 from render_agent.analysis.diagnosis.diagnose import diagnose_run

@@ -1,6 +1,6 @@
 """The page "add a benchmark" is so: its questions are asked, narrowed, scored, and go on from disk."""
 
-from made_packages import install_page
+from factories.packages import install_page
 
 from render_agent.runs.log.folder import RunFolder, list_runs
 

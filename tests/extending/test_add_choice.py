@@ -1,7 +1,7 @@
 """A stress, a view policy, a verifier and an agent from one package: nothing of the program is touched."""
 
 import numpy as np
-from made_packages import install
+from factories.packages import install
 from PIL import Image
 
 from render_agent.runs.log.folder import RunFolder, list_runs
@@ -12,7 +12,7 @@ name = "odd-choices"
 version = "1.0"
 [project.entry-points."render_agent.picture_stresses"]
 grey = "odd_choices:Grey"
-[project.entry-points."render_agent.observation.view_policies"]
+[project.entry-points."render_agent.view_policies"]
 behind = "odd_choices:Behind"
 [project.entry-points."render_agent.verifiers"]
 last = "odd_choices:Last"
@@ -22,7 +22,7 @@ pair = "odd_choices:Pair.parse"
 mute = "odd_choices:mute"
 [project.entry-points."render_agent.engines"]
 echo = "odd_choices:Echo"
-[project.entry-points."render_agent.cli.commands.runs"]
+[project.entry-points."render_agent.commands"]
 hello = "odd_choices:hello"
 """
 
@@ -33,7 +33,7 @@ import numpy as np
 from render_agent.agents.registry import BestPlan
 from render_agent.agents.verifiers.base import Verdict, Verifier
 from render_agent.config.agent_plan import VerifierPlan
-from render_agent.engines.scripted.engine import Replies, ScriptedEngine
+from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.observation.stress.base import Painted, PictureStress
 from render_agent.observation.view_policies.base import Further, ViewPolicy
 

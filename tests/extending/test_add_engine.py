@@ -2,7 +2,7 @@
 
 import json
 
-from made_packages import install_page
+from factories.packages import install_page
 
 from render_agent.runs.log.folder import RunFolder, list_runs
 

@@ -1,7 +1,7 @@
 """The page "add a renderer" is so: its package is installed, its command typed, and its renderer draws."""
 
 import numpy as np
-from made_packages import install_page
+from factories.packages import install_page
 from PIL import Image
 
 from render_agent.render.base import BACKGROUND

@@ -1,7 +1,7 @@
 """The page "add a kind of view" is so: the model is told of the kind, asks for it, and is shown it."""
 
 import numpy as np
-from made_packages import blocks, install_page, shown
+from factories.packages import blocks, install_page, shown
 from PIL import Image
 
 from render_agent.runs.log.folder import RunFolder, list_runs

@@ -3,9 +3,9 @@
 import sys
 
 import pytest
-from made_packages import PAGES, install
-from made_runs import make_config, make_questions
-from made_scenes import room, write_ply
+from factories.packages import PAGES, install
+from factories.runs import make_config, make_questions
+from factories.scenes import room, write_ply
 
 from render_agent import registry
 from render_agent.config import RunConfig

@@ -9,7 +9,7 @@ import signal
 import time
 from pathlib import Path
 
-from frail import installed
+from crashing_renderer import installed
 from ground import TO_TRY_AGAIN, Ground, NotInjected, said, stopped
 from memory_faults import FAILED
 
@@ -29,16 +29,19 @@ MEMORY = "render_agent.render.subprocess.subprocess_renderer.MOST_MEMORY"
 VIEWS = "render_agent.render.subprocess.subprocess_renderer.MIN_VIEWS"
 
 
-def frail(
+def crashing(
     ground: Ground, how: str, times: int, settings: dict | None = None, last: int = 1
 ) -> dict:
-    """Have the run draw with the frail renderer; return what makes it go wrong."""
+    """Have the run draw with the crashing renderer; return what makes it go wrong."""
     site = installed(ground.folder / "site")
-    ground.words = [*ground.reference.words, "--renderer", "frail"]
+    ground.words = [*ground.reference.words, "--renderer", "crashing"]
     at = ground.moment("draws", last=last)["at"]
     told = {"how": how, "at": at, "times": times, "folder": str(ground.folder)}
-    ground.always = {"site": str(site), "environment": {"FRAIL": json.dumps(told | {"times": 0})}}
-    environment = {"FRAIL": json.dumps(told)}
+    ground.always = {
+        "site": str(site),
+        "environment": {"CRASHING_RENDERER": json.dumps(told | {"times": 0})},
+    }
+    environment = {"CRASHING_RENDERER": json.dumps(told)}
     return {"site": str(site), "environment": environment, "settings": settings or {}}
 
 
@@ -74,7 +77,7 @@ def alive(process: int) -> bool:
 def crashes_once(ground: Ground) -> None:
     """One view ends its process: it is drawn again by another, and nobody notices but the log."""
     how = ground.chance.choice(sorted(CRASHES))
-    said(ground.run(fault=frail(ground, how, 1)), 0)
+    said(ground.run(fault=crashing(ground, how, 1)), 0)
     all_gone(ground)
     assert len(processes(ground)) == 2
     told = log_of(ground)
@@ -86,9 +89,9 @@ def crashes_once(ground: Ground) -> None:
 def crashes_always(ground: Ground) -> None:
     """Every view ends its process from a moment on: its questions fail with a sentence, and are tried again."""
     how = ground.chance.choice(sorted(CRASHES))
-    ended = ground.run(fault=frail(ground, how, FOR_EVER))
+    ended = ground.run(fault=crashing(ground, how, FOR_EVER))
     sentence = (
-        rf"The renderer frail {CRASHES[how]} when it drew room\d+; use the renderer rasteriser"
+        rf"The renderer crashing {CRASHES[how]} when it drew room\d+; use the renderer rasteriser"
     )
     said(ended, 1, FAILED, TO_TRY_AGAIN, sentence)
     all_gone(ground)
@@ -99,7 +102,7 @@ def hangs_once(ground: Ground) -> None:
     """One view never comes: its process is ended, and the view drawn by another."""
     how = ground.chance.choice(sorted(HANGS))
     impatient = {"impatient": str(ground.folder / "hangs")}
-    said(ground.run(fault=frail(ground, how, 1) | impatient), 0)
+    said(ground.run(fault=crashing(ground, how, 1) | impatient), 0)
     all_gone(ground)
     assert_in(HANGS[how], log_of(ground))
     ground.equals_the_undisturbed([])
@@ -109,17 +112,17 @@ def hangs_always(ground: Ground) -> None:
     """No view comes any more: questions fail with a sentence, and are tried again."""
     how = ground.chance.choice(sorted(HANGS))
     impatient = {"impatient": str(ground.folder / "hangs")}
-    ended = ground.run(fault=frail(ground, how, FOR_EVER) | impatient)
-    said(ended, 1, FAILED, TO_TRY_AGAIN, rf"The renderer frail {HANGS[how]}")
+    ended = ground.run(fault=crashing(ground, how, FOR_EVER) | impatient)
+    said(ended, 1, FAILED, TO_TRY_AGAIN, rf"The renderer crashing {HANGS[how]}")
     all_gone(ground)
     ground.comes_to_its_end()
 
 
 def stopped_while_it_hangs(ground: Ground) -> None:
     """SIGTERM while a view never comes: the run ends at once all the same, and leaves nothing behind."""
-    fault = frail(ground, ground.chance.choice(sorted(HANGS)), FOR_EVER, last=3)
+    fault = crashing(ground, ground.chance.choice(sorted(HANGS)), FOR_EVER, last=3)
     child = ground.start(fault=fault)
-    at = json.loads(fault["environment"]["FRAIL"])["at"]
+    at = json.loads(fault["environment"]["CRASHING_RENDERER"])["at"]
     views = ground.folder / "views"
     while not child.ended() and not (views.exists() and views.stat().st_size >= at):
         time.sleep(0.02)
@@ -136,9 +139,9 @@ def stopped_while_it_hangs(ground: Ground) -> None:
 def killed_while_it_hangs(ground: Ground) -> None:
     """Kill -9 of the run while a view never comes: its drawing process ends by itself."""
     how = ground.chance.choice(sorted(HANGS))
-    fault = frail(ground, how, FOR_EVER, {SECONDS: 10.0}, last=3)
+    fault = crashing(ground, how, FOR_EVER, {SECONDS: 10.0}, last=3)
     child = ground.start(fault=fault)
-    at = json.loads(fault["environment"]["FRAIL"])["at"]
+    at = json.loads(fault["environment"]["CRASHING_RENDERER"])["at"]
     views = ground.folder / "views"
     while not child.ended() and not (views.exists() and views.stat().st_size >= at):
         time.sleep(0.02)
@@ -153,17 +156,17 @@ def killed_while_it_hangs(ground: Ground) -> None:
 def leaks(ground: Ground) -> None:
     """Every view takes memory and gives none back: another process goes on before there is no more."""
     settings = {MEMORY: 400_000_000, VIEWS: ground.chance.randint(1, 6)}
-    said(ground.run(fault=frail(ground, "leak", FOR_EVER, settings, last=12)), 0)
+    said(ground.run(fault=crashing(ground, "leak", FOR_EVER, settings, last=12)), 0)
     all_gone(ground)
     assert len(processes(ground)) > 1
-    assert_in(r"the renderer frail holds \d+ MB: it is started anew", log_of(ground))
+    assert_in(r"the renderer crashing holds \d+ MB: it is started anew", log_of(ground))
     ground.equals_the_undisturbed([])
 
 
 def raises(ground: Ground) -> None:
     """One view raises what no renderer should: its question alone fails, and is tried again."""
     how = ground.chance.choice(sorted(RAISES))
-    ended = ground.run(fault=frail(ground, how, 1))
+    ended = ground.run(fault=crashing(ground, how, 1))
     said(ended, 1, FAILED, TO_TRY_AGAIN, RAISES[how])
     assert "Traceback" in log_of(ground)
     all_gone(ground)

@@ -13,7 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from child import PATIENCE, TREE, Child, Ended
-from made_runs import outcome, pictures, transcripts
+from factories.runs import outcome, pictures, transcripts
 
 from render_agent.runs.log.folder import RunFolder, list_runs
 

@@ -15,10 +15,9 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-sys.path.insert(0, str(Path(__file__).parents[1] / "agents"))
 
-from made_runs import Silent, make_config, make_questions, walking
-from made_samples import motley, options_of
+from factories.runs import Silent, make_config, make_questions, walking
+from factories.samples import mixed_engine, options_of
 
 from render_agent.runs.log.folder import RunFolder, list_runs
 from render_agent.runs.runner import go_on, start
@@ -29,7 +28,7 @@ COUNT, TURNS = 5, 4
 def make_engine(config, questions):
     if config.agent == "single":
         return walking(COUNT, TURNS, batch_size=2)
-    return motley(batch_size=2)
+    return mixed_engine(batch_size=2)
 
 
 def dying(write, times):

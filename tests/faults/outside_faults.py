@@ -14,9 +14,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from child import TREE
+from factories.runs import outcome, pictures, transcripts
+from factories.servers import StubServer, by_rule, chat_reply, free_port
 from ground import TO_GO_ON, Ground, NotHere, NotInjected, said
-from made_runs import outcome, pictures, transcripts
-from made_servers import MadeServer, by_rule, chat_reply, free_port
 
 from render_agent.runs.log.folder import RunFolder, list_runs
 
@@ -66,7 +66,7 @@ class Server:
             turn = sum(message["role"] == "assistant" for message in messages)
             return chat_reply(json.dumps(texts[number][min(turn, len(texts[number]) - 1)]))
 
-        MadeServer(by_rule(reply), faults, self.port)
+        StubServer(by_rule(reply), faults, self.port)
         ready.touch()
         threading.Event().wait()
 

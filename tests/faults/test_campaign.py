@@ -11,15 +11,11 @@ from campaign import KINDS
 SCRIPT = Path(__file__).with_name("campaign.py")
 
 QUICK = (
-    "kill -9 of a run",
     "kill -9 of a run that is continued",
     "SIGTERM",
-    "clock set back",
     "two processes on one run",
-    "run folder deleted or moved away",
     "disk full (ENOSPC)",
     "out of memory in the engine",
-    "out of memory in the renderer",
     "renderer crashes its process once",
 )
 

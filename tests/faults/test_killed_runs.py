@@ -6,32 +6,47 @@ import sys
 from pathlib import Path
 
 import pytest
-from made_runs import choices, outcome, pictures, transcripts
+from factories.runs import choices, outcome, pictures, transcripts
 
 from render_agent.runs.log.folder import RunFolder
 
 LINES = sum(number % 4 + 2 for number in range(5))
 
-CHOOSING = ("lines,6,lookahead:3", "pictures,10,lookahead:3:2", "moments,10,show:3")
+LOOPS = (f"lines,{LINES},single", "moments,4,single", "pictures,3,lookahead:3:2")
 
-LOOPS = (f"lines,{LINES},single", "moments,30,single", *CHOOSING)
+MORE_LOOPS = ("moments,30,single", "lines,6,lookahead:3", "pictures,10,lookahead:3:2", "moments,10,show:3")  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def loops(tmp_path_factory):
-    script, folder = Path(__file__).with_name("kill_loop.py"), tmp_path_factory.mktemp("runs")
-    command = [sys.executable, script, folder, "7", *LOOPS]
+def loops(folder, *names):
+    """Kill runs as each loop says, in one process; return their folders by loop."""
+    command = [sys.executable, Path(__file__).with_name("kill_loop.py"), folder, "7", *names]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
+@pytest.fixture(scope="module")
+def few(tmp_path_factory):
+    return loops(tmp_path_factory.mktemp("few"), *LOOPS)
+
+
 @pytest.mark.parametrize("name", LOOPS)
-def test_killed_and_continued_equals_undisturbed(loops, name):
-    whole = Path(loops[name]["whole"])
+def test_killed_and_continued_equals_undisturbed(few, name):
+    equals_undisturbed(few[name], name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MORE_LOOPS)
+def test_killed_more_often_and_continued_equals_undisturbed(tmp_path, name):
+    equals_undisturbed(loops(tmp_path / "runs", name)[name], name)
+
+
+def equals_undisturbed(found, name):
+    """Hold every killed run of a loop against the one that nobody killed."""
+    whole = Path(found["whole"])
     count = len(RunFolder(whole).lines())
-    assert loops[name]["killed"]
-    for runs in loops[name]["killed"]:
+    assert found["killed"]
+    for runs in found["killed"]:
         (path,) = map(Path, runs)
         assert transcripts(path) == transcripts(whole)
         assert choices(path) == choices(whole)
@@ -39,7 +54,7 @@ def test_killed_and_continued_equals_undisturbed(loops, name):
         assert pictures(path) == pictures(whole)
         numbers = [(line["question_id"], line["turn"]) for line in RunFolder(path).lines()]
         assert len(numbers) == len(set(numbers)) == count
-    if name in CHOOSING:
-        assert any("candidate" in file for file in pictures(whole))
-    else:
+    if name.endswith(",single"):
         assert count == LINES
+    else:
+        assert any("candidate" in file for file in pictures(whole))

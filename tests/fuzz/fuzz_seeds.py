@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from made_scans import CORNERS, FORMATS, RGB, XYZ, mesh_ply, ply, room
+from factories.scans import CORNERS, FORMATS, RGB, XYZ, mesh_ply, ply, room
 
 TESTS = Path(__file__).parents[1]
 RUNS = TESTS / "upgrades" / "formats" / "1"

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from made_hub import COMMIT, REFUSALS, Hub, refusal, serving
+from factories.hub import COMMIT, REFUSALS, Hub, refusal, serving
 
 ROW = {"id": 1, "dataset": "scannet", "scene_name": "s", "question_type": "object_counting", "question": "?",
        "options": None, "ground_truth": "2"}  # fmt: skip

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_rooms import RED, as_cloud, box, room
+from factories.rooms import RED, as_cloud, box, room
 
 from render_agent.errors import RenderError, SetupError
 from render_agent.geometry.camera import Camera, MapCamera
@@ -20,20 +20,20 @@ from render_agent.render.subprocess.subprocess_renderer import SubprocessRendere
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
 
-from frail import installed
+from crashing_renderer import installed
 
 SIZE = (64, 48)
 CAMERA = Camera((0.0, 0.0, 1.5))
 
 
 @pytest.fixture
-def frail(tmp_path, monkeypatch):
+def crashing(tmp_path, monkeypatch):
     """Install the renderer that goes wrong; give what tells it how."""
     monkeypatch.syspath_prepend(installed(tmp_path / "site"))
 
     def goes_wrong(how, at=1, times=1):
         told = {"how": how, "at": at, "times": times, "folder": str(tmp_path)}
-        monkeypatch.setenv("FRAIL", json.dumps(told))
+        monkeypatch.setenv("CRASHING_RENDERER", json.dumps(told))
         return tmp_path / "processes"
 
     return goes_wrong
@@ -53,9 +53,9 @@ def same(one, other):
     )
 
 
-def test_it_draws_what_it_draws_in_this_process(frail):
-    processes = frail("crash", times=0)
-    here, there = Rasteriser(threads=1), SubprocessRenderer("frail")
+def test_it_draws_what_it_draws_in_this_process(crashing):
+    processes = crashing("crash", times=0)
+    here, there = Rasteriser(threads=1), SubprocessRenderer("crashing")
     mesh = room(box((3, 1, 1), (3.4, 1.5, 1.5), RED))
     scenes = [mesh, as_cloud(mesh)]
     above = MapCamera((2.0, 0.0), 2.5, 0.1)
@@ -80,9 +80,9 @@ def test_it_draws_what_it_draws_in_this_process(frail):
 
 
 @pytest.mark.slow
-def test_a_scene_that_crashes_it_again_and_again_is_drawn_no_more(frail):
-    processes = frail("crash", times=100)
-    renderer = SubprocessRenderer("frail")
+def test_a_scene_that_crashes_it_again_and_again_is_drawn_no_more(crashing):
+    processes = crashing("crash", times=100)
+    renderer = SubprocessRenderer("crashing")
     deadly, other = room(), room()
     for _ in range(apart.MAX_CRASHES // apart.MAX_TRIES):
         with pytest.raises(RenderError, match=r"crashed its process \(SIGSEGV\) when it drew made"):
@@ -91,7 +91,7 @@ def test_a_scene_that_crashes_it_again_and_again_is_drawn_no_more(frail):
     with pytest.raises(RenderError, match=f"ended {apart.MOST_DEATHS} times when it drew made"):
         renderer.draw(deadly, CAMERA, *SIZE)
     assert len(processes.read_text().split()) == apart.MAX_CRASHES
-    frail("crash", times=0)
+    crashing("crash", times=0)
     assert renderer.draw(other, CAMERA, *SIZE).colours.any()
     renderer.close()
     assert gone(processes)
@@ -116,9 +116,9 @@ def test_native_renderers_draw_there_what_they_draw_here(name):
 
 
 @pytest.mark.parametrize("how", ["hang", "hang in native code"])
-def test_whoever_waits_for_a_view_that_never_comes_can_be_freed(frail, how):
-    processes = frail(how)
-    renderer = SubprocessRenderer("frail")
+def test_whoever_waits_for_a_view_that_never_comes_can_be_freed(crashing, how):
+    processes = crashing(how)
+    renderer = SubprocessRenderer("crashing")
     told = []
 
     def wait():
@@ -138,23 +138,25 @@ def test_whoever_waits_for_a_view_that_never_comes_can_be_freed(frail, how):
     assert gone(processes)
 
 
-def test_a_view_that_never_comes_is_waited_for_so_long(frail, monkeypatch):
-    processes = frail("hang", times=100)
-    renderer = SubprocessRenderer("frail")
+def test_a_view_that_never_comes_is_waited_for_so_long(crashing, monkeypatch):
+    processes = crashing("hang", times=100)
+    renderer = SubprocessRenderer("crashing")
     monkeypatch.setattr(apart, "MAX_SECONDS", 0.5)
-    with pytest.raises(RenderError, match="frail gave nothing in 0 s when it drew made"):
+    with pytest.raises(RenderError, match="crashing gave nothing in 0 s when it drew made"):
         renderer.draw(room(), CAMERA, *SIZE)
     renderer.close()
     assert len(processes.read_text().split()) == apart.MAX_TRIES
     assert gone(processes)
 
 
-def test_what_cannot_be_made_is_told_as_in_this_process(frail, monkeypatch):
+def test_what_cannot_be_made_is_told_as_in_this_process(crashing, monkeypatch):
     with pytest.raises(SetupError, match="there is no renderer 'crayon'"):
         make_guarded("crayon")
-    monkeypatch.setenv("FRAIL", "{")
-    with pytest.raises(SetupError, match=r"the renderer 'frail' of frail 1\.0 could not be made"):
-        make_guarded("frail")
+    monkeypatch.setenv("CRASHING_RENDERER", "{")
+    with pytest.raises(
+        SetupError, match=r"the renderer 'crashing' of crashing 1\.0 could not be made"
+    ):
+        make_guarded("crashing")
 
 
 def test_the_programs_own_renderer_draws_in_this_process():

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from made_rooms import as_cloud, room
+from factories.rooms import as_cloud, room
 
 from render_agent.errors import SetupError
 from render_agent.geometry.camera import Camera, MapCamera

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from made_scenes import box, joined
+from factories.scenes import box, joined
 
 from render_agent.geometry.camera import Camera
 from render_agent.render.rasteriser.renderer import Rasteriser

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import test_data
-from made_rooms import RED, as_cloud, box, mesh, room
+from factories.rooms import RED, as_cloud, box, mesh, room
 
 from render_agent.errors import RenderError
 from render_agent.geometry.camera import Camera, MapCamera

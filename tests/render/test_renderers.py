@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_rooms import BLUE, GREEN, RED, as_cloud, box, mesh, room, where_is
+from factories.rooms import BLUE, GREEN, RED, as_cloud, box, mesh, room, where_is
 
 from render_agent import registry
 from render_agent.errors import RenderError, SetupError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_rooms import BLUE, GREEN, RED, as_cloud, box, room
+from factories.rooms import BLUE, GREEN, RED, as_cloud, box, room
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
@@ -131,7 +131,14 @@ def poses(scene, boxes, count):
     return found
 
 
-@pytest.mark.parametrize("scan", SCENES, ids=lambda scan: scan.stem)
+@pytest.mark.parametrize(
+    "scan",
+    [
+        scan if number in (0, 6) else pytest.param(scan, marks=pytest.mark.slow)
+        for number, scan in enumerate(SCENES)
+    ],
+    ids=lambda scan: scan.stem,
+)
 def test_area_and_share_agree_with_rays(scan):
     scene = load_scene(scan, scan.stem)
     things = read_truth(scan.with_suffix(".json")).objects

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from conftest import test_data
-from made_rooms import BLUE, RED, as_cloud, box, mesh, room
+from factories.rooms import BLUE, RED, as_cloud, box, mesh, room
 
 from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.render.rasteriser.blocks import cloud_blocks

@@ -5,7 +5,7 @@ import logging
 import numpy as np
 import pytest
 from conftest import test_data
-from made_rooms import BLUE, GREEN, RED, as_cloud, box, room
+from factories.rooms import BLUE, GREEN, RED, as_cloud, box, room
 
 from render_agent.errors import UsageError
 from render_agent.geometry.camera import Camera
@@ -19,7 +19,7 @@ from render_agent.render.start_pose import (
     start_camera,
     surface,
 )
-from render_agent.scene.free_space.free_space import CLEARANCE, FreeSpace
+from render_agent.scene.free_space.free_space import CLEARANCE_METRES, FreeSpace
 
 FOV = 60.0
 
@@ -60,7 +60,7 @@ def test_it_stands_free_near_the_middle_at_eye_height(renderer, where):
     space = FreeSpace.of(scene)
     camera = start_camera(scene, renderer, space, where, FOV)
     assert camera.position[2] == pytest.approx(1.6, abs=0.05)
-    assert space.clearance(camera.position) >= CLEARANCE
+    assert space.clearance(camera.position) >= CLEARANCE_METRES
     assert np.hypot(*camera.position[:2]) < 2.0
 
 
@@ -110,7 +110,7 @@ def test_a_pose_that_is_not_free_is_moved_and_the_log_says_so(renderer, caplog, 
     space = FreeSpace.of(scene)
     with caplog.at_level(logging.WARNING):
         camera = start_camera(scene, renderer, space, place, FOV)
-    assert space.clearance(camera.position) >= CLEARANCE
+    assert space.clearance(camera.position) >= CLEARANCE_METRES
     assert camera.yaw == pytest.approx(30)
     assert "is not free" in caplog.text
 
@@ -139,7 +139,12 @@ def test_depth_leads_back_to_the_surface(renderer):
 
 
 @pytest.mark.parametrize(
-    "name", ["aws_small_house.ply", "icl_redwood_livingroom1.ply", "pcl_room_scan_nocolour.ply"]
+    "name",
+    [
+        pytest.param("aws_small_house.ply", marks=pytest.mark.slow),
+        "icl_redwood_livingroom1.ply",
+        "pcl_room_scan_nocolour.ply",
+    ],
 )
 def test_it_stands_free_in_real_scans(renderer, name):
     from render_agent.scene.formats.load import load_scene

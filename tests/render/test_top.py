@@ -6,9 +6,9 @@ import weakref
 
 import numpy as np
 import pytest
+from factories.rooms import BLUE, CEILING, FLOOR, GREEN, RED, as_cloud, box, mesh, room, where_is
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_rooms import BLUE, CEILING, FLOOR, GREEN, RED, as_cloud, box, mesh, room, where_is
 from PIL import Image
 
 from render_agent.geometry.camera import Camera, wrapped

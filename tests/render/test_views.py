@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from conftest import test_data
-from made_rooms import BLUE, GREEN, RED, as_cloud, box, room, where_is
+from factories.rooms import BLUE, GREEN, RED, as_cloud, box, room, where_is
 
 from render_agent.dialogue.reply import KINDS
 from render_agent.errors import RenderError

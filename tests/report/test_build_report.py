@@ -5,9 +5,9 @@ import re
 from urllib.parse import unquote
 
 import pytest
-from made_reports import assert_whole, go, reported, run_hostile, run_rooms
-from made_runs import SMALL, make_questions, play, walking
-from made_scenes import room, write_ply
+from factories.reports import assert_whole, go, reported, run_hostile, run_rooms
+from factories.runs import SMALL, make_questions, play, walking
+from factories.scenes import room, write_ply
 
 from render_agent.analysis.report.build import build
 from render_agent.analysis.report.data import page_of, read_run
@@ -62,23 +62,26 @@ def test_pages_that_are_no_more_are_removed(run):
     }
 
 
-def test_a_hostile_name_leads_to_a_page_within_the_report(tmp_path):
-    folder = run_hostile(tmp_path)
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    folder = run_hostile(tmp_path_factory.mktemp("hostile"))
     reported(folder)
-    place = folder.path / "report"
-    for question in folder.questions():
+    return folder
+
+
+def test_a_hostile_name_leads_to_a_page_within_the_report(hostile):
+    place = hostile.path / "report"
+    for question in hostile.questions():
         page = place / page_of(question.id)
         assert page.is_file()
         assert page.resolve().parent == place / "questions"
 
 
-def test_questions_js_is_ascii_and_says_what_the_results_say(tmp_path):
-    folder = run_hostile(tmp_path)
-    reported(folder)
-    text = (folder.path / "report" / "questions.js").read_bytes().decode("ascii")
+def test_questions_js_is_ascii_and_says_what_the_results_say(hostile):
+    text = (hostile.path / "report" / "questions.js").read_bytes().decode("ascii")
     data = json.loads(text.removeprefix("window.REPORT = ").removesuffix(";\n"))
     places = {name: place for place, name in enumerate(data["columns"])}
-    rows = folder.results()["questions"]
+    rows = hostile.results()["questions"]
     assert len(rows) == len(data["rows"]) == 3
     for row, compact in zip(rows, data["rows"], strict=True):
         assert compact[places["id"]] == row["question_id"]

@@ -5,9 +5,9 @@ import shutil
 
 import pytest
 from click.testing import CliRunner
-from made_pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
-from made_reports import HOSTILE, assert_whole
-from made_runs import make_questions, play
+from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
+from factories.reports import HOSTILE, assert_whole
+from factories.runs import make_questions, play
 
 from render_agent.cli.main import cli
 from render_agent.engines.scripted import Replies, ScriptedEngine

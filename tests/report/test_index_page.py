@@ -4,8 +4,8 @@ import json
 import shutil
 
 import pytest
-from made_pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
-from made_reports import HOSTILE, reported, run_hostile, run_rooms
+from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
+from factories.reports import HOSTILE, reported, run_hostile, run_rooms
 
 from render_agent.analysis.report.data import read_run
 from render_agent.analysis.report.index.index_page import question_rows, script

@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner
-from made_reports import reported
-from made_runs import make_questions, play
+from factories.reports import reported
+from factories.runs import make_questions, play
 
 from render_agent.analysis.report.data import page_of
 from render_agent.analysis.report.plots import outcome_plots
@@ -31,10 +31,22 @@ class Says:
         return json.dumps({"answer": self.answer, "done": True})
 
 
-def shown_to(folder, answer, questions="rooms", **options):
-    """Report a run in which every question gets this answer; return its index and its run folder."""
+def answered(folder, answer, questions="rooms", **options):
+    """Run questions that all get this answer; return the run folder."""
     path, _ = play(folder, questions, ScriptedEngine(Says(answer)), max_turns=2, **options)
-    return reported(RunFolder(path)), RunFolder(path)
+    return RunFolder(path)
+
+
+def shown_to(*given, **options):
+    """Report a run in which every question gets the same answer; return its index."""
+    return reported(answered(*given, **options))
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """The report of a run with nothing odd: a count, and left or right."""
+    folder = tmp_path_factory.mktemp("plain")
+    return shown_to(folder, "3", make_questions(folder, 2))
 
 
 def sided(folder):
@@ -44,21 +56,21 @@ def sided(folder):
     return questions
 
 
-@pytest.mark.parametrize("width", [390, 1400])
-def test_a_long_id_makes_no_page_wider(page, tmp_path, width):
-    page.set_viewport_size({"width": width, "height": 900})
+def test_a_long_id_makes_no_page_wider(page, tmp_path):
     questions = make_questions(tmp_path, 1)
     row = json.loads(questions.read_text())
     name = "x" * 300
     questions.write_text(json.dumps(row | {"id": name}) + "\n")
-    index, _ = shown_to(tmp_path, "3", questions)
+    index = shown_to(tmp_path, "3", questions)
     for file in (index, index.parent / "all.html", index.parent / page_of(name)):
         page.goto(file.as_uri())
-        assert page.evaluate("document.documentElement.scrollWidth") == width, file.name
+        for width in (390, 1400):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate("document.documentElement.scrollWidth") == width, file.name
 
 
-def test_a_mirrored_question_says_what_is_right_in_the_mirror(page, tmp_path):
-    index, _ = shown_to(tmp_path, "A", sided(tmp_path), pictures="mirrored")
+def test_a_mirrored_question_says_what_is_right_in_the_mirror(page, plain, tmp_path):
+    index = shown_to(tmp_path, "A", sided(tmp_path), pictures="mirrored")
     page.goto((index.parent / page_of("1")).as_uri())
     facts = dict(
         zip(
@@ -72,8 +84,7 @@ def test_a_mirrored_question_says_what_is_right_in_the_mirror(page, tmp_path):
     assert page.locator(".stamps li").all_inner_texts() == [
         "STRESS TEST: the rooms are mirrored, left for right (--pictures mirrored)"
     ]
-    index, _ = shown_to(tmp_path / "real", "A", sided(tmp_path), pictures="real")
-    page.goto((index.parent / page_of("1")).as_uri())
+    page.goto((plain.parent / page_of("1")).as_uri())
     assert "Truth in the mirrored room" not in page.inner_text(".facts")
     assert page.locator(".stamps").count() == 0
 
@@ -86,7 +97,7 @@ def test_a_mirrored_question_says_what_is_right_in_the_mirror(page, tmp_path):
     ],
 )
 def test_why_nobody_can_tell_is_said(page, tmp_path, options, why):
-    index, _ = shown_to(tmp_path, "99", id=("0",), benchmark="rooms", **options)
+    index = shown_to(tmp_path, "99", id=("0",), benchmark="rooms", **options)
     page.goto((index.parent / page_of("0")).as_uri())
     assert page.locator(".facts dd").last.inner_text() == why
     page.goto(index.as_uri())
@@ -95,9 +106,8 @@ def test_why_nobody_can_tell_is_said(page, tmp_path, options, why):
     assert causes.inner_text().startswith("Unknown: ")
 
 
-def test_a_reply_is_shown_once_unless_more_is_asked_for(page, tmp_path):
-    index, _ = shown_to(tmp_path, "3", make_questions(tmp_path, 1))
-    page.goto((index.parent / page_of("0")).as_uri())
+def test_a_reply_is_shown_once_unless_more_is_asked_for(page, plain):
+    page.goto((plain.parent / page_of("0")).as_uri())
     assert page.locator(".turn .reply").first.is_visible()
     assert not page.locator(".turn .json").first.is_visible()
     page.locator(".turn .lines summary").first.click()
@@ -133,7 +143,7 @@ def test_one_turn_is_called_1(monkeypatch):
 def test_what_several_runs_are_stamped_with_is_said_once(page, tmp_path):
     questions = make_questions(tmp_path, 2)
     runs = [
-        shown_to(tmp_path, "3", questions, limit=1, pictures=pictures)[1].path
+        answered(tmp_path, "3", questions, limit=1, pictures=pictures).path
         for pictures in ("real", "black", "noise")
     ]
     said = CliRunner().invoke(cli, ["compare", *map(str, runs), "--page"])
@@ -151,7 +161,7 @@ def test_what_several_runs_are_stamped_with_is_said_once(page, tmp_path):
 
 def test_a_run_is_never_taken_for_the_folder_of_pages(tmp_path):
     questions = make_questions(tmp_path, 1)
-    runs = [shown_to(tmp_path, "3", questions)[1] for _ in range(2)]
+    runs = [answered(tmp_path, "3", questions) for _ in range(2)]
     before = sorted(path.name for path in runs[0].path.iterdir())
     for name in (runs[0].name, str(runs[0].path), "recent"):
         words = ["compare", "--page", name, runs[1].name, "--output", str(runs[0].path.parent)]
@@ -161,7 +171,7 @@ def test_a_run_is_never_taken_for_the_folder_of_pages(tmp_path):
 
 
 def test_scans_and_pictures_that_are_gone_are_told_of(tmp_path):
-    _, folder = shown_to(tmp_path, "3", make_questions(tmp_path, 2))
+    folder = answered(tmp_path, "3", make_questions(tmp_path, 2))
     words = ["report", str(folder.path), "--processes", "1"]
     whole_run = CliRunner().invoke(cli, words)
     assert (whole_run.exit_code, "gone" in whole_run.output) == (0, False)
@@ -176,7 +186,7 @@ def test_scans_and_pictures_that_are_gone_are_told_of(tmp_path):
 
 
 def test_compared_runs_of_one_name_are_told_apart(tmp_path):
-    _, folder = shown_to(tmp_path, "3", make_questions(tmp_path, 2))
+    folder = answered(tmp_path, "3", make_questions(tmp_path, 2))
     other = tmp_path / "other" / folder.name
     shutil.copytree(folder.path, other)
     said = CliRunner().invoke(cli, ["compare", str(folder.path), str(other), "--json"])

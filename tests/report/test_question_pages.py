@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
-from made_reports import HOSTILE, assert_whole, go, reported, run_hostile, run_rooms
-from made_runs import make_config, make_questions, play
+from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
+from factories.reports import HOSTILE, assert_whole, go, reported, run_hostile, run_rooms
+from factories.runs import make_config, make_questions, play
 from PIL import Image
 
 from render_agent.analysis.diagnosis.model import (

@@ -40,6 +40,7 @@ def test_questions_are_enough_and_have_their_scans():
     assert min(Counter(question.scene for question in questions).values()) >= 12
 
 
+@pytest.mark.slow
 def test_the_questions_are_asked_again_of_the_truths(command):
     truths = [read_truth(BUNDLED / f"{scene}.json") for scene in SCENES]
     lines = (BUNDLED / "questions.jsonl").read_text("utf-8").splitlines()

@@ -26,6 +26,7 @@ def test_the_same_command_writes_the_same_bytes(tmp_path):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_what_is_made_can_be_asked_about(tmp_path):
     make_rooms(tmp_path, 2, 8, 6, 0.3)
     questions = load_rooms(tmp_path)
@@ -43,6 +44,7 @@ def test_what_is_made_can_be_asked_about(tmp_path):
     assert scene.ceiling == pytest.approx(truth.height, abs=0.02)
 
 
+@pytest.mark.slow
 def test_a_scan_has_the_faults_of_scans_and_the_same_truth(tmp_path):
     make_rooms(tmp_path / "clean", 1, 8, 0, 0.15)
     make_rooms(tmp_path / "aged", 1, 8, 0, 0.15, as_scan=True)

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from made_runs import Silent, make_config, make_questions, outcome, play, transcripts, walking
+from factories.runs import Silent, make_config, make_questions, outcome, play, transcripts, walking
 
 from render_agent.errors import RunLogError, SetupError, UsageError
 from render_agent.runs.log.folder import RunFolder, RunLog, find_run, list_runs

@@ -49,3 +49,14 @@ def test_a_picture_that_cannot_be_written_is_a_clear_error(tmp_path):
     written = Pictures(tmp_path).keep("views/a/0_ego.png", np.zeros((4, 4, 3), np.uint8))
     with pytest.raises(RunLogError, match="cannot write"):
         written.result()
+
+
+def test_more_pictures_than_are_kept_are_read_from_disk(tmp_path, monkeypatch):
+    monkeypatch.setattr("render_agent.observation.picture_store.KEPT", 2)
+    shown = np.random.default_rng(0).integers(0, 256, (5, 12, 16, 3), dtype=np.uint8)
+    pictures = Pictures(tmp_path)
+    for number, picture in enumerate(shown):
+        pictures.keep(f"views/a/{number}_ego.png", picture)
+    for number, picture in enumerate(shown):
+        assert np.array_equal(np.asarray(pictures.get(f"views/a/{number}_ego.png")), picture)
+    pictures.close()

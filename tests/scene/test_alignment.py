@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from made_scans import block, mesh_ply, room
+from factories.scans import block, mesh_ply, room
 
 from render_agent.errors import SceneError
 from render_agent.scene.formats.axis_alignment import alignment_file, read_alignment

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from made_scans import as_scene, block, room, sampled
+from factories.scans import as_scene, block, room, sampled
 
 from render_agent.scene.stand_in.annotations import BoxedObject, SceneAnnotation
 from render_agent.scene.stand_in.box_fit import fit_boxes

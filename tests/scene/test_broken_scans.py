@@ -6,9 +6,9 @@ import sys
 import numpy as np
 import pytest
 import trimesh
+from factories.scans import CORNERS, FORMATS, XYZ, mesh_ply, ply, room
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from made_scans import CORNERS, FORMATS, XYZ, mesh_ply, ply, room
 
 from render_agent.errors import SceneError
 from render_agent.scene import Scene, load_scene

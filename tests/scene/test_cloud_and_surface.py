@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from factories.scans import block, room, sampled
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from made_scans import block, room, sampled
 
 from render_agent.scene.formats import point_cloud as cloud
 from render_agent.scene.formats.cleaning import Scan

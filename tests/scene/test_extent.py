@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from conftest import test_data
-from made_scans import block, joined, rectangle, room, sampled
+from factories.scans import block, joined, rectangle, room, sampled
 
 from render_agent.scene import load_scene
 from render_agent.scene.extent import extent

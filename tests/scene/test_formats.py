@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import trimesh
-from made_scans import block, rectangle, room
+from factories.scans import block, rectangle, room
 from PIL import Image
 
 from render_agent.errors import SceneError

@@ -5,9 +5,9 @@ import functools
 import numpy as np
 import pytest
 from conftest import test_data
+from factories.scans import as_scene, block, joined, rectangle, room, sampled
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_scans import as_scene, block, joined, rectangle, room, sampled
 
 from render_agent.scene import load_scene
 from render_agent.scene.free_space.free_space import FreeSpace
@@ -48,12 +48,14 @@ def distance(points, faces, place):
     return np.where(within, np.abs(height), best).min()
 
 
+EXAMPLES = 10
+
 steps = st.lists(st.tuples(*[st.floats(-2, 2)] * 3), min_size=1, max_size=12)
 
 
 @pytest.mark.parametrize("kind", [0, 1], ids=["mesh", "cloud"])
 @given(walk=steps)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 def test_no_walk_comes_too_near(kind, walk):
     space = spaces()[kind]
     place = space.start_position()
@@ -72,7 +74,7 @@ def test_no_walk_comes_too_near(kind, walk):
 
 @pytest.mark.parametrize("kind", [0, 1], ids=["mesh", "cloud"])
 @given(walk=steps)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 def test_what_nothing_blocked_can_be_undone(kind, walk):
     space = spaces()[kind]
     place = space.start_position()
@@ -171,7 +173,7 @@ def test_who_is_too_near_may_leave_but_not_come_nearer():
 
 
 @given(place=st.tuples(st.floats(-3, 9), st.floats(-3, 7), st.floats(-2, 5)))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 def test_the_nearest_free_place_is_free_and_near(place):
     for space in spaces():
         found = space.nearest_free(place)
@@ -236,7 +238,12 @@ def test_large_scenes_get_fewer_samples():
 
 
 @pytest.mark.parametrize(
-    "name", ["aws_small_house.ply", "icl_redwood_livingroom1.ply", "pcl_room_scan_nocolour.ply"]
+    "name",
+    [
+        pytest.param("aws_small_house.ply", marks=pytest.mark.slow),
+        "icl_redwood_livingroom1.ply",
+        "pcl_room_scan_nocolour.ply",
+    ],
 )
 def test_walks_through_real_scans(name):
     from scipy.spatial import cKDTree

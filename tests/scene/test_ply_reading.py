@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from made_scans import CORNERS, FORMATS, RGB, XYZ, mesh_ply, ply, room, sampled
+from factories.scans import CORNERS, FORMATS, RGB, XYZ, mesh_ply, ply, room, sampled
 
 from render_agent.scene import load_scene
 

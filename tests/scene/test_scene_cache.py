@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from made_scans import as_scene, mesh_ply, room
+from factories.scans import as_scene, mesh_ply, room
 
 from render_agent.errors import SceneError
 from render_agent.scene import SceneCache

@@ -192,7 +192,7 @@ HARMFUL_YAML = {
     "a module": "!!python/module:os",
     "laughter": "&a [x,x,x,x,x,x,x,x,x]",
     "itself": "&a [*a]",
-    "depth": "[" * 3000 + "]" * 3000,
+    "depth": "[" * 1500 + "]" * 1500,
 }
 
 

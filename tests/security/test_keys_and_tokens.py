@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-from made_runs import make_config, make_questions
-from made_servers import MadeServer, by_rule, chat_reply
+from factories.runs import make_config, make_questions
+from factories.servers import StubServer, by_rule, chat_reply
 
 from render_agent.analysis.report.build import build
 from render_agent.cli import main as cli
@@ -115,9 +115,9 @@ def test_a_key_in_an_address_is_refused_without_being_repeated():
 
 def test_a_server_that_points_elsewhere_gets_the_key_sent_nowhere(monkeypatch, tmp_path):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    with MadeServer(by_rule(lambda body: chat_reply("x"))) as other:
+    with StubServer(by_rule(lambda body: chat_reply("x"))) as other:
         moved = {"Location": f"{other.url}/models"}
-        with MadeServer(lambda method, path, body: (307, moved, b"")) as server:
+        with StubServer(lambda method, path, body: (307, moved, b"")) as server:
             config = make_config(
                 tmp_path,
                 "x",
@@ -192,7 +192,7 @@ def family(process):
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="there is no /proc here")
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])
 def test_no_list_of_processes_shows_a_key(tmp_path, workers):
     make_questions(tmp_path, 2)
     seen: set[bytes] = set()
@@ -203,7 +203,7 @@ def test_no_list_of_processes_shows_a_key(tmp_path, workers):
         seen.update(family(running[0]))
         return chat_reply(done)
 
-    with MadeServer(by_rule(reply)) as server:
+    with StubServer(by_rule(reply)) as server:
         address = server.url.replace("//", f"//somebody:{KEY}@")
         words = [
             "--batch", "--benchmark", "questions.jsonl", "--engine", "openai", "--model", "made", "--workers",

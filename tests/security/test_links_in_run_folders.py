@@ -7,7 +7,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from made_runs import Silent, make_config, make_questions, play, walking
+from factories.runs import Silent, make_config, make_questions, play, walking
 from PIL import EpsImagePlugin, Image
 
 from render_agent import registry

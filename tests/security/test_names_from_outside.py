@@ -4,9 +4,9 @@ import json
 import unicodedata
 
 import pytest
+from factories.runs import make_config, make_questions, play, walking
 from hypothesis import given
 from hypothesis import strategies as st
-from made_runs import make_config, make_questions, play, walking
 
 from render_agent.analysis.predictions import read_predictions
 from render_agent.engines.scripted import Replies, ScriptedEngine

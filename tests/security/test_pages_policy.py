@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner
-from made_reports import HOSTILE, reported
-from made_runs import make_questions, play
+from factories.reports import HOSTILE, reported
+from factories.runs import make_questions, play
 
 from render_agent.analysis.live.server import LiveSite
 from render_agent.analysis.report.plots.vector_plot import draw

@@ -6,9 +6,9 @@ import logging
 import sys
 
 import pytest
+from factories.runs import make_questions, play
 from hypothesis import given
 from hypothesis import strategies as st
-from made_runs import make_questions, play
 from rich.table import Table
 from test_code_in_files import SOURCES, calls
 

@@ -4,9 +4,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from made_runs import Silent, make_config, make_questions
+from factories.models import TRAINED, bundled_model, small_model
+from factories.runs import Silent, make_config, make_questions
 from safetensors import safe_open
-from small_models import TRAINED, bundled_model, small_model
 
 import render_agent
 from render_agent.agents.verifiers.judge.verifier import judging
@@ -198,6 +198,7 @@ def test_one_question_from_the_command_line(type_in, tmp_path):
     assert RunFolder(run).record["engine"]["model"] == "small"
 
 
+@pytest.mark.slow
 def test_from_python_and_in_measurements(folder):
     with render_agent.load_engine(model="small", device="cpu") as engine:
         assert repr(engine) == "<engine transformers, model small>"

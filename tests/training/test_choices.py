@@ -4,7 +4,7 @@ import json
 from collections import Counter
 
 import pytest
-from made_runs import play, transcripts
+from factories.runs import play, transcripts
 
 from render_agent.dialogue.answer import canonical, letters
 from render_agent.dialogue.feedback import NOT_READ
@@ -19,7 +19,10 @@ from training.processor import small_processor
 from training.text_examples import save_examples
 from training.tokenizer import small_tokenizer
 
-pytestmark = pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from made_runs import make_questions, play
+from factories.models import speckled
+from factories.runs import make_questions, play
 from PIL import Image
-from small_models import speckled
 
 from render_agent.cli.main import cli
 from render_agent.dialogue.chat import assistant

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_scenes import BLUE, GREEN, RED, room
+from factories.scenes import BLUE, GREEN, RED, room
 
 from render_agent.geometry.boxes import upright
 from render_agent.geometry.camera import Camera
@@ -202,6 +202,7 @@ def test_mirrored_twice_or_turned_four_times_a_room_is_what_it_was(home):
         np.testing.assert_allclose([box.centre for box in backs], places, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_room_gives_pictures_of_every_kind_the_same_for_the_same_seed(viewer):
     scan = BUNDLED / "room00.ply"
     made = [

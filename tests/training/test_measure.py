@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from made_runs import make_questions
+from factories.models import BUNDLED, TRAINED
+from factories.runs import make_questions
 from safetensors.numpy import save_file
-from small_models import BUNDLED, TRAINED
 
 from render_agent.dialogue.state import Question
 from render_agent.runs.log.folder import RunFolder, list_runs
@@ -83,6 +83,7 @@ def runs_in(place):
     return {RunFolder(path).path: (path / "turns.jsonl").read_bytes() for path in folders}
 
 
+@pytest.mark.slow
 def test_rooms_are_pooled_and_their_scenes_told_apart(record):
     assert record["arms"].keys() == ARMS.keys()
     for arm in record["arms"].values():
@@ -99,6 +100,7 @@ def test_rooms_are_pooled_and_their_scenes_told_apart(record):
     assert free["work"]["pictures"] == 11 / 4  # the map and a view, then a view a turn
 
 
+@pytest.mark.slow
 def test_replies_are_well_formed_where_they_can_be_read(record):
     formed = record["arms"][NO_GUIDE]["well_formed"]
     assert formed["replies"] == 14
@@ -108,6 +110,7 @@ def test_replies_are_well_formed_where_they_can_be_read(record):
     assert list(formed["reasons"].values()) == [2]
 
 
+@pytest.mark.slow
 def test_the_margin_is_over_the_better_of_blind_and_frequency(record):
     scores = {label: arm["means"][OFFICIAL]["score"] for label, arm in record["arms"].items()}
     assert {label for label, score in scores.items() if score == 100} == {FREQUENCY}
@@ -123,6 +126,7 @@ def test_the_margin_is_over_the_better_of_blind_and_frequency(record):
     assert pairs[FREE, BLIND]["interval"] == [0, 0]
 
 
+@pytest.mark.slow
 def test_what_is_finished_is_not_run_again_and_what_was_cut_off_goes_on(place, record):
     before = runs_in(place)
     assert len(before) == 2 * len(ARMS)
@@ -346,6 +350,7 @@ def folder(tmp_path):
     return folder
 
 
+@pytest.mark.slow
 def test_the_card_holds_what_was_measured_of_these_very_files(folder, record, tmp_path):
     assert weights_in(folder / "model.safetensors") == 7
     measured = tmp_path / "measured.json"

@@ -4,9 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_a_process_of_its_own_resizes_a_picture():
     told = (
         "from PIL import Image; from training.picture_file import resized;"

@@ -3,12 +3,12 @@
 import json
 
 import pytest
-from made_runs import STEP, play, transcripts
+from factories.runs import STEP, play, transcripts
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.answer import canonical, letters
 from render_agent.dialogue.feedback import NOT_READ
-from render_agent.engines.scripted.engine import Replies, ScriptedEngine, make_scripted
+from render_agent.engines.scripted import Replies, ScriptedEngine, make_scripted
 from render_agent.questions.rooms import BUNDLED, bundled
 from render_agent.runs.log.folder import RunFolder
 from render_agent.system.whole_files import json_lines
@@ -18,7 +18,10 @@ from training.practice import practise
 from training.processor import small_processor
 from training.tokenizer import small_tokenizer
 
-pytestmark = pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here"),
+]
 
 OPTIONS = {"image_size": (320, 240), "scene": ("room05",), "max_turns": 4}
 

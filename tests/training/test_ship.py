@@ -66,6 +66,7 @@ def test_training_goes_on_from_what_was_shipped(checkpoint, shipped):
         assert torch.equal(weight.half().float(), after[name]), name
 
 
+@pytest.mark.slow
 def test_of_two_the_mean_is_shipped(checkpoint, shipped, tmp_path):
     """Of what was trained and what it became, here the same in half precision with a weight moved."""
     from safetensors.torch import load_file, save_file

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 from derived_answers import answer_of
-from made_runs import make_config
+from factories.runs import make_config
 
 from render_agent.dialogue.answer import letters
 from render_agent.geometry.boxes import distance
@@ -28,6 +28,8 @@ from training.text_examples import (
     turned,
 )
 from training.tokenizer import small_tokenizer
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,10 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from factories.models import CHAT_TEMPLATE as CHATML
+from factories.models import small_config, speckled
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_models import CHAT_TEMPLATE as CHATML
-from small_models import small_config, speckled
 
 from render_agent.dialogue.chat import message, text
 from render_agent.dialogue.prompt import Prompt, reply_schema
@@ -78,6 +78,7 @@ def pieces(words):
     return [tokenizer().decode([number]) for number in ids_of(words)]
 
 
+@pytest.mark.slow
 def test_it_is_small_and_the_same_in_every_process():
     assert len(tokenizer()) <= 2000
     told = "from training.tokenizer import small_tokenizer as made; print(made().backend_tokenizer.to_str())"

@@ -17,11 +17,10 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
-sys.path.insert(0, str(HERE.parent / "agents"))
 
-from made_runs import Silent  # noqa: E402
-from made_samples import motley, options_of  # noqa: E402
-from made_scenes import RED, box, joined, write_ply  # noqa: E402
+from factories.runs import Silent  # noqa: E402
+from factories.samples import mixed_engine, options_of  # noqa: E402
+from factories.scenes import RED, box, joined, write_ply  # noqa: E402
 
 from render_agent.config import RunConfig  # noqa: E402
 from render_agent.engines.registry import make_engine  # noqa: E402
@@ -77,7 +76,7 @@ def make(folder):
     os.chdir(folder)
     run(folder, "20260101T000000_batched")
     chosen = options_of("lookahead:3")
-    run(folder, "20260101T000001_batched", lambda config, asked: motley(), **chosen)
+    run(folder, "20260101T000001_batched", lambda config, asked: mixed_engine(), **chosen)
     cut = run(folder, "20260101T000002_batched", model="wanderer")
     lines = (cut / "turns.jsonl").read_text().splitlines(keepends=True)
     assert len(lines) > CUT_AFTER

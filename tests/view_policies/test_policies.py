@@ -63,6 +63,7 @@ def patches(room, cameras):
     return len(np.unique(np.floor(points / 0.1).astype(int) @ (1, 1000, 1_000_000)))
 
 
+@pytest.mark.slow
 def test_a_tour_covers_clearly_more_of_every_room_than_a_random_walk():
     differences = []
     for room in SMALLER:

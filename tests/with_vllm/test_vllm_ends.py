@@ -8,8 +8,8 @@ from importlib.util import find_spec
 
 import psutil
 import pytest
-from made_runs import make_questions
-from small_models import small_model
+from factories.models import small_model
+from factories.runs import make_questions
 
 from render_agent.system.child_reaper import POLL_SECONDS, alive
 

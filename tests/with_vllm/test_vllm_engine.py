@@ -6,9 +6,9 @@ from importlib.util import find_spec
 
 import psutil
 import pytest
+from factories.models import small_model, speckled_file
+from factories.runs import Silent, make_config, make_questions, transcripts
 from jsonschema import validate
-from made_runs import Silent, make_config, make_questions, transcripts
-from small_models import small_model, speckled_file
 
 from render_agent.dialogue.chat import assistant, message, picture, text
 from render_agent.dialogue.prompt import reply_schema

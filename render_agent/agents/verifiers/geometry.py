@@ -18,7 +18,6 @@ from render_agent.agents.verifiers.base import Situation, Verdict, Verifier
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Candidate, Question, View
 from render_agent.geometry.camera import Camera
-from render_agent.observation.question_visibility import boxes_seen, named_boxes
 from render_agent.questions.ground_truth import Facts, known_facts
 from render_agent.questions.mentions import kind_of
 from render_agent.questions.sufficiency import EVERY
@@ -30,6 +29,7 @@ from render_agent.render.visibility.object_visibility import (
     Seen,
     seen_well,
 )
+from render_agent.render.visibility.question_visibility import boxes_seen, named_boxes
 from render_agent.render.visibility.room_visibility import NOTHING, Room, Rooms
 
 NAMED = 1.0

@@ -16,9 +16,9 @@ from render_agent.dialogue.state import Question, View
 from render_agent.engines.base import Request
 from render_agent.engines.scripted.blind_policies import Explorer, RandomAnswer, random_move
 from render_agent.engines.scripted.policy import NamedPolicy
-from render_agent.observation.question_visibility import Eyes, boxes_seen, named_boxes
 from render_agent.questions.exact_solver import true_answer
 from render_agent.questions.sufficiency import EVERY, SIZE, first_shown, was_shown
+from render_agent.render.visibility.question_visibility import Eyes, boxes_seen, named_boxes
 
 REASONS = {
     True: "I have seen what this is about.",

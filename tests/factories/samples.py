@@ -3,8 +3,7 @@
 import json
 import random
 
-from made_runs import play
-
+from factories.runs import play
 from render_agent.engines.base import Capabilities
 from render_agent.engines.scripted import ScriptedEngine
 
@@ -17,7 +16,7 @@ AGENTS = {
 """Agents, and the verifiers that choose for them."""
 
 
-class Motley:
+class MixedReplies:
     """Replies that depend on the request's seed and their number alone.
 
     Most are moves; some cannot be read, contradict themselves, look at nothing new, or end.
@@ -68,9 +67,9 @@ class FreeRunning(ScriptedEngine):
             yield from super().ready()
 
 
-def motley(batch_size=64, made=ScriptedEngine):
+def mixed_engine(batch_size=64, made=ScriptedEngine):
     """Return an engine of replies of every kind."""
-    return made(Motley(), batch_size)
+    return made(MixedReplies(), batch_size)
 
 
 def options_of(agent):

@@ -3,8 +3,8 @@
 import random
 
 import torch
-from small_models import speckled_file
 
+from factories.models import speckled_file
 from render_agent.dialogue import chat
 from render_agent.engines.base import Reply, Request
 from render_agent.engines.transformers.opening import open_model
@@ -99,7 +99,7 @@ def load(folder, dtype="float32"):
     return open_model(str(folder), dtype=dtype, device="cpu")
 
 
-class ReadAnew:
+class UncachedModel:
     """What replies are measured by: the model's own `generate`, one prompt after the other, nothing kept."""
 
     def __init__(self, loaded):

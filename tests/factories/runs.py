@@ -3,8 +3,7 @@
 import json
 from pathlib import Path
 
-from made_scenes import room, write_ply
-
+from factories.scenes import room, write_ply
 from render_agent.config import RunConfig
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.runs.log.folder import RunFolder

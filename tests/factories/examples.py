@@ -30,7 +30,7 @@ MOVES = {
 """The move towards each patch, by row and column."""
 
 
-def made_examples(count, seed, shape=SMALL):
+def choice_examples(count, seed, shape=SMALL):
     """Return states with four candidates in some order, after up to two moves; one of them is good."""
     rng = np.random.default_rng(seed)
     names = np.random.default_rng(0).standard_normal((6, shape.features))

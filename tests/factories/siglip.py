@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 from PIL import Image
-from small_models import NORM, small_tokenizer
 
+from factories.models import NORM, small_tokenizer
 from render_agent.engines.torchvision_compat import cure_torchvision
 
 NAMES = {
@@ -49,7 +49,7 @@ def small_siglip(folder, seed=0, text_width=32):
     return folder
 
 
-def made_pictures(count, seed=0):
+def noise_pictures(count, seed=0):
     """Return pictures of noise, each of a size of its own."""
     rng = np.random.default_rng(seed)
     return [

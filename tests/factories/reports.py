@@ -5,9 +5,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from made_runs import Silent, make_config
-from made_scenes import room, write_ply
-
+from factories.runs import Silent, make_config
+from factories.scenes import room, write_ply
 from render_agent.analysis.report.build import build
 from render_agent.config import RunConfig
 from render_agent.runs.log.folder import RunFolder

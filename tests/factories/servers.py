@@ -31,7 +31,7 @@ DOWN = 0.25
 """Seconds that a server refuses connections where the script says so."""
 
 
-class MadeServer:
+class StubServer:
     """Answers HTTP on this machine, a connection a request, and keeps count of what came.
 
     answer: gives status, headers and body for a method, a path and a body. faults: what happens to
@@ -76,7 +76,7 @@ class MadeServer:
                 connection.shutdown(socket.SHUT_RDWR)
         self.close()
 
-    def __enter__(self) -> MadeServer:
+    def __enter__(self) -> StubServer:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -302,9 +302,9 @@ def model_server(directory: Path) -> Iterator[ModelServer]:
 
 
 def different_questions(folder: Path, count: int) -> Path:
-    """Write questions as `made_runs.make_questions` does, each worded differently, so that none of
+    """Write questions as `factories.runs.make_questions` does, each worded differently, so that none of
     their dialogues is another's."""
-    from made_runs import make_questions
+    from factories.runs import make_questions
 
     path = make_questions(folder, count)
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]

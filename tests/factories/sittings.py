@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 
-from made_runs import Silent, make_config
-from made_scenes import room, write_ply
-
+from factories.runs import Silent, make_config
+from factories.scenes import room, write_ply
 from render_agent.engines.registry import make_engine
 from render_agent.runs.runner import start
 

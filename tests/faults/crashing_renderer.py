@@ -1,6 +1,6 @@
 """A renderer as a package might bring it: it draws like the program's own, and goes wrong when it is told to.
 
-FRAIL in the environment is JSON: `how` it goes wrong, from view `at` on, so many `times`; `folder` has the
+CRASHING_RENDERER in the environment is JSON: `how` it goes wrong, from view `at` on, so many `times`; `folder` has the
 count of its views, over all processes, and the ids of these.
 """
 
@@ -14,14 +14,14 @@ from pathlib import Path
 from render_agent.render.rasteriser.renderer import Rasteriser
 
 
-class Frail(Rasteriser):
+class CrashingRenderer(Rasteriser):
     """Draws, or does not; `hangs` is there in the folder once it hangs."""
 
-    name = "frail"
+    name = "crashing"
 
     def __init__(self):
         super().__init__(threads=1)
-        self.told = json.loads(os.environ["FRAIL"])
+        self.told = json.loads(os.environ["CRASHING_RENDERER"])
         self.folder = Path(self.told["folder"])
         self.leaked = []
         note(self.folder / "processes", f"{os.getpid()}\n")
@@ -58,11 +58,13 @@ class Frail(Rasteriser):
 
 
 def installed(folder):
-    """Install this file as a package that brings the renderer `frail`; return where Python is to look."""
-    record = folder / "frail-1.0.dist-info"
+    """Install this file as a package that brings the renderer `crashing`; return where Python is to look."""
+    record = folder / "crashing-1.0.dist-info"
     record.mkdir(parents=True)
-    (record / "METADATA").write_text("Metadata-Version: 2.1\nName: frail\nVersion: 1.0\n")
-    (record / "entry_points.txt").write_text("[render_agent.renderers]\nfrail = frail:Frail\n")
+    (record / "METADATA").write_text("Metadata-Version: 2.1\nName: crashing\nVersion: 1.0\n")
+    (record / "entry_points.txt").write_text(
+        "[render_agent.renderers]\ncrashing = crashing_renderer:CrashingRenderer\n"
+    )
     shutil.copy(__file__, folder)
     return folder
 

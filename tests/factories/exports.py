@@ -5,8 +5,8 @@ from itertools import count
 from pathlib import Path
 
 from click.testing import CliRunner
-from made_runs import make_questions, play
 
+from factories.runs import make_questions, play
 from render_agent.cli.main import cli
 from render_agent.engines.scripted import Replies, ScriptedEngine
 
