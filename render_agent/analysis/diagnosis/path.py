@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from render_agent.analysis.diagnosis.model import TurnDiagnosis
 from render_agent.dialogue.moves import LEAST, Limits
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import Turn
@@ -23,29 +23,21 @@ LEAST_TURN_DEGREES = 20.0
 """A smaller turn is none that could be taken back."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What one turn did to the camera; fields as in `TurnDiagnosis`."""
-
-    path: float
-    turned: float
-    blocked: bool
-    returned: bool
-
-
-def steps(turns: Sequence[Turn], *, said_done: bool) -> list[Step]:
-    """Return what each turn of a dialogue did to the camera.
+def steps(turns: Sequence[Turn], *, said_done: bool) -> list[TurnDiagnosis]:
+    """Return the diagnosis of each turn as far as the path of the camera tells it.
 
     said_done: whether the last turn ended it, so that the moves beside its answer were not made.
     """
     moving = len(turns) - said_done
     cameras = [turn.stood for turn in turns]
     return [
-        Step(
-            _length(turn.stood, turn.camera),
-            _angle(turn.stood, turn.camera),
-            number < moving and limited(turn.action, turn.stood, turn.camera),
-            _came_back(cameras[: number + 1], turn.camera)
+        TurnDiagnosis(
+            number,
+            path=_length(turn.stood, turn.camera),
+            turned=_angle(turn.stood, turn.camera),
+            blocked=number < moving and limited(turn.action, turn.stood, turn.camera),
+            repaired=isinstance(turn.action, Malformed),
+            returned=_came_back(cameras[: number + 1], turn.camera)
             or _turned_back(cameras[: number + 1], turn.camera),
         )
         for number, turn in enumerate(turns)

@@ -1,4 +1,4 @@
-"""What the views of the questions about one scene showed: the named boxes, and the room's surface.
+"""Visibility in the views of the questions about one scene: of the named boxes and the room's surface.
 
 It is all that needs the scene, so that scenes can be dealt out to processes. The map counts neither
 as a look at an object nor for the coverage: it shows a plan, not what things look like. `around`
@@ -28,7 +28,7 @@ from render_agent.scene.model import Scene
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownViews:
     """What one question names, and the views that were new in each of its turns, in order."""
 
     question_id: str
@@ -36,7 +36,7 @@ class Shown:
     views: tuple[tuple[View, ...], ...]
 
 
-class WatchedTurn(Struct, frozen=True, array_like=True):
+class TurnVisibility(Struct, frozen=True, array_like=True):
     """What one turn's new views showed; coverage up to here, None where no scene was there."""
 
     coverage: float | None = None
@@ -44,15 +44,15 @@ class WatchedTurn(Struct, frozen=True, array_like=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class Visibility:
     """What one question's views showed of what it names."""
 
     boxes: tuple[NamedBox, ...] = ()
-    turns: tuple[WatchedTurn, ...] = ()
+    turns: tuple[TurnVisibility, ...] = ()
 
 
-class Watcher:
-    """Watches the views of one scene, each camera's once; owned by the thread that owns the renderer.
+class SceneVisibility:
+    """Measures the views of one scene, each camera's once; owned by the thread that owns the renderer.
 
     boxes: of the scene by category, in its frame. size: of the pictures.
     """
@@ -75,7 +75,7 @@ class Watcher:
         self._surface = Surface.of(scene, space, renderer)
         self._known: dict[tuple[str, Camera], tuple[Counted, NDArray[np.bool_]]] = {}
 
-    def watch(self, shown: Shown) -> Watched:
+    def measure(self, shown: ShownViews) -> Visibility:
         """Return what the views of one question showed. RenderError where they cannot be drawn."""
         indices = [index for name in shown.named for index in self._indices.get(name, ())]
         covered = np.zeros(len(self._surface.points), bool)
@@ -98,8 +98,8 @@ class Watcher:
                         for box, each in enumerate(seen)
                     ]
             coverage = round(float(covered.mean()), 4) if len(covered) else None
-            turns.append(WatchedTurn(coverage, tuple(sightings)))
-        return Watched(_named(shown.named, self._boxes), tuple(turns))
+            turns.append(TurnVisibility(coverage, tuple(sightings)))
+        return Visibility(_named(shown.named, self._boxes), tuple(turns))
 
     def _look(self, kind: str, camera: Camera) -> tuple[Counted, NDArray[np.bool_]]:
         """Return the pixels of each box in a view, and the points of the surface that it shows."""
@@ -115,20 +115,20 @@ class Watcher:
         return self._known[kind, camera]
 
 
-def watch_scene(
+def measure_scene(
     renderer: Renderer,
     scene: Scene,
     space: FreeSpace,
     facts: Facts | None,
     size: tuple[int, int],
-    asked: Sequence[Shown],
-) -> dict[str, Watched]:
+    questions: Sequence[ShownViews],
+) -> dict[str, Visibility]:
     """Return what the views of every question about a scene showed, by the question's id.
 
     facts: what is known of it, in its frame. RenderError where it cannot be drawn.
     """
-    watcher = Watcher(renderer, scene, space, {} if facts is None else facts.boxes, size)
-    return {shown.question_id: watcher.watch(shown) for shown in asked}
+    visibility = SceneVisibility(renderer, scene, space, {} if facts is None else facts.boxes, size)
+    return {shown.question_id: visibility.measure(shown) for shown in questions}
 
 
 def new_views(turns: Sequence[Sequence[View]]) -> tuple[tuple[View, ...], ...]:
@@ -141,7 +141,7 @@ def new_views(turns: Sequence[Sequence[View]]) -> tuple[tuple[View, ...], ...]:
     return tuple(new)
 
 
-def named_boxes(shown: Shown, facts: Facts | None) -> tuple[NamedBox, ...]:
+def named_boxes(shown: ShownViews, facts: Facts | None) -> tuple[NamedBox, ...]:
     """Return the boxes that a question names, in the frame of `facts`."""
     return () if facts is None else _named(shown.named, _by_name(facts.boxes))
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from render_agent.analysis.diagnosis.diagnose import kept_diagnoses
+from render_agent.analysis.diagnosis.diagnose import cached_diagnoses
 from render_agent.analysis.export.chat_messages import message_lines, pair_lines
 from render_agent.analysis.export.result_rows import (
     COLUMNS_OF_CANDIDATES,
@@ -98,7 +98,7 @@ def _is_folder(runs: Sequence[ChosenRun], form: str, to: Path) -> bool:
 
 def _diagnosed(run: ChosenRun) -> Diagnoses:
     """Return what is known of the chosen questions already: nothing is rendered or written for them."""
-    return kept_diagnoses(run.folder, run.states)
+    return cached_diagnoses(run.folder, run.states)
 
 
 def _lines(runs: Sequence[ChosenRun], form: str, to: Path, options: ExportOptions) -> Written:

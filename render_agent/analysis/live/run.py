@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from render_agent.analysis.diagnosis.diagnose import kept_diagnoses
+from render_agent.analysis.diagnosis.diagnose import cached_diagnoses
 from render_agent.analysis.diagnosis.model import Diagnosis
 from render_agent.analysis.related_runs import siblings
 from render_agent.analysis.report.data import ReportData, neighbours
@@ -237,5 +237,5 @@ class LiveRun:
 
     def _diagnosed(self) -> dict[str, Diagnosis]:
         if self._diagnoses is None:
-            self._diagnoses = kept_diagnoses(self.folder, self.states)
+            self._diagnoses = cached_diagnoses(self.folder, self.states)
         return self._diagnoses

@@ -17,7 +17,6 @@ from render_agent.dialogue.chat import without_thinking
 from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.state import QuestionState, Turn, View
 from render_agent.geometry.camera import MapCamera
-from render_agent.render.visibility.object_visibility import Seen, seen_well
 from render_agent.text.safe_parse import parse_json
 
 KINDS = {"ego": "the view ahead", "top": "the map", "around": "four directions"}
@@ -153,12 +152,7 @@ def well_seen(diagnosis: Diagnosis | None, size: Size) -> frozenset[int]:
     if diagnosis is None:
         return frozenset()
     sightings = (sighting for turn in diagnosis.turns for sighting in turn.sightings)
-    return frozenset(s.box for s in sightings if is_seen_well(s, size))
-
-
-def is_seen_well(sighting: Sighting, size: Size) -> bool:
-    """Whether a box was seen well in a view of `size` pixels."""
-    return seen_well(Seen(sighting.area, sighting.share, sighting.distance), size)
+    return frozenset(s.box for s in sightings if s.well(size))
 
 
 def seeing(
@@ -194,7 +188,7 @@ def _cell(group: Sequence[Sighting], name: str, diagnosis: Diagnosis, size: Size
     own = [s for s in group if diagnosis.boxes[s.box].category == name]
     if not own:
         return Cell(None)
-    return Cell(100 * max(s.share for s in own), any(is_seen_well(s, size) for s in own))
+    return Cell(100 * max(s.share for s in own), any(s.well(size) for s in own))
 
 
 def said(reply: str) -> Said:
@@ -285,7 +279,7 @@ def _sights(
             area=s.area,
             of_picture=100 * s.area / (size[0] * size[1]),
             distance=s.distance,
-            well=is_seen_well(s, size),
+            well=s.well(size),
         )
         for s in visible
     )
