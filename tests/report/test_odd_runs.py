@@ -134,7 +134,8 @@ def test_bars_have_room_above_them_and_whole_counts():
 def test_one_turn_is_called_1(monkeypatch):
     means = {"right": [outcome_plots.Mean(0.5, 2, 0.4, 0.6)]}
     monkeypatch.setattr(outcome_plots, "coverage_by_turn", lambda report: means)
-    report = SimpleNamespace(config=SimpleNamespace(pictures="real"))
+    stress = SimpleNamespace(changes_truth=False)
+    report = SimpleNamespace(config=SimpleNamespace(picture_stress=stress))
     words = [e.text or "" for e in ElementTree.fromstring(coverage(report).svg).iter(TEXT)]
     assert "1" in words
     assert not [word for word in words if word.startswith(("0.9", "1.0"))]
