@@ -29,7 +29,7 @@ def diagnose(
     what is right in what was shown. passive: whether its views were chosen for it, so that nothing moves.
     """
     question = state.question
-    path = steps(state.turns, said_done=state.said_done)
+    path = steps(state.turns, said_done=state.said_done) if state.turns else []
     unmeasured = [TurnVisibility()] * len(path)
     turns = tuple(
         replace(
