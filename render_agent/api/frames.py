@@ -16,7 +16,7 @@ from render_agent.analysis.export.result_rows import (
     question_rows,
     turn_rows,
 )
-from render_agent.analysis.export.selection import ChosenRun
+from render_agent.analysis.export.selection import SelectedRun
 from render_agent.dialogue.state import Status
 from render_agent.extras import require
 
@@ -91,17 +91,17 @@ LEVELS: dict[str, Sequence[str]] = {
 """Columns whose categories are the same in every run, in this order."""
 
 
-def questions_frame(run: ChosenRun, diagnoses: Mapping[str, Diagnosis]) -> pandas.DataFrame:
+def questions_frame(run: SelectedRun, diagnoses: Mapping[str, Diagnosis]) -> pandas.DataFrame:
     """Return a row a question: what `export --format parquet` writes, in the order of the run."""
     return _frame(list(question_rows(run, diagnoses)), QUESTIONS)
 
 
-def turns_frame(run: ChosenRun, diagnoses: Mapping[str, Diagnosis]) -> pandas.DataFrame:
+def turns_frame(run: SelectedRun, diagnoses: Mapping[str, Diagnosis]) -> pandas.DataFrame:
     """Return a row a turn, question after question: what `export --format turns-parquet` writes."""
     return _frame(list(turn_rows(run, diagnoses)), TURNS)
 
 
-def candidates_frame(run: ChosenRun) -> pandas.DataFrame:
+def candidates_frame(run: SelectedRun) -> pandas.DataFrame:
     """Return a row a candidate and member: what `export --format candidates-parquet` writes."""
     return _frame(list(candidate_rows(run, {})), CANDIDATES)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from render_agent.analysis.diagnosis.model import Diagnosis
-from render_agent.analysis.export.selection import ChosenRun, whole_run
+from render_agent.analysis.export.selection import SelectedRun, whole_run
 from render_agent.api.dialogue import Dialogue, Maps
 from render_agent.api.frames import (
     candidates_frame,
@@ -220,7 +220,7 @@ class RunResults:
         return Comparison(figures, tuple(reasons))
 
     @cached_property
-    def _whole(self) -> ChosenRun:
+    def _whole(self) -> SelectedRun:
         return whole_run(self.folder, self._states)
 
     @cached_property

@@ -9,14 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from render_agent.analysis.export.selection import ChosenRun
+from render_agent.analysis.export.selection import SelectedRun
 from render_agent.dialogue.candidates import Standing, members, standings, wordings_of
 from render_agent.dialogue.chat import Message, assistant, encodable, harmless, message
 from render_agent.dialogue.state import Evidence, Question, QuestionState
 
 
 def message_lines(
-    runs: Sequence[ChosenRun],
+    runs: Sequence[SelectedRun],
     beside: Path,
     *,
     absolute: bool = False,
@@ -43,7 +43,7 @@ def message_lines(
 
 
 def pair_lines(
-    runs: Sequence[ChosenRun], beside: Path, *, absolute: bool = False, thinking: bool = True
+    runs: Sequence[SelectedRun], beside: Path, *, absolute: bool = False, thinking: bool = True
 ) -> Iterator[dict[str, Any]]:
     """Give a line a pair of replies to the same prompt, one better and one worse.
 
@@ -59,7 +59,7 @@ def pair_lines(
 
 
 def _questions(
-    runs: Sequence[ChosenRun], beside: Path, absolute: bool
+    runs: Sequence[SelectedRun], beside: Path, absolute: bool
 ) -> Iterator[tuple[str, QuestionState, dict[str, Any], Path]]:
     """Give of every question the run's name, its state, its row, and the folder that pictures start from."""
     for run in runs:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from render_agent.analysis.export.result_rows import Diagnoses
-from render_agent.analysis.export.selection import ChosenRun
+from render_agent.analysis.export.selection import SelectedRun
 from render_agent.config import OPTIONS
 from render_agent.dialogue.chat import without_thinking
 from render_agent.dialogue.state import QuestionState, Status, Turn
@@ -27,7 +27,9 @@ MEANS = ("official", "without_order", "micro", "mean_of_types")
 Show = Callable[[str], str]
 
 
-def write_inspect(run: ChosenRun, file: Path, diagnoses: Diagnoses, *, embed: bool = False) -> None:
+def write_inspect(
+    run: SelectedRun, file: Path, diagnoses: Diagnoses, *, embed: bool = False
+) -> None:
     """Write a run as a log of Inspect AI, in the format that the ending says (.eval or .json).
 
     Scores are 0 to 1, as Inspect's are. embed: whether pictures stand in the log, as its viewer shows no
@@ -71,7 +73,7 @@ def write_inspect(run: ChosenRun, file: Path, diagnoses: Diagnoses, *, embed: bo
     )
 
 
-def _spec(run: ChosenRun, began: str) -> Any:
+def _spec(run: SelectedRun, began: str) -> Any:
     from inspect_ai.log import EvalConfig, EvalDataset, EvalSpec
     from inspect_ai.model import GenerateConfig
 
@@ -105,7 +107,7 @@ def _spec(run: ChosenRun, began: str) -> Any:
     )
 
 
-def _results(run: ChosenRun, figures: dict[str, Any]) -> Any:
+def _results(run: SelectedRun, figures: dict[str, Any]) -> Any:
     from inspect_ai.log import EvalMetric, EvalResults, EvalScore
 
     named = {name: figures[name] for name in MEANS}
@@ -133,7 +135,7 @@ def _results(run: ChosenRun, figures: dict[str, Any]) -> Any:
 
 
 def _sample(
-    run: ChosenRun, state: QuestionState, row: dict[str, Any], diagnoses: Diagnoses, show: Show
+    run: SelectedRun, state: QuestionState, row: dict[str, Any], diagnoses: Diagnoses, show: Show
 ) -> Any:
     from inspect_ai.log import EvalError, EvalSample
     from inspect_ai.scorer import Score
@@ -169,7 +171,7 @@ def _sample(
     )
 
 
-def _messages(run: ChosenRun, state: QuestionState, show: Show) -> list[Any]:
+def _messages(run: SelectedRun, state: QuestionState, show: Show) -> list[Any]:
     from inspect_ai import model
 
     kinds = {"system": model.ChatMessageSystem, "user": model.ChatMessageUser}
@@ -197,7 +199,7 @@ def _messages(run: ChosenRun, state: QuestionState, show: Show) -> list[Any]:
     return messages
 
 
-def _output(run: ChosenRun, state: QuestionState, usage: Any) -> Any:
+def _output(run: SelectedRun, state: QuestionState, usage: Any) -> Any:
     from inspect_ai.model import ModelOutput
 
     if not state.turns:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from render_agent.analysis.diagnosis.model import Diagnosis, TurnDiagnosis
-from render_agent.analysis.export.selection import ChosenRun
+from render_agent.analysis.export.selection import SelectedRun
 from render_agent.dialogue.candidates import Standing, members, standings
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import Evidence, Turn
@@ -138,11 +138,11 @@ Diagnoses = Mapping[str, Diagnosis]
 """Diagnoses by question id; a question without one has empty cells."""
 
 
-Rows = Callable[[ChosenRun, Diagnoses], Iterator[dict[str, Any]]]
+Rows = Callable[[SelectedRun, Diagnoses], Iterator[dict[str, Any]]]
 """What gives the rows of a run for one of these tables."""
 
 
-def question_rows(run: ChosenRun, diagnoses: Diagnoses) -> Iterator[dict[str, Any]]:
+def question_rows(run: SelectedRun, diagnoses: Diagnoses) -> Iterator[dict[str, Any]]:
     """Give a row for every chosen question of a run; diagnoses: by id, those that are there."""
     options = _options(run)
     for state, row in zip(run.states, run.rows, strict=True):
@@ -159,7 +159,7 @@ def question_rows(run: ChosenRun, diagnoses: Diagnoses) -> Iterator[dict[str, An
         }
 
 
-def turn_rows(run: ChosenRun, diagnoses: Diagnoses) -> Iterator[dict[str, Any]]:
+def turn_rows(run: SelectedRun, diagnoses: Diagnoses) -> Iterator[dict[str, Any]]:
     """Give a row for every turn of the chosen questions of a run."""
     for state, row in zip(run.states, run.rows, strict=True):
         diagnosis = diagnoses.get(state.id)
@@ -189,7 +189,7 @@ def _reply(action: Action | Malformed) -> dict[str, Any]:
     return {"malformed": None, "answer": action.answer, "done": action.done}
 
 
-def _options(run: ChosenRun) -> dict[str, Any]:
+def _options(run: SelectedRun) -> dict[str, Any]:
     config = run.config
     width, height = config.image_size
     named = {name: getattr(config, name) for name in OPTION_COLUMNS if hasattr(config, name)}
@@ -274,7 +274,7 @@ def _turn_diagnosed(diagnosis: TurnDiagnosis | None) -> dict[str, Any]:
     }
 
 
-def candidate_rows(run: ChosenRun, diagnoses: Diagnoses) -> Iterator[dict[str, Any]]:
+def candidate_rows(run: SelectedRun, diagnoses: Diagnoses) -> Iterator[dict[str, Any]]:
     """Give the rows of every candidate of the chosen questions of a run; none of turns with one reply.
 
     diagnoses: not needed, as what was not shown is not diagnosed.

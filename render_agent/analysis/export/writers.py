@@ -23,7 +23,7 @@ from render_agent.analysis.export.result_rows import (
     write_csv,
     write_parquet,
 )
-from render_agent.analysis.export.selection import ChosenRun
+from render_agent.analysis.export.selection import SelectedRun
 from render_agent.errors import SceneError, SetupError, UsageError
 from render_agent.observation.picture_store import safe_name
 from render_agent.system.whole_files import json_lines
@@ -63,7 +63,7 @@ class ExportOptions:
     force: bool = False
 
 
-def export(runs: Sequence[ChosenRun], form: str, to: Path, options: ExportOptions) -> Written:
+def export(runs: Sequence[SelectedRun], form: str, to: Path, options: ExportOptions) -> Written:
     """Write the chosen questions of runs in a format of the command and return what was written.
 
     Inspect's logs and Rerun's recordings hold one run and one question each: where there are
@@ -83,7 +83,7 @@ def export(runs: Sequence[ChosenRun], form: str, to: Path, options: ExportOption
     return _table(runs, form, to)
 
 
-def _is_folder(runs: Sequence[ChosenRun], form: str, to: Path) -> bool:
+def _is_folder(runs: Sequence[SelectedRun], form: str, to: Path) -> bool:
     """Return whether `to` stands for a folder. UsageError where one file would have to hold several."""
     if form not in FILE_ENDINGS:
         return False
@@ -96,12 +96,12 @@ def _is_folder(runs: Sequence[ChosenRun], form: str, to: Path) -> bool:
     return False
 
 
-def _diagnosed(run: ChosenRun) -> Diagnoses:
+def _diagnosed(run: SelectedRun) -> Diagnoses:
     """Return what is known of the chosen questions already: nothing is rendered or written for them."""
     return cached_diagnoses(run.folder, run.states)
 
 
-def _lines(runs: Sequence[ChosenRun], form: str, to: Path, options: ExportOptions) -> Written:
+def _lines(runs: Sequence[SelectedRun], form: str, to: Path, options: ExportOptions) -> Written:
     if form == "messages":
         lines = list(
             message_lines(
@@ -125,7 +125,7 @@ def _lines(runs: Sequence[ChosenRun], form: str, to: Path, options: ExportOption
     return Written((to,), len(lines), what)
 
 
-def _table(runs: Sequence[ChosenRun], form: str, to: Path) -> Written:
+def _table(runs: Sequence[SelectedRun], form: str, to: Path) -> Written:
     kind, _, ending = form.rpartition("-")
     rows_of, columns, what = TABLES[kind]
     rows = [row for run in runs for row in rows_of(run, _diagnosed(run))]
@@ -137,7 +137,7 @@ def _table(runs: Sequence[ChosenRun], form: str, to: Path) -> Written:
 
 
 def _inspect(
-    runs: Sequence[ChosenRun], to: Path, options: ExportOptions, *, folder: bool
+    runs: Sequence[SelectedRun], to: Path, options: ExportOptions, *, folder: bool
 ) -> Written:
     from render_agent.analysis.export.inspect_log import write_inspect
 
@@ -148,7 +148,7 @@ def _inspect(
     return Written(tuple(files), sum(len(run.states) for run in runs), "samples")
 
 
-def _rerun(runs: Sequence[ChosenRun], to: Path, *, folder: bool) -> Written:
+def _rerun(runs: Sequence[SelectedRun], to: Path, *, folder: bool) -> Written:
     from render_agent.analysis.export.rerun_recording import write_rerun
     from render_agent.questions.ground_truth import known_facts
 
