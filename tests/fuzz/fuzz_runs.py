@@ -74,7 +74,7 @@ def read(place: Path, folder: Path) -> None:
 def ways(place: Path, folder: Path) -> Iterator[Callable[[], object]]:
     """Give what reads a run, one way after the other."""
     from render_agent.analysis.export.selection import QuestionFilter, select_runs
-    from render_agent.analysis.export.writers import How, export
+    from render_agent.analysis.export.writers import ExportOptions, export
     from render_agent.analysis.live.run import LiveRun
     from render_agent.analysis.related_runs import siblings
     from render_agent.analysis.report.data import read_run
@@ -93,7 +93,7 @@ def ways(place: Path, folder: Path) -> Iterator[Callable[[], object]]:
     def exported() -> None:
         runs = select_runs([RunFolder(place)], QuestionFilter())
         for form in ("messages", "pairs", "csv", "turns-csv", "candidates-csv"):
-            export(runs, form, folder / "exported", How(force=True))
+            export(runs, form, folder / "exported", ExportOptions(force=True))
 
     def gone_on() -> None:
         go_on(RunFolder(place), {}).close()

@@ -13,7 +13,7 @@ from PIL import EpsImagePlugin, Image
 from render_agent import registry
 from render_agent.agents.verifiers.judge.pictures import Pictures as JudgedPictures
 from render_agent.analysis.export.selection import QuestionFilter, select_runs
-from render_agent.analysis.export.writers import How, export
+from render_agent.analysis.export.writers import ExportOptions, export
 from render_agent.analysis.report.build import build
 from render_agent.cli.commands.score import rescore
 from render_agent.errors import RunLogError, SceneError
@@ -216,7 +216,7 @@ def test_no_export_hands_a_linked_file_on(run, victim, tmp_path):
     linked_picture(run, victim)
     chosen = select_runs([RunFolder(run)], QuestionFilter())
     with pytest.raises(RunLogError, match="leads out of"):
-        export(chosen, "inspect", tmp_path / "log.json", How(embed=True))
+        export(chosen, "inspect", tmp_path / "log.json", ExportOptions(embed=True))
     assert not (tmp_path / "log.json").exists()
 
 
