@@ -319,7 +319,7 @@ def test_a_dry_run_runs_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"grid": {"views": ["free", "sideways"]}}, r"grid: .*'sideways'.*'random-walk'"),
+        ({"grid": {"views": ["free", "sideways"]}}, r"grid: .*'sideways'.*random-walk"),
         ({"grid": {"view": ["free"]}}, "grid: there is no option 'view'; did you mean 'views'"),
         (
             {"grid": {"views": "free"}},
