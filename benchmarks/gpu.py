@@ -1,12 +1,13 @@
-"""Schedules, reuse, batch sizes, divergence and real lack of memory on one GPU, within a time limit.
+"""All that a GPU is asked to do, measured from a checkout in some nine minutes.
 
-    python benchmarks/gpu.py --output results --minutes 9.5
+    python benchmarks/gpu.py --output benchmarks/results/gpu
 
-Models have published shapes and random weights, made on the GPU. What needs one question after the
-other is measured over a few questions (a multiple of 16, which is two-phase's batch), as its time is
-proportional to what they write; ratios are those of tokens written a second. Steps are done in order
-of importance until the time is up; what was left out is said. Writes gpu.json and gpu.md after every
-variant.
+Models have published shapes and random weights, made on the GPU. Replies are forced where nothing else is
+said, so that every way does the same work. What needs one question after the other is measured over few
+questions of few turns, as its time is proportional to what they write; ratios are those of tokens written a
+second, and fewer turns make them smaller. The floor is the least time for the same work at the rates of copies
+and products that are measured here. Steps are done in order of importance until the time is up; what was left out is
+said. Writes OUTPUT.json and OUTPUT.md after every step.
 """
 
 from __future__ import annotations
@@ -14,100 +15,148 @@ from __future__ import annotations
 import contextlib
 import json
 import shlex
+import statistics
 import sys
+import threading
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from render_agent.config import RunConfig
-from render_agent.engines.transformers.random_model import random_model
-from render_agent.questions.selection import choose_questions
-from render_agent_lab.bench.command import about
-from render_agent_lab.bench.compared_engines import Engines, tokenizing
-from render_agent_lab.bench.figures import summary
-from render_agent_lab.bench.measure import Bench
-from render_agent_lab.bench.report import circumstances
-from render_agent_lab.bench.script import Lengths, ScriptedWalk
-from render_agent_lab.bench.variants import Variant
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from render_agent.config import AUTO, RunConfig  # noqa: E402
+from render_agent.dialogue import chat  # noqa: E402
+from render_agent.engines.base import Request  # noqa: E402
+from render_agent.engines.transformers.random_model import random_model  # noqa: E402
+from render_agent.engines.transformers.scheduler import Scheduler  # noqa: E402
+from render_agent.questions.selection import choose_questions  # noqa: E402
+from render_agent_lab.bench.command import about  # noqa: E402
+from render_agent_lab.bench.compared_engines import Engines, tokenizing  # noqa: E402
+from render_agent_lab.bench.figures import summary  # noqa: E402
+from render_agent_lab.bench.floor import measured_rates  # noqa: E402
+from render_agent_lab.bench.measure import Bench  # noqa: E402
+from render_agent_lab.bench.report import circumstances  # noqa: E402
+from render_agent_lab.bench.script import Lengths, ScriptedWalk  # noqa: E402
+from render_agent_lab.bench.variants import Variant  # noqa: E402
 
 BIG, LESS = "Qwen/Qwen3-VL-8B-Instruct", "Qwen/Qwen3-VL-2B-Instruct"
-FIGURES = (
-    "seconds questions_an_hour calls prefilled_over_first_seen cached_share running_over_limit"
-    " waiting_for_views waiting_share peak_bytes questions_that_differ first_replies_that_differ"
-    " failed events"
+FORCED = Lengths((1, 9), 60.0)
+SHORT = Lengths((1, 5), 60.0)
+COLUMNS = (
+    "seconds questions_an_hour tokens_a_second times_sequential times_two_phase floor_share busy"
+    " peak_gb prefilled_over_first_seen failed questions_that_differ events"
 ).split()
 
 
 @dataclass(frozen=True)
+class Default(Variant):
+    """The schedule that a run has where nothing is said: four batched turns, then as many as fit."""
+
+    def options(self, max_turns: int) -> dict[str, Any]:
+        """Return the options of a run that make this schedule."""
+        return {
+            "max_batched_turns": min(4, max_turns),
+            "finish_together": AUTO,
+            "batch_size": AUTO,
+            "renderer": self.renderer,
+        }
+
+
+@dataclass(frozen=True)
 class Step:
-    """Some variants with one model. own: the model's own words. crowded: memory is taken away in between."""
+    """One run. wanted: rows. lengths: of forced replies; None for the model's own words."""
 
     name: str
-    model: str
     questions: int
-    ways: Sequence[tuple[str, str, int | str]]
-    own: bool = False
+    schedule: str = "refill"
+    reuse: str = "keys"
+    wanted: int | str = AUTO
+    lengths: Lengths | None = FORCED
+    model: str = BIG
+    dtype: str = "auto"
+    guided: bool = False
     crowded: bool = False
 
 
-def steps(few: int, many: int, sizes: Sequence[int | str]) -> list[Step]:
+def steps(many: int) -> list[Step]:
     """Return what is measured, the most important first."""
-    best = [("refill", "keys", size) for size in sizes]
+    float32 = {"lengths": None, "model": LESS, "dtype": "float32"}
     return [
-        Step("8B, schedules", BIG, many, [*best, ("lockstep", "keys", sizes[0])]),
-        Step(
-            "8B, one after the other", BIG, few, [("sequential", "none", 1), ("two-phase", "none", 16)]
-        ),
-        Step("8B, memory runs out", BIG, many, [("refill", "keys", sizes[0])], crowded=True),
-        Step("8B, without reuse", BIG, many, [("refill", "none", sizes[0])]),
-        Step("2B, schedules", LESS, many, [*best, ("refill", "none", sizes[0])]),
-        Step(
-            "2B, one after the other", LESS, few, [("sequential", "none", 1), ("two-phase", "none", 16)]
-        ),
-        Step(
-            "2B, in its own words",
-            LESS,
-            4 * few,
-            [("sequential", "none", 1), ("refill", "none", sizes[0]), ("refill", "keys", sizes[0])],
-            own=True,
-        ),
-    ]  # fmt: skip
+        Step("rows by themselves", many),
+        Step("rows by themselves, again", many),
+        Step("four batched turns (the default)", many, "default"),
+        *[Step(f"{rows} rows wanted", max(48, min(many, rows)), wanted=rows) for rows in (16, 64)],
+        *[Step(f"{rows} rows wanted", many, wanted=rows) for rows in (128, 256)],
+        Step("memory is crowded in between", many, crowded=True),
+        Step("own words", many // 2, lengths=None),
+        Step("own words, held to JSON", many // 2, lengths=None, guided=True),
+        Step("two questions", 2),
+        Step("sequential", 2, "sequential", "none", 1, SHORT),
+        Step("2B", many, model=LESS),
+        Step("own words, float32, one by one", 6, "sequential", "none", 1, **float32),
+        Step("own words, float32, side by side", 6, **float32),
+        Step("own words, float32, four batched turns", 6, "default", **float32),
+        Step("two-phase", 16, "two-phase", "none", 16, SHORT),
+    ]
 
 
 @contextlib.contextmanager
-def crowd(model: Any, calls: int, spare: int) -> Iterator[None]:
-    """Take away all of the GPU's memory but `spare` bytes for `calls` calls of the model, once.
-
-    Elsewhere than on a GPU such a call is refused instead.
-    """
+def crowd(device: Any, readings: int) -> Iterator[None]:
+    """Take away all memory that is left on the GPU for so many readings of prompts, once, after as many."""
     import torch
 
-    count, ballast = 0, []
+    read, count, ballast = Scheduler.read, 0, []
 
-    def before(*_: Any) -> None:
+    def crowded(self: Scheduler, samples: Any) -> None:
         nonlocal count
         count += 1
-        if model.device.type != "cuda":
-            if count == calls:
-                raise torch.OutOfMemoryError("refused for the measurement")
-        elif count == calls:
+        if count == readings and device.type == "cuda":
             torch.cuda.empty_cache()
-            free = torch.cuda.mem_get_info(model.device)[0] - spare
-            ballast.append(torch.empty(max(0, free), dtype=torch.uint8, device=model.device))
-        elif count == 2 * calls:
+            with contextlib.suppress(torch.OutOfMemoryError):
+                while True:
+                    ballast.append(torch.empty(1 << 26, dtype=torch.uint8, device=device))
+        elif count == 2 * readings:
             ballast.clear()
-            torch.cuda.empty_cache()
+        read(self, samples)
 
-    hook = model.register_forward_pre_hook(before)
+    Scheduler.read = crowded  # type: ignore[method-assign]
     try:
         yield
     finally:
-        hook.remove()
+        Scheduler.read = read  # type: ignore[method-assign]
         ballast.clear()
+
+
+class Monitor:
+    """Share of the time in which a kernel ran, and the most memory of the device in use, sampled while a run lasts."""
+
+    def __init__(self, cuda: bool) -> None:
+        self.busy: list[float] = []
+        self.most = 0
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        if cuda:
+            self._thread.start()
+
+    def _watch(self) -> None:
+        import torch
+
+        while not self._ended.wait(0.1):
+            free, total = torch.cuda.mem_get_info()
+            self.most = max(self.most, total - free)
+            with contextlib.suppress(Exception):  # without NVML there is no such figure
+                self.busy.append(torch.cuda.utilization())
+
+    def stop(self) -> dict[str, Any]:
+        """Return the figures."""
+        self._ended.set()
+        busy = round(statistics.mean(self.busy) / 100, 3) if self.busy else None
+        return {"busy": busy, "peak_gb": round(self.most / 1e9, 1)}
 
 
 class Measurement:
@@ -118,120 +167,191 @@ class Measurement:
         self.until = time.perf_counter() + seconds
         self.done: list[dict[str, Any]] = []
         self.left_out: list[str] = []
-        self.model: tuple[str, Any] | None = None
-        self.said: dict[str, Any] = {}
+        self.found: dict[str, Any] = {}
+        self.model: tuple[str, str, Any] | None = None
+        self.transcripts: dict[str, Any] = {}
 
-    def load(self, name: str) -> Any:
+    def load(self, name: str, dtype: str) -> Any:
         """Return a model with random weights; the one before goes."""
         name = self.only or name
-        if self.model is None or self.model[0] != name:
+        if self.model is None or self.model[:2] != (name, dtype):
             self.model = None
-            began = time.perf_counter()
-            made = random_model(name, self.config.device, self.config.dtype)
-            click.echo(f"{name} made in {time.perf_counter() - began:.1f} s", err=True)
-            self.model = (name, made)
-        return self.model[1]
+            made = random_model(name, self.config.device, dtype)
+            self.model = (name, dtype, made)
+            said = about(made, name)
+            rates = measured_rates(str(made.model.device), made.model.dtype)
+            self.found[f"{name}, {said['dtype']}"] = {**said, **asdict(rates)}
+        return self.model[2]
 
-    def take(self, step: Step, lengths: Lengths) -> None:
-        """Measure one step, as many of its variants as there is time for."""
-        pretrained = self.load(step.model)
-        self.said[step.model] = about(pretrained, self.only or step.model)
-        turns = 2 if step.own else lengths.turns[1]
-        config = replace(self.config, limit=step.questions, max_turns=turns)
-        if step.own:
+    def take(self, step: Step) -> None:
+        """Measure one step."""
+        pretrained = self.load(step.model, step.dtype)
+        own = step.lengths is None
+        turns = 2 if own else (step.lengths or FORCED).turns[1]
+        config = replace(
+            self.config, limit=step.questions, max_turns=turns, no_guide=not step.guided
+        )
+        if own:
             config = replace(config, max_new_tokens=48)
-        script = ScriptedWalk(choose_questions(config), lengths, tokenizing(pretrained))
-        engines = Engines(config, pretrained, None if step.own else script)
-        bench = Bench(config, engines, lambda words: click.echo(words, err=True))
-        reference = None
-        for schedule, reuse, size in step.ways:
-            variant = Variant("transformers", schedule, reuse, size, config.renderer)
-            if time.perf_counter() > self.until:
-                self.left_out.append(f"{step.name}: {variant.name}")
-                continue
-            with contextlib.ExitStack() as around:
-                if step.crowded:
-                    around.enter_context(crowd(pretrained.model, calls=40, spare=2 << 30))
-                trial = bench.measure(variant, config)
-            reference = reference or trial.work
-            row = summary([trial], {}, reference)
-            self.done.append({"step": step.name, "model": self.only or step.model, **row})
-            click.echo(f"{step.name}: {variant.name}: {row['questions_an_hour']} an hour", err=True)
-            self.write()
+        questions = choose_questions(config)
+        script = (
+            None if own else ScriptedWalk(questions, step.lengths or FORCED, tokenizing(pretrained))
+        )
+        bench = Bench(config, Engines(config, pretrained, script), lambda words: None)
+        kind = Default if step.schedule == "default" else Variant
+        variant = kind("transformers", step.schedule, step.reuse, step.wanted, config.renderer)
+        with contextlib.ExitStack() as around:
+            if step.crowded:
+                around.enter_context(crowd(pretrained.model.device, readings=12))
+            monitor = Monitor(pretrained.model.device.type == "cuda")
+            trial = bench.measure(variant, config)
+        same = f"{step.model} {step.dtype} {own} {turns} {step.questions} {step.guided}"
+        reference = self.transcripts.setdefault(same, trial.work)
+        row = summary([trial], {}, reference)
+        row |= {"step": step.name, "model": self.only or step.model, **monitor.stop()}
+        row["tokens_a_second"] = round(row["tokens_written"] / row["seconds"], 1)
+        self.done.append(row)
+        shown = {name: row.get(name) for name in COLUMNS if row.get(name) is not None}
+        click.echo(f"{step.name}: {json.dumps(shown)}", err=True)
+
+    def first_token(self) -> None:
+        """Measure how long a first token takes: a prompt of two pictures, nothing else under way."""
+
+        pretrained = self.load(BIG, "auto")
+        engines = Engines(self.config, pretrained, lambda request: "x")  # type: ignore[arg-type]
+        variant = Variant("transformers", "refill", "keys", 8, self.config.renderer)
+        began = time.perf_counter()
+        engine = engines.make(variant, self.config, [])
+        ready = time.perf_counter() - began
+        shown = [chat.picture(f"{number}.png") for number in range(2)]
+        messages = [chat.message("user", chat.text("Where is the chair? " * 150), *shown)]
+        seconds = []
+        for number in range(5):
+            request = Request(f"q{number}", 0, messages, _noise, max_new_tokens=1)
+            began = time.perf_counter()
+            engine.generate([request])
+            seconds.append(time.perf_counter() - began)
+            engine.retire(request.question_id)
+        engine.close()
+        self.found["first token"] = {
+            "engine_ready_seconds": round(ready, 2),
+            "first_token_seconds": round(statistics.median(seconds[1:]), 3),
+        }
+
+    def long_run(self) -> None:
+        """Lead 1,000 dialogues of three turns, a new picture in each, and look at the memory in use on the way."""
+        import torch
+
+        pretrained = self.load(BIG, "auto")
+        engines = Engines(self.config, pretrained, lambda request: "x " * 12)  # type: ignore[arg-type]
+        variant = Variant("transformers", "refill", "keys", AUTO, self.config.renderer)
+        engine = engines.make(variant, self.config, [])
+        waiting, turns, failed, samples = list(range(1000)), {}, 0, []
+        began = time.perf_counter()
+        while waiting or turns:
+            while waiting and len(turns) < 128:
+                turns[str(waiting.pop())] = []
+                engine.submit([_long_request(*list(turns.items())[-1])])
+            for request, reply in engine.ready():
+                failed += reply.error is not None
+                name, messages = request.question_id, list(request.messages)
+                turns[name] = [*messages, chat.assistant("x")]
+                if len(messages) < 5:
+                    engine.submit([_long_request(name, turns[name])])
+                    continue
+                engine.retire(name)
+                del turns[name]
+                if len(waiting) % 100 == 0 and pretrained.model.device.type == "cuda":
+                    free, total = torch.cuda.mem_get_info()
+                    samples.append(round((total - free) / 2**20))
+        self.found["1,000 dialogues"] = {
+            "seconds": round(time.perf_counter() - began, 1),
+            "failed": failed,
+            "megabytes_in_use_on_the_way": samples[:: max(1, len(samples) // 10)],
+        }
+        engine.close()
+
+    def within(self, name: str, call: Callable[[], None]) -> None:
+        """Do one thing if there is time for it, and write down what is known then."""
+        if time.perf_counter() > self.until:
+            self.left_out.append(name)
+        else:
+            call()
+        self.write()
 
     def write(self) -> None:
         """Write what is measured so far."""
+        speeds = {row["step"]: row["tokens_a_second"] for row in self.done}
+        for row in self.done:
+            for base in ("sequential", "two-phase"):
+                known = row["model"] == (self.only or BIG) and base in speeds
+                times = round(row["tokens_a_second"] / speeds[base], 1) if known else None
+                row[f"times_{base.replace('-', '_')}"] = times
+        command = shlex.join(["python", *sys.argv])
         found = {
-            **circumstances(shlex.join(["python", *sys.argv]), {}, models=self.said),
+            **circumstances(command, {}, models=self.found),
             "steps": self.done,
             "left_out": self.left_out,
         }
-        self.output.mkdir(parents=True, exist_ok=True)
-        (self.output / "gpu.json").write_text(json.dumps(found, indent=1) + "\n")
-        (self.output / "gpu.md").write_text(self.page(found))
-
-    def page(self, found: dict[str, Any]) -> str:
-        """Return the figures as a page, each model's ratios to its own sequential and two-phase."""
-        heads = ["step", "schedule", "reuse", "B", "× seq.", "× two-ph.", *FIGURES]
-        lines = ["# On a GPU", "", f"`{found['command']}`", "", json.dumps(self.said), ""]
-        lines += ["| " + " | ".join(heads) + " |", "|" + "--|" * len(heads)]
+        self.output.parent.mkdir(parents=True, exist_ok=True)
+        self.output.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
+        heads = ["step", "model", *COLUMNS]
+        lines = ["# On a GPU", "", f"`{command}`", ""]
+        lines += [f"- {name}: {json.dumps(said)}" for name, said in self.found.items()]
+        lines += ["", "| " + " | ".join(heads) + " |", "|" + "--|" * len(heads)]
         for row in self.done:
-            cells = [row["step"], row["schedule"], row["reuse"], f"{row['batch_size']} ({row['limit']})"]  # fmt: skip
-            cells += [self.times(row, "sequential"), self.times(row, "two-phase")]
-            lines.append("| " + " | ".join([*cells, *(str(row[name]) for name in FIGURES)]) + " |")
-        return "\n".join([*lines, "", *(f"left out: {name}" for name in self.left_out), ""])
-
-    def times(self, row: dict[str, Any], schedule: str) -> str:
-        """Return how many times faster a row writes than a schedule without reuse."""
-        same = [
-            other
-            for other in self.done
-            if (other["model"], other["schedule"], other["reuse"])
-            == (row["model"], schedule, "none")
-            and ("own words" in other["step"]) == ("own words" in row["step"])
-        ]
-        return f"{rate(row) / rate(same[0]):.1f}" if same else "–"
+            cells = ["–" if row.get(name) is None else str(row[name]) for name in heads]
+            lines.append("| " + " | ".join(cells) + " |")
+        lines += ["", __doc__.partition("\n\n    ")[2].partition("\n\n")[2].strip(), ""]
+        lines += [f"Left out: {name}" for name in self.left_out]
+        self.output.with_suffix(".md").write_text("\n".join(lines) + "\n")
 
 
-def rate(row: dict[str, Any]) -> float:
-    """Return the tokens written a second: questions differ in their turns, and few have another mean."""
-    return float(row["tokens_written"] / row["seconds"])
+def _noise(file: str) -> Any:
+    from PIL import Image
+
+    return Image.effect_noise((640, 480), 60).convert("RGB")
+
+
+def _long_request(name: str, before: list[Any]) -> Request:
+    file = chat.picture(f"{name} {len(before)}.png")
+    messages = [*before, chat.message("user", chat.text("Where is the chair? " * 40), file)]
+    return Request(name, len(before) // 2, messages, _noise, max_new_tokens=16)
 
 
 @click.command()
-@click.option("--output", type=click.Path(path_type=Path), required=True)
-@click.option("--minutes", default=9.5, show_default=True, help="No variant begins later.")
+@click.option(
+    "--output", type=click.Path(path_type=Path), required=True, help="Without its suffix."
+)
+@click.option("--minutes", default=8.5, show_default=True, help="Nothing begins later.")
 @click.option("--device", default="cuda", show_default=True)
-@click.option("--dtype", default="auto", show_default=True)
 @click.option("--model", help="One shape instead of all.")
-@click.option("--few", default=16, show_default=True, help="Questions one after the other.")
 @click.option("--many", default=128, show_default=True, help="Questions side by side.")
-@click.option("--sizes", default="64,128,auto", show_default=True, help="Batch sizes.")
-@click.option("--reply-tokens", default=60.0, show_default=True)
 @click.option("--image-size", default="640x480", show_default=True)
-def main(output: Path, minutes: float, model: str | None, **given: Any) -> None:
+@click.option("--only", help="Only these steps, | between them.")
+def main(output: Path, minutes: float, model: str | None, only: str | None, **given: Any) -> None:
     """Measure one GPU within a time limit."""
     width, _, height = given["image_size"].partition("x")
     config = RunConfig(
         batch=True,
         benchmark="rooms",
         shuffle=True,
-        no_guide=True,
-        max_turns=9,
         device=given["device"],
-        dtype=given["dtype"],
         image_size=(int(width), int(height)),
     )
-    sizes = [int(size) if size.isdecimal() else size for size in given["sizes"].split(",")]
-    lengths = Lengths((1, 9), given["reply_tokens"], most=config.max_new_tokens)
     measurement = Measurement(output, config, 60 * minutes, model)
     # What is compiled or loaded at first use is not measured.
-    warm = Step("warm-up", BIG, 2, [("refill", "keys", 2), ("refill", "none", 2)])
-    measurement.take(warm, Lengths((1, 2), 8))
+    measurement.take(Step("warm-up", 4, lengths=Lengths((1, 2), 8)))
     measurement.done.clear()
-    for step in steps(given["few"], given["many"], sizes):
-        measurement.take(step, lengths)
-    measurement.write()
+    for step in steps(given["many"]):
+        if only is None or step.name in only.split("|"):
+            measurement.within(step.name, lambda step=step: measurement.take(step))
+    for name, call in (
+        ("first token", measurement.first_token),
+        ("1,000 dialogues", measurement.long_run),
+    ):
+        if only is None or name in only.split("|"):
+            measurement.within(name, call)
 
 
 if __name__ == "__main__":

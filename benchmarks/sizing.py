@@ -36,8 +36,8 @@ def measure(seed: int) -> list[dict[str, Any]]:
 
     from render_agent.dialogue import chat
     from render_agent.engines.base import Request
-    from render_agent.engines.transformers.batch_sizing import Sizing
-    from render_agent.engines.transformers.engine import TransformersEngine
+    from render_agent.engines.transformers.generate_engine import TransformersEngine
+    from render_agent.engines.transformers.memory.sizing import Sizing
 
     def request(words: int, number: int) -> Request:
         said = chat.text(f"{number} " + "word " * words)

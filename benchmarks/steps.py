@@ -28,12 +28,12 @@ PROMPTS = (250, 1500)
 def measure(shape: str, read_before: int, repeats: int) -> dict[str, Any]:
     """Return milliseconds a step by rows, and seconds a prompt by tokens."""
     import torch
-
     from render_agent.engines.transformers.forward import Unread, read, write
+
+    from render_agent.engines.transformers.families.inputs import PreparedPrompt
     from render_agent.engines.transformers.kv_cache import RowSlots
-    from render_agent.engines.transformers.opening import open_model
+    from render_agent.engines.transformers.model.load import open_model
     from render_agent.engines.transformers.random_model import random_model
-    from render_agent.engines.transformers.tokenization import PreparedPrompt
 
     loaded = open_model(shape, pretrained=random_model(shape))
     model, pad, axes = loaded.model, loaded.pad, loaded.inputs.family.axes

@@ -12,9 +12,10 @@ from render_agent.config import RunConfig
 from render_agent.engines.base import Request
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.engines.transformers.published_shapes import SHAPES, find_shape
+from render_agent.engines.transformers.random_model import random_model
 from render_agent.errors import SetupError, UsageError
 from render_agent.questions.rooms import bundled
-from render_agent_lab.bench import figures
+from render_agent_lab.bench import figures, floor
 from render_agent_lab.bench.compared_engines import Engines
 from render_agent_lab.bench.measure import Bench
 from render_agent_lab.bench.meter import MeteredEngine, overlap
@@ -77,7 +78,7 @@ def line(question, turn, read, wrote, cached=0, reply="x"):
     """Return as much of a line of turns.jsonl as the figures need."""
     said = dict.fromkeys(("messages", "action", "happened", "stood", "camera", "finish"))
     tokens = {"in": read, "out": wrote, "from_cache": cached}
-    return {**said, "question_id": question, "turn": turn, "reply": reply, "tokens": tokens, "error": None, "events": []}  # fmt: skip
+    return {**said, "question_id": question, "turn": turn, "reply": reply, "tokens": tokens, "error": None, "events": [], "views": [{}, {}], "batch_size": 2}  # fmt: skip
 
 
 def test_tokens_seen_for_the_first_time():
@@ -86,6 +87,25 @@ def test_tokens_seen_for_the_first_time():
     assert work.first_seen == 100 + 50 + (150 - 110)
     assert work.prefilled == 100 + 50 + 40
     assert (work.prompt, work.cached, work.written, work.questions) == (300, 110, 25, 2)
+    looked_at = (100 * 50, 50 * 25, 40 * 130)
+    assert work.attended == sum(looked_at)
+    assert work.contexts == (10 * 100 + 50) + (5 * 50 + 12) + (10 * 150 + 50)
+    assert work.steps == 12.5
+    assert figures.work_of(lines, patches=1200).patches == 6 * 1200
+
+
+def test_the_floor_grows_with_the_work_and_stays_below_what_it_takes(monkeypatch):
+    model = random_model("small", "cpu").model
+    monkeypatch.setattr(floor, "measured_rates", lambda *_: floor.Rates(1e9, 1e10))
+    lines = [line("a", 0, 1000, 10), line("a", 1, 1500, 100)]
+    once = floor.floor_seconds(model, figures.work_of(lines))
+    twice = floor.floor_seconds(
+        model, figures.work_of([*lines, line("b", 0, 1000, 10), line("b", 1, 1500, 100)])
+    )
+    assert twice == pytest.approx(2 * once)
+    text = model.model.language_model.layers
+    weights = sum(weight.numel() for weight in text.parameters() if weight.dim() > 1)
+    assert once > 2 * weights * (1000 + 490) / 1e10
 
 
 def test_transcripts_do_not_depend_on_the_order_of_the_log():
@@ -192,7 +212,7 @@ def test_every_schedule_says_the_same_in_the_models_own_words(small):
 def test_shapes_have_as_many_weights_as_the_published_models():
     import torch
 
-    from render_agent.engines.torchvision_compat import cure_torchvision
+    from render_agent.engines.transformers.model.torchvision_compat import cure_torchvision
     from render_agent.engines.transformers.random_model import config_of, made_tokenizer
 
     cure_torchvision()

@@ -13,7 +13,7 @@ from render_agent.dialogue.chat import pictures
 from render_agent.engines.cost_estimate import estimate, picture_tokens
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.engines.scripted.blind_policies import Wanderer
-from render_agent.engines.transformers.reuse import (
+from render_agent.engines.transformers.factory import (
     FEEDBACK,
     INSTRUCTIONS,
     USUAL_REPLY,

@@ -10,8 +10,8 @@ from factories.models import small_model
 from factories.runs import make_questions, play, transcripts
 
 from render_agent.dialogue import prompt
-from render_agent.engines.transformers.engine import TransformersEngine
-from render_agent.engines.transformers.opening import open_model
+from render_agent.engines.transformers.generate_engine import TransformersEngine
+from render_agent.engines.transformers.model.load import open_model
 from render_agent.runs.log.folder import RunFolder
 
 OPTIONS = {

@@ -39,7 +39,7 @@ def probe_families(device: str = "auto") -> dict[str, Any]:
 
 def probe_model(name: str, device: str, dtype: str) -> dict[str, Any]:
     """Return the same of a model by name, its own weights loaded. SetupError where they cannot be."""
-    from render_agent.engines.transformers.opening import open_model
+    from render_agent.engines.transformers.model.load import open_model
 
     began = time.perf_counter()
     loaded = open_model(name, device=device, dtype=dtype)
@@ -48,7 +48,7 @@ def probe_model(name: str, device: str, dtype: str) -> dict[str, Any]:
 
 def _tried(make: Callable[[str], Any], device: str) -> Mapping[str, str | None]:
     """Return what was found of one family; whatever its classes raise is what is to be found."""
-    from render_agent.engines.transformers.opening import open_model
+    from render_agent.engines.transformers.model.load import open_model
 
     try:
         return _probed(open_model("a small one", pretrained=make(device)))
@@ -70,7 +70,7 @@ def _why_batch_differs(loaded: Any) -> str | None:
 
     from render_agent.dialogue import chat
     from render_agent.engines.base import Request
-    from render_agent.engines.transformers.engine import TransformersEngine
+    from render_agent.engines.transformers.generate_engine import TransformersEngine
 
     def picture(file: str) -> Image.Image:
         slope = Image.linear_gradient("L").resize((96, 64))
@@ -95,7 +95,7 @@ def _placed(kind: Any, config: Any, processor: Any, device: str) -> Any:
     """Return a model of random weights on a device, with its processor."""
     import torch
 
-    from render_agent.engines.transformers.pretrained import Pretrained, choose_device
+    from render_agent.engines.transformers.model.pretrained import Pretrained, choose_device
 
     torch.manual_seed(0)
     model = kind(config).eval().to(choose_device(device))
@@ -113,7 +113,7 @@ def _qwen3_vl(device: str) -> Any:
 
 
 def _qwen2_5_vl(device: str) -> Any:
-    from render_agent.engines.torchvision_compat import cure_torchvision
+    from render_agent.engines.transformers.model.torchvision_compat import cure_torchvision
     from render_agent.engines.transformers.random_model import CHAT_TEMPLATE, made_tokenizer
 
     cure_torchvision()
@@ -161,7 +161,7 @@ def _qwen2_5_vl(device: str) -> Any:
 
 
 def _internvl(device: str) -> Any:
-    from render_agent.engines.torchvision_compat import cure_torchvision
+    from render_agent.engines.transformers.model.torchvision_compat import cure_torchvision
     from render_agent.engines.transformers.random_model import CHAT_TEMPLATE, made_tokenizer
 
     cure_torchvision()

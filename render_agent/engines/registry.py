@@ -54,8 +54,8 @@ class Transformers(BuiltIn):
 
     def __call__(self, config: RunConfig, questions: Sequence[Question]) -> Engine:
         """Return the engine, its model loaded. SetupError where that is impossible."""
-        from render_agent.engines.transformers.opening import open_model
-        from render_agent.engines.transformers.reuse import dialogue_tokens, engine_of
+        from render_agent.engines.transformers.factory import dialogue_tokens, engine_of
+        from render_agent.engines.transformers.model.load import open_model
 
         options = engine_options(config.engine_option)
         loaded = open_model(
@@ -74,7 +74,7 @@ class Transformers(BuiltIn):
     @staticmethod
     def describe(config: RunConfig) -> dict[str, Any]:
         """Return its model's files and how they are loaded. SetupError where that cannot be."""
-        from render_agent.engines.loading import describe_model
+        from render_agent.engines.transformers.model.locate import describe_model
         from render_agent.engines.transformers.options import check_options, refuse_tensor_parallel
 
         options = engine_options(config.engine_option)
@@ -241,7 +241,7 @@ def check_model(config: RunConfig, recorded: Mapping[str, Any], run: str) -> Non
 
     recorded: what the run holds of its engine. run: its name.
     """
-    from render_agent.engines.loading import describe_model
+    from render_agent.engines.transformers.model.locate import describe_model
 
     known = {name: recorded[name] for name in FINGERPRINTS if recorded.get(name) is not None}
     if known and known != {name: describe_model(config.model_name)[name] for name in known}:

@@ -58,38 +58,41 @@ def upright(low: Array, high: Array, degrees: float = 0.0, at: Array | None = No
     return OrientedBox(centre, high - low, turn.T)
 
 
-def overlap(one: OrientedBox, other: OrientedBox, slack: float = 1e-9) -> bool:
+def overlap(first: OrientedBox, second: OrientedBox, slack: float = 1e-9) -> bool:
     """Return whether two boxes share more than `slack` metres in every direction.
 
     By the separating axis theorem over the 15 axes (Gottschalk et al. 1996).
     """
-    apart = other.centre - one.centre
+    apart = second.centre - first.centre
     if (
         apart @ apart
-        > (math.sqrt(one.size @ one.size) + math.sqrt(other.size @ other.size)) ** 2 / 4
+        > (math.sqrt(first.size @ first.size) + math.sqrt(second.size @ second.size)) ** 2 / 4
     ):
         return False
-    crossed = np.cross(one.axes[:, None], other.axes[None]).reshape(9, 3)
+    crossed = np.cross(first.axes[:, None], second.axes[None]).reshape(9, 3)
     length = np.linalg.norm(crossed, axis=1)
     crossed = crossed[length > 1e-6] / length[length > 1e-6, None]
-    directions = np.concatenate([one.axes, other.axes, crossed])
+    directions = np.concatenate([first.axes, second.axes, crossed])
     reach = (
-        np.abs(directions @ one.axes.T) @ one.size + np.abs(directions @ other.axes.T) @ other.size
+        np.abs(directions @ first.axes.T) @ first.size
+        + np.abs(directions @ second.axes.T) @ second.size
     )
     gap = np.abs(directions @ apart) - reach / 2
     return bool((gap < -slack).all())
 
 
-def distance(one: OrientedBox, other: OrientedBox) -> float:
+def distance(first: OrientedBox, second: OrientedBox) -> float:
     """Return the distance in metres between the closest points of two boxes, 0 where they overlap.
 
     Two convex polyhedra are closest at a corner and a face or at two edges, so that all such pairs
     decide it.
     """
-    if overlap(one, other):
+    if overlap(first, second):
         return 0.0
-    between_edges = _segments(one.corners[EDGES], other.corners[EDGES])
-    return float(min(between_edges, _outside(one, other.corners), _outside(other, one.corners)))
+    between_edges = _segments(first.corners[EDGES], second.corners[EDGES])
+    return float(
+        min(between_edges, _outside(first, second.corners), _outside(second, first.corners))
+    )
 
 
 def _outside(box: OrientedBox, points: Array) -> float:
@@ -97,13 +100,13 @@ def _outside(box: OrientedBox, points: Array) -> float:
     return float(np.linalg.norm(beyond, axis=1).min())
 
 
-def _segments(one: Array, other: Array) -> float:
+def _segments(first: Array, second: Array) -> float:
     """Return the least distance between any of two sets of segments, (n, 2, 3) and (m, 2, 3).
 
     Closest points of two segments after Ericson, Real-Time Collision Detection, 5.1.9.
     """
-    p, d1 = one[:, None, 0], (one[:, 1] - one[:, 0])[:, None]
-    q, d2 = other[None, :, 0], (other[:, 1] - other[:, 0])[None]
+    p, d1 = first[:, None, 0], (first[:, 1] - first[:, 0])[:, None]
+    q, d2 = second[None, :, 0], (second[:, 1] - second[:, 0])[None]
     r = p - q
     a, e = (d1 * d1).sum(-1), (d2 * d2).sum(-1)
     b, c, f = (d1 * d2).sum(-1), (d1 * r).sum(-1), (d2 * r).sum(-1)

@@ -1,4 +1,4 @@
-"""The seam between the program and whatever draws: Scene × camera × size → Frame."""
+"""What a renderer is: it turns a scene, a camera and a picture size into a frame."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from render_agent.errors import RenderError
 from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.scene.model import Scene
 
@@ -31,6 +32,12 @@ class Frame:
     colours: NDArray[np.uint8]
     depth: NDArray[np.float32]
     primitive: NDArray[np.int32] | None = None
+
+
+def check_size(width: int, height: int) -> None:
+    """Raise RenderError where a picture of this size, in pixels, has no pixels."""
+    if width < 1 or height < 1:
+        raise RenderError(f"A picture of {width}x{height} pixels cannot be drawn.")
 
 
 class Renderer(Protocol):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,7 +75,7 @@ def points_under(
     v: NDArray[np.intp],
     depth: FloatArray,
     size: tuple[int, int],
-) -> NDArray[Any]:
+) -> FloatArray:
     """Return the points under pixels of a picture, (n, 3) metres, world frame.
 
     u, v: (n,) columns and rows. depth: (n,) metres as a frame has it. size: width and height, pixels.
@@ -88,5 +87,5 @@ def points_under(
         return np.column_stack([x, y, camera.height - depth])
     focal = camera.focal(size[1])
     local = np.column_stack([right / focal, down / focal, np.ones(len(u))]) * depth[:, None]
-    points: NDArray[Any] = local @ camera.pose[:3, :3].T + np.array(camera.position)
+    points: FloatArray = local @ camera.pose[:3, :3].T + np.array(camera.position)
     return points

@@ -1,4 +1,4 @@
-"""Ray casting by Open3D (Embree): slow, meshes only, and exact; the others are tested against it."""
+"""Ray casting by Open3D (Embree): slow, for meshes only, exact: the reference for tests of the others."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.errors import RenderError
 from render_agent.geometry.camera import Camera, FloatArray, MapCamera
-from render_agent.render.base import BACKGROUND, NEAR_METRES, Frame
+from render_agent.render.base import BACKGROUND, NEAR_METRES, Frame, check_size
 from render_agent.render.rasteriser.faces import sound_faces
 from render_agent.scene.model import Scene
 
@@ -32,8 +31,7 @@ class RayCaster:
         Raises RenderError for a point cloud, and for faces that name vertices which do not exist
         (Open3D would end the process).
         """
-        if width < 1 or height < 1:
-            raise RenderError(f"A picture of {width}x{height} pixels cannot be drawn.")
+        check_size(width, height)
         tree = self._trees.get(scene)
         if tree is None:
             tree = self._trees[scene] = self._tree(scene)

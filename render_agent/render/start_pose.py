@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from render_agent.errors import UsageError
 from render_agent.geometry.camera import Camera, Vector, wrapped
 from render_agent.render.base import Renderer
+from render_agent.render.projection import points_under
 from render_agent.scene.model import Scene
 
 if TYPE_CHECKING:
@@ -101,12 +102,7 @@ def surface(depth: NDArray[np.float32], camera: Camera) -> NDArray[np.float64]:
     height, width = depth.shape
     rows, columns = np.nonzero(depth < FAR_METRES)
     near = depth[rows, columns].astype(np.float64)
-    focal = camera.focal(height)
-    local = np.column_stack(
-        [(columns + 0.5 - width / 2) / focal, (rows + 0.5 - height / 2) / focal, np.ones(len(near))]
-    )
-    points: NDArray[np.float64] = (local * near[:, None]) @ camera.pose[:3, :3].T + camera.position
-    return points
+    return points_under(camera, columns, rows, near, (width, height))
 
 
 def _yaw(yaw: float, scene: Scene) -> float:

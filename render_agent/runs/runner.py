@@ -254,13 +254,21 @@ def go_on(folder: RunFolder, changes: Mapping[str, Any]) -> Run:
     return run
 
 
+def _program() -> str:
+    """Return the program's version; a checkout need not be installed."""
+    try:
+        return version("render_agent")
+    except PackageNotFoundError:
+        return "a checkout"
+
+
 def record(
     config: RunConfig, questions: Sequence[Question], engine: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return what `config.json` holds beside its format: the options, and what the run depends on."""
     prompt = make_prompt(config)
     return {
-        "program": version("render_agent"),
+        "program": _program(),
         "commit": _commit(),
         "fingerprint": config.fingerprint,
         "config": config.to_json(),

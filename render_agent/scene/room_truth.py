@@ -136,11 +136,11 @@ class RoomTruth:
         """How many objects there are of every label."""
         return Counter(thing.label for thing in self.objects)
 
-    def apart(self, one: TrueObject, other: TrueObject) -> float:
+    def apart(self, first: TrueObject, second: TrueObject) -> float:
         """Return the metres between the closest points of the boxes of two of its objects."""
-        key = frozenset((id(one), id(other)))
+        key = frozenset((id(first), id(second)))
         if key not in self._apart:
-            self._apart[key] = distance(one.box, other.box)
+            self._apart[key] = distance(first.box, second.box)
         return self._apart[key]
 
     @cached_property
@@ -149,8 +149,8 @@ class RoomTruth:
 
     def only(self, label: str) -> TrueObject:
         """Return the one object of a label. ValueError where there is none or more than one."""
-        (found,) = (thing for thing in self.objects if thing.label == label)
-        return found
+        (single,) = (thing for thing in self.objects if thing.label == label)
+        return single
 
 
 def to_json(truth: RoomTruth) -> dict[str, Any]:
@@ -200,9 +200,9 @@ def to_json(truth: RoomTruth) -> dict[str, Any]:
 def _distances(truth: RoomTruth) -> list[list[Any]]:
     alone = sorted(label for label, count in truth.counts.items() if count == 1)
     return [
-        [one, other, round(truth.apart(truth.only(one), truth.only(other)), 4)]
-        for place, one in enumerate(alone)
-        for other in alone[place + 1 :]
+        [first, second, round(truth.apart(truth.only(first), truth.only(second)), 4)]
+        for index, first in enumerate(alone)
+        for second in alone[index + 1 :]
     ]
 
 

@@ -10,7 +10,7 @@ from rich.table import Table
 from render_agent.score.means import DIRECTION, MACRO
 from render_agent.score.official import DIRECTION_TYPES, ORDER
 from render_agent.score.summary import OFFICIAL
-from render_agent.text.plain_table import plain_table
+from render_agent.text.console import plain_table
 
 COUNTS = "answered exhausted failed missing active repaired predictions empty".split()
 """The counts that a caption shows, in this order."""

@@ -1,4 +1,4 @@
-"""What a process started ends with it, by whatever cause it ends: run as a program, this module watches."""
+"""End child processes when their parent dies, however it dies; run as a program, this module is the watcher."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def begun_since(parent: int) -> set[psutil.Process]:
     own = psutil.Process()
     since = own.create_time()
     with suppress(psutil.NoSuchProcess):
-        found = set(psutil.Process(parent).children(recursive=True)) - {own}
-        return {process for process in found if _begin(process) >= since}
+        descendants = set(psutil.Process(parent).children(recursive=True)) - {own}
+        return {process for process in descendants if _begin(process) >= since}
     return set()
 
 

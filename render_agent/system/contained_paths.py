@@ -44,9 +44,9 @@ def refuse_links_out(folder: Path) -> None:
 
     For a folder into which much is written, by names that were computed: `views`, `report`.
     """
-    for place, folders, files in os.walk(folder):
+    for directory, folders, files in os.walk(folder):
         for name in (*folders, *files):
-            path = Path(place, name)
+            path = Path(directory, name)
             if path.is_symlink():
                 check_inside(folder, path)
 

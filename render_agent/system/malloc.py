@@ -26,9 +26,9 @@ def give_back_freed() -> None:
     _called("malloc_trim", 0)
 
 
-def _called(name: str, *given: int) -> int:
+def _called(name: str, *arguments: int) -> int:
     """Return what a function of glibc returns; 0 where the C library is another."""
     try:
-        return int(getattr(ctypes.CDLL("libc.so.6"), name)(*given))
+        return int(getattr(ctypes.CDLL("libc.so.6"), name)(*arguments))
     except (OSError, AttributeError):
         return 0

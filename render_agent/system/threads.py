@@ -1,4 +1,4 @@
-"""Threads that begin only while memory is at hand, and pools of threads that have begun before there is work."""
+"""Threads that start only while there is memory for them, and thread pools that are started in advance."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""The console that everything is printed on: texts are texts, whatever is in them."""
+"""The console that everything is printed on, and the form of its tables; texts are printed as they are, never as markup."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from rich import box
 from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderHook, RenderResult
 from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
 
 from render_agent.text.sanitize import visible
 
@@ -35,8 +36,17 @@ class _Shown:
         self.inner = inner
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield from self._segments(console, options)
-
-    def _segments(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
         for text, style, control in console.render(self.inner, options):
             yield Segment(text if control else visible(text), style, control)
+
+
+def plain_table(title: str | Text) -> Table:
+    """Return an empty table under its title; a text that comes from outside is given as `Text`."""
+    return Table(
+        title=title,
+        title_justify="left",
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        padding=(0, 1, 0, 0),
+    )

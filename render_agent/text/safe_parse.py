@@ -245,8 +245,8 @@ def read_bounded(path: Path, most: int = MAX_BYTES) -> bytes:
     """Return the content of a file. OSError where it cannot be read, ValueError where it has more bytes."""
     with path.open("rb") as file:
         # Room is made for what is asked for, there or not; a pipe tells no size.
-        told = os.fstat(file.fileno()).st_size
-        content = file.read(min(told, most) + 1)
+        size_bytes = os.fstat(file.fileno()).st_size
+        content = file.read(min(size_bytes, most) + 1)
         while len(content) <= most and (more := file.read(CHUNK_BYTES)):
             content += more
     if len(content) > most:
@@ -264,8 +264,8 @@ def is_path(file: object) -> bool:
 
 def reason_of(error: Exception | str) -> str:
     """Return what an error says, in one line of at most MAX_REASON_LETTERS characters."""
-    told = " ".join(str(error).split()) or type(error).__name__
-    return told if len(told) <= MAX_REASON_LETTERS else told[:MAX_REASON_LETTERS] + "…"
+    reason = " ".join(str(error).split()) or type(error).__name__
+    return reason if len(reason) <= MAX_REASON_LETTERS else reason[:MAX_REASON_LETTERS] + "…"
 
 
 def line_of(error: Exception) -> str:

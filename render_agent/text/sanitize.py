@@ -19,7 +19,7 @@ def visible(text: str) -> str:
 
     JSON stays the same JSON: there such characters stand within texts only.
     """
-    return _UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    return _UNSEEN.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def one_line(text: str) -> str:

@@ -109,7 +109,7 @@ def _checked(site: ASGIApp, port: int, token: str) -> ASGIApp:
             return
         except HTTPException as refused:
             logger.info("refused %s %r: %s", request.method, scope["path"], refused.detail)
-            said = PlainTextResponse(f"{refused.detail}\n", refused.status_code)
+            response = PlainTextResponse(f"{refused.detail}\n", refused.status_code)
         except ClientDisconnect:
             logger.debug("a connection ended early")
             return
@@ -118,7 +118,7 @@ def _checked(site: ASGIApp, port: int, token: str) -> ASGIApp:
             # and the others are served on.
             known = isinstance(error, RenderAgentError)
             logger.error("could not serve %r: %s", scope["path"], error, exc_info=not known)
-            said = PlainTextResponse("Something went wrong here; the log says what.\n", 500)
-        await said(scope, receive, send)
+            response = PlainTextResponse("Something went wrong here; the log says what.\n", 500)
+        await response(scope, receive, send)
 
     return serve

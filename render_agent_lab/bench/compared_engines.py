@@ -15,7 +15,7 @@ from render_agent_lab.bench.script import ScriptedWalk
 from render_agent_lab.bench.variants import Variant
 
 if TYPE_CHECKING:
-    from render_agent.engines.transformers.pretrained import Pretrained
+    from render_agent.engines.transformers.model.pretrained import Pretrained
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class Engines:
             return ScriptedEngine(Replies(self.script), size)
         if variant.engine != "transformers" or self.pretrained is None:
             return make_engine(config, questions)
-        from render_agent.engines.transformers.opening import open_model
-        from render_agent.engines.transformers.reuse import dialogue_tokens, engine_of
+        from render_agent.engines.transformers.factory import dialogue_tokens, engine_of
+        from render_agent.engines.transformers.model.load import open_model
 
         options = {**engine_options(config.engine_option), "reuse": variant.reuse}
         # What a variant closes is its own: the model stays in `pretrained`.
@@ -77,8 +77,8 @@ def load(config: RunConfig, random_weights: str | None) -> Pretrained:
 
         attention = options.get("attn_implementation")
         return random_model(random_weights, config.device, config.dtype, attention, config.seed)
-    from render_agent.engines.loading import find_model
-    from render_agent.engines.transformers.pretrained import load_pretrained
+    from render_agent.engines.transformers.model.locate import find_model
+    from render_agent.engines.transformers.model.pretrained import load_pretrained
 
     found = find_model(config.model_name, config.revision)
     return load_pretrained(found, config.dtype, config.device, options)

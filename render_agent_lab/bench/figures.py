@@ -23,6 +23,9 @@ class Work:
     prefilled: prompt tokens that the model computed. first_seen: those that no earlier turn of their
     question had. transcripts: of every question a digest of all that was said and done. openings: of
     every question its first reply.
+    attended: pairs of first-seen tokens and those before them. contexts: tokens that written ones look back at,
+    summed. steps: of writing, had all of a turn's tokens been written as many side by side. patches: of the
+    pictures, 16 × 16 pixels each.
     """
 
     questions: int
@@ -36,6 +39,10 @@ class Work:
     events: Mapping[str, int]
     transcripts: Mapping[str, str]
     openings: Mapping[str, str]
+    attended: int = 0
+    contexts: int = 0
+    steps: float = 0.0
+    patches: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +53,7 @@ class Trial:
     not change.     limit: requests under way at the
     most. running: mean requests under way over the limit. waiting: seconds in which nothing was asked of
     the engine while a view was being drawn. memory: bytes at the most, None where it cannot be told.
+    floor: the least seconds that its work takes on the device, None where it cannot be told.
     """
 
     variant: Variant
@@ -58,10 +66,11 @@ class Trial:
     drawing: float
     memory: int | None
     work: Work
+    floor: float | None = None
 
 
-def work_of(lines: Iterable[Mapping[str, Any]]) -> Work:
-    """Return what the lines of a `turns.jsonl` say that was done.
+def work_of(lines: Iterable[Mapping[str, Any]], patches: int = 0) -> Work:
+    """Return what the lines of a `turns.jsonl` say that was done. patches: of one picture.
 
     A later turn's prompt begins with the whole prompt of the turn before and its reply: what comes
     behind them is seen for the first time.
@@ -89,6 +98,10 @@ def work_of(lines: Iterable[Mapping[str, Any]]) -> Work:
         events=dict(sorted(events.items())),
         transcripts={question: _digest(said) for question, said in turns.items()},
         openings={q: min(said, key=_number)["reply"] for q, said in turns.items()},
+        attended=sum(_attended(said) for said in turns.values()),
+        contexts=sum(t["out"] * t["in"] + t["out"] ** 2 // 2 for t in every),
+        steps=sum(t["tokens"]["out"] / t["batch_size"] for said in turns.values() for t in said),
+        patches=patches * sum(len(t["views"]) for said in turns.values() for t in said),
     )
 
 
@@ -131,6 +144,7 @@ def summary(
         "waiting_share": _over(waiting, seconds),
         "drawing": round(median(trial.drawing for trial in trials), 3),
         "peak_bytes": max(memory) if memory else None,
+        **_floor(trials, seconds),
         "events": dict(sum((Counter(trial.work.events) for trial in trials), Counter[str]())),
         "same_transcripts": all(t.work.transcripts == agreed.transcripts for t in trials),
         "questions_that_differ": max(
@@ -140,6 +154,14 @@ def summary(
             _differing(t.work.openings, agreed.openings) for t in trials
         ),
     }
+
+
+def _floor(trials: Sequence[Trial], seconds: float) -> dict[str, float | None]:
+    """Return the least seconds that the work takes on the device, and their share of those that it took."""
+    floors = [trial.floor for trial in trials if trial.floor is not None]
+    floor = median(floors) if floors else None
+    share = None if floor is None else _over(floor, seconds)
+    return {"floor_seconds": None if floor is None else round(floor, 2), "floor_share": share}
 
 
 def baselines_of(trials: Sequence[Trial]) -> dict[str, float]:
@@ -160,6 +182,16 @@ def _first_seen(turns: Sequence[Mapping[str, Any]]) -> int:
         seen += max(0, tokens["in"] - before)
         before = tokens["in"] + tokens["out"]
     return seen
+
+
+def _attended(turns: Sequence[Mapping[str, Any]]) -> int:
+    said = sorted((line["turn"], line["tokens"]) for line in turns)
+    pairs = before = 0
+    for _, tokens in said:
+        new = max(0, tokens["in"] - before)
+        pairs += new * (tokens["in"] - new // 2)
+        before = tokens["in"] + tokens["out"]
+    return pairs
 
 
 def _digest(said: Sequence[Mapping[str, Any]]) -> str:

@@ -12,7 +12,7 @@ from typing import Any, cast
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Engine
-from render_agent.engines.transformers.device_memory import DeviceMemory, MainMemory, memory_of
+from render_agent.engines.transformers.memory.device import DeviceMemory, MainMemory, memory_of
 from render_agent.observation import ViewProvider
 from render_agent.observation.picture_store import Pictures
 from render_agent.observation.setup import make_views
@@ -21,7 +21,7 @@ from render_agent.runs.phase_controller import Silent
 from render_agent.runs.runner import start
 from render_agent.scene.cache import SceneCache
 from render_agent_lab.bench.compared_engines import Engines
-from render_agent_lab.bench.figures import Trial, baselines_of, summary, work_of
+from render_agent_lab.bench.figures import Trial, Work, baselines_of, summary, work_of
 from render_agent_lab.bench.meter import MeteredEngine, MeteredViews, overlap
 from render_agent_lab.bench.variants import Variant
 
@@ -109,6 +109,8 @@ class Watch:
         """Return the figures of the run whose log lies at a path."""
         engine, ended = self.engine, self.engine.closed
         drawing = self.views.drawing
+        width, height = self.config.image_size
+        work = work_of(RunFolder(path).lines(), patches=width * height // 256)
         return Trial(
             variant=self.variant,
             seconds=ended - self.began,
@@ -119,5 +121,14 @@ class Watch:
             waiting=overlap(engine.gaps(self.began, ended), drawing),
             drawing=sum(end - start for start, end in drawing),
             memory=engine.peak,
-            work=work_of(RunFolder(path).lines()),
+            work=work,
+            floor=self._floor(work),
         )
+
+    def _floor(self, work: Work) -> float | None:
+        """Return the floor of the work, None where the model does not run in this process."""
+        if self.engines.pretrained is None or self.variant.engine != "transformers":
+            return None
+        from render_agent_lab.bench.floor import floor_seconds
+
+        return floor_seconds(self.engines.pretrained.model, work)

@@ -22,6 +22,7 @@ COLUMNS: dict[str, Column] = {
     "seconds": ("s", "s", "{:.1f}"),
     "processor_seconds": ("CPU s", "CPU s", "{:.1f}"),
     "questions_an_hour": ("an hour", "an\nhour", "{:,}"),
+    "floor_share": ("floor", "floor", "{:.0%}"),
     "times_sequential": ("× seq.", "×\nseq.", "{:.1f}"),
     "times_two_phase": ("× two-ph.", "×\ntwo", "{:.1f}"),
     "calls": ("calls", "calls", "{}"),
@@ -40,7 +41,8 @@ ONLY_WRITTEN = ("processor_seconds", "waiting_for_views", "calls", "failed")
 """Those that a terminal has no room for."""
 
 LEGEND = """\
-B: requests in one call, or side by side. CPU s: computed by all threads of the process. × seq. and
+B: requests in one call, or side by side. CPU s: computed by all threads of the process. floor: share of the time
+that the same reading and writing would take at the rates of copies and products measured on this device. × seq. and
 × two-ph.: how many times faster than one question after the other, and than 4 turns of all questions
 by 16 and the rest one after the other, both with the first way of reuse measured. read / new: prompt
 tokens computed over those that no earlier turn of their question had. cached: share of the prompt

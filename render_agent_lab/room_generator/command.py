@@ -56,8 +56,8 @@ def make_room(
     import numpy as np
 
     from render_agent_lab.room_generator import scan, write
-    from render_agent_lab.room_generator.annotate import truth_of
     from render_agent_lab.room_generator.build import build_home
+    from render_agent_lab.room_generator.write import truth_of
 
     home = build_home(seed, number, spacing)
     truth = truth_of(home, f"room{number:02d}")

@@ -66,9 +66,9 @@ class Space:
         """Return whether each point (n, 3) lies in a voxel that holds surface, (n,)."""
         cells = self._cells(points)
         inside = ((cells >= 0) & (cells < self.full.shape)).all(1)
-        found = np.zeros(len(points), bool)
-        found[inside] = self.full[tuple(cells[inside].T)]
-        return found
+        is_blocked = np.zeros(len(points), bool)
+        is_blocked[inside] = self.full[tuple(cells[inside].T)]
+        return is_blocked
 
     def open_way(self, start: Array, way: Array, far: Array) -> NDArray[np.bool_]:
         """Return whether nothing stands in the way from each point.
@@ -101,9 +101,9 @@ def _samples(mesh: Mesh) -> Array:
 def _directions() -> Array:
     """Directions spread evenly over the sphere (a Fibonacci lattice)."""
     count = 44
-    place = np.arange(count) + 0.5
-    z = 1 - 2 * place / count
-    around = np.pi * (1 + 5**0.5) * place
+    index = np.arange(count) + 0.5
+    z = 1 - 2 * index / count
+    around = np.pi * (1 + 5**0.5) * index
     flat = np.sqrt(1 - z * z)
     return np.stack([flat * np.cos(around), flat * np.sin(around), z], 1)
 

@@ -124,11 +124,11 @@ def tiles(
     """
 
     def paint(points: Array) -> Array:
-        place = points[:, axes] / size
-        cell = np.floor(place).astype(np.int64)
+        coordinates = points[:, axes] / size
+        cell = np.floor(coordinates).astype(np.int64)
         odd = (cell.sum(1) % 2).astype(float)[:, None]
         tone = 0.94 + 0.1 * hashed(cell, seed)
-        off_joint = (0.5 - np.abs(place - cell - 0.5)).min(1) * size
+        off_joint = (0.5 - np.abs(coordinates - cell - 0.5)).min(1) * size
         joint = (off_joint < JOINT / 4).astype(float)
         colours = np.asarray(colour, float) * (1 - odd) + np.asarray(other, float) * odd
         painted: Array = colours * (tone * (1 - 0.3 * joint))[:, None]

@@ -53,13 +53,13 @@ def _walk(home: Home, rng: np.random.Generator) -> Array:
     return np.array(places)
 
 
-def _seen(mesh: Mesh, places: Array) -> NDArray[np.bool_]:
+def _seen(mesh: Mesh, positions: Array) -> NDArray[np.bool_]:
     space = Space(mesh)
     normals = mesh.normals
     start = mesh.points + 1.3 * VOXEL * normals
     seen = np.zeros(len(start), bool)
-    for place in places:
-        way = place - start
+    for position in positions:
+        way = position - start
         far = np.linalg.norm(way, axis=1)
         way /= far[:, None]
         index = np.flatnonzero(~seen & (far < REACH) & ((way * normals).sum(1) > 0.12))

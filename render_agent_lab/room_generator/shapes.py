@@ -170,13 +170,13 @@ def rounded_box(low: Any, high: Any, radius: float, step: float, paint: Paint) -
     return painted(parts, paint)
 
 
-def turned_profile(profile: Any, sides: int, paint: Paint, arc: float = 360.0) -> Mesh:
+def turned_profile(profile: Any, sides: int, paint: Paint) -> Mesh:
     """Return the surface of revolution of a profile about the z axis.
 
     profile: (n, 2) radius and height in metres, from the bottom up for a shape seen from outside.
     """
     profile = np.asarray(profile, float)
-    angle = np.radians(np.linspace(0, arc, sides + 1))
+    angle = np.radians(np.linspace(0, 360.0, sides + 1))
     ring = np.stack([np.cos(angle), np.sin(angle)], -1)
     points = np.concatenate(
         [

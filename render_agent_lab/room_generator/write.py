@@ -1,4 +1,4 @@
-"""Homes as files: the scan as a binary PLY, the truth as JSON, the questions as JSON lines."""
+"""What is true of a home that was built, and homes as files: the scan as a binary PLY, the truth as JSON, the questions as JSON lines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from render_agent.scene.formats.ply_binary import binary_ply
-from render_agent.scene.room_truth import RoomTruth, to_json
+from render_agent.scene.room_truth import RoomTruth, TrueObject, to_json
+from render_agent_lab.room_generator.build import Home
 from render_agent_lab.room_generator.shapes import Mesh
 
 
@@ -32,3 +33,25 @@ def write_truth(truth: RoomTruth, path: Path) -> None:
 def write_questions(rows: Iterable[dict[str, Any]], path: Path) -> None:
     """Write rows in VSI-Bench's format, an object a line."""
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+
+
+def truth_of(home: Home, scene: str) -> RoomTruth:
+    """Return what is true of a home that was built."""
+    numbers = {id(item): number for number, item in enumerate(home.items)}
+    objects = []
+    for item in home.items:
+        box = item.box
+        support = None if item.support is None else numbers[id(item.support)]
+        objects.append(
+            TrueObject(
+                item.label,
+                np.round(box.centre, 5),
+                np.round(box.size, 5),
+                np.round(box.axes, 9) + 0.0,
+                item.built.kind,
+                item.room,
+                support,
+            )
+        )
+    plan = home.plan
+    return RoomTruth(scene, home.kind, plan.area, plan.height, plan.rooms, plan.ways, objects)

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
-from render_agent.text.plain_table import plain_table
+from render_agent.text.console import plain_table
 
 NONE = "–"
 

@@ -7,8 +7,8 @@ from factories.runs import make_questions
 from factories.samples import MixedReplies, choose
 
 from render_agent.dialogue import prompt
-from render_agent.engines.transformers.continuous_engine import ContinuousEngine
-from render_agent.engines.transformers.opening import open_model
+from render_agent.engines.transformers.engine import ContinuousEngine
+from render_agent.engines.transformers.model.load import open_model
 
 
 class Disguised(ContinuousEngine):
@@ -30,6 +30,6 @@ def test_rows_and_pictures_of_every_branch_are_given_back(tmp_path, monkeypatch)
         )
         assert results["counts"]["failed"] == 0
         assert any("\x1f" in name for name in engine.heard)
-        assert not engine.rows.table.dialogues
+        assert not engine.cache.sequences
     finally:
         engine.close()

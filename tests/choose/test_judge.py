@@ -14,10 +14,10 @@ from render_agent.agents.verifiers.judge.batch_score import batch_score
 from render_agent.agents.verifiers.judge.pictures import Kept
 from render_agent.agents.verifiers.judge.rubric import Criterion, Rubric
 from render_agent.agents.verifiers.judge.score import Fault, counts
-from render_agent.engines.transformers.engine import TransformersEngine
-from render_agent.engines.transformers.opening import open_model
+from render_agent.engines.transformers.factory import engine_of
+from render_agent.engines.transformers.generate_engine import TransformersEngine
+from render_agent.engines.transformers.model.load import open_model
 from render_agent.engines.transformers.option_logprobs import choice_tokens
-from render_agent.engines.transformers.reuse import engine_of
 from render_agent.errors import UsageError
 
 RUBRIC = Rubric(
@@ -174,7 +174,7 @@ def test_an_engine_that_keeps_keys_gives_the_same_and_keeps_nothing(loaded, alon
         [score.value for score in alone[mode]], abs=1e-5
     )
     assert [score.criteria for score in found] == [score.criteria for score in alone[mode]]
-    assert engine.rows.table.of("judge/0") is None
+    assert engine.cache.of("judge/0") is None
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -198,7 +198,7 @@ def test_shorter_prompts_are_padded_on_the_left(engine, monkeypatch, mode):
 def test_memory_that_runs_out_at_any_call_leaves_the_scores(loaded, alone, monkeypatch, mode):
     """Calls are those that read prompts and words, or that write replies."""
     # It is tested with what calls it, and takes half a second.
-    monkeypatch.setattr("render_agent.engines.transformers.guarded_call.free_memory", lambda: None)
+    monkeypatch.setattr("render_agent.engines.transformers.memory.faults.free_memory", lambda: None)
     verb = "generate" if mode == "json" else "forward"
     working = getattr(loaded.model, verb)
     calls = []
@@ -223,7 +223,7 @@ def test_memory_that_runs_out_at_any_call_leaves_the_scores(loaded, alone, monke
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_memory_of_one_row_leaves_the_scores(engine, alone, monkeypatch, mode):
-    monkeypatch.setattr("render_agent.engines.transformers.guarded_call.free_memory", lambda: None)
+    monkeypatch.setattr("render_agent.engines.transformers.memory.faults.free_memory", lambda: None)
     forward = engine.model.forward
     refused = []
 

@@ -16,11 +16,11 @@ from factories.models import (
 
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
-from render_agent.engines.transformers.batch_sizing import Sizing
-from render_agent.engines.transformers.device_memory import FakeMemory
-from render_agent.engines.transformers.opening import open_model
+from render_agent.engines.transformers.factory import engine_of
+from render_agent.engines.transformers.memory.device import FakeMemory
+from render_agent.engines.transformers.memory.sizing import Sizing
+from render_agent.engines.transformers.model.load import open_model
 from render_agent.engines.transformers.option_logprobs import choice_tokens, score_choices
-from render_agent.engines.transformers.reuse import engine_of
 from render_agent.errors import EngineError
 
 SIZES = ("32x32", "64x64", "96x64", "50x70")
@@ -165,7 +165,7 @@ def test_a_dialogue_that_is_too_long_says_so(loaded, monkeypatch):
 def rows_of(loaded, most, monkeypatch, raised):
     """Make every call with more rows than `most` fail, and give the rows of all calls."""
     # It is tested with what calls it, and takes half a second.
-    monkeypatch.setattr("render_agent.engines.transformers.guarded_call.free_memory", lambda: None)
+    monkeypatch.setattr("render_agent.engines.transformers.memory.faults.free_memory", lambda: None)
     rows = []
     forward = loaded.model.forward
 
@@ -269,6 +269,9 @@ def test_a_model_that_fails_gives_the_reason(loaded, monkeypatch):
 
 
 def test_a_lost_device_ends_it(loaded, monkeypatch):
+    monkeypatch.setattr(
+        "render_agent.engines.transformers.memory.faults.device_answers", lambda device: False
+    )
     rows_of(loaded, 0, monkeypatch, RuntimeError("CUDA error: device-side assert triggered"))
     with pytest.raises(EngineError, match="answers no more"):
         score(loaded, RAGGED[:1], [MANY])

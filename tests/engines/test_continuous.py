@@ -1,6 +1,7 @@
 """Replies written side by side, keys and values kept over the turns, are what each would be alone."""
 
 import dataclasses
+import random
 from itertools import count, pairwise
 
 import pytest
@@ -10,8 +11,10 @@ from factories.models import small_internvl, small_model, small_qwen2_5_vl, spec
 
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
-from render_agent.engines.transformers.continuous_engine import ContinuousEngine
-from render_agent.engines.transformers.engine import TransformersEngine
+from render_agent.engines.transformers.engine import ContinuousEngine
+from render_agent.engines.transformers.generate_engine import TransformersEngine
+from render_agent.engines.transformers.memory import faults
+from render_agent.engines.transformers.scheduler import Scheduler
 from render_agent.errors import EngineError
 
 PLENTY = 1 << 30
@@ -57,7 +60,7 @@ def test_other_families_keep_their_keys_too(build, tmp_path):
     assert led.said == Dialogues(count=4, turns=3).lead(UncachedModel(loaded)).said
     assert read - cached <= 1.1 * seen
     engine.close()
-    assert (engine.rows.slots.bytes, loaded.model) == (0, None)
+    assert (engine.cache.bytes, loaded.model) == (0, None)
 
 
 @pytest.mark.parametrize("together", [1, 4])
@@ -82,30 +85,26 @@ def test_questions_share_what_their_prompts_begin_with(make):
 
 
 @pytest.mark.parametrize("rows", [1, 5])
-def test_with_fewer_rows_than_questions_some_are_read_again_and_all_are_right(make, expected, rows):
-    engine = make(most_rows=rows)
+def test_no_more_replies_are_written_side_by_side_than_rows(make, expected, rows):
+    led = Dialogues().lead(make(most_rows=rows))
+    assert led.said == expected
+    assert max(reply.batch_size for replies in led.replies.values() for reply in replies) <= rows
+
+
+@pytest.mark.parametrize("pages", [4, 9])
+def test_with_few_pages_some_dialogues_are_read_again_and_all_are_right(make, expected, pages):
+    page = make().cache.page_bytes
+    engine = make(budget=pages * page)
+    grow, most = engine.cache._grow_to, []
+
+    def watched(count):
+        grow(count)
+        most.append((count, len(engine.cache.sequences)))
+
+    engine.cache._grow_to = watched
     assert Dialogues().lead(engine).said == expected
-    assert engine.rows.table.evicted > 0
-    assert max(len(engine.rows.table.dialogues), engine.rows.slots.rows) <= rows
-
-
-@pytest.mark.parametrize("tokens", [600, 1500])
-def test_rows_stay_within_their_budget(make, expected, tokens):
-    engine = make()
-    Dialogues(count=1).lead(engine)
-    budget = tokens * engine.rows.slots.bytes_per_token
-    bounded = make(budget=budget)
-    most = []
-    reserve = bounded.rows.slots.reserve
-
-    def watched(rows, capacity):
-        reserve(rows, capacity)
-        most.append((bounded.rows.slots.bytes, bounded.rows.slots.rows))
-
-    bounded.rows.slots.reserve = watched
-    assert Dialogues().lead(bounded).said == expected
-    assert all(size <= budget or rows == 1 for size, rows in most)
-    assert bounded.rows.table.evicted > 0
+    assert all(count <= pages or others == 1 for count, others in most)
+    assert engine.cache.evicted > 0
 
 
 def test_prompts_are_read_a_few_at_a_time_where_a_call_takes_few_tokens(make, expected):
@@ -115,8 +114,9 @@ def test_prompts_are_read_a_few_at_a_time_where_a_call_takes_few_tokens(make, ex
 def test_a_retired_question_gives_its_row_up(make):
     engine = make()
     Dialogues().lead(engine)
-    assert engine.rows.table.dialogues == []
-    assert not any(engine.rows.slots.lengths)
+    assert engine.cache.sequences == []
+    kept = engine.cache._beginning
+    assert engine.cache.used_pages == len(kept.pages)
 
 
 def shown(*files, words="What is this?", name="q"):
@@ -201,6 +201,12 @@ def test_waiting_ends_when_woken_and_nothing_is_lost(make):
     assert reply.tokens.reply == 200
 
 
+def rows_of(engine, given):
+    """Return how many prompts are read, or replies written, in a call of the model."""
+    reads = given["logits_to_keep"]
+    return len(reads) if torch.is_tensor(reads) else given["input_ids"].shape[1]
+
+
 class Failing:
     """Lets calls of a model fail, by their number or their size; counts them."""
 
@@ -210,7 +216,7 @@ class Failing:
 
         def guarded(*args, **more):
             self.calls += 1
-            if fails(self.calls - 1, len(more["input_ids"])):
+            if fails(self.calls - 1, rows_of(engine, more)):
                 raise torch.OutOfMemoryError("CUDA out of memory.")
             return forward(*args, **more)
 
@@ -243,7 +249,7 @@ def test_as_many_rows_as_fit_are_written_together(make, expected, monkeypatch, f
     assert led.said == expected
     assert "out_of_memory" in led.events
     assert "batch_halved" in led.events
-    assert engine.rows.ceiling.rows <= fits
+    assert engine.scheduler.row_ceiling.rows <= fits
 
 
 def test_what_fits_nowhere_fails_alone(make, plain, monkeypatch):
@@ -264,35 +270,118 @@ def test_what_fits_nowhere_fails_alone(make, plain, monkeypatch):
     assert [reply.text for reply in replies[:3]] == [plain.generate(good)[0].text] * 3
 
 
-def test_rows_for_which_there_is_no_memory_wait_for_others(make, plain):
+def test_dialogues_for_which_there_is_no_memory_wait_for_others(make, plain):
     few = {"count": 4, "turns": 2, "max_new_tokens": 7}
     expected = Dialogues(**few).lead(plain).said
     failed = 0
     for place in range(4):
         engine = make()
-        resize, calls = engine.rows.slots._resize, []
+        grow, calls = engine.cache._grow_to, []
 
-        def failing(*given, engine=engine, resize=resize, calls=calls, place=place):
-            there = len(engine.rows.table.dialogues)
-            others = there > 1 or 0 < there < given[0]
-            calls.append(others)
-            if others and sum(calls) - 1 == place:
+        def failing(pages, engine=engine, grow=grow, calls=calls, place=place):
+            calls.append(len(engine.cache.sequences) > 1)
+            if calls[-1] and sum(calls) - 1 == place:
                 raise torch.OutOfMemoryError("out of memory")
-            return resize(*given)
+            return grow(pages)
 
-        engine.rows.slots._resize = failing
+        engine.cache._grow_to = failing
         led = Dialogues(**few).lead(engine)
-        assert led.said == expected, f"resize {place}"
+        assert led.said == expected, f"growth {place}"
         failed += "out_of_memory" in led.events
     assert failed > 1
 
 
-def test_a_device_that_is_lost_ends_the_run(make, monkeypatch):
-    engine = make()
+SHORTAGES = (
+    torch.OutOfMemoryError("CUDA out of memory."),
+    RuntimeError("CUDA error: out of memory"),
+    RuntimeError("CUDA error: unknown error"),
+    RuntimeError("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`"),
+    RuntimeError("Expected mha_graph.execute(handle).is_good() to be true"),
+    RuntimeError("cuDNN Frontend error: Error: No valid execution plans built."),
+    MemoryError(),
+)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_memory_that_runs_out_at_random_places_loses_nothing(make, expected, monkeypatch, seed):
+    chance, faulty = random.Random(seed), []
+    for name in ("_pages", "_first_tokens", "_next_tokens"):
+        call = getattr(Scheduler, name)
+
+        def failing(*given, call=call):
+            if chance.randrange(8) == 0:
+                faulty.append(call)
+                raise chance.choice(SHORTAGES)
+            return call(*given)
+
+        monkeypatch.setattr(Scheduler, name, failing)
+    led = Dialogues().lead(make())
+    assert led.said == expected
+    assert len(set(faulty)) > 1
+    assert led.events.count("out_of_memory") <= len(faulty)
+
+
+def failing_device(engine, monkeypatch, answers):
+    """Let a model's calls fail as on a GPU, whose small products then go well or do not."""
 
     def lost(*args, **more):
-        raise RuntimeError("CUDA error: device-side assert triggered")
+        raise RuntimeError("CUDA error: unknown error")
 
     monkeypatch.setattr(engine.loaded.model, "forward", lost)
-    with pytest.raises(EngineError, match="--continue"):
+    monkeypatch.setattr(faults, "device_answers", lambda device: answers)
+
+
+def test_a_device_that_is_lost_ends_the_run(make, monkeypatch):
+    engine = make()
+    failing_device(engine, monkeypatch, answers=False)
+    with pytest.raises(EngineError, match=r"answers no more.*--continue"):
         engine.generate([shown("64x64-1.png")])
+
+
+def test_a_device_that_still_answers_is_short_of_memory(make, plain, monkeypatch):
+    engine = make()
+    expected = plain.generate([shown("64x64-1.png")])[0].text
+    calls = []
+    forward = engine.loaded.model.forward
+
+    def once(*args, **more):
+        calls.append(None)
+        if len(calls) in (2, 4):
+            raise RuntimeError("CUDA error: unknown error")
+        return forward(*args, **more)
+
+    monkeypatch.setattr(engine.loaded.model, "forward", once)
+    requests = [shown("64x64-1.png", name=f"q{number}") for number in range(3)]
+    replies = engine.generate(requests)
+    assert [reply.text for reply in replies] == [expected] * 3
+    assert "out_of_memory" in [event for reply in replies for event in reply.events]
+
+
+@pytest.mark.parametrize("questions", [1, 4, 9])
+def test_a_model_that_always_fails_ends_the_run_and_no_question(make, monkeypatch, questions):
+    engine = make()
+
+    def broken(*args, **more):
+        raise ValueError("no such layer")
+
+    monkeypatch.setattr(engine.loaded.model, "forward", broken)
+    engine.submit([shown("64x64-1.png", name=f"q{number}") for number in range(questions)])
+    with pytest.raises(EngineError, match=r"no such layer.*nothing is marked as failed"):
+        list(engine.ready())
+
+
+def test_questions_that_fail_by_themselves_end_no_run(make, plain, monkeypatch):
+    engine = make(read_tokens=1)
+    forward = engine.loaded.model.forward
+
+    def picky(*args, **more):
+        if more.get("pixel_values") is not None:
+            raise ValueError("this picture I cannot read")
+        return forward(*args, **more)
+
+    monkeypatch.setattr(engine.loaded.model, "forward", picky)
+    bad = [shown("64x64-1.png", name=f"bad{number}") for number in range(11)]
+    replies = engine.generate([*bad, shown(name="good")])
+    monkeypatch.undo()
+    assert all(reply.error.endswith("this picture I cannot read") for reply in replies[:-1])
+    assert replies[-1].text == plain.generate([shown()])[0].text

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from render_agent.engines.transformers.device_memory import (
+from render_agent.engines.transformers.memory.device import (
     CudaMemory,
     FakeMemory,
     MainMemory,

@@ -18,9 +18,9 @@ from render_agent.dialogue.prompt import reply_schema
 from render_agent.engines.base import Request
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.engines.transformers.constrained_decoding import GuidedRows, Guides, guides_of
-from render_agent.engines.transformers.continuous_engine import ContinuousEngine
-from render_agent.engines.transformers.engine import TransformersEngine
-from render_agent.engines.transformers.reuse import engine_of
+from render_agent.engines.transformers.engine import ContinuousEngine
+from render_agent.engines.transformers.factory import engine_of
+from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.sampling import RowSampling, Truncation
 from render_agent.runs import phase_controller
 from render_agent.runs.log.folder import RunFolder

@@ -10,7 +10,7 @@ from factories.models import bundled_model
 from factories.runs import Silent, make_config, play, transcripts
 from factories.servers import StubServer, forward_to, model_server
 
-from render_agent.engines.transformers.engine import TransformersEngine
+from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.errors import EngineError
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.runner import go_on, start

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
-from render_agent.engines.torchvision_compat import cure_torchvision
-from render_agent.engines.transformers.families import (
+from render_agent.engines.transformers.families.inputs import DialogueTensors
+from render_agent.engines.transformers.families.registry import (
     GEMMA3,
     INTERNVL,
     OTHER,
@@ -30,7 +30,7 @@ from render_agent.engines.transformers.families import (
     QWEN3_VL,
     family_of,
 )
-from render_agent.engines.transformers.tokenization import DialogueTensors
+from render_agent.engines.transformers.model.torchvision_compat import cure_torchvision
 
 FAMILIES = {
     "qwen3_vl": small_qwen3_vl,

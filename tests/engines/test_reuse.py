@@ -13,13 +13,14 @@ from factories.models import (
     small_qwen3_vl,
 )
 
-from render_agent.engines.transformers import forward
+from render_agent.engines.transformers import prefill
 from render_agent.engines.transformers.cache_check import why_not_kept
-from render_agent.engines.transformers.continuous_engine import ContinuousEngine
-from render_agent.engines.transformers.device_memory import FakeMemory
-from render_agent.engines.transformers.engine import TransformersEngine
-from render_agent.engines.transformers.prefill_memory import divide
-from render_agent.engines.transformers.reuse import engine_of
+from render_agent.engines.transformers.engine import ContinuousEngine
+from render_agent.engines.transformers.factory import MEAN_SHARE, engine_of
+from render_agent.engines.transformers.generate_engine import TransformersEngine
+from render_agent.engines.transformers.kv_cache import Sequence
+from render_agent.engines.transformers.memory.budget import divide
+from render_agent.engines.transformers.memory.device import FakeMemory
 
 
 @pytest.fixture
@@ -53,21 +54,21 @@ def test_bfloat16_passes_the_probe():
     assert why_not_kept(load(small_model(), "bfloat16")) is None
 
 
-def shifted(model, prompt, types, axes):
+def shifted(prompt, axes):
     """Positions that are wrong behind the first picture."""
-    found = forward_positions(model, prompt, types, axes).clone()
+    found = counted(prompt, axes).copy()
     if prompt.shown:
         found[:, prompt.shown[0].start + 1 :] += 3
     return found
 
 
-forward_positions = forward.positions
+counted = prefill.positions
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_a_model_that_counts_positions_otherwise_is_found_out(dtype, monkeypatch, caplog):
     loaded = load(small_model(), dtype)
-    monkeypatch.setattr(forward, "positions", shifted)
+    monkeypatch.setattr(prefill, "positions", shifted)
     with caplog.at_level(logging.WARNING, "render_agent"):
         engine = engine_of(loaded, 8, {}, 0)
     assert engine.describe()["reuse"] == "vision"
@@ -77,18 +78,9 @@ def test_a_model_that_counts_positions_otherwise_is_found_out(dtype, monkeypatch
 
 
 def test_what_is_kept_wrongly_is_found_out(loaded, monkeypatch):
-    from render_agent.engines.transformers.kv_cache import RowSlots
-
-    put = RowSlots.put
-    monkeypatch.setattr(
-        RowSlots, "put", lambda self, row, start, new, place: put(self, row, start, new, 0)
-    )
+    slots = Sequence.slots
+    monkeypatch.setattr(Sequence, "slots", lambda self, start, end: slots(self, start, end)[::-1])
     assert "differ" in why_not_kept(loaded)
-
-
-def test_attention_that_takes_no_mask_is_told(loaded, monkeypatch):
-    monkeypatch.setattr(loaded.model.config, "_attn_implementation_internal", "flash_attention_2")
-    assert "flash_attention_2" in why_not_kept(loaded)
 
 
 def test_eager_attention_keeps_keys_too():
@@ -99,21 +91,35 @@ def test_eager_attention_keeps_keys_too():
 
 def test_a_model_of_another_form_is_told(loaded, monkeypatch):
     def strange(*args, **more):
-        raise TypeError("forward() got an unexpected keyword argument 'past_key_values'")
+        raise TypeError("forward() got an unexpected keyword argument 'logits_to_keep'")
 
     monkeypatch.setattr(loaded.model, "forward", strange)
     assert "TypeError" in why_not_kept(loaded)
 
 
-def test_so_many_are_led_side_by_side_as_have_room_in_the_end(loaded):
+def test_so_many_are_led_side_by_side_as_have_room(loaded):
     tokens = 1000
     engine = engine_of(loaded, None, {}, tokens, FakeMemory(1 << 40))
-    each = tokens * engine.rows.slots.bytes_per_token
+    each = round(MEAN_SHARE * tokens) * engine.cache.bytes_per_token
     for rows in (1, 5, 10):
         memory = FakeMemory(round((rows + 0.5) * each / 0.9))
         assert engine_of(loaded, None, {}, tokens, memory).batch_size == rows
     assert engine_of(loaded, 3, {}, tokens, FakeMemory(1 << 40)).batch_size == 3
     assert engine_of(loaded, 3, {}, tokens, FakeMemory(1 << 10)).batch_size == 1
+
+
+def test_how_many_are_led_side_by_side_is_learned_from_their_turns(loaded, monkeypatch):
+    monkeypatch.setattr("render_agent.engines.transformers.engine.LEARNED_TURNS", 6)
+    engine = engine_of(loaded, None, {}, 100_000, FakeMemory(1 << 30))
+    few = engine.batch_size
+    led = Dialogues(count=4, turns=2).lead(engine)
+    taken = [
+        reply.tokens.prompt + reply.tokens.reply
+        for replies in led.replies.values()
+        for reply in replies
+    ]
+    each = sum(taken) // len(taken) * engine.cache.bytes_per_token
+    assert few < engine.batch_size == min(engine.most_rows, engine.cache.budget // each)
 
 
 class Costly(FakeMemory):
@@ -134,14 +140,14 @@ def test_memory_is_divided_by_what_reading_takes(loaded, monkeypatch):
     memory = Costly(100_000_000, loaded.model, 50_000, monkeypatch)
     division = divide(loaded, memory, 0.1, (64, 64))
     assert division.read_tokens == pytest.approx(0.25 * 90_000_000 / 50_000, abs=2)
-    assert division.rows == pytest.approx(0.75 * 90_000_000, abs=100_000)
+    assert division.cache == pytest.approx(0.75 * 90_000_000, abs=100_000)
 
 
 def test_no_more_is_read_at_once_than_is_worth_it(loaded, monkeypatch):
     memory = Costly(10**12, loaded.model, 50_000, monkeypatch)
     division = divide(loaded, memory, 0.1, (64, 64))
     assert division.read_tokens == 8192
-    assert division.rows == pytest.approx(0.9e12 - 8192 * 50_000, rel=1e-6)
+    assert division.cache == pytest.approx(0.9e12 - 8192 * 50_000, rel=1e-6)
 
 
 def test_where_not_even_the_probes_fit_prompts_are_read_one_by_one(loaded, monkeypatch):

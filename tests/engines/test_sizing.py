@@ -6,7 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from render_agent.engines.transformers.batch_sizing import (
+from render_agent.engines.transformers.memory.device import FakeMemory
+from render_agent.engines.transformers.memory.faults import Fault
+from render_agent.engines.transformers.memory.oom_backoff import fit_rows
+from render_agent.engines.transformers.memory.sizing import (
     GROW_AFTER,
     LONG_AGO,
     REACH,
@@ -15,9 +18,6 @@ from render_agent.engines.transformers.batch_sizing import (
     grouped,
     line_above,
 )
-from render_agent.engines.transformers.device_memory import FakeMemory
-from render_agent.engines.transformers.guarded_call import Fault
-from render_agent.engines.transformers.oom_backoff import fit_rows
 
 lengths_of_rows = st.lists(st.integers(1, 4000), min_size=1, max_size=60)
 

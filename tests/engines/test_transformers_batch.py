@@ -7,7 +7,7 @@ from factories.models import small_model, speckled_file
 
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
-from render_agent.engines.transformers.engine import TransformersEngine
+from render_agent.engines.transformers.generate_engine import TransformersEngine
 
 SIZES = ("32x32", "64x64", "96x64", "64x128", "50x70", "160x96")
 

@@ -11,9 +11,10 @@ from PIL import Image
 
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
-from render_agent.engines.transformers.engine import TransformersEngine
-from render_agent.engines.transformers.memory_faults import is_device_lost, is_out_of_memory
-from render_agent.engines.transformers.opening import open_model
+from render_agent.engines.transformers.generate_engine import TransformersEngine
+from render_agent.engines.transformers.memory import faults
+from render_agent.engines.transformers.memory.faults import is_device_error, is_out_of_memory
+from render_agent.engines.transformers.model.load import open_model
 from render_agent.errors import EngineError
 
 ROWS = 11
@@ -271,9 +272,16 @@ def test_all_requests_broken_makes_no_call_of_the_model(engine, monkeypatch):
 
 
 def test_a_lost_device_ends_the_engine(engine, monkeypatch):
+    monkeypatch.setattr(faults, "device_answers", lambda device: False)
     error = RuntimeError("CUDA error: device-side assert triggered")
     failing(engine, monkeypatch, raising(error, lambda *_: True))
     with pytest.raises(EngineError, match="--continue recent"):
+        engine.generate(REQUESTS)
+
+
+def test_a_model_that_always_fails_ends_the_engine(engine, monkeypatch):
+    failing(engine, monkeypatch, raising(ValueError("no such layer"), lambda *_: True))
+    with pytest.raises(EngineError, match=r"no such layer.*nothing is marked as failed"):
         engine.generate(REQUESTS)
 
 
@@ -284,7 +292,7 @@ def test_an_interrupt_is_not_held_back(engine, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("error", "memory", "lost"),
+    ("error", "memory", "device"),
     [
         (torch.OutOfMemoryError("CUDA out of memory."), True, False),
         (MemoryError(), True, False),
@@ -296,10 +304,15 @@ def test_an_interrupt_is_not_held_back(engine, monkeypatch):
         ),
         (RuntimeError("DefaultCPUAllocator: not enough memory: you tried"), True, False),
         (RuntimeError("CUDA error: an illegal memory access was encountered"), False, True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling"), True, False),
+        (RuntimeError("CUDA error: unknown error"), False, True),
+        (RuntimeError("Expected mha_graph.execute(handle).is_good() to be true"), True, False),
+        (RuntimeError("CUDA driver error: CUDA_ERROR_OUT_OF_MEMORY"), True, False),
+        (RuntimeError("cuDNN Frontend error: Error: No valid execution plans built."), True, False),
         (RuntimeError("shape '[2]' is invalid for input of size 3"), False, False),
         (ValueError("out of memory"), False, False),
     ],
 )
-def test_faults_are_told_apart(error, memory, lost):
+def test_faults_are_told_apart(error, memory, device):
     assert is_out_of_memory(error) is memory
-    assert is_device_lost(error) is lost
+    assert is_device_error(error) is device

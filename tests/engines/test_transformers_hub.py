@@ -17,7 +17,7 @@ from factories.models import small_model
 
 FIND = """\
 import json, sys
-from render_agent.engines.loading import describe_model
+from render_agent.engines.transformers.model.locate import describe_model
 from render_agent.errors import SetupError
 try:
     print(json.dumps(describe_model(*sys.argv[1:])))
@@ -28,7 +28,7 @@ ASK = """\
 import json, sys
 from render_agent import chat
 from render_agent.engines.base import Request
-from render_agent.engines.transformers.engine import TransformersEngine
+from render_agent.engines.transformers.generate_engine import TransformersEngine
 engine = TransformersEngine(sys.argv[1], device="cpu")
 message = chat.message("user", chat.text("Where is the chair?"))
 reply = engine.generate([Request("q", 0, [message], None, max_new_tokens=8)])[0]

@@ -13,9 +13,9 @@ from factories.models import (
 
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
-from render_agent.engines.torchvision_compat import cure_torchvision
-from render_agent.engines.transformers.engine import TransformersEngine
-from render_agent.engines.transformers.tokenization import DialogueTensors
+from render_agent.engines.transformers.families.inputs import DialogueTensors
+from render_agent.engines.transformers.generate_engine import TransformersEngine
+from render_agent.engines.transformers.model.torchvision_compat import cure_torchvision
 
 CHATML = """\
 <|im_start|>system

@@ -11,8 +11,12 @@ import pytest
 from factories.models import rewrite_json, small_model
 from factories.runs import make_config, make_questions
 
-from render_agent.engines.loading import describe_model, find_model, takes_pictures
-from render_agent.engines.transformers.engine import TransformersEngine
+from render_agent.engines.transformers.generate_engine import TransformersEngine
+from render_agent.engines.transformers.model.locate import (
+    describe_model,
+    find_model,
+    takes_pictures,
+)
 from render_agent.errors import SetupError, UsageError
 from render_agent.runs.runner import start
 
@@ -197,7 +201,7 @@ def test_a_description_tells_weights_apart(copy):
 
 def test_finding_a_model_imports_neither_torch_nor_transformers():
     program = (
-        "import sys; from render_agent.engines.loading import describe_model;"
+        "import sys; from render_agent.engines.transformers.model.locate import describe_model;"
         f"describe_model({str(small_model())!r});"
         "print([name for name in ('torch', 'transformers') if name in sys.modules])"
     )

@@ -5,7 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from render_agent.engines.torchvision_compat import _built_for_cuda, cure_torchvision
+from render_agent.engines.transformers.model.torchvision_compat import (
+    _built_for_cuda,
+    cure_torchvision,
+)
 
 
 def test_after_the_cure_pictures_can_be_processed():

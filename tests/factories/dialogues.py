@@ -7,7 +7,7 @@ import torch
 from factories.models import speckled_file
 from render_agent.dialogue import chat
 from render_agent.engines.base import Reply, Request
-from render_agent.engines.transformers.opening import open_model
+from render_agent.engines.transformers.model.load import open_model
 
 SIZES = ("64x64", "96x64", "50x70", "160x96")
 

@@ -7,8 +7,8 @@ import numpy as np
 from filelock import FileLock
 from scipy.spatial import cKDTree
 
-from render_agent_lab.room_generator.annotate import truth_of
 from render_agent_lab.room_generator.build import build_home
+from render_agent_lab.room_generator.write import truth_of
 
 COARSE = 0.3
 """Metres between vertices: only the mesh differs from that of a dense home."""

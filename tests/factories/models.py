@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from render_agent.engines.torchvision_compat import cure_torchvision
+from render_agent.engines.transformers.model.torchvision_compat import cure_torchvision
 from render_agent.models import bundled_model as bundled_folder
 
 CHAT_TEMPLATE = """\

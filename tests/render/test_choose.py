@@ -12,8 +12,7 @@ from factories.rooms import as_cloud, room
 from render_agent.errors import SetupError
 from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.render import registry as choose
-from render_agent.render.rasteriser import blocks, kernels, morton, zbuffer
-from render_agent.render.rasteriser import point_spacing as spacing
+from render_agent.render.rasteriser import blocks, kernels, zbuffer
 from render_agent.render.rasteriser import point_splats as splats
 from render_agent.render.rasteriser.renderer import Rasteriser, compile_kernels
 
@@ -53,9 +52,7 @@ def test_a_missing_package_is_one_sentence(monkeypatch):
 
 
 ENTRIES = {
-    morton: "face_codes point_codes",
-    blocks: "_gather _boxes _cull",
-    spacing: "_block_spacings",
+    blocks: "face_codes point_codes _gather _boxes _cull _block_spacings",
     zbuffer: "draw_faces colour_faces",
     splats: "draw_points fill_gaps colour_points",
 }

@@ -13,10 +13,9 @@ from PIL import Image
 
 from render_agent.geometry.camera import Camera, wrapped
 from render_agent.render.map_view.camera_path import Stop, arranged, draw_trail
-from render_agent.render.map_view.floor_cut import Storeys
+from render_agent.render.map_view.floor_cut import WALL_COLOUR, Storeys, mesh_section
 from render_agent.render.map_view.map_view import TopView
 from render_agent.render.map_view.overlay import GRID, GRID_STRENGTH, PAPER, Plot, write
-from render_agent.render.map_view.wall_section import WALL_COLOUR, mesh_section
 from render_agent.render.rasteriser.renderer import Rasteriser
 
 SIZES = [(640, 480), (1024, 1024), (333, 250)]

@@ -28,7 +28,7 @@ ABOUT = np.array([[0.8, 0.6, 0.0], [-0.6, 0.8, 0.0], [0.0, 0.0, 1.0]])
 
 
 def box(label, centre, size, axes=EYE):
-    return BoxedObject(label, np.array(centre, float), np.array(size, float), axes)
+    return BoxedObject(np.array(centre, float), np.array(size, float), axes, label)
 
 
 def annotation(*things, area=12.0):

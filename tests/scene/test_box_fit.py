@@ -21,7 +21,7 @@ def annotation(shift=(0.0, 0.0, 0.0), furniture=FURNITURE):
     things = []
     for low, high in furniture:
         low, high = np.array(low), np.array(high)
-        things.append(BoxedObject("box", (low + high) / 2 - shift, high - low, np.eye(3)))
+        things.append(BoxedObject((low + high) / 2 - shift, high - low, np.eye(3), "box"))
     return SceneAnnotation("scannet", "room", {}, 24.0, None, tuple(things))
 
 

@@ -229,7 +229,7 @@ def test_a_low_or_full_room_still_has_a_start():
 
 
 def test_large_scenes_get_fewer_samples():
-    from render_agent.scene.free_space.surface_samples import surface_samples
+    from render_agent.scene.free_space.surface import surface_samples
 
     scene = as_scene(*room(size=(300, 300, 30)), ceiling=30.0)
     samples = surface_samples(scene, most=50_000)

@@ -10,8 +10,7 @@ from starlette.responses import HTMLResponse, JSONResponse
 from starlette.routing import Mount, Route
 
 from render_agent.errors import RunLogError, SetupError
-from render_agent.web.checks import MOST_BYTES, TOKEN_HEADER
-from render_agent.web.folder import PageFiles
+from render_agent.web.checks import MOST_BYTES, TOKEN_HEADER, PageFiles
 from render_agent.web.server import LocalServer
 
 

@@ -13,7 +13,7 @@ from jsonschema import validate
 from render_agent.dialogue.chat import assistant, message, picture, text
 from render_agent.dialogue.prompt import reply_schema
 from render_agent.engines.base import Request
-from render_agent.engines.loading import find_model
+from render_agent.engines.transformers.model.locate import find_model
 from render_agent.engines.vllm.arguments import VllmOptions, prepare_environment
 from render_agent.engines.vllm.core import VllmCore
 from render_agent.engines.vllm.engine import VllmEngine
@@ -82,7 +82,7 @@ def test_free_running_gives_the_same_replies_and_none_twice(engine):
 
 
 def test_it_answers_as_transformers_does(engine):
-    from render_agent.engines.transformers.engine import TransformersEngine
+    from render_agent.engines.transformers.generate_engine import TransformersEngine
 
     other = TransformersEngine(str(small_model()), dtype="float32", device="cpu")
     theirs = other.generate(ragged())

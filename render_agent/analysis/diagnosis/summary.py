@@ -11,7 +11,7 @@ from rich.table import Table
 
 from render_agent.analysis.diagnosis.model import Cause, Diagnosis
 from render_agent.dialogue.state import QuestionState
-from render_agent.text.plain_table import plain_table
+from render_agent.text.console import plain_table
 
 JUDGED = (Cause.RIGHT, Cause.MISJUDGED, Cause.STOPPED_EARLY, Cause.NEVER_LOOKED)
 """The causes of answers that can be set against what was seen."""

@@ -20,7 +20,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from render_agent.analysis.live.run import LiveRun
 from render_agent.runs.log.folder import RunFolder
 from render_agent.system.threads import begun_pool
-from render_agent.web.folder import PageFiles
+from render_agent.web.checks import PageFiles
 from render_agent.web.templates import ASSETS
 
 TEMPLATES = Path(__file__).parent / "templates"

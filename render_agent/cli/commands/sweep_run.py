@@ -35,8 +35,7 @@ from render_agent.errors import RenderAgentError, UsageError
 from render_agent.extras import require
 from render_agent.questions.selection import choose_questions
 from render_agent.runs.log.folder import RunFolder
-from render_agent.text.console import plain_console
-from render_agent.text.plain_table import plain_table
+from render_agent.text.console import plain_console, plain_table
 from render_agent.text.sanitize import json_text
 
 COMPLETE, FAILED = 0, 1

@@ -19,7 +19,7 @@ from render_agent.engines.human.dialogue import dialogue_of, picture_at
 from render_agent.engines.human.session import Desk, Waiting
 from render_agent.render.png import encode
 from render_agent.text.safe_parse import parse_json
-from render_agent.web.folder import PageFiles
+from render_agent.web.checks import PageFiles
 from render_agent.web.templates import ASSETS, environment
 
 OWN = Path(__file__).parent / "templates"

@@ -1,4 +1,6 @@
-"""A model in this process by transformers: KV cache, prefill, decode loop, constrained decoding.
+"""The in-process engine: any image-text-to-text model of the transformers library.
 
-Imports `engines.base` and below; torch and transformers are imported inside functions. Start with `continuous_engine`.
+`factory` chooses between the two ways to run one: `engine` keeps keys and values over the turns in the pages of
+`kv_cache`, which `scheduler` fills by `prefill` and `decode`; `generate_engine` batches calls of the library's own
+`generate`. It may import everything below `engines`; start reading with `engine`, then `scheduler`.
 """

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Sequence as Several
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,17 +12,16 @@ from PIL import Image
 
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
-from render_agent.engines.transformers.forward import read, unread, write
-from render_agent.engines.transformers.kv_cache import RowSlots
-from render_agent.engines.transformers.loaded_model import LoadedModel
-from render_agent.engines.transformers.tokenization import PreparedPrompt
+from render_agent.engines.transformers import prefill
+from render_agent.engines.transformers.decode import Decoder
+from render_agent.engines.transformers.families.inputs import PreparedPrompt
+from render_agent.engines.transformers.memory.faults import Fault, attempt_patiently
+from render_agent.engines.transformers.model.load import LoadedModel
+from render_agent.engines.transformers.sequences import Asked, Sample
 
 TOLERANCE = {torch.float32: 1e-3}
-COARSE = 0.03
+COARSE_TOLERANCE = 0.03
 """By how much of their own range scores may differ: rounding stays far below, a wrong position does not."""
-
-ATTENTION = ("sdpa", "eager")
-"""Ways of attention that take a mask of one's own."""
 
 SIZES = {"narrow.png": (96, 128), "wide.png": (160, 96), "small.png": (64, 64)}
 
@@ -32,48 +32,54 @@ def why_not_kept(loaded: LoadedModel) -> str | None:
     Two dialogues of unlike length, with pictures, are read together, then their second turns behind
     what was kept, then one token is written: the scores must be those of reading each anew, alone.
     """
-    attention = loaded.model.config._attn_implementation
-    if attention not in ATTENTION:
-        return f"{attention} attention takes no mask of one's own"
     try:
-        worst = _difference(loaded)
-    # The library's classes differ by family and version: one that takes no rows of our own may
-    # raise anything, and is then run without them.
-    except (TypeError, ValueError, AttributeError, RuntimeError, IndexError, KeyError) as error:
-        return f"the model takes no rows of our own ({type(error).__name__}: {error})"
+        worst = attempt_patiently(partial(_difference, loaded), loaded.model.device)
     finally:
         loaded.inputs.retire("probe")
-    if worst <= TOLERANCE.get(loaded.model.dtype, COARSE):
+    # The library's classes differ by family and version: one that does not take our attention may
+    # raise anything, and is then run without it.
+    if isinstance(worst, Fault):
+        return f"the model does not take our attention ({worst.reason})"
+    if worst <= TOLERANCE.get(loaded.model.dtype, COARSE_TOLERANCE):
         return None
     return f"scores differ by {worst:.2g} of their range from those of reading everything anew"
 
 
 def _difference(loaded: LoadedModel) -> float:
     """Return by how much of their range the scores differ at the most."""
-    first, second = _dialogues("narrow.png", "wide.png"), _dialogues("small.png")
-    slots = RowSlots()
+    dialogues = _dialogues("narrow.png", "wide.png"), _dialogues("small.png")
+    axes = loaded.inputs.family.axes
+    cache = prefill.new_cache(loaded)
     worst = 0.0
-    with torch.inference_mode():
-        for turn in range(2):
-            prompts = [_prompt(loaded, dialogue[turn]) for dialogue in (first, second)]
-            starts = slots.lengths or [0, 0]
-            entries = [
-                unread(loaded, prompt, row, starts[row]) for row, prompt in enumerate(prompts)
-            ]
-            scores, written = read(loaded.model, slots, entries, loaded.pad)
-            if not slots.layers:
-                slots.learn(written)
-            slots.reserve(2, max(len(entry.ids) for entry in entries) + 1)
-            for place, entry in enumerate(entries):
-                slots.lengths[place] = len(entry.ids)
-                slots.put(place, entry.start, written, place)
-            anew = torch.cat([_anew(loaded, prompt) for prompt in prompts])
-            worst = max(worst, _apart(scores, anew))
-        token = int(anew[0].argmax())
-        places = [len(entry.ids) + entry.offset for entry in entries]
-        scores = write(loaded.model, slots, [token] * 2, places, loaded.inputs.family.axes)
-        longer = [dataclasses.replace(p, ids=(*(p.ids or ()), token)) for p in prompts]
-        return max(worst, _apart(scores, torch.cat([_anew(loaded, prompt) for prompt in longer])))
+    prompts: list[PreparedPrompt] = []
+    for turn in range(2):
+        prompts = [_prompt(loaded, dialogue[turn]) for dialogue in dialogues]
+        if not turn:
+            sequences = [cache.begin(str(n), prompt) for n, prompt in enumerate(prompts)]
+        entries = []
+        for sequence, prompt in zip(sequences, prompts, strict=True):
+            sequence.pinned, start = True, len(sequence.ids)
+            assert prompt.ids is not None
+            cache.reserve(sequence, start, len(prompt.ids) + 1)
+            values = [picture.values() for picture in prompt.shown if picture.start >= start]
+            entries.append(prefill.Unread(prompt, sequence, start, values))
+        scores = prefill.read(loaded.model, cache, entries, axes)
+        for sequence, prompt in zip(sequences, prompts, strict=True):
+            sequence.ids = list(prompt.ids or ())
+        anew = torch.cat([_anew(loaded, prompt) for prompt in prompts])
+        worst = max(worst, _apart(scores, anew))
+    token = int(anew[0].argmax())
+    rows = []
+    for sequence, prompt in zip(sequences, prompts, strict=True):
+        offset = prefill.next_position(prompt, axes) - len(sequence.ids)
+        rows.append(Sample(_NOTHING, 0, sequence, offset=offset, written=[token]))
+    scores = Decoder(loaded.model, cache, axes, ()).step(rows)[1]
+    longer = [dataclasses.replace(p, ids=(*(p.ids or ()), token)) for p in prompts]
+    return max(worst, _apart(scores, torch.cat([_anew(loaded, prompt) for prompt in longer])))
+
+
+_NOTHING: Any = Asked.__new__(Asked)
+"""No request stands behind a token that is written as a trial."""
 
 
 def _dialogues(*files: str) -> list[list[chat.Message]]:
@@ -87,7 +93,7 @@ def _dialogues(*files: str) -> list[list[chat.Message]]:
     return [first, [*first, answered, chat.message("user", chat.text("And now?"), *shown)]]
 
 
-def _prompt(loaded: LoadedModel, messages: Sequence[chat.Message]) -> PreparedPrompt:
+def _prompt(loaded: LoadedModel, messages: Several[chat.Message]) -> PreparedPrompt:
     return loaded.inputs.prepare(Request("probe", 0, messages, _picture))
 
 
@@ -98,11 +104,13 @@ def _picture(file: str) -> Image.Image:
     return Image.merge("RGB", bands).resize(SIZES[file])
 
 
-def _anew(loaded: LoadedModel, prompt: PreparedPrompt) -> Any:
+def _anew(loaded: LoadedModel, prompt: PreparedPrompt) -> torch.Tensor:
     """Return the scores behind a prompt that is read alone, as the library reads it."""
     tensors = loaded.inputs.encode([prompt], str(loaded.model.device))
     tensors = tensors.to(device=loaded.model.device, dtype=loaded.model.dtype)
-    return loaded.model(**tensors, logits_to_keep=1).logits[:, -1].float()
+    with torch.inference_mode():
+        scores: torch.Tensor = loaded.model(**tensors, logits_to_keep=1).logits[:, -1].float()
+    return scores
 
 
 def _apart(scores: torch.Tensor, anew: torch.Tensor) -> float:

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 if TYPE_CHECKING:
-    from render_agent.engines.transformers.rows import Row
+    from render_agent.engines.transformers.generate_engine import Row
 
 LOG = logging.getLogger(__name__)
 
@@ -75,6 +75,8 @@ class Guides:
         self.thoughts[[token for token in self.ends if token < vocabulary]] = False
         if self.end_of_think is not None:
             self.thoughts[self.end_of_think] = True
+        self.text_bits = np.packbits(self.texts.numpy(), bitorder="little")
+        self.thought_bits = np.packbits(self.thoughts.numpy(), bitorder="little")
         self._compiled: Any = None
         self._matchers: dict[str, Any] = {}
 
@@ -141,20 +143,23 @@ class Guide:
             return self.place == "start" and token == guides.think
         return token < guides.vocabulary and bool(self._matcher.validate_tokens([token]))
 
-    def mask(self) -> torch.Tensor:
-        """Return which tokens may come next, (vocabulary,) of bool, on the CPU; at least one may."""
+    def bits(self) -> np.ndarray:
+        """Return which tokens may come next, a bit each, (⌈vocabulary / 8⌉,) uint8, the first the lowest."""
         guides = self.guides
         if self.place == "thinking":
-            return guides.thoughts
-        bits = None if self.place == "free" else self._matcher.compute_bitmask()
-        if bits is None or self._lost():
-            return torch.ones(guides.vocabulary, dtype=torch.bool)
-        packed = np.frombuffer(bits, np.uint8)
-        unpacked = np.unpackbits(packed, count=guides.vocabulary, bitorder="little")
-        allowed = torch.from_numpy(unpacked.view(bool)) & guides.texts
+            return guides.thought_bits
+        packed = None if self.place == "free" else self._matcher.compute_bitmask()
+        if packed is None or self._lost():
+            return np.full_like(guides.text_bits, 255)
+        allowed = np.frombuffer(packed, np.uint8, len(guides.text_bits)) & guides.text_bits
         if self.place == "start" and guides.think is not None:
-            allowed[guides.think] = True
+            allowed[guides.think // 8] |= 1 << guides.think % 8
         return allowed
+
+    def mask(self) -> torch.Tensor:
+        """Return which tokens may come next, (vocabulary,) of bool, on the CPU; at least one may."""
+        unpacked = np.unpackbits(self.bits(), count=self.guides.vocabulary, bitorder="little")
+        return torch.from_numpy(unpacked.view(bool))
 
     def take(self, token: int) -> None:
         """Go on behind a token; ends are taken too. ValueError for one that is not allowed."""

@@ -1,288 +1,223 @@
-"""A vision-language model run in this process by transformers, a batch in one `generate` call."""
+"""The in-process engine of models whose keys and values are kept: replies are written side by side.
+
+A reply is handed out as soon as it ends, and another prompt takes its place. A question keeps its
+pages of the KV cache from turn to turn, so that what was read before is not read again.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, wait
+from threading import Event
+from typing import Any
 
-from render_agent.engines.base import BatchingEngine, Capabilities, Reply, Request, Scores
-from render_agent.engines.transformers.batch_sizing import FRACTION, Sizing
-from render_agent.engines.transformers.device_memory import DeviceMemory, memory_of
-from render_agent.engines.transformers.generate import generate_rows
-from render_agent.engines.transformers.guarded_call import Fault, attempt
-from render_agent.engines.transformers.loaded_model import LoadedModel
-from render_agent.engines.transformers.oom_backoff import Fitted, fit_rows
-from render_agent.engines.transformers.opening import open_model
-from render_agent.engines.transformers.options import most_rows
-from render_agent.engines.transformers.pretrained import Pretrained, first_line
-from render_agent.engines.transformers.rows import Row, Written, distinct_samples, reply_of
-from render_agent.engines.transformers.tokenization import DialogueTensors, PreparedPrompt
-
-if TYPE_CHECKING:
-    from render_agent.engines.transformers.teacher_forcing import Script
-    from render_agent.engines.transformers.vision_cache import VisionCache
+from render_agent.engines.base import Capabilities, Reply, Request, Scores
+from render_agent.engines.transformers.memory.device import memory_of
+from render_agent.engines.transformers.memory.sizing import Sizing
+from render_agent.engines.transformers.model.load import LoadedModel
+from render_agent.engines.transformers.model.pretrained import first_line
+from render_agent.engines.transformers.prefill import new_cache
+from render_agent.engines.transformers.rows import distinct_samples
+from render_agent.engines.transformers.scheduler import Scheduler
+from render_agent.engines.transformers.sequences import (
+    Asked,
+    Sample,
+    Written,
+    make_prompt,
+    reply_of,
+)
+from render_agent.system.threads import begun_pool
 
 LOG = logging.getLogger(__name__)
 
-PROBE_ROWS = 4
-"""Rows of the larger of the two calls that show what a batch needs."""
+SCORED_TOGETHER = 16
+"""Prompts whose choices are scored in one call at the most."""
+
+PREPARING_THREADS = 2
+"""Threads that make prompts while the model works."""
+
+PATIENCE_STEPS = 8
+"""One reading for so many replies under way, but no prompt waits longer than so many steps."""
+
+LEARNED_TURNS = 64
+"""Turns after which the length of dialogues is what was seen, and no longer what was expected."""
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """A row to be written: tokens of its prompt, and of its reply at the most."""
+class ContinuousEngine:
+    """Writes many replies side by side with one model, keys and values kept over the turns.
 
-    row: Row
-    prompt_tokens: int
-    limit: int
-
-    @property
-    def tokens(self) -> int:
-        """All of them."""
-        return self.prompt_tokens + self.limit
-
-
-class TransformersEngine(BatchingEngine):
-    """Answers with any image-text-to-text model of transformers; Qwen3-VL is what it is made for.
-
-    Requests of similar length go together, as many as memory holds; a batch that does not fit is
-    halved, and what that teaches is kept. A row that fails is its request's `Reply.error`. EngineError
-    where the device is lost.
+    budget: bytes of the KV cache. most_rows: replies written side by side at the most. dialogue_tokens:
+    about how many tokens a dialogue has in the cache, until turns show it. read_tokens: prompt tokens that one
+    call reads. A sample that fails is its request's `Reply.error`. EngineError where the device is lost,
+    or where the model fails on whatever it is given.
     """
 
     name = "transformers"
-    capabilities = Capabilities()
 
     def __init__(
         self,
-        model: str | LoadedModel,
+        loaded: LoadedModel,
         *,
-        revision: str | None = None,
-        dtype: str = "auto",
-        device: str = "auto",
-        batch_size: int | None = None,
-        max_model_len: int | None = None,
-        tensor_parallel: int = 1,
-        engine_options: Mapping[str, Any] | None = None,
-        pretrained: Pretrained | None = None,
-        script: Script | None = None,
-        memory: DeviceMemory | None = None,
-        vision: VisionCache | None = None,
+        budget: int,
+        most_rows: int,
+        dialogue_tokens: int = 0,
+        read_tokens: int = 8192,
     ) -> None:
-        """Load a bundled model, a hub name or a directory, as `open_model` does; or take a model that is loaded.
-
-        batch_size: rows in one call at the most; None for what memory holds. engine_options: those of
-        `open_model`; of all memory, `memory_fraction` is kept free, and `most_rows` is the most where
-        memory holds more. memory: what to go by, by default that of the model's device. vision: what
-        keeps pictures over the turns. SetupError or UsageError where the model cannot be run.
-        """
-        options = dict(engine_options or {})
-        self.loaded = (
-            model
-            if isinstance(model, LoadedModel)
-            else open_model(
-                model,
-                revision=revision,
-                dtype=dtype,
-                device=device,
-                max_model_len=max_model_len,
-                tensor_parallel=tensor_parallel,
-                options=options,
-                pretrained=pretrained,
-                script=script,
-            )
+        self.loaded = loaded
+        self.most_rows = most_rows
+        self.dialogue_tokens = dialogue_tokens
+        self.capabilities = Capabilities(
+            free_running=True, schema=loaded.guides is not None, score=True
         )
-        self.capabilities = Capabilities(schema=self.loaded.guides is not None, score=True)
-        self.memory = memory or memory_of(self.model)
-        self.sizing = Sizing(
-            self.memory,
-            batch_size or most_rows(options, self.model.device.type),
-            float(options.get("memory_fraction", FRACTION)),
+        self._scoring = Sizing(memory_of(loaded.model), SCORED_TOGETHER)
+        self._events: list[str] = []
+        self.cache = new_cache(loaded, budget)
+        self.scheduler = Scheduler(
+            loaded,
+            self.cache,
+            most_rows,
+            read_tokens,
+            4 * dialogue_tokens,
+            self._put_down,
+            self._events.append,
         )
-        # Reading a prompt needs other memory than writing a reply does.
-        self._scoring = Sizing(self.memory, self.sizing.most_rows, self.sizing.fraction)
-        self.probing = batch_size is None
-        self.vision = vision
-        self._ready: dict[int, tuple[PreparedPrompt, int] | str] = {}
-        super().__init__(batch_size=self.sizing.most_rows)
-
-    @property
-    def model(self) -> Any:
-        """The model itself."""
-        return self.loaded.model
-
-    @property
-    def inputs(self) -> DialogueTensors:
-        """What makes its inputs."""
-        return self.loaded.inputs
-
-    def describe(self) -> dict[str, Any]:
-        """Return what identifies the model as it runs: its weights, place, libraries, way of sampling."""
-        reuse = "none" if self.vision is None else "vision"
-        return {**self.loaded.describe(), "reuse": reuse}
+        self._turns = self._turn_tokens = 0
+        self._line: list[Sample] = []
+        self._answered: list[tuple[Request, Reply]] = []
+        self._preparing = begun_pool(PREPARING_THREADS, "preparing")
+        self._woken = Event()
 
     @property
     def batch_size(self) -> int:
-        """Requests in one call at the most: as many of the last batch's length as fit now."""
-        return self._batch_size
+        """How many dialogues are best led side by side: as many as have room by what they take."""
+        tokens = self.dialogue_tokens
+        if self._turns >= LEARNED_TURNS:
+            tokens = self._turn_tokens // self._turns
+        row = tokens * self.cache.bytes_per_token
+        return max(1, min(self.most_rows, self.cache.budget // row if row else self.most_rows))
 
-    @batch_size.setter
-    def batch_size(self, size: int) -> None:
-        self._batch_size = self.sizing.most_rows = size
+    @property
+    def calls(self) -> int:
+        """How often the model was called: to read prompts, or to write a token of every reply."""
+        return self.scheduler.calls
 
-    def arrange(self, requests: Sequence[Request]) -> list[list[int]]:
-        """Return the places of all requests, batch after batch, grouped by length."""
-        return self.sizing.batches([self._length(request) for request in requests])
+    def describe(self) -> dict[str, Any]:
+        """Return what identifies the model as it runs, and that keys and values are reused."""
+        return {**self.loaded.describe(), "reuse": "keys"}
 
-    def choose(self, requests: Sequence[Request]) -> list[int]:
-        """Return the places of the request that waits longest and of those nearest to it in length."""
-        return self.sizing.next_batch([self._length(request) for request in requests])
+    def generate(self, requests: Sequence[Request]) -> list[Reply]:
+        """Return a reply for every request, in their order (a barrier)."""
+        self.submit(requests)
+        wanted = {id(request) for request in requests}
+        replies: dict[int, Reply] = {}
+        others = []
+        while len(replies) < len(wanted):
+            for request, reply in self.ready():
+                if id(request) in wanted:
+                    replies[id(request)] = reply
+                else:
+                    others.append((request, reply))
+        self._answered = others
+        return [replies[id(request)] for request in requests]
 
-    def answer(self, requests: Sequence[Request]) -> list[Reply]:
-        """Return a reply for every request of one batch, in their order; rows that do not fit take turns."""
-        rows: list[Measured] = []
-        found = [self._prepared(request) for request in requests]
-        for request, prepared in zip(requests, found, strict=True):
-            self._ready.pop(id(request), None)
-            if not isinstance(prepared, str):
-                prompt, tokens = prepared
-                limit = self.loaded.reply_limit(request, tokens)
-                samples = range(distinct_samples(request))
-                rows += [Measured(Row(request, n, prompt), tokens, limit) for n in samples]
-        written = iter(self._write(rows))
-        replies = []
-        for request, prepared in zip(requests, found, strict=True):
-            if isinstance(prepared, str):
-                replies.append(Reply(error=prepared))
-                continue
-            mine = [next(written) for _ in range(distinct_samples(request))]
-            became = [
-                self.loaded.alone(row.outcome, prepared[0])
-                if isinstance(row.outcome, Fault)
-                else row.outcome
-                for row in mine
-            ]
-            events = tuple(event for row in mine for event in row.events)
-            replies.append(reply_of(request, became, events))
-        return replies
+    def submit(self, requests: Sequence[Request]) -> None:
+        """Hand over requests whose replies `ready` will give; prompts are made beside the model's work."""
+        for request in requests:
+            mine = self.cache.of(request.question_id)
+            before = mine.prompt.shown if mine and mine.prompt else ()
+            seen = {picture.file for picture in before}
+            made = self._preparing.submit(make_prompt, self.loaded.inputs, request, seen)
+            asked = Asked(request, made)
+            self._line += [Sample(asked, number) for number in range(distinct_samples(request))]
+
+    def ready(self, timeout: float | None = None) -> Iterator[tuple[Request, Reply]]:
+        """Write until a reply has ended, and give it with those that ended with it."""
+        until = None if timeout is None else time.perf_counter() + timeout
+        scheduler = self.scheduler
+        while not self._answered and (self._line or scheduler.active or scheduler.suspects):
+            self._admit()
+            if scheduler.active:
+                scheduler.step()
+            elif not self._line:
+                scheduler.try_engine()
+            elif not self._answered:
+                wait({sample.asked.made for sample in self._line}, timeout, FIRST_COMPLETED)
+            if self._woken.is_set() or (until is not None and time.perf_counter() >= until):
+                break
+        self._woken.clear()
+        answered, self._answered = self._answered, []
+        yield from answered
 
     def score(self, requests: Sequence[Request], choices: Sequence[Sequence[str]]) -> list[Scores]:
         """Return for every request, in their order, how likely each of its choices is."""
         from render_agent.engines.transformers.option_logprobs import score_choices
 
-        self._scoring.most_rows = self.sizing.most_rows
+        self._scoring.most_rows = min(self.batch_size, SCORED_TOGETHER)
         return score_choices(self.loaded, requests, choices, self._scoring)
 
-    def close(self) -> None:
-        """Give back the model's memory."""
-        from render_agent.engines.transformers.memory_faults import free_memory
+    def wake(self) -> None:
+        """Have `ready` give what it has after its next step."""
+        self._woken.set()
 
-        if self.vision is not None:
-            self.vision.close()
+    def retire(self, question_id: str) -> None:
+        """Give up the question's pages and its pictures."""
+        self.loaded.inputs.retire(question_id)
+        if mine := self.cache.of(question_id):
+            self.cache.evict(mine)
+
+    def close(self) -> None:
+        """Give back the memory of the cache and of the model."""
+        from render_agent.engines.transformers.memory.faults import free_memory
+
+        self._preparing.shutdown(cancel_futures=True)
+        self.scheduler.close()
         self.loaded.model = None
         free_memory()
 
-    def retire(self, question_id: str) -> None:
-        """Give up the pictures that were kept for a question."""
-        self.inputs.retire(question_id)
-        if self.vision is not None:
-            self.vision.retire(question_id)
+    def _admit(self) -> None:
+        """Read the prompts that wait, where there is room and they are enough to be worth a call."""
+        able = [sample for sample in self._line if self._is_able(sample)]
+        for sample in able:
+            sample.steps_waited += 1
+        enough = max(1, len(self.scheduler.active) // PATIENCE_STEPS)
+        if not able or (len(able) < enough and able[0].steps_waited < PATIENCE_STEPS):
+            return
+        # Whoever has pages comes first: they are not evicted for a dialogue that has none.
+        able.sort(key=lambda sample: self.cache.of(sample.request.question_id) is None)
+        placed = []
+        for sample in able:
+            error = sample.asked.made.exception()
+            if error is not None:
+                LOG.warning("%s: prompt failed", sample.request.question_id, exc_info=error)
+                self._line.remove(sample)
+                self._put_down(sample, f"the prompt could not be prepared: {first_line(error)}")
+                continue
+            found = self.scheduler.place(sample)
+            if found is None:
+                break
+            self._line.remove(sample)
+            if found:
+                placed.append(sample)
+        self.scheduler.read(placed)
 
-    def _call(self, batch: Sequence[Request]) -> list[Reply]:
-        return self.answer(batch)
+    def _is_able(self, sample: Sample) -> bool:
+        """Whether a sample can be given pages: later ones share what was read for the first."""
+        asked = sample.asked
+        if not asked.made.done():
+            return False
+        return not sample.number or 0 in asked.samples or self.cache.has_read(asked.prompt)
 
-    def _length(self, request: Request) -> int:
-        """Return the tokens that a request's row may have in the end; 0 where it cannot be asked."""
-        found = self._prepared(request)
-        return (
-            0 if isinstance(found, str) else found[1] + self.loaded.reply_limit(request, found[1])
-        )
-
-    def _prepared(self, request: Request) -> tuple[PreparedPrompt, int] | str:
-        """Return a request's prompt and its tokens, or in one sentence why there is none.
-
-        Kept until the request is answered: which batch it is in depends on its length.
-        """
-        key = id(request)
-        if key not in self._ready:
-            self._ready[key] = self._prepare(request)
-        return self._ready[key]
-
-    def _prepare(self, request: Request, again: bool = True) -> tuple[PreparedPrompt, int] | str:
-        """Return what `_prepared` does; `again` where memory ran out, once it is given back."""
-        from render_agent.engines.transformers.memory_faults import free_memory, is_out_of_memory
-
-        try:
-            prompt = self.inputs.prepare(request)
-            tokens = self.inputs.length(prompt)
-            return self.loaded.too_long(tokens) or (prompt, tokens)
-        # A picture comes from a file and goes through three libraries: whatever is wrong with it
-        # is a fault of this request alone.
-        except Exception as error:
-            LOG.warning("%s: prompt failed", request.question_id, exc_info=True)
-            reason, again = first_line(error), again and is_out_of_memory(error)
-        if again:
-            free_memory()
-            return self._prepare(request, again=False)
-        return f"the prompt could not be prepared: {reason}"
-
-    def _write(self, rows: Sequence[Measured]) -> list[Fitted[Written]]:
-        """Return what each row became, or why it became nothing."""
-        events = self._probe(rows) if self.probing and len(rows) > 1 else []
-        lengths = [row.tokens for row in rows]
-        fitted = fit_rows(
-            lengths,
-            lambda places: self._try([rows[place] for place in places]),
-            self.sizing,
-            events=events,
-        )
-        if rows:
-            self._batch_size = self.sizing.rows_that_fit(max(lengths))
-        return fitted
-
-    def _probe(self, rows: Sequence[Measured]) -> list[str]:
-        """Let one row, then some, write a single token, to learn what the others will need.
-
-        Return the events of it.
-        """
-        self.probing = False
-        longest = sorted(rows, key=lambda row: -row.tokens)[:PROBE_ROWS]
-        probed = [Measured(entry.row, entry.prompt_tokens, 1) for entry in longest]
-        for most in (1, len(probed)):
-            count = min(most, self.sizing.rows_that_fit(probed[0].tokens))
-            if isinstance(outcome := self._try(probed[:count]), Fault):
-                if not outcome.out_of_memory:
-                    break
-                tokens = count * max(entry.tokens for entry in probed)
-                LOG.warning("out of memory with %d rows and %d tokens: a probe", count, tokens)
-                self.sizing.failed(count, tokens)
-                return ["out_of_memory"]
-        LOG.info("a batch needs, in bytes: %s", self.sizing.line)
-        return []
-
-    def _try(self, rows: Sequence[Measured]) -> list[Written] | Fault:
-        """Return what the rows became in one call of the model, or why it failed."""
-        self.calls += 1
-        return attempt(lambda: self._measured(rows), self.model.device)
-
-    def _measured(self, rows: Sequence[Measured]) -> list[Written]:
-        """Return what each row became, and note what memory that took."""
-        self.memory.reset_peak()
-        before = self.memory.used()
-        asked = [entry.row for entry in rows]
-        with self._showing(asked):
-            written = generate_rows(self.loaded, asked, [entry.limit for entry in rows])
-        longest = max(row.prompt_tokens for row in rows) + max(w.tokens.reply for w in written)
-        self.sizing.observe(len(rows) * longest, self.memory.peak() - before)
-        return written
-
-    def _showing(self, rows: Sequence[Row]) -> AbstractContextManager[None]:
-        """Say whose the pictures of the next call are, where they are kept."""
-        if self.vision is None:
-            return nullcontext()
-        return self.vision.showing(
-            [(row.request.question_id, row.prompt.pixel_rows) for row in rows]
-        )
+    def _put_down(self, sample: Sample, became: Written | str) -> None:
+        """Keep what a sample became; the request is answered with its last one."""
+        asked = sample.asked
+        asked.samples[sample.number] = became
+        if isinstance(became, Written):
+            self._turns += 1
+            self._turn_tokens += became.tokens.prompt + became.tokens.reply
+        if len(asked.samples) == distinct_samples(asked.request):
+            samples = [asked.samples[number] for number in sorted(asked.samples)]
+            events = tuple(self._events)
+            self._events.clear()
+            self._answered.append((asked.request, reply_of(asked.request, samples, events)))

@@ -1,263 +1,331 @@
-"""Keys and values of many dialogues at once, a row each, kept from turn to turn."""
+"""The KV cache: keys and values of many dialogues, in pages that dialogues with one beginning share."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence as Several
+from dataclasses import dataclass, field
 
+import numpy as np
 import torch
-from transformers.cache_utils import Cache, CacheLayerMixin
 
-STEP = 256
-"""Tokens by which rows grow, so that they seldom have to be copied."""
+from render_agent.engines.transformers.families.inputs import PreparedPrompt
+
+PAGE_TOKENS = 256
+"""Tokens of a page."""
+
+MIN_SHARED_TOKENS = 16
+"""Tokens that must be alike before they are shared rather than read."""
+
+SHARING_CANDIDATES = 8
+"""Of the other dialogues, how many, the newest first, are looked at for a common beginning."""
+
+SCRATCH_PAGE = 0
+"""The page that rows which only fill up a batch write to; nobody reads it."""
 
 
 @dataclass(eq=False)
-class LayerRows:
-    """One layer's keys and values, each (rows, heads, capacity, width)."""
+class LayerPages:
+    """One layer's keys and values, each (pages, PAGE_TOKENS, heads, width)."""
 
     keys: torch.Tensor
     values: torch.Tensor
 
+    @property
+    def flat(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """The same by slot, each (pages × PAGE_TOKENS, heads, width)."""
+        return self.keys.flatten(0, 1), self.values.flatten(0, 1)
 
-class RowSlots:
-    """The rows of a model's layers, of one capacity; row i holds `lengths[i]` tokens from its start.
 
-    `most_bytes` is the most that they took so far. What lies beyond a row's length is garbage that
-    masks keep out. Rows are moved by `swap`, so that those that are written to stand first and are
-    seen without being copied.
+@dataclass(eq=False)
+class Sequence:
+    """A dialogue in the cache: the tokens whose keys and values stand in its pages.
+
+    prompt: the last that was read. pinned: whether it is being placed, read or written, so that it is
+    not evicted. last_used: counted up with every rest.
     """
 
-    def __init__(self) -> None:
-        self.layers: list[LayerRows] = []
-        self.lengths: list[int] = []
-        self.rows = 0
-        self.capacity = 0
+    question_id: str
+    ids: list[int] = field(default_factory=list)
+    pages: list[int] = field(default_factory=list)
+    prompt: PreparedPrompt | None = None
+    pinned: bool = False
+    last_used: int = 0
+
+    def slots(self, start: int, end: int) -> np.ndarray:
+        """Return where the tokens from `start` to before `end` stand among all slots, (tokens,) int64."""
+        places = np.arange(start, end)
+        return np.asarray(self.pages)[places // PAGE_TOKENS] * PAGE_TOKENS + places % PAGE_TOKENS
+
+    def known(self, prompt: PreparedPrompt) -> int:
+        """Return how many of a prompt's tokens stand here already: never all, never half a picture."""
+        assert prompt.ids is not None
+        known = common_tokens(self.ids, prompt.ids[:-1])
+        before = self.prompt.shown if self.prompt is not None else ()
+        for index, picture in enumerate(prompt.shown):
+            same = (
+                index < len(before)
+                and before[index].values == picture.values
+                and before[index].start == picture.start
+                and known >= picture.start + picture.tokens
+            )
+            if not same:
+                return min(known, picture.start)
+        return known
+
+
+class KVCache:
+    """Pages of keys and values, handed out to dialogues; idle dialogues are evicted where there are too few.
+
+    budget: bytes of all pages. grows: whether memory is taken page by page as it is needed, as on a
+    processor, rather than all at once. One dialogue alone may then have more than the budget.
+    """
+
+    def __init__(self, budget: int, grows: bool) -> None:
+        self.budget = budget
+        self.grows = grows
+        self.layers: list[LayerPages] = []
         self.bytes_per_token = 0
-        self.most_bytes = 0
+        self.sequences: list[Sequence] = []
+        self.evicted = 0
+        self._beginning: Sequence | None = None
+        self._free: list[int] = []
+        self._references: list[int] = []
+        self._rests = 0
+
+    @property
+    def page_bytes(self) -> int:
+        """Bytes of one page in all layers."""
+        return PAGE_TOKENS * self.bytes_per_token
 
     @property
     def bytes(self) -> int:
-        """What the rows take, used or not."""
-        return self.rows * self.capacity * self.bytes_per_token
+        """What all pages take, used or not."""
+        return len(self._references) * self.page_bytes
 
-    def bytes_for(self, rows: int, tokens: int) -> int:
-        """Return what so many rows of so many tokens take, rounded up as `reserve` does."""
-        return max(rows, self.rows) * max(_rounded(tokens), self.capacity) * self.bytes_per_token
+    @property
+    def used_pages(self) -> int:
+        """Pages that hold something."""
+        return len(self._references) - len(self._free) - 1 if self._references else 0
 
-    def learn(self, written: Sequence[LayerRows]) -> None:
-        """Take the layers' shapes, number formats and devices from what one call of the model wrote."""
-        for layer in written:
-            empty = [
-                part.new_empty((0, part.shape[1], 0, part.shape[3]))
-                for part in (layer.keys, layer.values)
-            ]
-            self.layers.append(LayerRows(*empty))
-        self.bytes_per_token = sum(
-            part.shape[1] * part.shape[3] * part.element_size()
-            for layer in written
-            for part in (layer.keys, layer.values)
-        )
+    @property
+    def page_limit(self) -> int:
+        """How many pages the budget allows, the scratch page among them."""
+        return max(2, self.budget // max(1, self.page_bytes))
 
-    def reserve(self, rows: int, tokens: int) -> None:
-        """Make room for so many rows of so many tokens; a layer at a time, what is there is copied.
+    @property
+    def under_way(self) -> int:
+        """How many dialogues are being placed, read or written."""
+        return sum(sequence.pinned for sequence in self.sequences)
 
-        Raises what the allocator raises; nothing is lost then.
+    @property
+    def evictable(self) -> list[Sequence]:
+        """The dialogues that wait for their next turn."""
+        return [sequence for sequence in self.sequences if not sequence.pinned]
+
+    def allocate(self, shapes: Several[torch.Tensor]) -> None:
+        """Lay out the pages of every layer after the keys of one token, each (tokens, heads, width).
+
+        Raises what the allocator raises.
         """
-        rows, tokens = max(rows, self.rows), max(_rounded(tokens), self.capacity)
-        if rows > self.rows or tokens > self.capacity:
-            self._resize(rows, tokens, len(self.lengths))
-            self.lengths += [0] * (rows - len(self.lengths))
+        self.layers = [LayerPages(*self._empty(keys)) for keys in shapes]
+        self.bytes_per_token = sum(
+            2 * keys.shape[1] * keys.shape[2] * keys.element_size() for keys in shapes
+        )
+        self._grow_to(2 if self.grows else self.page_limit)
 
-    def shrink(self, rows: int, tokens: int) -> None:
-        """Keep only the first rows, with room for so many tokens and no more."""
-        self._resize(rows, _rounded(tokens), rows)
-        del self.lengths[rows:]
+    def of(self, question_id: str) -> Sequence | None:
+        """Return the idle dialogue of a question, if its pages are still there."""
+        return next((s for s in self.evictable if s.question_id == question_id), None)
 
-    def _resize(self, rows: int, tokens: int, kept: int) -> None:
-        """Move every layer into new tensors of so many rows and tokens; the first rows are kept."""
+    def has_read(self, prompt: PreparedPrompt) -> bool:
+        """Whether a dialogue holds all of this very prompt."""
+        return any(sequence.prompt is prompt for sequence in self.sequences)
+
+    def begin(self, question_id: str, prompt: PreparedPrompt) -> Sequence:
+        """Return a new dialogue that shares as much of another's beginning as it has in common with it.
+
+        Another sample of the same prompt shares all of it.
+        """
+        new = Sequence(question_id)
+        self.sequences.append(new)
+        newest = sorted(self.sequences[:-1], key=lambda s: -s.last_used)[:SHARING_CANDIDATES]
+        sources = [s for s in self.sequences[:-1] if s.prompt is prompt][:1] or [
+            *newest,
+            *([self._beginning] if self._beginning else []),
+        ]
+        source = max(sources, key=lambda s: s.known(prompt), default=None)
+        alike = source.known(prompt) if source else 0
+        if source is not None and alike >= MIN_SHARED_TOKENS:
+            self._share(source, new, alike)
+            new.prompt = source.prompt
+        return new
+
+    def keep_beginning(self, sequence: Sequence) -> None:
+        """Keep the beginning of a dialogue, up to its first picture, for others once it is gone itself."""
+        prompt = sequence.prompt
+        if self._beginning is None and prompt is not None and prompt.ids is not None:
+            kept = Sequence("", pinned=True)
+            self._share(sequence, kept, prompt.shown[0].start if prompt.shown else len(prompt.ids))
+            self._beginning = kept
+
+    def reserve(self, sequence: Sequence, start: int, tokens: int, evicts: bool = True) -> bool:
+        """Give a dialogue pages for so many tokens, those from `start` on its own to write to.
+
+        evicts: whether idle dialogues are evicted for it, the one used last first: questions that take
+        turns come back in the order they had, so that the first ones stay to be found. False where there
+        are too few pages now; MemoryError where there never will be enough. Raises what the allocator
+        raises.
+        """
+        wanted = -(-tokens // PAGE_TOKENS)
+        if self.grows and self._moved(sequence, start, wanted):
+            return True
+        first = start // PAGE_TOKENS
+        shared = [
+            i for i in range(first, len(sequence.pages)) if self._references[sequence.pages[i]] > 1
+        ]
+        missing = len(shared) + max(0, wanted - len(sequence.pages))
+        if not self._make_room(missing, sequence, evicts):
+            return False
+        for index in shared:
+            old, new = sequence.pages[index], self._take()
+            if index == first and start % PAGE_TOKENS:
+                self._copy(old, new, start % PAGE_TOKENS)
+            sequence.pages[index] = new
+            self._release([old])
+        sequence.pages += [self._take() for _ in range(wanted - len(sequence.pages))]
+        return True
+
+    def rest(self, sequence: Sequence) -> None:
+        """Let a dialogue wait for its next turn; pages that it does not fill are given back."""
+        self._rests += 1
+        sequence.last_used, sequence.pinned = self._rests, False
+        filled = -(-len(sequence.ids) // PAGE_TOKENS)
+        self._release(sequence.pages[filled:])
+        del sequence.pages[filled:]
+
+    def evict(self, sequence: Sequence) -> None:
+        """Give up a dialogue's pages."""
+        self.sequences.remove(sequence)
+        self._release(sequence.pages)
+        sequence.pages, sequence.ids = [], []
+
+    def evict_idle(self) -> None:
+        """Give up every dialogue that waits for its next turn."""
+        for sequence in self.evictable:
+            self.evict(sequence)
+            self.evicted += 1
+
+    def close(self) -> None:
+        """Give back the memory."""
+        self.__init__(0, self.grows)  # type: ignore[misc]  # all that it holds goes
+
+    def _share(self, source: Sequence, target: Sequence, tokens: int) -> None:
+        """Let a dialogue begin with another's pages; whoever writes into one that is shared gets a copy."""
+        target.pages = source.pages[: -(-tokens // PAGE_TOKENS)]
+        target.ids = source.ids[:tokens]
+        for page in target.pages:
+            self._references[page] += 1
+
+    def _make_room(self, missing: int, wanting: Sequence, evicts: bool) -> bool:
+        """Free so many pages, or let there be more; whether that could be done now."""
+        while missing > len(self._free):
+            there = len(self._references)
+            alone = all(other is wanting for other in self.sequences)
+            wanted = there + missing - len(self._free)
+            if self.grows and (wanted <= self.page_limit or alone):
+                generous = min(self.page_limit, there + there // 2)
+                self._grow_to(max(wanted, generous))
+                continue
+            idle = [other for other in self.evictable if other is not wanting]
+            if idle and evicts:
+                self.evict(max(idle, key=lambda s: s.last_used))
+                self.evicted += 1
+            elif alone:
+                raise MemoryError(f"out of memory: {missing} pages more than the cache has")
+            else:
+                return False
+        return True
+
+    def _moved(self, sequence: Sequence, start: int, wanted: int) -> bool:
+        """Lay a dialogue into pages side by side, which are read without being copied; whether that could be done.
+
+        Where it lies so already, with pages enough of its own, it stays.
+        """
+        old = sequence.pages
+        alone = all(self._references[page] == 1 for page in old)
+        if alone and len(old) >= wanted and old == [*range(old[0], old[0] + len(old))]:
+            return True
+        there = len(self._references)
+        run = self._free_run(wanted)
+        if run is None and there + wanted <= self.page_limit:
+            self._grow_to(max(there + wanted, min(self.page_limit, there + there // 2)))
+            run = self._free_run(wanted)
+        if run is None:
+            return False
+        self._free = [page for page in self._free if page not in run]
+        for page in run:
+            self._references[page] = 1
+        for index, page in enumerate(old[: -(-start // PAGE_TOKENS)]):
+            self._copy(page, run[index], min(PAGE_TOKENS, start - index * PAGE_TOKENS))
+        self._release(old)
+        sequence.pages = [*run]
+        return True
+
+    def _free_run(self, count: int) -> range | None:
+        """Return so many free pages side by side."""
+        begin = previous = -1
+        for page in sorted(self._free):
+            if page != previous + 1:
+                begin = page
+            if page - begin + 1 == count:
+                return range(begin, page + 1)
+            previous = page
+        return None
+
+    def _grow_to(self, pages: int) -> None:
+        """Lay every layer into tensors of so many pages, one after the other; nothing is lost if that fails."""
+        there = len(self._references)
         with torch.inference_mode():
-            used = min(max(self.lengths[:kept], default=0), tokens)
             for layer in self.layers:
                 for name in ("keys", "values"):
                     old = getattr(layer, name)
-                    if old.shape[0] == rows and old.shape[2] == tokens:
-                        continue  # an attempt that ran out of memory came this far
-                    # Garbage that is masked must still be finite: 0 × NaN is NaN.
-                    new = old.new_zeros((rows, old.shape[1], tokens, old.shape[3]))
-                    new[:kept, :, :used] = old[:kept, :, :used]
-                    setattr(layer, name, new)
-            self.rows, self.capacity = rows, tokens
-            self.most_bytes = max(self.most_bytes, self.bytes)
+                    if len(old) < pages:
+                        new = old.new_empty((pages, *old.shape[1:]))
+                        new[:there] = old[:there]
+                        setattr(layer, name, new)
+        if not there:
+            self._references, there = [1], SCRATCH_PAGE + 1
+        self._free = [*range(pages - 1, there - 1, -1), *self._free]
+        self._references += [0] * (pages - there)
 
-    def swap(self, a: int, b: int) -> None:
-        """Let two rows change places."""
+    def _take(self) -> int:
+        page = self._free.pop()
+        self._references[page] = 1
+        return page
+
+    def _release(self, pages: Several[int]) -> None:
+        for page in reversed(pages):
+            self._references[page] -= 1
+            if not self._references[page]:
+                self._free.append(page)
+
+    def _copy(self, source: int, target: int, tokens: int) -> None:
         with torch.inference_mode():
-            if a == b:
-                return
-            longest = max(self.lengths[a], self.lengths[b])
             for layer in self.layers:
                 for part in (layer.keys, layer.values):
-                    kept = part[a, :, :longest].clone()
-                    part[a, :, :longest] = part[b, :, :longest]
-                    part[b, :, :longest] = kept
-            self.lengths[a], self.lengths[b] = self.lengths[b], self.lengths[a]
+                    part[target, :tokens] = part[source, :tokens]
 
-    def copy(self, source: int, target: int) -> None:
-        """Make one row the copy of another."""
-        with torch.inference_mode():
-            length = self.lengths[source]
-            for layer in self.layers:
-                for part in (layer.keys, layer.values):
-                    part[target, :, :length] = part[source, :, :length]
-            self.lengths[target] = length
-
-    def taken(self, row: int, length: int) -> list[LayerRows]:
-        """Return a copy of the first tokens of a row, as one row a layer."""
-        return [
-            LayerRows(
-                layer.keys[row : row + 1, :, :length].clone(),
-                layer.values[row : row + 1, :, :length].clone(),
-            )
-            for layer in self.layers
-        ]
-
-    def put(self, row: int, start: int, written: Sequence[LayerRows], place: int) -> None:
-        """Write the last tokens of the `place`-th row of `written` from `start` on; room is reserved.
-
-        written: (rows, heads, tokens, width) a layer, padded on the left.
-        """
-        with torch.inference_mode():
-            tokens = self.lengths[row] - start
-            if not tokens:
-                return
-            for layer, new in zip(self.layers, written, strict=True):
-                layer.keys[row, :, start : start + tokens] = new.keys[place, :, -tokens:]
-                layer.values[row, :, start : start + tokens] = new.values[place, :, -tokens:]
-
-    def gathered(self, rows: Sequence[int], length: int, room: int) -> list[LayerRows]:
-        """Return copies of the first tokens of some rows, with room for so many more behind them.
-
-        (rows, heads, length + room, width) a layer.
-        """
-        copies = []
-        for layer in self.layers:
-            parts = []
-            for part in (layer.keys, layer.values):
-                copy = part.new_empty((len(rows), part.shape[1], length + room, part.shape[3]))
-                for place, row in enumerate(rows):
-                    copy[place, :, :length] = part[row, :, :length]
-                parts.append(copy)
-            copies.append(LayerRows(*parts))
-        return copies
+    @staticmethod
+    def _empty(keys: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        shape = (0, PAGE_TOKENS, *keys.shape[1:])
+        return keys.new_empty(shape), keys.new_empty(shape)
 
 
-class _Layer(CacheLayerMixin):  # type: ignore[misc]  # the library gives no types
-    """What a layer of the model sees of a cache; `update` is what differs."""
-
-    is_sliding = False
-
-    def __init__(self, tokens: int) -> None:
-        super().__init__()
-        self.tokens = tokens
-        self.is_initialized = True
-
-    def lazy_initialization(self, key_states: Any, value_states: Any) -> None:
-        """Nothing is left to do."""
-
-    def get_seq_length(self) -> int:
-        """Return how many tokens come before those of this call, padding included."""
-        return self.tokens
-
-    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        """Return how many tokens are attended to, and from which on."""
-        return self.tokens + query_length, 0
-
-    def get_max_length(self) -> int:
-        """There is no limit."""
-        return -1
-
-    def get_max_cache_shape(self) -> int:
-        """There is no limit; the name that older versions of the library have for it."""
-        return -1
-
-
-class _PrefillLayer(_Layer):
-    """Puts new keys and values behind those of earlier turns, and keeps the new ones."""
-
-    def __init__(self, past: LayerRows | None, tokens: int) -> None:
-        super().__init__(tokens)
-        self.past = past
-        self.written: LayerRows | None = None
-
-    def update(
-        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **more: Any
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return all keys and values; the new ones are written into the room behind the others."""
-        self.written = LayerRows(key_states, value_states)
-        if self.past is None:
-            return key_states, value_states
-        self.past.keys[:, :, self.tokens :] = key_states
-        self.past.values[:, :, self.tokens :] = value_states
-        return self.past.keys, self.past.values
-
-
-class _DecodeLayer(_Layer):
-    """Writes one token of each of the first rows into its row, in place."""
-
-    def __init__(self, rows: LayerRows, ends: torch.Tensor, longest: int) -> None:
-        super().__init__(longest)
-        self.rows = rows
-        self.ends = ends
-        self.first = torch.arange(len(ends), device=rows.keys.device)
-
-    def update(
-        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **more: Any
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the keys and values of these rows, up to the longest's new token; nothing is copied."""
-        count, until = len(self.ends), self.tokens + 1
-        ends = self.ends.to(self.rows.keys.device)
-        self.rows.keys[self.first, :, ends] = key_states[:, :, 0]
-        self.rows.values[self.first, :, ends] = value_states[:, :, 0]
-        return self.rows.keys[:count, :, :until], self.rows.values[:count, :, :until]
-
-
-class PrefillCache(Cache):  # type: ignore[misc]
-    """The cache of one call that reads new tokens behind those of earlier turns.
-
-    past: copies with room for the new ones, (rows, heads, tokens + new ones, width) a layer. Where
-    there are none, layers come into being as the model asks for them.
-    """
-
-    def __init__(self, past: Sequence[LayerRows], tokens: int) -> None:
-        if past:
-            super().__init__(layers=[_PrefillLayer(layer, tokens) for layer in past])
-        else:
-            super().__init__(layer_class_to_replicate=_FirstLayer)
-
-    @property
-    def written(self) -> list[LayerRows]:
-        """The keys and values of the new tokens, a layer each."""
-        return [layer.written for layer in self.layers]
-
-
-class _FirstLayer(_PrefillLayer):
-    """A layer with nothing before it."""
-
-    def __init__(self) -> None:
-        super().__init__(None, 0)
-
-
-class DecodeCache(Cache):  # type: ignore[misc]
-    """The cache of one call that writes one token more to each of the first rows of the slots."""
-
-    def __init__(self, slots: RowSlots, count: int) -> None:
-        lengths = slots.lengths[:count]
-        ends = torch.tensor(lengths, device=slots.layers[0].keys.device)
-        longest = max(lengths)
-        super().__init__(layers=[_DecodeLayer(layer, ends, longest) for layer in slots.layers])
-
-
-def _rounded(tokens: int) -> int:
-    return -(-tokens // STEP) * STEP
+def common_tokens(first: Several[int], second: Several[int]) -> int:
+    """Return how many tokens two sequences have in common from their start."""
+    shorter = min(len(first), len(second))
+    for start in range(0, shorter, PAGE_TOKENS):
+        end = min(start + PAGE_TOKENS, shorter)
+        if tuple(first[start:end]) != tuple(second[start:end]):
+            return next(place for place in range(start, end) if first[place] != second[place])
+    return shorter

@@ -19,14 +19,17 @@ import torch
 
 from render_agent.dialogue.state import Tokens
 from render_agent.engines.base import Request, Scores
-from render_agent.engines.transformers.batch_sizing import Sizing
-from render_agent.engines.transformers.forward import as_taken
-from render_agent.engines.transformers.guarded_call import Fault, attempt
-from render_agent.engines.transformers.loaded_model import LoadedModel
-from render_agent.engines.transformers.memory_faults import free_memory, is_out_of_memory
-from render_agent.engines.transformers.oom_backoff import fit_rows
-from render_agent.engines.transformers.pretrained import first_line
-from render_agent.engines.transformers.tokenization import PreparedPrompt
+from render_agent.engines.transformers.families.inputs import PreparedPrompt
+from render_agent.engines.transformers.memory.faults import (
+    Fault,
+    attempt,
+    free_memory,
+    is_out_of_memory,
+)
+from render_agent.engines.transformers.memory.oom_backoff import fit_rows
+from render_agent.engines.transformers.memory.sizing import Sizing
+from render_agent.engines.transformers.model.load import LoadedModel
+from render_agent.engines.transformers.model.pretrained import first_line
 
 LOG = logging.getLogger(__name__)
 
@@ -240,6 +243,11 @@ def _rests(
     single = logs.gather(-1, targets.clamp(min=0)[..., None])[..., 0]
     summed: list[float] = single.where(targets >= 0, 0).double().sum(1).tolist()
     return summed
+
+
+def as_taken(places: torch.Tensor) -> torch.Tensor:
+    """Return positions (axes, rows, tokens) as a model takes them: without the axis where it is one."""
+    return places[0] if places.shape[0] == 1 else places
 
 
 def _positions(model: Any, tensors: Any) -> torch.Tensor:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any
 
-from render_agent.engines.transformers.families import FAMILIES, check_family_options
+from render_agent.engines.transformers.families.registry import FAMILIES, check_family_options
 from render_agent.errors import SetupError, UsageError
 
 OPTIONS = (

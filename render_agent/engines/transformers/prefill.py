@@ -1,59 +1,183 @@
-"""Which prompts are read in one call, and how many replies are written side by side after a fault."""
+"""Prefill: the new tokens of many prompts read in one call of the model, packed without padding."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+import sys
+from collections.abc import Sequence as Several
+from dataclasses import dataclass
+from math import isqrt
+from typing import Any
 
-Prompt = TypeVar("Prompt")
+import numpy as np
+import torch
 
-MOST_PADDING = 1.3
-"""How much longer than it is a prompt may be made to fit in with others."""
+from render_agent.engines.transformers.attention import (
+    KeyRecorder,
+    PackedPrompt,
+    PrefillAttention,
+    attending,
+    flash_runs,
+    page_index,
+)
+from render_agent.engines.transformers.families.inputs import PreparedPrompt, PromptPicture
+from render_agent.engines.transformers.kv_cache import KVCache, Sequence
+from render_agent.engines.transformers.model.load import LoadedModel
 
-GROW_AFTER = 256
-"""Steps without a fault after which one more quarter is written side by side."""
 
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A prompt of which a dialogue's pages hold the first `start` tokens: the rest is to be read.
 
-def alike(
-    prompts: Sequence[Prompt], tokens: Callable[[Prompt], int], most: int
-) -> list[list[Prompt]]:
-    """Return the prompts in groups of similar length, of at most so many tokens with padding.
-
-    A prompt that alone has more is a group of its own.
+    values: the pixel values of the pictures that are to be read.
     """
-    groups: list[list[Prompt]] = []
-    for prompt in sorted(prompts, key=tokens, reverse=True):
-        group = groups[-1] if groups else []
-        longest = tokens(group[0]) if group else 0
-        fits = longest * (len(group) + 1) <= most
-        if group and fits and longest <= MOST_PADDING * tokens(prompt) + 16:
-            group.append(prompt)
-        else:
-            groups.append([prompt])
-    return groups
+
+    prompt: PreparedPrompt
+    sequence: Sequence
+    start: int = 0
+    values: Several[torch.Tensor] = ()
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """All tokens of the prompt."""
+        assert self.prompt.ids is not None
+        return self.prompt.ids
 
 
-class StepCeiling:
-    """How many rows are written together: halved by a fault, grown back slowly."""
+def positions(prompt: PreparedPrompt, axes: int) -> np.ndarray:
+    """Return the positions of a prompt's tokens, (axes, tokens) int64.
 
-    def __init__(self) -> None:
-        self.rows: int | None = None
-        self._good = 0
+    With three axes (time, height, width), as Qwen-VL counts: text goes on by one in all of them, a
+    picture's tokens stand at its rows and columns, and what follows goes on behind the longer side.
+    """
+    assert prompt.ids is not None
+    count = len(prompt.ids)
+    if axes == 1:
+        return np.arange(count)[None]
+    found = np.empty((3, count), dtype=np.int64)
+    done = position = 0
+    for picture in prompt.shown:
+        rows, columns = _sides(picture)
+        start, end = picture.start, picture.start + picture.tokens
+        found[:, done:start] = np.arange(position, position + start - done)
+        position += start - done
+        found[0, start:end] = position
+        found[1, start:end] = position + np.arange(rows).repeat(columns)
+        found[2, start:end] = position + np.tile(np.arange(columns), rows)
+        position, done = position + max(rows, columns), end
+    found[:, done:] = np.arange(position, position + count - done)
+    return found
 
-    def of(self, rows: int) -> int:
-        """Return how many of so many rows are written together."""
-        return rows if self.rows is None else min(rows, self.rows)
 
-    def failed(self, rows: int) -> None:
-        """So many rows were too many."""
-        self.rows, self._good = max(1, rows // 2), 0
+def next_position(prompt: PreparedPrompt, axes: int) -> int:
+    """Return the position of the token behind a prompt."""
+    assert prompt.ids is not None
+    if axes == 1:
+        return len(prompt.ids)
+    return len(prompt.ids) - sum(p.tokens - max(_sides(p)) for p in prompt.shown)
 
-    def succeeded(self, rows: int) -> bool:
-        """So many rows were written; whether more will be from now on."""
-        if self.rows is None or rows < self.rows:
-            return False
-        self._good += 1
-        if self._good < GROW_AFTER:
-            return False
-        self.rows, self._good = self.rows + max(1, self.rows // 4), 0
-        return True
+
+def new_cache(loaded: LoadedModel, budget: int | None = None) -> KVCache:
+    """Return an empty cache for a model, laid out after what one call of it writes.
+
+    budget: bytes; on a GPU all of it is allocated now. Without one it grows as it is filled, for trials. Raises
+    what the allocator raises, and whatever a model does that does not take our attention.
+    """
+    model, axes = loaded.model, loaded.inputs.family.axes
+    recorder = KeyRecorder()
+    place = torch.zeros(1, 1, dtype=torch.long, device=model.device)
+    with torch.inference_mode(), attending(model, recorder):
+        model(
+            input_ids=place + loaded.pad,
+            attention_mask=None,
+            position_ids=place if axes == 1 else place.expand(axes, 1, 1),
+            use_cache=False,
+            logits_to_keep=1,
+        )
+    grows = budget is None or model.device.type != "cuda"
+    cache = KVCache(sys.maxsize if budget is None else budget, grows)
+    cache.allocate([recorder.keys[layer] for layer in sorted(recorder.keys)])
+    return cache
+
+
+def read(model: Any, cache: KVCache, entries: Several[Unread], axes: int) -> torch.Tensor:
+    """Read the unread tokens of some prompts in one call of the model; their pages are reserved.
+
+    Returns the logits behind each prompt, (prompts, vocabulary) float32. Raises whatever the model
+    causes; the call can be made again.
+    """
+    starts = [entry.start for entry in entries]
+    totals = [len(entry.ids) for entry in entries]
+    bounds_new = np.cumsum([0, *(t - s for t, s in zip(totals, starts, strict=True))])
+    bounds_all = np.cumsum([0, *totals])
+    slots = [entry.sequence.slots(0, len(entry.ids)) for entry in entries]
+    places = [positions(entry.prompt, axes)[:, entry.start :] for entry in entries]
+    device = model.device
+    ids, place, new_slots, all_slots, last, new_bounds, all_bounds = _sent(
+        device,
+        np.concatenate([np.asarray(entry.ids[entry.start :]) for entry in entries]),
+        np.concatenate(places, axis=1),
+        np.concatenate([own[start:] for own, start in zip(slots, starts, strict=True)]),
+        np.concatenate(slots),
+        bounds_new[1:] - 1,
+        bounds_new,
+        bounds_all,
+    )
+    if flash_runs(model):
+        most = int(np.diff(bounds_new).max()), max(totals)
+        call = PrefillAttention(
+            cache.layers, new_slots, (), all_slots, (new_bounds.int(), all_bounds.int()), most
+        )
+    else:
+        packed = [
+            PackedPrompt(int(start), int(end), page_index(entry.sequence.pages, device), total)
+            for start, end, entry, total in zip(
+                bounds_new, bounds_new[1:], entries, totals, strict=False
+            )
+        ]
+        call = PrefillAttention(cache.layers, new_slots, packed)
+    with torch.inference_mode(), attending(model, call):
+        output = model(
+            input_ids=ids[None],
+            attention_mask=None,
+            position_ids=place if axes == 1 else place[:, None],
+            use_cache=False,
+            logits_to_keep=last,
+            **_pictures(model, entries),
+        )
+        logits: torch.Tensor = output.logits[0].float()
+    return logits
+
+
+def _sent(device: Any, *arrays: np.ndarray) -> list[torch.Tensor]:
+    """Return arrays as int64 tensors on a device, sent there in one piece."""
+    packed = torch.from_numpy(np.concatenate([array.ravel() for array in arrays]))
+    if device.type == "cuda":
+        packed = packed.pin_memory()
+    pieces = packed.to(device, non_blocking=True).split([array.size for array in arrays])
+    return [piece.view(array.shape) for piece, array in zip(pieces, arrays, strict=True)]
+
+
+def _sides(picture: PromptPicture) -> tuple[int, int]:
+    """Return the rows and columns of a picture's tokens, each of which is a square of patches."""
+    assert picture.grid is not None
+    _, rows, columns = picture.grid
+    merged = isqrt(rows * columns // picture.tokens)
+    return rows // merged, columns // merged
+
+
+def _pictures(model: Any, entries: Several[Unread]) -> dict[str, torch.Tensor]:
+    """Return the pictures among the unread tokens, prompt after prompt."""
+    shown = [
+        picture
+        for entry in entries
+        for picture in entry.prompt.shown
+        if picture.start >= entry.start
+    ]
+    if not shown:
+        return {}
+    values = [tensor.to(model.device, model.dtype) for entry in entries for tensor in entry.values]
+    pictures = {"pixel_values": torch.cat(values)}
+    if shown[0].grid is not None:
+        grids = [picture.grid for picture in shown]
+        pictures["image_grid_thw"] = torch.tensor(grids, device=model.device)
+    return pictures

@@ -1,115 +1,156 @@
-"""Replies under way: what each has written so far, and which token comes next."""
+"""Requests under way and their samples, each on its way into the cache and through its reply."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence as Several
+from collections.abc import Set
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-import torch
+from render_agent.dialogue.state import Tokens
+from render_agent.engines.base import Reply, Request
+from render_agent.engines.transformers.families.inputs import DialogueTensors, PreparedPrompt
 
-from render_agent.engines.base import Request
-from render_agent.engines.transformers.sampling import RowSampling, Truncation, uniform_draws
+if TYPE_CHECKING:
+    import torch
+
+    from render_agent.engines.transformers.kv_cache import Sequence
 
 
-class RowGuide(Protocol):
-    """Holds one reply to a form."""
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What one sample of a request became."""
 
-    def allows(self, token: int) -> bool:
-        """Whether a token may follow."""
-        ...
+    text: str
+    tokens: Tokens
+    seconds: float
+    batch_size: int
+    cut_off: bool
 
-    def mask(self) -> torch.Tensor:
-        """Return which tokens may follow, (vocabulary,) of bool."""
-        ...
 
-    def take(self, token: int) -> None:
-        """Go on behind a token."""
-        ...
+@dataclass(frozen=True, slots=True)
+class MadePrompt:
+    """A prompt, and the pixel values of those of its pictures that were not seen before, by their start."""
+
+    prompt: PreparedPrompt
+    values: dict[int, torch.Tensor]
+
+
+def make_prompt(inputs: DialogueTensors, request: Request, seen: Set[str]) -> MadePrompt:
+    """Return a request's prompt; of its pictures only those in files that were not seen are looked at.
+
+    Raises whatever its pictures or its texts cause.
+    """
+    prompt = inputs.prepare(request)
+    unseen = [picture for picture in prompt.shown if picture.file not in seen]
+    return MadePrompt(prompt, {picture.start: picture.values() for picture in unseen})
 
 
 @dataclass(eq=False)
-class Writing:
-    """One sample of one request, being written.
-
-    owner: whatever asked for it. offset: what to add to a token's place to get its position. forced: the tokens that it will be,
-    whatever the model makes of it. beside: how many were written together in each step, summed.
-    """
+class Asked:
+    """A request under way: its prompt as it is being made, and what its samples became so far."""
 
     request: Request
-    sample: int
-    owner: Any
-    limit: int
-    offset: int
-    guide: RowGuide | None = None
-    forced: Sequence[int] | None = None
-    ids: list[int] = field(default_factory=list)
-    beside: int = 0
+    made: Future[MadePrompt]
+    samples: dict[int, Written | str] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        sampled = self.request.temperature > 0
-        self.draws = uniform_draws(self.request, self.sample) if sampled else []
+    @property
+    def prompt(self) -> PreparedPrompt:
+        """The prompt, once it is made."""
+        return self.made.result().prompt
+
+    def values(self, start: int) -> list[torch.Tensor]:
+        """Return the pixel values of the prompt's pictures from a token on."""
+        made = self.made.result()
+        shown = [picture for picture in made.prompt.shown if picture.start >= start]
+        known = [made.values.get(picture.start) for picture in shown]
+        return [
+            picture.values() if values is None else values
+            for picture, values in zip(shown, known, strict=True)
+        ]
+
+
+@dataclass(eq=False)
+class Sample:
+    """One sample of a request: waiting, then placed in the cache, read, and written token by token.
+
+    start: how many tokens of its prompt stood in the cache already. since: when it was placed.
+    steps_waited: for how many steps it could have been read. limit: tokens of its reply at the most.
+    offset: what to add to a token's place to get its position. forced: the tokens that it will be,
+    whatever the model makes of it. draws: a number in [0, 1) for every token, none where it is greedy.
+    written: its tokens so far. beside: how many were written together in each step, summed. waited: how often
+    it was tried again for lack of memory.
+    """
+
+    asked: Asked
+    number: int
+    placed: Sequence | None = None
+    start: int = 0
+    since: float = 0.0
+    steps_waited: int = 0
+    limit: int = 0
+    offset: int = 0
+    guide: Any = None
+    forced: Several[int] | None = None
+    draws: Several[float] = ()
+    written: list[int] = field(default_factory=list)
+    beside: int = 0
+    waited: int = 0
+
+    @property
+    def request(self) -> Request:
+        """The request that it is a sample of."""
+        return self.asked.request
+
+    @property
+    def sequence(self) -> Sequence:
+        """Its place in the cache, once it has one."""
+        assert self.placed is not None
+        return self.placed
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """The tokens of its prompt, once it is made."""
+        assert self.asked.prompt.ids is not None
+        return self.asked.prompt.ids
+
+    @property
+    def unread(self) -> int:
+        """How many tokens of its prompt do not stand in the cache yet."""
+        return len(self.ids) - self.start
+
+    @property
+    def position(self) -> int:
+        """The position of its newest token, which is not in the cache yet."""
+        return len(self.sequence.ids) + self.offset
 
     def take(self, token: int, together: int) -> None:
         """Go on behind a token that was chosen among those of so many rows."""
-        self.ids.append(token)
+        self.written.append(token)
         self.beside += together
         if self.guide is not None:
             self.guide.take(token)
 
-    @property
-    def full(self) -> bool:
-        """Whether the token limit is reached."""
-        return len(self.ids) >= self.limit
 
-
-def choose(
-    logits: torch.Tensor,
-    rows: Sequence[Writing],
-    suppressed: Sequence[int],
-    truncation: Truncation,
-) -> list[int]:
-    """Return the next token of every row: the likeliest, or the one drawn, among those allowed.
-
-    logits: (rows, vocabulary) float32, changed in place. A greedy row's guide is asked for its mask
-    only where it refuses the likeliest token: masked, the likeliest would be the same.
-    """
-    with torch.inference_mode():
-        if suppressed:
-            logits[:, list(suppressed)] = -torch.inf
-        sampled = [place for place, row in enumerate(rows) if row.draws]
-        for place in sampled:
-            _hold(logits, place, rows[place].guide)
-        best: list[int] = logits.argmax(-1).tolist()
-        if sampled:
-            for place, token in zip(
-                sampled, _drawn(logits, rows, sampled, truncation), strict=True
-            ):
-                best[place] = token
-        for place, row in enumerate(rows):
-            if row.forced is not None:
-                best[place] = row.forced[len(row.ids)]
-            elif row.guide is not None and not row.draws and not row.guide.allows(best[place]):
-                _hold(logits, place, row.guide)
-                best[place] = int(logits[place].argmax())
-        return best
-
-
-def _drawn(
-    logits: torch.Tensor, rows: Sequence[Writing], sampled: Sequence[int], truncation: Truncation
-) -> list[int]:
-    """Return the tokens that the sampled rows draw at their own places in their own replies."""
-    draws = torch.tensor([[rows[place].draws[len(rows[place].ids)]] for place in sampled])
-    heats = torch.tensor([rows[place].request.temperature for place in sampled])
-    sampling = RowSampling(draws.to(logits.device), heats.to(logits.device), 0, truncation)
-    only: Any = sampling(torch.empty(len(sampled), 0), logits[list(sampled)])
-    return [int(token) for token in only.argmax(-1)]
-
-
-def _hold(logits: torch.Tensor, place: int, guide: RowGuide | None) -> None:
-    """Leave one row only what its guide allows."""
-    if guide is None:
-        return
-    allowed: Any = guide.mask()
-    logits[place, : len(allowed)][~allowed.to(logits.device)] = -torch.inf
-    logits[place, len(allowed) :] = -torch.inf
+def reply_of(
+    request: Request, written: Several[Written | str], events: tuple[str, ...] = ()
+) -> Reply:
+    """Return one request's reply from its samples; the reason where any of them failed."""
+    samples = [row for row in written if isinstance(row, Written)]
+    if len(samples) < len(written):
+        error = next(row for row in written if isinstance(row, str))
+        return Reply(error=error, events=events)
+    texts = tuple(row.text for row in samples)
+    return Reply(
+        samples=texts if len(texts) == request.samples else texts * request.samples,
+        tokens=Tokens(
+            prompt=sum(row.tokens.prompt for row in samples),
+            reply=sum(row.tokens.reply for row in samples),
+            cached=sum(row.tokens.cached for row in samples),
+        ),
+        seconds=max(row.seconds for row in samples),
+        batch_size=max(row.batch_size for row in samples),
+        finish="length" if any(row.cut_off for row in samples) else "stop",
+        events=events,
+    )

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any
 
-from render_agent.engines.loading import FoundModel
-from render_agent.engines.transformers.pretrained import first_line
+from render_agent.engines.transformers.model.locate import FoundModel
+from render_agent.engines.transformers.model.pretrained import first_line
 from render_agent.engines.vllm.arguments import VllmOptions, engine_arguments
 from render_agent.engines.vllm.prompts import TokenPrompt
 from render_agent.errors import EngineError, SetupError

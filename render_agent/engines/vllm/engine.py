@@ -14,15 +14,20 @@ from typing import Any
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Tokens
 from render_agent.engines.base import Capabilities, Reply, Request, Scores
-from render_agent.engines.loading import FoundModel, describe_found, fetch_model, find_model
-from render_agent.engines.special_tokens import picture_tokens
-from render_agent.engines.torchvision_compat import cure_torchvision
-from render_agent.engines.transformers.occupancy import Occupancy
-from render_agent.engines.transformers.pretrained import (
+from render_agent.engines.transformers.model.locate import (
+    FoundModel,
+    describe_found,
+    fetch_model,
+    find_model,
+)
+from render_agent.engines.transformers.model.pretrained import (
     first_line,
     load_processor,
     silence_libraries,
 )
+from render_agent.engines.transformers.model.special_tokens import picture_tokens
+from render_agent.engines.transformers.model.torchvision_compat import cure_torchvision
+from render_agent.engines.transformers.occupancy import Occupancy
 from render_agent.engines.vllm.arguments import (
     VllmOptions,
     options_of,

@@ -11,8 +11,8 @@ from PIL.Image import Image
 
 from render_agent.dialogue.chat import pictures
 from render_agent.engines.base import Request
-from render_agent.engines.transformers.families import family_of
-from render_agent.engines.transformers.picture_tokens import QwenPictures
+from render_agent.engines.transformers.families.pictures import QwenPictures
+from render_agent.engines.transformers.families.registry import family_of
 
 
 @dataclass(frozen=True, slots=True)

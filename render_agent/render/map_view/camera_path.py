@@ -204,9 +204,9 @@ class _Shapes:
                 self.disc(mark.place, 3, INK)
             self.pill(mark, shade)
 
-    def at(self, place: Pixel) -> Pixel:
+    def at(self, pixel: Pixel) -> Pixel:
         """Return where a pixel of the picture lies on the layer."""
-        return (place[0] - self.corner[0]) * SMOOTH, (place[1] - self.corner[1]) * SMOOTH
+        return (pixel[0] - self.corner[0]) * SMOOTH, (pixel[1] - self.corner[1]) * SMOOTH
 
     def wedge(self, stop: Stop, stops: Sequence[Stop]) -> list[Pixel]:
         """Return the corners, on the layer, of what a stop looks towards."""
@@ -236,9 +236,9 @@ class _Shapes:
                 corners, fill=(*shade, 255), width=round(wide * self.scale), joint="curve"
             )
 
-    def disc(self, place: Pixel, radius: float, colour: Colour) -> None:
+    def disc(self, pixel: Pixel, radius: float, colour: Colour) -> None:
         """Draw a dot at a pixel of the picture."""
-        self.pen.circle(self.at(place), radius * self.scale, fill=(*colour, 255))
+        self.pen.circle(self.at(pixel), radius * self.scale, fill=(*colour, 255))
 
     def pill(self, mark: Mark, colour: Colour) -> None:
         """Draw the ground of a mark's numbers, with a white edge."""

@@ -14,9 +14,8 @@ from PIL import Image
 from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.render.base import Renderer
 from render_agent.render.map_view.camera_path import Stop, draw_trail
-from render_agent.render.map_view.floor_cut import Storeys
+from render_agent.render.map_view.floor_cut import Storeys, draw_section
 from render_agent.render.map_view.overlay import SMOOTH, Plot, Ticks, axes, grid, scale_bar
-from render_agent.render.map_view.wall_section import draw_section
 from render_agent.scene.model import Scene
 
 MARGIN_SHARE = 0.02

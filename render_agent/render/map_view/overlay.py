@@ -45,7 +45,7 @@ def font(size: int) -> ImageFont.FreeTypeFont:
 
 def write(
     image: Image.Image,
-    place: Pixel,
+    pixel: Pixel,
     words: str,
     size: float,
     *,
@@ -58,7 +58,7 @@ def write(
     anchor: which point of the words lies on the pixel, as PIL names it.
     """
     ImageDraw.Draw(image).text(
-        place,
+        pixel,
         words,
         fill=fill,
         font=font(round(size)),

@@ -1,4 +1,4 @@
-"""OpenGL belongs to the thread that made its context: a renderer that makes all its calls in one."""
+"""A renderer that makes all its OpenGL calls in one thread, as a context belongs to the thread that made it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 
 from render_agent.errors import RenderError
 from render_agent.geometry.camera import Camera, MapCamera
-from render_agent.render.base import Frame
+from render_agent.render.base import Frame, check_size
 from render_agent.scene.model import Scene
 from render_agent.system.threads import begun_pool
 
@@ -36,8 +36,7 @@ class ThreadedRenderer(ABC):
 
         Raises RenderError where the picture has no pixels or OpenGL refuses.
         """
-        if width < 1 or height < 1:
-            raise RenderError(f"A picture of {width}x{height} pixels cannot be drawn.")
+        check_size(width, height)
         try:
             return self._owner.submit(self._draw, scene, camera, width, height).result()
         except self._error as error:

@@ -16,10 +16,8 @@ from numpy.typing import NDArray
 
 from render_agent.geometry.camera import FloatArray
 from render_agent.render.projection import Projection
-from render_agent.render.rasteriser import morton
 from render_agent.render.rasteriser.faces import sound_faces
 from render_agent.render.rasteriser.kernels import kernel
-from render_agent.render.rasteriser.point_spacing import splat_radii
 from render_agent.scene.model import Scene
 
 FACES_PER_BLOCK = 256
@@ -77,8 +75,8 @@ def mesh_blocks(scene: Scene) -> MeshBlocks:
     """Return the mesh of `scene` in blocks. Raises RenderError as `sound_faces` does."""
     points = np.ascontiguousarray(scene.points, np.float32)
     faces = sound_faces(scene)
-    low, scale = morton.grid_of(scene.bounds)
-    order = morton.sorted_order(morton.face_codes(points, faces, low, scale))
+    low, scale = grid_of(scene.bounds)
+    order = sorted_order(face_codes(points, faces, low, scale))
     faces, sources, first_vertex = _gather(faces, order, len(points), FACES_PER_BLOCK)
     vertices = np.ascontiguousarray(points[sources].T)
     return MeshBlocks(
@@ -89,8 +87,8 @@ def mesh_blocks(scene: Scene) -> MeshBlocks:
 def cloud_blocks(scene: Scene) -> CloudBlocks:
     """Return the points of `scene` in blocks."""
     points = np.ascontiguousarray(scene.points, np.float32)
-    low, scale = morton.grid_of(scene.bounds)
-    order = morton.sorted_order(morton.point_codes(points, low, scale))
+    low, scale = grid_of(scene.bounds)
+    order = sorted_order(point_codes(points, low, scale))
     points = np.ascontiguousarray(points[order].T)
     count = points.shape[1]
     starts = np.append(np.arange(0, count, POINTS_PER_BLOCK), count).astype(np.int32)
@@ -197,3 +195,147 @@ def _cull(boxes: Any, matrix: Any, perspective: Any, near: Any, width: Any, heig
         nearest[visible_count] = 1.0 / depth0 if perspective else -depth0
         visible_count += 1
     return blocks[:visible_count], rectangles[:visible_count], nearest[:visible_count]
+
+
+CELLS_PER_AXIS = 1024
+"""Cells of the curve along each axis; ten bits an axis make a code of thirty bits."""
+
+
+@kernel
+def _spread(value: Any) -> Any:
+    """Return the ten bits of `value` with two zeros between each."""
+    value = (value | (value << 16)) & 0x030000FF
+    value = (value | (value << 8)) & 0x0300F00F
+    value = (value | (value << 4)) & 0x030C30C3
+    return (value | (value << 2)) & 0x09249249
+
+
+@kernel
+def _code(x: Any, y: Any, z: Any, low: Any, scale: Any) -> Any:
+    top = CELLS_PER_AXIS - 1.0
+    i = np.int64(min(max((x - low[0]) * scale[0], 0.0), top))
+    j = np.int64(min(max((y - low[1]) * scale[1], 0.0), top))
+    k = np.int64(min(max((z - low[2]) * scale[2], 0.0), top))
+    return np.uint32(_spread(i) | (_spread(j) << 1) | (_spread(k) << 2))
+
+
+@kernel
+def point_codes(points: Any, low: Any, scale: Any) -> Any:
+    """Return the Morton codes, (n,) uint32, of points (n, 3) in metres."""
+    codes = np.empty(len(points), np.uint32)
+    for i in range(len(points)):
+        codes[i] = _code(points[i, 0], points[i, 1], points[i, 2], low, scale)
+    return codes
+
+
+@kernel
+def face_codes(points: Any, faces: Any, low: Any, scale: Any) -> Any:
+    """Return the Morton codes, (m,) uint32, of the centroids of faces (m, 3)."""
+    codes = np.empty(len(faces), np.uint32)
+    third = 1.0 / 3.0
+    for i in range(len(faces)):
+        a, b, c = faces[i, 0], faces[i, 1], faces[i, 2]
+        x = (points[a, 0] + points[b, 0] + points[c, 0]) * third
+        y = (points[a, 1] + points[b, 1] + points[c, 1]) * third
+        z = (points[a, 2] + points[b, 2] + points[c, 2]) * third
+        codes[i] = _code(x, y, z, low, scale)
+    return codes
+
+
+def sorted_order(codes: NDArray[np.uint32]) -> NDArray[np.int32]:
+    """Return the stable order, (n,) int32, that sorts codes."""
+    # numpy sorts whole numbers faster than it finds a stable order
+    keys = codes.astype(np.uint64) << np.uint64(32) | np.arange(len(codes), dtype=np.uint64)
+    keys.sort()
+    return (keys & np.uint64(0xFFFFFFFF)).astype(np.int32)
+
+
+def grid_of(bounds: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the lowest corner, (3,) metres, and the cells per metre, (3,), of a curve over `bounds`."""
+    size = np.maximum(bounds[1] - bounds[0], 1e-6)
+    return np.ascontiguousarray(bounds[0], float), CELLS_PER_AXIS / np.full(3, size.max())
+
+
+NEIGHBOUR = 8
+SAMPLES_PER_BLOCK = 9
+WINDOW_BLOCKS = 32
+"""Blocks on either side along the curve in which a sample's neighbours are looked for."""
+
+RADIUS_SPACINGS = 1.0
+"""Half the side of a splat, in distances to the eighth neighbour."""
+
+ALONE_METRES = 0.02
+"""Half the side, in metres, of the splats of a cloud with too few points to have a spacing."""
+
+SPREAD_RATIO = 4.0
+"""A block's splats are at most this much larger or smaller than those of the middle block."""
+
+
+def splat_radii(
+    points: NDArray[np.float32], starts: NDArray[np.int32], boxes: FloatArray
+) -> FloatArray:
+    """Return half the side of each block's splats, (b,) metres.
+
+    points: (3, n) metres, in blocks that begin at starts, (b + 1,), with boxes (b, 6). Scans are
+    dense near the scanner and thin far from it, so each block has its own radius; one with stray
+    points only is kept within SPREAD of the others.
+    """
+    if points.shape[1] <= NEIGHBOUR:
+        return np.full(len(starts) - 1, ALONE_METRES)
+    distances = _block_spacings(points, starts, boxes)
+    known = distances[distances > 0]
+    if not len(known):
+        return np.full(len(starts) - 1, ALONE_METRES)
+    middle = float(np.median(known))
+    radii: FloatArray = RADIUS_SPACINGS * np.clip(
+        distances, middle / SPREAD_RATIO, middle * SPREAD_RATIO
+    )
+    return radii
+
+
+@kernel
+def _gap(box: Any, x: Any, y: Any, z: Any) -> Any:
+    """Return the squared distance from a point to a box, in square metres."""
+    dx = max(box[0] - x, 0.0, x - box[3])
+    dy = max(box[1] - y, 0.0, y - box[4])
+    dz = max(box[2] - z, 0.0, z - box[5])
+    return dx * dx + dy * dy + dz * dz
+
+
+@kernel
+def _search(points: Any, start: Any, stop: Any, x: Any, y: Any, z: Any, best: Any) -> None:
+    """Insert the squared distances of points start … stop-1 into `best`, ascending."""
+    for i in range(start, stop):
+        dx, dy, dz = points[0, i] - x, points[1, i] - y, points[2, i] - z
+        distance = dx * dx + dy * dy + dz * dz
+        if distance >= best[-1]:
+            continue
+        slot = len(best) - 1
+        while slot > 0 and best[slot - 1] > distance:
+            best[slot] = best[slot - 1]
+            slot -= 1
+        best[slot] = distance
+
+
+@kernel
+def _block_spacings(points: Any, starts: Any, boxes: Any) -> Any:
+    """Return each block's median distance, (b,) metres, from a sample to its eighth neighbour."""
+    blocks = len(starts) - 1
+    spacings = np.empty(blocks, np.float64)
+    squared_distances = np.empty(SAMPLES_PER_BLOCK, np.float64)
+    best = np.empty(NEIGHBOUR + 1, np.float64)
+    for block in range(blocks):
+        size = starts[block + 1] - starts[block]
+        for sample in range(SAMPLES_PER_BLOCK):
+            i = starts[block] + size * (2 * sample + 1) // (2 * SAMPLES_PER_BLOCK)
+            x, y, z = np.float64(points[0, i]), np.float64(points[1, i]), np.float64(points[2, i])
+            best[:] = np.inf
+            _search(points, starts[block], starts[block + 1], x, y, z, best)
+            for other in range(
+                max(0, block - WINDOW_BLOCKS), min(blocks, block + WINDOW_BLOCKS + 1)
+            ):
+                if other != block and _gap(boxes[other], x, y, z) < best[-1]:
+                    _search(points, starts[other], starts[other + 1], x, y, z, best)
+            squared_distances[sample] = best[-1]
+        spacings[block] = np.sqrt(np.median(squared_distances))
+    return spacings

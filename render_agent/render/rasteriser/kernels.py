@@ -20,11 +20,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 SOURCES = (
     "kernels.py",
-    "morton.py",
     "blocks.py",
     "zbuffer.py",
     "point_splats.py",
-    "point_spacing.py",
 )
 
 

@@ -9,9 +9,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.errors import RenderError
 from render_agent.geometry.camera import Camera, MapCamera
-from render_agent.render.base import BACKGROUND, Frame
+from render_agent.render.base import BACKGROUND, Frame, check_size
 from render_agent.render.projection import Projection, focal_scale, projection
 from render_agent.render.rasteriser import point_splats as splats
 from render_agent.render.rasteriser import zbuffer
@@ -53,8 +52,7 @@ class Rasteriser:
 
         Raises RenderError where the picture has no pixels.
         """
-        if width < 1 or height < 1:
-            raise RenderError(f"A picture of {width}x{height} pixels cannot be drawn.")
+        check_size(width, height)
         projected = projection(camera, width, height)
         blocks = self._blocks.get(scene)
         if blocks is None:

@@ -1,17 +1,19 @@
-"""The process that draws for a run: one renderer, asked over a connection until that is closed."""
+"""The child process of `SubprocessRenderer`: one renderer that draws what its pipe asks for; and its messages."""
 
 from __future__ import annotations
 
 import os
 import signal
 import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 from render_agent.errors import RenderAgentError, RenderError
+from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.render.base import Frame, Renderer
 from render_agent.render.registry import make_renderer
-from render_agent.render.subprocess.protocol import Begun, Drawn, Job
 from render_agent.scene.model import Scene
 
 
@@ -61,3 +63,35 @@ def memory() -> int:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return 0
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A picture that is asked for.
+
+    number: of the scene, which comes with the first picture of it only. gone: numbers of scenes that are
+    drawn no more. seconds: after which the drawing process ends itself, so that none is left over.
+    """
+
+    number: int
+    scene: Scene | None
+    gone: Sequence[int]
+    camera: Camera | MapCamera
+    width: int
+    height: int
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """What came of it: the picture, or why there is none. memory: bytes that the process holds."""
+
+    frame: Frame | RenderAgentError | MemoryError
+    memory: int
+
+
+@dataclass(frozen=True)
+class Begun:
+    """The renderer is there, or why not."""
+
+    error: RenderAgentError | None

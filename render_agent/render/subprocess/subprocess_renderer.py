@@ -15,7 +15,7 @@ from render_agent.errors import RenderError, SetupError
 from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.render.base import Frame, Renderer
 from render_agent.render.registry import make_renderer
-from render_agent.render.subprocess.protocol import Begun, Drawn, Job
+from render_agent.render.subprocess.renderer_process import Begun, Drawn, Job
 from render_agent.scene.model import Scene
 
 MAX_SECONDS = 300.0

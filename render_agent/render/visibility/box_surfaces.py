@@ -15,6 +15,7 @@ blanket all over it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,7 +76,7 @@ class Belonging:
 
     def __init__(
         self,
-        corners: NDArray[np.float32],
+        corners: NDArray[np.floating[Any]],
         normals: FloatArray | None,
         boxes: Sequence[OrientedBox],
         *,
@@ -136,7 +137,7 @@ class _Around:
 
     def __init__(
         self,
-        corners: NDArray[np.float32],
+        corners: NDArray[np.floating[Any]],
         normals: FloatArray | None,
         box: OrientedBox,
         *,
@@ -212,7 +213,7 @@ class _Around:
         return float(first), float(last)
 
 
-def _way(scene: Scene, corners: NDArray[np.float32], normals: FloatArray) -> int:
+def _way(scene: Scene, corners: NDArray[np.floating[Any]], normals: FloatArray) -> int:
     """Return 1 where the faces of a mesh look out of the things, -1 where into them, 0 where unknown."""
     floor = (np.abs(corners[:, :, 2] - scene.floor) < LEVEL).all(axis=1)
     floor &= np.abs(normals[:, 2]) > PARALLEL

@@ -1,4 +1,4 @@
-"""A scan as its file gives it, and how it is made clean before it becomes a scene."""
+"""A scan as its file gives it, its polygons cut into triangles, and how it is cleaned before it becomes a scene."""
 
 from __future__ import annotations
 
@@ -93,3 +93,23 @@ def _near_zero(scan: Scan, path: Path) -> Scan:
     faces = None if scan.faces is None else np.ascontiguousarray(scan.faces, dtype=np.int32)
     x, y, z = (float(value) for value in origin)
     return replace(scan, points=np.ascontiguousarray(moved), faces=faces, origin=(x, y, z))
+
+
+Polygons = dict[int, NDArray[Any]]
+"""Faces by their number of corners k: (n, k) vertex indices each."""
+
+
+def triangles(polygons: Polygons) -> NDArray[Any]:
+    """Return polygons as triangles, (m, 3) vertex indices: each is cut as a fan from its first corner.
+
+    Polygons of fewer than three corners have no surface and are left out.
+    """
+    parts = [np.empty((0, 3), np.int32)]
+    for corners, faces in sorted(polygons.items()):
+        if corners == 3:
+            parts.append(faces)
+        elif corners > 3:
+            fan = [(0, corner, corner + 1) for corner in range(1, corners - 1)]
+            parts.append(faces[:, np.array(fan)].reshape(-1, 3))
+    solid = [part for part in parts if len(part)]
+    return solid[0] if len(solid) == 1 else np.concatenate(solid or parts)

@@ -8,15 +8,19 @@ from typing import Literal
 
 from render_agent.scene.extent import Extent, extent
 from render_agent.scene.formats.axis_alignment import aligned, read_alignment
-from render_agent.scene.formats.cleaning import LARGEST_METRES, Scan, cleaned, turned_up, unreadable
+from render_agent.scene.formats.cleaning import (
+    LARGEST_METRES,
+    Scan,
+    cleaned,
+    triangles,
+    turned_up,
+    unreadable,
+)
 from render_agent.scene.formats.meshes import UP_AXIS, read_other
-from render_agent.scene.formats.ply import LONGEST_HEADER, read_header, vertex_scan
-from render_agent.scene.formats.ply_ascii import read_ascii
+from render_agent.scene.formats.ply import LONGEST_HEADER, read_ascii, read_header, vertex_scan
 from render_agent.scene.formats.ply_binary import read_binary
-from render_agent.scene.formats.point_cloud import thinned
-from render_agent.scene.formats.shading import shaded_cloud, shaded_mesh
+from render_agent.scene.formats.point_cloud import shaded_cloud, shaded_mesh, thinned
 from render_agent.scene.model import Scene
-from render_agent.scene.stand_in.polygons import triangles
 
 Up = Literal["auto", "y", "z"]
 

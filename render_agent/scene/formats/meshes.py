@@ -11,8 +11,7 @@ from typing import Any, BinaryIO, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.scene.formats.cleaning import Scan, unreadable
-from render_agent.scene.stand_in.polygons import triangles
+from render_agent.scene.formats.cleaning import Scan, triangles, unreadable
 from render_agent.text.safe_parse import parse_json
 
 UP_AXIS: dict[str, Literal["y", "z"]] = {

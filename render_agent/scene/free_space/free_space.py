@@ -19,7 +19,7 @@ from render_agent.scene.free_space.standing import (
     standing_place,
     standing_places,
 )
-from render_agent.scene.free_space.surface_samples import surface_samples
+from render_agent.scene.free_space.surface import surface_samples
 from render_agent.scene.mirrored import mirrored
 from render_agent.scene.model import Scene
 

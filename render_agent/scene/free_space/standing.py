@@ -34,19 +34,19 @@ NEAR = ((0.05, 0.35), (0.1, 1.0), (0.3, 4.2))
 
 
 def free_place(
-    clearances: Clearances, bounds: FloatArray, place: FloatArray, radius: float
+    clearances: Clearances, bounds: FloatArray, wanted: FloatArray, radius: float
 ) -> FloatArray | None:
-    """Return the place nearest to `place`, (3,) metres, that has `radius` metres of clearance.
+    """Return the place nearest to `wanted`, (3,) metres, that has `radius` metres of clearance.
 
     bounds: (2, 3) metres. None where none is found within some metres.
     """
-    middle = np.clip(place, bounds[0], bounds[1])
+    middle = np.clip(wanted, bounds[0], bounds[1])
     for step, reach in NEAR:
         around = np.arange(-round(reach / step), round(reach / step) + 1) * step
         offsets = np.stack(np.meshgrid(around, around, around, indexing="ij"), axis=-1)
         places = middle + offsets.reshape(-1, 3)
         places = places[((places >= bounds[0]) & (places <= bounds[1])).all(axis=1)]
-        places = places[np.argsort(((places - place) ** 2).sum(axis=1), kind="stable")]
+        places = places[np.argsort(((places - wanted) ** 2).sum(axis=1), kind="stable")]
         free = np.flatnonzero(
             clearances(places, radius + 2 * SLACK_METRES) >= radius + SLACK_METRES
         )

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.errors import QuestionsError
+from render_agent.geometry.boxes import OrientedBox
 from render_agent.text.safe_parse import parse_json, read_bounded
 from render_agent.text.sanitize import is_plain
 
@@ -34,24 +35,10 @@ FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class BoxedObject:
-    """One annotated object: an oriented box with the name of its category.
-
-    centre: (3,) metres, z up, in the frame of the scene's annotations. size: (3,) metres, the whole
-    length along each axis. axes: (3, 3), the unit vector of each axis in a row.
-    """
+class BoxedObject(OrientedBox):
+    """One annotated object: its box, in the frame of the scene's annotations, and its category's name."""
 
     label: str
-    centre: FloatArray
-    size: FloatArray
-    axes: FloatArray
-
-    @property
-    def corners(self) -> FloatArray:
-        """The corners, (8, 3) metres; bit k of a corner's number says on which side of axis k it lies."""
-        sides = (np.arange(8)[:, None] >> np.arange(3) & 1) - 0.5
-        points: FloatArray = self.centre + (sides * self.size) @ self.axes
-        return points
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +130,7 @@ def _object(label: str, box: Mapping[str, Any]) -> BoxedObject:
         raise ValueError(f"the axes of a {label:.60} are not at right angles")
     if (size < 0).any():
         raise ValueError(f"a {label:.60} has a negative size")
-    return BoxedObject(label, vector(box["centroid"], 3), np.maximum(size, MIN_SIZE_METRES), axes)
+    return BoxedObject(vector(box["centroid"], 3), np.maximum(size, MIN_SIZE_METRES), axes, label)
 
 
 def _plain(value: Any) -> Any:

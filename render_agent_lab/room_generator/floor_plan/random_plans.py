@@ -121,7 +121,7 @@ def _join(rng: np.random.Generator, plan: Plan) -> None:
 
 def _beyond(plan: Plan, side: Side) -> list[tuple[int, float, float]]:
     """Return the rooms behind a wall, each with the stretch of the wall that it shares."""
-    found = []
+    rooms_beyond = []
     for other in plan.sides:
         if other.room != side.room and side.backs(other):
             ends = sorted(
@@ -129,8 +129,8 @@ def _beyond(plan: Plan, side: Side) -> list[tuple[int, float, float]]:
             )
             low, high = max(0.0, ends[0]), min(side.length, ends[1])
             if high > low:
-                found.append((other.room, low, high))
-    return found
+                rooms_beyond.append((other.room, low, high))
+    return rooms_beyond
 
 
 def _enter(rng: np.random.Generator, plan: Plan) -> None:

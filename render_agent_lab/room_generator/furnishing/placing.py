@@ -42,10 +42,10 @@ class Placer:
         self.walkway = Walkway(plan.rooms, plan.ways)
         self.keep_clear = [_kept_clear(opening) for opening in plan.openings]
 
-    def make(self, kind: str, twin: int | None = None, **given: Any) -> Built:
+    def make(self, kind: str, twin: int | None = None, **proportions: Any) -> Built:
         """Build a piece; those with the same number `twin` are alike."""
         rng = self.rng if twin is None else np.random.default_rng(twin)
-        return built(kind, rng, self.step, **given)
+        return built(kind, rng, self.step, **proportions)
 
     def put(
         self,
@@ -107,9 +107,11 @@ class Placer:
         zones = [] if item.built.kind == "rug" else self.keep_clear
         return not any(overlap(item.box, zone) for zone in zones)
 
-    def wall(self, kind: str, room: int, height: float | None = None, **given: Any) -> Item | None:
+    def wall(
+        self, kind: str, room: int, height: float | None = None, **proportions: Any
+    ) -> Item | None:
         """Put a piece with its back to a wall, on the floor or hung at a height in metres."""
-        piece = self.make(kind, **given)
+        piece = self.make(kind, **proportions)
         half = (piece.mesh.bounds[1] - piece.mesh.bounds[0]) / 2
         sides = room_sides(self.plan.rooms[room], room)
         gap = GAP if height is None else 0.004
@@ -173,30 +175,27 @@ class Placer:
     def around(self, kind: str, table: Item, count: int) -> list[Item]:
         """Put chairs of one set along the sides of a table, facing it, each a little askew."""
         piece = self.make(kind, twin=int(self.rng.integers(1 << 30)))
-        width, depth = table.size[:2]
-        seats = [
-            (x * width, side)
-            for side in (-1, 1)
-            for x in ((-0.25, 0.25) if width > 1.25 else (0.0,))
-        ]
-        ends = [(y * depth, side) for side in (-1, 1) for y in (0.0,)]
+        width = table.size[0]
+        across = (-0.25, 0.25) if width > 1.25 else (0.0,)
+        seats = [(x * width, side) for side in (-1, 1) for x in across]
+        ends = [(0.0, side) for side in (-1, 1)]
         spots = [("side", *seat) for seat in seats] + [("end", *end) for end in ends]
         order = [spots[int(index)] for index in self.rng.permutation(len(seats))]
         order += [spots[len(seats) + int(index)] for index in self.rng.permutation(len(ends))]
         placed: list[Item] = []
-        for place, shift, side in order:
+        for edge, shift, side in order:
             if len(placed) == count:
                 break
-            chair = self._seat(piece, table, place, shift, side)
+            chair = self._seat(piece, table, edge, shift, side)
             if chair:
                 placed.append(chair)
         return placed
 
-    def _seat(self, piece: Built, table: Item, place: str, shift: float, side: int) -> Item | None:
+    def _seat(self, piece: Built, table: Item, edge: str, shift: float, side: int) -> Item | None:
         half = (piece.mesh.bounds[1] - piece.mesh.bounds[0])[1] / 2
         for gap in (0.07, 0.12):
             askew = float(self.rng.uniform(-7, 7))
-            if place == "side":
+            if edge == "side":
                 where = table.point(shift, side * (table.size[1] / 2 + half + gap))
                 turn = table.turn + (0.0 if side > 0 else 180.0)
             else:
@@ -214,12 +213,11 @@ class Placer:
         across: tuple[float, float] = (-1, 1),
         along: tuple[float, float] = (-1, 1),
         askew: float = 8.0,
-        **given: Any,
     ) -> Item | None:
         """Put a piece on an item, within these shares of its free half width and half depth."""
         if item.built.top is None:
             return None
-        piece = self.make(kind, **given)
+        piece = self.make(kind)
         half = (piece.mesh.bounds[1] - piece.mesh.bounds[0]) / 2
         spare = np.maximum(item.size[:2] / 2 - half[:2] - 0.02, 0)
         height = float(item.position[2]) + item.built.top + 0.001

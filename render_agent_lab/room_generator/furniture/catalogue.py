@@ -105,14 +105,14 @@ class Built:
         return CATALOGUE[self.kind].label
 
 
-def built(kind: str, rng: np.random.Generator, step: float, **given: Any) -> Built:
-    """Return a new piece of a kind; `given` fixes proportions that its function names.
+def built(kind: str, rng: np.random.Generator, step: float, **proportions: Any) -> Built:
+    """Return a new piece of a kind; proportions: those that its function names, fixed.
 
     step: metres between vertices on large parts. The piece stands on z = 0 (what hangs has its
     lowest point there), centred about the z axis.
     """
     piece = Piece(rng, step)
-    CATALOGUE[kind].build(piece, **given)
+    CATALOGUE[kind].build(piece, **proportions)
     mesh = piece.mesh
     low, high = mesh.bounds
     centred = mesh.moved((-(low[0] + high[0]) / 2, -(low[1] + high[1]) / 2, -low[2]))

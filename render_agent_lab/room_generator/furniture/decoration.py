@@ -34,12 +34,10 @@ def _potted(piece: Piece, height: float, pot: float) -> None:
     clay = plain(piece.one_of(((0.68, 0.38, 0.26), *WHITES, (0.3, 0.32, 0.35))), 0.05, piece.seed)
     radius = pot * piece.between(0.5, 0.6)
     piece.revolved(
-        0,
-        0,
         [(0.01, 0), (radius * 0.72, 0), (radius * 0.74, 0.01), (radius, pot), (radius - 0.02, pot)],
         clay,
     )
-    piece.revolved(0, 0, [(radius - 0.02, pot - 0.03), (0.01, pot - 0.02)], plain((0.2, 0.14, 0.1)))
+    piece.revolved([(radius - 0.02, pot - 0.03), (0.01, pot - 0.02)], plain((0.2, 0.14, 0.1)))
     piece.rod((0, 0, pot - 0.02), (0.02, 0.01, height * 0.75), 0.018, plain((0.4, 0.3, 0.18)))
     green = (piece.between(0.15, 0.3), piece.between(0.4, 0.55), piece.between(0.15, 0.25))
     spread = min(0.3, height * 0.28)

@@ -74,11 +74,7 @@ def laptop(piece: Piece) -> None:
 
 def computer_tower(piece: Piece) -> None:
     """A computer's case: body, front panel, drive, button, feet."""
-    width, depth, height = (
-        piece.between(0.17, 0.2),
-        piece.between(0.38, 0.45),
-        piece.between(0.38, 0.45),
-    )
+    width, depth, height = piece.lengths((0.17, 0.2), (0.38, 0.45), (0.38, 0.45))
     shell = plain((0.13, 0.13, 0.14) if piece.chance(0.7) else WHITES[0], 0.05, piece.seed)
     x, y = width / 2, depth / 2
     piece.box((-x, -y + 0.02, 0.015), (x, y, height), shell)
@@ -125,8 +121,6 @@ def table_lamp(piece: Piece) -> None:
     foot = plain(piece.one_of(METALS + CLOTHS), 0.04, piece.seed)
     height = piece.between(0.38, 0.55)
     piece.revolved(
-        0,
-        0,
         [
             (0.005, 0),
             (0.075, 0),
@@ -138,7 +132,7 @@ def table_lamp(piece: Piece) -> None:
         ],
         foot,
     )
-    _shade(piece, 0, 0, height - 0.2, height, piece.between(0.12, 0.15))
+    _shade(piece, height - 0.2, height, piece.between(0.12, 0.15))
 
 
 def floor_lamp(piece: Piece) -> None:
@@ -146,22 +140,19 @@ def floor_lamp(piece: Piece) -> None:
     pole, height = plain(piece.one_of(METALS), 0.03, piece.seed), piece.between(1.45, 1.7)
     piece.pillar(0, 0, 0.14, 0, 0.03, pole)
     piece.rod((0, 0, 0.03), (0, 0, height - 0.15), 0.014, pole)
-    _shade(piece, 0, 0, height - 0.28, height, piece.between(0.17, 0.22))
+    _shade(piece, height - 0.28, height, piece.between(0.17, 0.22))
 
 
-def _shade(piece: Piece, x: float, y: float, low: float, high: float, radius: float) -> None:
+def _shade(piece: Piece, low: float, high: float, radius: float) -> None:
     colour = piece.one_of(((0.95, 0.9, 0.78), (0.9, 0.78, 0.6), (0.92, 0.92, 0.9)))
     outside = by_height([(low, colour), ((low + high) / 2, GLOW), (high, colour)])
     piece.revolved(
-        x, y, [(radius, low), (radius * 0.85, (low + high) / 2), (radius * 0.7, high)], outside
+        [(radius, low), (radius * 0.85, (low + high) / 2), (radius * 0.7, high)], outside
     )
     piece.revolved(
-        x,
-        y,
-        [(radius * 0.7, high), (radius * 0.84, (low + high) / 2), (radius * 0.98, low)],
-        plain(GLOW),
+        [(radius * 0.7, high), (radius * 0.84, (low + high) / 2), (radius * 0.98, low)], plain(GLOW)
     )
-    piece.ball((x, y, (low + high) / 2), 0.035, plain(GLOW))
+    piece.ball((0, 0, (low + high) / 2), 0.035, plain(GLOW))
 
 
 def ceiling_light(piece: Piece) -> None:
@@ -176,14 +167,9 @@ def ceiling_light(piece: Piece) -> None:
     shade = plain(piece.one_of(METALS + CLOTHS), 0.04, piece.seed)
     piece.pillar(0, 0, 0.05, -0.03, 0, white)
     piece.rod((0, 0, -drop + 0.14), (0, 0, -0.02), 0.006, plain(BLACK))
+    piece.revolved([(radius, -drop), (radius * 0.75, -drop + 0.1), (0.03, -drop + 0.16)], shade)
     piece.revolved(
-        0, 0, [(radius, -drop), (radius * 0.75, -drop + 0.1), (0.03, -drop + 0.16)], shade
-    )
-    piece.revolved(
-        0,
-        0,
-        [(0.03, -drop + 0.155), (radius * 0.72, -drop + 0.1), (radius * 0.97, -drop)],
-        plain(GLOW),
+        [(0.03, -drop + 0.155), (radius * 0.72, -drop + 0.1), (radius * 0.97, -drop)], plain(GLOW)
     )
     piece.ball((0, 0, -drop + 0.06), 0.05, plain(GLOW))
 

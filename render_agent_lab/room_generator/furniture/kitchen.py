@@ -22,11 +22,7 @@ DARK_GLASS = (0.1, 0.11, 0.13)
 
 def refrigerator(piece: Piece) -> None:
     """A refrigerator: body, freezer door, fridge door, handles, feet."""
-    width, depth, height = (
-        piece.between(0.58, 0.7),
-        piece.between(0.6, 0.68),
-        piece.between(1.55, 1.9),
-    )
+    width, depth, height = piece.lengths((0.58, 0.7), (0.6, 0.68), (1.55, 1.9))
     shell = plain(piece.one_of((*WHITES, (0.72, 0.73, 0.75))), 0.02, piece.seed)
     steel = plain(CHROME)
     x, y, split = width / 2, depth / 2, height * piece.between(0.32, 0.4)
@@ -40,11 +36,7 @@ def refrigerator(piece: Piece) -> None:
 
 def stove(piece: Piece) -> None:
     """A cooker: body, oven door with window and rail, knobs, four plates."""
-    width, depth, height = (
-        piece.between(0.56, 0.62),
-        piece.between(0.58, 0.62),
-        piece.between(0.86, 0.92),
-    )
+    width, depth, height = piece.lengths((0.56, 0.62), (0.58, 0.62), (0.86, 0.92))
     shell = plain(piece.one_of((WHITES[0], (0.7, 0.71, 0.73))), 0.02, piece.seed)
     steel, glass = plain(CHROME), plain(DARK_GLASS)
     x, y = width / 2, depth / 2
@@ -57,8 +49,8 @@ def stove(piece: Piece) -> None:
     )
     for knob in range(5):
         piece.ball(((knob - 2) * width / 6, -y + 0.02, height - 0.1), 0.022, plain(BLACK))
-    for place, (u, v) in enumerate(((-1, -1), (1, -1), (-1, 1), (1, 1))):
-        ring = 0.1 if place in (0, 3) else 0.08
+    for index, (u, v) in enumerate(((-1, -1), (1, -1), (-1, 1), (1, 1))):
+        ring = 0.1 if index in (0, 3) else 0.08
         piece.pillar(u * 0.14, v * 0.14, ring, height, height + 0.008, plain((0.3, 0.3, 0.31)))
     piece.top = None
 
@@ -117,11 +109,7 @@ def _tap(piece: Piece, x: float, y: float, low: float, height: float) -> None:
 
 def microwave(piece: Piece) -> None:
     """A microwave oven: body, dark door, handle, panel with buttons."""
-    width, depth, height = (
-        piece.between(0.45, 0.52),
-        piece.between(0.34, 0.4),
-        piece.between(0.26, 0.3),
-    )
+    width, depth, height = piece.lengths((0.45, 0.52), (0.34, 0.4), (0.26, 0.3))
     shell = plain(piece.one_of((WHITES[0], METALS[0], (0.15, 0.15, 0.16))), 0.03, piece.seed)
     x, y = width / 2, depth / 2
     piece.box((-x, -y + 0.02, 0.01), (x, y, height), shell)
@@ -138,10 +126,7 @@ def kettle(piece: Piece) -> None:
     """A kettle: body, lid with a knob, spout, handle."""
     body = plain(piece.one_of((CHROME, (0.75, 0.2, 0.17), WHITES[0])), 0.05, piece.seed)
     piece.revolved(
-        0,
-        0,
-        [(0.005, 0), (0.085, 0), (0.09, 0.03), (0.07, 0.19), (0.055, 0.215), (0.005, 0.22)],
-        body,
+        [(0.005, 0), (0.085, 0), (0.09, 0.03), (0.07, 0.19), (0.055, 0.215), (0.005, 0.22)], body
     )
     piece.ball((0, 0, 0.23), 0.015, plain(BLACK))
     piece.rod((-0.07, 0, 0.13), (-0.13, 0, 0.2), 0.017, body)
@@ -216,11 +201,7 @@ def toilet(piece: Piece) -> None:
 
 def bathtub(piece: Piece) -> None:
     """A bathtub: apron, rim, hollow basin, tap and overflow."""
-    width, depth, height = (
-        piece.between(1.5, 1.75),
-        piece.between(0.7, 0.8),
-        piece.between(0.54, 0.6),
-    )
+    width, depth, height = piece.lengths((1.5, 1.75), (0.7, 0.8), (0.54, 0.6))
     white = plain((0.94, 0.94, 0.93), 0.02, piece.seed)
     x, y = width / 2, depth / 2
     step = piece.step

@@ -56,6 +56,10 @@ class Piece:
         """Return a random length in metres."""
         return float(self.rng.uniform(low, high))
 
+    def lengths(self, *ranges: tuple[float, float]) -> list[float]:
+        """Return a random length in metres within each range."""
+        return [self.between(low, high) for low, high in ranges]
+
     def chance(self, share: float) -> bool:
         """Return True in `share` of all cases."""
         return bool(self.rng.random() < share)
@@ -125,10 +129,9 @@ class Piece:
         """Add a round bar between two points, (3,) metres each."""
         self.add(shapes.rod(start, end, radius, self.step * 3, paint))
 
-    def revolved(self, x: float, y: float, profile: Any, paint: Paint, sides: int = 16) -> None:
-        """Add a surface of revolution about the upright axis at (x, y); profile: radius, height."""
-        mesh = shapes.turned_profile(profile, sides, paint)
-        self.add(mesh.moved((x, y, 0)))
+    def revolved(self, profile: Any, paint: Paint) -> None:
+        """Add a surface of revolution about the piece's upright axis; profile: (n, 2) radius, height."""
+        self.add(shapes.turned_profile(profile, 16, paint))
 
     def legs(self, width: float, depth: float, height: float, thick: float, paint: Paint) -> None:
         """Add four square legs at the corners of a footprint centred at the origin, metres."""

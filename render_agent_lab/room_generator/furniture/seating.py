@@ -88,11 +88,7 @@ def armchair(piece: Piece) -> None:
 def _upholstered(piece: Piece, inner: float, seats: int) -> None:
     cover = cloth(piece.one_of(CLOTHS), piece.seed)
     depth, arm = piece.between(0.82, 0.95), piece.between(0.12, 0.22)
-    seat, high, armrest = (
-        piece.between(0.4, 0.45),
-        piece.between(0.75, 0.9),
-        piece.between(0.55, 0.65),
-    )
+    seat, high, armrest = piece.lengths((0.4, 0.45), (0.75, 0.9), (0.55, 0.65))
     width = inner + 2 * arm
     feet = piece.timber(2)
     piece.legs(width - 0.1, depth - 0.1, 0.1, 0.06, feet)

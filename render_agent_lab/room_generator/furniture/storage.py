@@ -44,11 +44,7 @@ def dresser(piece: Piece) -> None:
 
 def nightstand(piece: Piece) -> None:
     """A bedside table with two drawers."""
-    width, depth, height = (
-        piece.between(0.4, 0.5),
-        piece.between(0.36, 0.42),
-        piece.between(0.45, 0.58),
-    )
+    width, depth, height = piece.lengths((0.4, 0.5), (0.36, 0.42), (0.45, 0.58))
     _fronted(piece, width, depth, height, 2, 1)
 
 
@@ -115,11 +111,7 @@ def _handle(
 
 def bookshelf(piece: Piece) -> None:
     """A bookshelf full of books of many heights and colours, with gaps."""
-    width, depth, height = (
-        piece.between(0.7, 1.1),
-        piece.between(0.26, 0.32),
-        piece.between(1.6, 2.05),
-    )
+    width, depth, height = piece.lengths((0.7, 1.1), (0.26, 0.32), (1.6, 2.05))
     body = piece.timber(2)
     x, y, board = width / 2, depth / 2, 0.022
     for side in (-1, 1):
@@ -167,16 +159,12 @@ def basket(piece: Piece) -> None:
 
 def trash_bin(piece: Piece) -> None:
     """A bin: a tapering bucket with a dark inside and a rim."""
-    low, top, height = (
-        piece.between(0.1, 0.13),
-        piece.between(0.14, 0.18),
-        piece.between(0.28, 0.42),
-    )
+    low, top, height = piece.lengths((0.1, 0.13), (0.14, 0.18), (0.28, 0.42))
     body = plain(piece.one_of(METALS + CLOTHS), 0.05, piece.seed)
     inside = plain((0.07, 0.07, 0.07))
-    piece.revolved(0, 0, [(0.01, 0), (low, 0), (low, 0.001), (top, height)], body)
-    piece.revolved(0, 0, [(top, height), (top - 0.012, height), (top - 0.02, height - 0.03)], body)
-    piece.revolved(0, 0, [(top - 0.02, height - 0.03), (low - 0.01, 0.04), (0.01, 0.04)], inside)
+    piece.revolved([(0.01, 0), (low, 0), (low, 0.001), (top, height)], body)
+    piece.revolved([(top, height), (top - 0.012, height), (top - 0.02, height - 0.03)], body)
+    piece.revolved([(top - 0.02, height - 0.03), (low - 0.01, 0.04), (0.01, 0.04)], inside)
 
 
 def backpack(piece: Piece) -> None:
@@ -195,11 +183,7 @@ def backpack(piece: Piece) -> None:
 
 def suitcase(piece: Piece) -> None:
     """A trolley case: shell with ribs, wheels, telescopic handle."""
-    width, depth, height = (
-        piece.between(0.4, 0.48),
-        piece.between(0.24, 0.28),
-        piece.between(0.58, 0.7),
-    )
+    width, depth, height = piece.lengths((0.4, 0.48), (0.24, 0.28), (0.58, 0.7))
     shell = plain(piece.one_of(CLOTHS), 0.05, piece.seed)
     dark = plain((0.12, 0.12, 0.13))
     piece.cushion((0, 0, 0.05 + height / 2), (width, depth, height), shell, 0.2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from render_agent_lab.room_generator.furniture.piece import CLOTHS, METALS, WHITES, WOODS, Piece
-from render_agent_lab.room_generator.paint import Colour, cloth, plain
+from render_agent_lab.room_generator.paint import cloth, plain
 
 
 def dining_table(piece: Piece) -> None:
@@ -26,11 +26,7 @@ def dining_table(piece: Piece) -> None:
 
 def coffee_table(piece: Piece) -> None:
     """A low table with a shelf below its top."""
-    width, depth, height = (
-        piece.between(0.8, 1.2),
-        piece.between(0.45, 0.65),
-        piece.between(0.38, 0.46),
-    )
+    width, depth, height = piece.lengths((0.8, 1.2), (0.45, 0.65), (0.38, 0.46))
     frame = piece.timber(0)
     piece.box((-width / 2, -depth / 2, height - 0.03), (width / 2, depth / 2, height), frame)
     inset = 0.03
@@ -60,11 +56,7 @@ def side_table(piece: Piece) -> None:
 
 def desk(piece: Piece) -> None:
     """A desk: a top, a side panel or legs, a chest of drawers at one end."""
-    width, depth, height = (
-        piece.between(1.1, 1.6),
-        piece.between(0.6, 0.75),
-        piece.between(0.72, 0.76),
-    )
+    width, depth, height = piece.lengths((1.1, 1.6), (0.6, 0.75), (0.72, 0.76))
     board = piece.finish() if piece.chance(0.5) else piece.timber(0)
     x, y = width / 2, depth / 2
     piece.box((-x, -y, height - 0.03), (x, y, height), board)
@@ -103,14 +95,10 @@ def bed(piece: Piece) -> None:
     piece.top = seat
 
 
-def pillow(piece: Piece, colour: Colour | None = None) -> None:
+def pillow(piece: Piece) -> None:
     """A pillow with a piping around it."""
-    width, depth, thick = (
-        piece.between(0.48, 0.65),
-        piece.between(0.36, 0.42),
-        piece.between(0.1, 0.14),
-    )
-    cover = cloth(colour or piece.one_of(WHITES + CLOTHS), piece.seed)
+    width, depth, thick = piece.lengths((0.48, 0.65), (0.36, 0.42), (0.1, 0.14))
+    cover = cloth(piece.one_of(WHITES + CLOTHS), piece.seed)
     piece.cushion((0, 0, thick / 2), (width, depth, thick), cover, 0.55)
     piece.cushion((0, 0, thick / 2), (width * 1.02, depth * 1.02, 0.02), cover, 0.25)
 
@@ -146,6 +134,6 @@ def piano(piece: Piece) -> None:
     for side in (-1, 1):
         piece.centred((side * (x - 0.03), -0.25, 0.31), (0.06, 0.08, 0.62), body)
     brass = plain((0.75, 0.6, 0.3))
-    for place in (-0.08, 0, 0.08):
-        piece.centred((place, -0.1, 0.05), (0.03, 0.12, 0.015), brass)
+    for x in (-0.08, 0, 0.08):
+        piece.centred((x, -0.1, 0.05), (0.03, 0.12, 0.015), brass)
     piece.top = height + 0.03

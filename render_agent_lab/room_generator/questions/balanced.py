@@ -75,8 +75,8 @@ class _Desk:
     ) -> list[Draft]:
         """Return drafts of all types in turn: rare answers and objects not yet named go first."""
         left = {
-            kind: [given[int(i)] for i in rng.permutation(len(given))]
-            for kind, given in drafts.items()
+            kind: [candidates[int(i)] for i in rng.permutation(len(candidates))]
+            for kind, candidates in drafts.items()
         }
         named: Counter[str] = Counter()
         chosen: list[Draft] = []
@@ -122,7 +122,7 @@ class _Desk:
 
     def _lettered(self, draft: Draft, rng: np.random.Generator) -> tuple[list[str], str]:
         count = len(draft.options)
-        letters = [chr(ord("A") + place) for place in range(count)]
+        letters = [chr(ord("A") + index) for index in range(count)]
         order = [letters[int(index)] for index in rng.permutation(count)]
         right = min(order, key=lambda letter: self.letters[draft.type, count, letter])
         self.letters[draft.type, count, right] += 1

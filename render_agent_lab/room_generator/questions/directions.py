@@ -81,14 +81,14 @@ def _triples(truth: RoomTruth) -> Iterator[tuple[tuple[str, str, str], float]]:
     names = only_labels(truth)
     things = {name: truth.only(name) for name in names}
     far = {
-        (one, other)
-        for one, other in permutations(names, 2)
-        if float(np.hypot(*(things[one].centre - things[other].centre)[:2])) >= STEP
-        and truth.apart(things[one], things[other]) >= CLEAR
+        (standing, second)
+        for standing, second in permutations(names, 2)
+        if float(np.hypot(*(things[standing].centre - things[second].centre)[:2])) >= STEP
+        and truth.apart(things[standing], things[second]) >= CLEAR
     }
-    for one, two, three in permutations(names, 3):
-        if {(one, two), (one, three), (two, three)} <= far:
+    for standing, facing, target in permutations(names, 3):
+        if {(standing, facing), (standing, target), (facing, target)} <= far:
             yield (
-                (one, two, three),
-                bearing(things[one].centre, things[two].centre, things[three].centre),
+                (standing, facing, target),
+                bearing(things[standing].centre, things[facing].centre, things[target].centre),
             )

@@ -57,16 +57,16 @@ def room_size(truth: RoomTruth) -> list[Draft]:
 def distances(truth: RoomTruth) -> list[Draft]:
     """How far two objects are apart, in metres with one decimal."""
     drafts = []
-    for one, other in combinations(only_labels(truth), 2):
-        metres = truth.apart(truth.only(one), truth.only(other))
+    for first, second in combinations(only_labels(truth), 2):
+        metres = truth.apart(truth.only(first), truth.only(second))
         if NEAREST <= metres <= FARTHEST:
             drafts.append(
                 Draft(
                     "object_abs_distance",
                     "Measuring from the closest point of each object, what is the distance between"
-                    f" the {one} and the {other} (in meters)?",
+                    f" the {first} and the {second} (in meters)?",
                     f"{metres:.1f}",
-                    labels=(one, other),
+                    labels=(first, second),
                 )
             )
     return drafts

@@ -105,7 +105,9 @@ class _Walks:
     def starts(self) -> Iterator[Stop]:
         """Yield places beside things, facing other things of the same room, in random order."""
         pairs = [
-            (one, other) for one, other in permutations(self.things, 2) if one.room == other.room
+            (first, second)
+            for first, second in permutations(self.things, 2)
+            if first.room == second.room
         ]
         for index in self.rng.permutation(len(pairs)):
             thing, facing = pairs[int(index)]
@@ -121,7 +123,7 @@ class _Walks:
 
     def legs(self, stop: Stop) -> list[Stop]:
         """Return where one can go from a stop, straight on or after one clear turn."""
-        found = []
+        reachable = []
         for goal in self.things:
             if goal is stop.thing or goal in stop.passed[:1] + stop.passed[2:]:
                 continue
@@ -139,8 +141,8 @@ class _Walks:
                 f"Go forward until the {goal.label}",
             )
             turns = stop.turns if turn is None else (*stop.turns, turn)
-            found.append(Stop(end, goal, heading, turns, (*stop.passed, goal), actions))
-        return found
+            reachable.append(Stop(end, goal, heading, turns, (*stop.passed, goal), actions))
+        return reachable
 
     def _turn(self, stop: Stop, heading: Array, goal: TrueObject) -> str | None:
         """The turn from where one looks to where one goes; the objects' centres must agree."""

@@ -83,7 +83,7 @@ def judge_table(
     """Return the scores in the pictures' order, with the reason where there is none."""
     from rich.text import Text
 
-    from render_agent.text.plain_table import plain_table
+    from render_agent.text.console import plain_table
 
     table = plain_table(Text(title))
     shown = list(criteria) if mode == "json" else []

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from render_agent.engines.transformers.batch_sizing import Sizing, grouped
-from render_agent.engines.transformers.guarded_call import Fault
+from render_agent.engines.transformers.memory.faults import Fault
+from render_agent.engines.transformers.memory.sizing import Sizing, grouped
 
 LOG = logging.getLogger(__name__)
 Given = TypeVar("Given")

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from render_agent.engines.transformers.byte_cache import ByteCache
+from render_agent.engines.byte_cache import ByteCache
 
 VISION_BYTES = 2**30
 """What the features that are kept may take; a view takes some 10 MB for an 8B Qwen3-VL in bfloat16."""

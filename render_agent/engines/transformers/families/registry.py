@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from render_agent.engines.transformers.picture_tokens import (
+from render_agent.engines.transformers.families.pictures import (
     InternVLPictures,
     PictureForm,
     QwenPictures,

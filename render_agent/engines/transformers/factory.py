@@ -8,19 +8,23 @@ from typing import Any
 
 from render_agent.config import RunConfig
 from render_agent.config.choosing_budget import pictures_in_prompt
-from render_agent.engines.transformers.batch_sizing import FRACTION
 from render_agent.engines.transformers.cache_check import why_not_kept
-from render_agent.engines.transformers.continuous_engine import ContinuousEngine
-from render_agent.engines.transformers.device_memory import DeviceMemory, memory_of
-from render_agent.engines.transformers.engine import TransformersEngine
-from render_agent.engines.transformers.loaded_model import LoadedModel
+from render_agent.engines.transformers.engine import ContinuousEngine
+from render_agent.engines.transformers.generate_engine import TransformersEngine
+from render_agent.engines.transformers.memory.budget import divide
+from render_agent.engines.transformers.memory.device import DeviceMemory, memory_of
+from render_agent.engines.transformers.memory.faults import Fault, attempt_patiently
+from render_agent.engines.transformers.memory.sizing import FRACTION
+from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.options import most_rows
-from render_agent.engines.transformers.prefill_memory import divide
 
 LOG = logging.getLogger(__name__)
 
 INSTRUCTIONS, FEEDBACK, USUAL_REPLY = 1000, 80, 200
 """About how many tokens the fixed text, what a turn is told, and a reply have."""
+
+MEAN_SHARE = 0.6
+"""Of the tokens that a dialogue has in the end, should it take all its turns, what it has on average."""
 
 ROWS_ON_A_CPU = 64
 """Rows on a CPU, which gains nothing from more; on other devices as many as a batch may have."""
@@ -46,18 +50,25 @@ def engine_of(
     if wanted == "keys":
         if (why := why_not_kept(loaded)) is None:
             fraction = float(options.get("memory_fraction", FRACTION))
-            division = divide(loaded, memory, fraction, picture_size)
-            return ContinuousEngine(
-                loaded,
-                budget=division.rows,
-                most_rows=batch_size or _most_rows(loaded, options),
-                dialogue_tokens=tokens,
-                read_tokens=division.read_tokens,
-            )
+
+            def made() -> ContinuousEngine:
+                division = divide(loaded, memory, fraction, picture_size)
+                return ContinuousEngine(
+                    loaded,
+                    budget=division.cache,
+                    most_rows=batch_size or _most_rows(loaded, options),
+                    dialogue_tokens=round(MEAN_SHARE * tokens),
+                    read_tokens=division.read_tokens,
+                )
+
+            engine = attempt_patiently(made, loaded.model.device)
+            if not isinstance(engine, Fault):
+                return engine
+            why = engine.reason
         LOG.warning("keys and values are not kept over the turns: %s", why)
     vision = None
     if wanted in ("keys", "vision") and loaded.inputs.family.vision:
-        from render_agent.engines.transformers.vision_cache import VisionCache
+        from render_agent.engines.transformers.families.vision_cache import VisionCache
 
         vision = VisionCache(loaded.model)
     return TransformersEngine(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from render_agent.engines.loading import WAY_OUT, FoundModel, fetch_model
+from render_agent.engines.transformers.model.locate import WAY_OUT, FoundModel, fetch_model
 from render_agent.engines.transformers.options import quantization_config
 from render_agent.errors import SetupError
 
@@ -55,7 +55,7 @@ def load_pretrained(
     SetupError where the device is not there, before weights are read, and where the model cannot be
     loaded.
     """
-    from render_agent.engines.torchvision_compat import cure_torchvision
+    from render_agent.engines.transformers.model.torchvision_compat import cure_torchvision
 
     place = choose_device(device)
     cure_torchvision()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import log2
 
-from render_agent.engines.transformers.device_memory import DeviceMemory, spare
+from render_agent.engines.transformers.memory.device import DeviceMemory, spare
 
 FRACTION = 0.1
 """Of all memory, what is kept free: blocks are never filled quite, and a fit is no promise."""

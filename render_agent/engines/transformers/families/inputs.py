@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from PIL.Image import Image
 
 from render_agent.engines.base import Request
-from render_agent.engines.transformers.byte_cache import ByteCache
-from render_agent.engines.transformers.families import family_of
-from render_agent.engines.transformers.picture_tokens import Grid, PictureCost, PictureForm
+from render_agent.engines.byte_cache import ByteCache
+from render_agent.engines.transformers.families.pictures import Grid, PictureCost, PictureForm
+from render_agent.engines.transformers.families.registry import family_of
 
 if TYPE_CHECKING:
     import torch
@@ -247,12 +247,12 @@ class DialogueTensors:
 
 @dataclass(frozen=True, slots=True)
 class _Values:
-    """Gives the pixel values of one picture."""
+    """Gives the pixel values of one picture; equal for all who are shown the same."""
 
     inputs: DialogueTensors
     form: PictureForm
     key: tuple[Callable[[str], Image], str]
-    owner: str
+    owner: str = field(compare=False)
 
     def __call__(self) -> torch.Tensor:
         return self.inputs.values(self.form, self.key, self.owner)

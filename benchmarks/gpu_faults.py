@@ -1,0 +1,203 @@
+"""Memory that runs out on a GPU, again and again: nothing may be lost, and nothing may change.
+
+    python benchmarks/gpu_faults.py --output benchmarks/results/gpu_faults
+
+The same questions are answered undisturbed, then while something outside of PyTorch fills all of the
+device's memory and gives it back, many times by a seed, then with every error injected that libraries raise
+for lack of memory, at random calls. The model has random weights in float32 and writes its own words, so that every
+transcript must be what it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import random
+import shlex
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from render_agent.config import RunConfig  # noqa: E402
+from render_agent.dialogue.state import Question  # noqa: E402
+from render_agent.engines.base import Engine  # noqa: E402
+from render_agent.engines.transformers.random_model import random_model  # noqa: E402
+from render_agent.engines.transformers.scheduler import Scheduler  # noqa: E402
+from render_agent_lab.bench.command import about  # noqa: E402
+from render_agent_lab.bench.compared_engines import Engines  # noqa: E402
+from render_agent_lab.bench.figures import summary  # noqa: E402
+from render_agent_lab.bench.measure import Bench  # noqa: E402
+from render_agent_lab.bench.report import circumstances  # noqa: E402
+from render_agent_lab.bench.variants import Variant  # noqa: E402
+
+WORDS = (
+    "CUDA out of memory. Tried to allocate 2.00 GiB.",
+    "CUDA error: out of memory",
+    "CUDA error: unknown error",
+    "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+    "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`",
+    "cuDNN Frontend error: [cudnn_frontend] Error: No valid execution plans built.",
+    "Expected mha_graph.execute(handle, variant_pack, workspace_ptr.get()).is_good() to be true",
+)
+
+
+class Filler(threading.Thread):
+    """Fills the device's memory by its driver, past PyTorch, and gives it back, so many times.
+
+    under_way: set while an engine works; in between nothing is filled.
+    """
+
+    def __init__(self, times: int, seed: int, under_way: threading.Event) -> None:
+        super().__init__(daemon=True)
+        self.times, self.chance, self.under_way = times, random.Random(seed), under_way
+        self.done = 0
+        self.ended = threading.Event()
+
+    def run(self) -> None:
+        """Fill, wait, give back, wait."""
+        import torch
+
+        torch.ones(1, device="cuda")  # this thread has a context from here on
+        driver = ctypes.CDLL("libcuda.so.1")
+        while self.done < self.times and not self.ended.is_set():
+            if not self.under_way.wait(1.0):
+                continue
+            taken = []
+            for size in (1 << 30, 1 << 26, 1 << 21):
+                place = ctypes.c_uint64()
+                while not driver.cuMemAlloc_v2(ctypes.byref(place), ctypes.c_size_t(size)):
+                    taken.append(place.value)
+            time.sleep(self.chance.uniform(0.02, 0.25))
+            for address in taken:
+                driver.cuMemFree_v2(ctypes.c_uint64(address))
+            self.done += 1
+            time.sleep(self.chance.uniform(0.0, 0.1))
+
+
+class WatchedEngines(Engines):
+    """Engines of which it is told when one works: from when it is made until it is closed."""
+
+    under_way = threading.Event()
+
+    def make(self, variant: Variant, config: RunConfig, questions: Sequence[Question]) -> Engine:
+        """Return the engine of a variant."""
+        engine = super().make(variant, config, questions)
+        close = engine.close
+
+        def closed() -> None:
+            self.under_way.clear()
+            close()
+
+        engine.close = closed  # type: ignore[method-assign]
+        self.under_way.set()
+        return engine
+
+
+@contextlib.contextmanager
+def injected(one_in: int, seed: int) -> Iterator[list[int]]:
+    """Let one in so many placings, readings and steps fail; give the count of faults."""
+    import torch
+
+    chance, count = random.Random(seed), [0]
+    names = ("_pages", "_first_tokens", "_next_tokens")
+    calls = {name: getattr(Scheduler, name) for name in names}
+
+    def failing(call: Any) -> Any:
+        def called(*given: Any) -> Any:
+            if chance.randrange(one_in) == 0:
+                count[0] += 1
+                words = chance.choice(WORDS)
+                raise (torch.OutOfMemoryError if words == WORDS[0] else RuntimeError)(words)
+            return call(*given)
+
+        return called
+
+    for name, call in calls.items():
+        setattr(Scheduler, name, failing(call))
+    try:
+        yield count
+    finally:
+        for name, call in calls.items():
+            setattr(Scheduler, name, call)
+
+
+@click.command()
+@click.option(
+    "--output", type=click.Path(path_type=Path), required=True, help="Without its suffix."
+)
+@click.option("--model", default="Qwen/Qwen3-VL-2B-Instruct", show_default=True)
+@click.option("--device", default="cuda", show_default=True)
+@click.option("--questions", default=32, show_default=True)
+@click.option("--times", default=100, show_default=True, help="How often memory is filled.")
+@click.option("--one-in", default=40, show_default=True, help="Calls of which one fails.")
+@click.option(
+    "--image-size", default=640, show_default=True, help="Width; the height is 3/4 of it."
+)
+@click.option("--seed", default=0, show_default=True)
+def main(output: Path, **given: Any) -> None:
+    """Compare runs under lack of memory with an undisturbed one."""
+    width = given["image_size"]
+    config = RunConfig(
+        batch=True,
+        benchmark="rooms",
+        shuffle=True,
+        device=given["device"],
+        image_size=(width, width * 3 // 4),
+        limit=given["questions"],
+        max_turns=3,
+        max_new_tokens=48,
+    )
+    pretrained = random_model(given["model"], given["device"], "float32")
+    engines = WatchedEngines(config, pretrained, None)
+    bench = Bench(config, engines, lambda words: None)
+    variant = Variant("transformers", "refill", "keys", "auto", config.renderer)
+    bench.measure(variant, replace(config, limit=2))
+    undisturbed = bench.measure(variant, config)
+    rows = {"undisturbed": summary([undisturbed], {}, undisturbed.work)}
+    if pretrained.model.device.type == "cuda":
+        filler, rounds = Filler(given["times"], given["seed"], engines.under_way), []
+        filler.start()
+        while filler.is_alive() and len(rounds) < 20:
+            rounds.append(bench.measure(variant, config))
+        filler.ended.set()
+        filler.join()
+        rows["filled from outside"] = {
+            **summary(rounds, {}, undisturbed.work), "filled": filler.done, "runs": len(rounds)
+        }  # fmt: skip
+    with injected(given["one_in"], given["seed"]) as count:
+        rounds = [bench.measure(variant, config) for _ in range(2)]
+    rows["errors injected"] = {
+        **summary(rounds, {}, undisturbed.work), "faults": count[0], "runs": len(rounds)
+    }  # fmt: skip
+    names = "runs filled faults seconds questions failed questions_that_differ events".split()
+    command = shlex.join(["python", *sys.argv])
+    found = {**circumstances(command, about(pretrained, given["model"])), "rows": rows}
+    output.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
+    lines = [
+        "# Memory that runs out on a GPU",
+        "",
+        f"`{command}`",
+        "",
+        json.dumps(found["model"]),
+        "",
+    ]
+    lines += ["| run | " + " | ".join(names) + " |", "|" + "--|" * (len(names) + 1)]
+    for name, row in rows.items():
+        lines.append(f"| {name} | " + " | ".join(str(row.get(key, "–")) for key in names) + " |")
+    lines += ["", (__doc__ or "").partition("\n\n    ")[2].partition("\n\n")[2].strip(), ""]
+    output.with_suffix(".md").write_text("\n".join(lines))
+    click.echo("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()

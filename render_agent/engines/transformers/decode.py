@@ -1,0 +1,122 @@
+"""Decoding: one token more for every row, in one call of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Several
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+
+from render_agent.engines.transformers.attention import (
+    DecodeAttention,
+    attending,
+    on_one_gpu,
+    page_index,
+)
+from render_agent.engines.transformers.kv_cache import PAGE_TOKENS, KVCache
+from render_agent.engines.transformers.sequences import Sample
+
+
+class Decoder:
+    """Writes a token of every row into the cache and says what may come next.
+
+    axes: how many positions a token has. suppressed: tokens that are never written.
+    """
+
+    def __init__(self, model: Any, cache: KVCache, axes: int, suppressed: Several[int]) -> None:
+        self.model = model
+        self.cache = cache
+        self.axes = axes
+        self.suppressed = torch.tensor(list(suppressed), dtype=torch.long, device=model.device)
+
+    def step(self, rows: Several[Sample]) -> tuple[list[int], torch.Tensor]:
+        """Feed the newest token of every row; return the likeliest next ones, and all logits.
+
+        Logits are (rows, vocabulary) float32 and may be overwritten by the next step. Raises whatever
+        the model causes; the call can be made again.
+        """
+        device = self.model.device
+        sequences = [row.sequence for row in rows]
+        counts = [len(sequence.ids) for sequence in sequences]
+        slots = [
+            sequence.pages[count // PAGE_TOKENS] * PAGE_TOKENS + count % PAGE_TOKENS
+            for sequence, count in zip(sequences, counts, strict=True)
+        ]
+        given = torch.tensor([[row.written[-1], row.position] for row in rows], device=device)
+        call = DecodeAttention(
+            self.cache.layers,
+            torch.tensor(slots, device=device),
+            *self._tables(sequences, counts, device),
+        )
+        with torch.inference_mode():
+            logits = self.logits(given[:, 0], given[:, 1], call)
+            likeliest: list[int] = logits.argmax(-1).tolist()
+        return likeliest, logits
+
+    def logits(
+        self, ids: torch.Tensor, places: torch.Tensor, call: DecodeAttention
+    ) -> torch.Tensor:
+        """Return the logits behind one token a row, (rows, vocabulary) float32."""
+        position = places[None] if self.axes == 1 else places[None, None].expand(self.axes, 1, -1)
+        with attending(self.model, call):
+            output = self.model(
+                input_ids=ids[None],
+                attention_mask=None,
+                position_ids=position,
+                use_cache=False,
+                logits_to_keep=0,
+            )
+        return self.allowed(output.logits[0].float())
+
+    def allowed(self, logits: torch.Tensor) -> torch.Tensor:
+        """Return logits without the tokens that are never written."""
+        return (
+            logits.index_fill_(-1, self.suppressed, -torch.inf) if len(self.suppressed) else logits
+        )
+
+    def drop(self) -> None:
+        """Give back memory that only makes steps quicker; there is none."""
+
+    def _tables(
+        self, sequences: Several[Any], counts: Several[int], device: Any
+    ) -> tuple[Any, ...]:
+        """Return pages and lengths as attention takes them on this device."""
+        if triton_runs(self.model):
+            most = max(count // PAGE_TOKENS + 1 for count in counts)
+            pages = [(s.pages + [0] * most)[:most] for s in sequences]
+            tables = torch.tensor(pages, dtype=torch.int32, device=device)
+            return tables, torch.tensor(counts, dtype=torch.int32, device=device) + 1
+        rows = [
+            (page_index(s.pages[: count // PAGE_TOKENS + 1], device), count + 1)
+            for s, count in zip(sequences, counts, strict=True)
+        ]
+        return torch.empty(0), torch.empty(0), rows
+
+
+def decoder_of(
+    model: Any,
+    cache: KVCache,
+    axes: int,
+    suppressed: Several[int],
+    most_rows: int,
+    longest: int,
+) -> Decoder:
+    """Return what decodes best on a model's device: on a GPU with Triton, CUDA graphs.
+
+    longest: tokens of the longest dialogues that graphs are made for; others are decoded without them.
+    """
+    if not triton_runs(model):
+        return Decoder(model, cache, axes, suppressed)
+    from render_agent.engines.transformers.gpu.cuda_graphs import GraphDecoder
+
+    return GraphDecoder(model, cache, axes, suppressed, most_rows, longest)
+
+
+def triton_runs(model: Any) -> bool:
+    """Whether kernels in Triton can attend for a model; they take heads whose width is a power of two."""
+    if not on_one_gpu(model) or find_spec("triton") is None:
+        return False
+    text = model.config.get_text_config()
+    width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+    return bool(width & (width - 1) == 0)

@@ -1,0 +1,388 @@
+"""The in-process engine of models whose keys are not kept: a batch in one `generate` call of the library."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from render_agent.dialogue.state import Tokens
+from render_agent.engines.base import BatchingEngine, Capabilities, Reply, Request, Scores
+from render_agent.engines.transformers.families.inputs import DialogueTensors, PreparedPrompt
+from render_agent.engines.transformers.memory.device import DeviceMemory, memory_of
+from render_agent.engines.transformers.memory.faults import (
+    Fault,
+    FaultStreak,
+    attempt,
+    engine_broken,
+)
+from render_agent.engines.transformers.memory.oom_backoff import Fitted, fit_rows
+from render_agent.engines.transformers.memory.sizing import FRACTION, Sizing
+from render_agent.engines.transformers.model.load import LoadedModel, open_model
+from render_agent.engines.transformers.model.pretrained import Pretrained, first_line
+from render_agent.engines.transformers.options import most_rows
+from render_agent.engines.transformers.rows import distinct_samples
+from render_agent.engines.transformers.sequences import Written, reply_of
+
+if TYPE_CHECKING:
+    from render_agent.engines.transformers.families.vision_cache import VisionCache
+    from render_agent.engines.transformers.sampling import Script
+
+LOG = logging.getLogger(__name__)
+
+PROBE_ROWS = 4
+"""Rows of the larger of the two calls that show what a batch needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One sample of one request: a row of a batch."""
+
+    request: Request
+    sample: int
+    prompt: PreparedPrompt
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A row to be written: tokens of its prompt, and of its reply at the most."""
+
+    row: Row
+    prompt_tokens: int
+    limit: int
+
+    @property
+    def tokens(self) -> int:
+        """All of them."""
+        return self.prompt_tokens + self.limit
+
+
+class TransformersEngine(BatchingEngine):
+    """Answers with any image-text-to-text model of transformers; Qwen3-VL is what it is made for.
+
+    Requests of similar length go together, as many as memory holds; a batch that does not fit is
+    halved, and what that teaches is kept. A row that fails is its request's `Reply.error`. EngineError
+    where the device is lost.
+    """
+
+    name = "transformers"
+    capabilities = Capabilities()
+
+    def __init__(
+        self,
+        model: str | LoadedModel,
+        *,
+        revision: str | None = None,
+        dtype: str = "auto",
+        device: str = "auto",
+        batch_size: int | None = None,
+        max_model_len: int | None = None,
+        tensor_parallel: int = 1,
+        engine_options: Mapping[str, Any] | None = None,
+        pretrained: Pretrained | None = None,
+        script: Script | None = None,
+        memory: DeviceMemory | None = None,
+        vision: VisionCache | None = None,
+    ) -> None:
+        """Load a bundled model, a hub name or a directory, as `open_model` does; or take a model that is loaded.
+
+        batch_size: rows in one call at the most; None for what memory holds. engine_options: those of
+        `open_model`; of all memory, `memory_fraction` is kept free, and `most_rows` is the most where
+        memory holds more. memory: what to go by, by default that of the model's device. vision: what
+        keeps pictures over the turns. SetupError or UsageError where the model cannot be run.
+        """
+        options = dict(engine_options or {})
+        self.loaded = (
+            model
+            if isinstance(model, LoadedModel)
+            else open_model(
+                model,
+                revision=revision,
+                dtype=dtype,
+                device=device,
+                max_model_len=max_model_len,
+                tensor_parallel=tensor_parallel,
+                options=options,
+                pretrained=pretrained,
+                script=script,
+            )
+        )
+        self.capabilities = Capabilities(schema=self.loaded.guides is not None, score=True)
+        self.memory = memory or memory_of(self.model)
+        self.sizing = Sizing(
+            self.memory,
+            batch_size or most_rows(options, self.model.device.type),
+            float(options.get("memory_fraction", FRACTION)),
+        )
+        # Reading a prompt needs other memory than writing a reply does.
+        self._scoring = Sizing(self.memory, self.sizing.most_rows, self.sizing.fraction)
+        self.probing = batch_size is None
+        self.vision = vision
+        self._streak = FaultStreak()
+        self._ready: dict[int, tuple[PreparedPrompt, int] | str] = {}
+        super().__init__(batch_size=self.sizing.most_rows)
+
+    @property
+    def model(self) -> Any:
+        """The model itself."""
+        return self.loaded.model
+
+    @property
+    def inputs(self) -> DialogueTensors:
+        """What makes its inputs."""
+        return self.loaded.inputs
+
+    def describe(self) -> dict[str, Any]:
+        """Return what identifies the model as it runs: its weights, place, libraries, way of sampling."""
+        reuse = "none" if self.vision is None else "vision"
+        return {**self.loaded.describe(), "reuse": reuse}
+
+    @property
+    def batch_size(self) -> int:
+        """Requests in one call at the most: as many of the last batch's length as fit now."""
+        return self._batch_size
+
+    @batch_size.setter
+    def batch_size(self, size: int) -> None:
+        self._batch_size = self.sizing.most_rows = size
+
+    def arrange(self, requests: Sequence[Request]) -> list[list[int]]:
+        """Return the places of all requests, batch after batch, grouped by length."""
+        return self.sizing.batches([self._length(request) for request in requests])
+
+    def choose(self, requests: Sequence[Request]) -> list[int]:
+        """Return the places of the request that waits longest and of those nearest to it in length."""
+        return self.sizing.next_batch([self._length(request) for request in requests])
+
+    def answer(self, requests: Sequence[Request]) -> list[Reply]:
+        """Return a reply for every request of one batch, in their order; rows that do not fit take turns."""
+        rows: list[Measured] = []
+        found = [self._prepared(request) for request in requests]
+        for request, prepared in zip(requests, found, strict=True):
+            self._ready.pop(id(request), None)
+            if not isinstance(prepared, str):
+                prompt, tokens = prepared
+                limit = self.loaded.reply_limit(request, tokens)
+                samples = range(distinct_samples(request))
+                rows += [Measured(Row(request, n, prompt), tokens, limit) for n in samples]
+        written = iter(self._write(rows))
+        replies = []
+        for request, prepared in zip(requests, found, strict=True):
+            if isinstance(prepared, str):
+                replies.append(Reply(error=prepared))
+                continue
+            mine = [next(written) for _ in range(distinct_samples(request))]
+            self._watch(request, [row.outcome for row in mine])
+            became = [
+                self.loaded.alone(row.outcome, prepared[0])
+                if isinstance(row.outcome, Fault)
+                else row.outcome
+                for row in mine
+            ]
+            events = tuple(event for row in mine for event in row.events)
+            replies.append(reply_of(request, became, events))
+        return replies
+
+    def score(self, requests: Sequence[Request], choices: Sequence[Sequence[str]]) -> list[Scores]:
+        """Return for every request, in their order, how likely each of its choices is."""
+        from render_agent.engines.transformers.option_logprobs import score_choices
+
+        self._scoring.most_rows = self.sizing.most_rows
+        return score_choices(self.loaded, requests, choices, self._scoring)
+
+    def close(self) -> None:
+        """Give back the model's memory."""
+        from render_agent.engines.transformers.memory.faults import free_memory
+
+        if self.vision is not None:
+            self.vision.close()
+        self.loaded.model = None
+        free_memory()
+
+    def retire(self, question_id: str) -> None:
+        """Give up the pictures that were kept for a question."""
+        self.inputs.retire(question_id)
+        if self.vision is not None:
+            self.vision.retire(question_id)
+
+    def _call(self, batch: Sequence[Request]) -> list[Reply]:
+        return self.answer(batch)
+
+    def _watch(self, request: Request, outcomes: Sequence[Written | Fault]) -> None:
+        """Note what a request became. EngineError where so many failed in a row that it is the engine's fault."""
+        faults = [outcome for outcome in outcomes if isinstance(outcome, Fault)]
+        if not faults:
+            self._streak.succeeded()
+        elif self._streak.failed(request.question_id, faults[0].reason):
+            prompt = PreparedPrompt("", ids=(self.loaded.pad,))
+            tiny = [Row(request, 0, prompt)]
+            if isinstance(
+                attempt(lambda: generate_rows(self.loaded, tiny, [1]), self.model.device), Fault
+            ):
+                raise engine_broken(faults[0].reason)
+            self._streak.succeeded()
+
+    def _length(self, request: Request) -> int:
+        """Return the tokens that a request's row may have in the end; 0 where it cannot be asked."""
+        found = self._prepared(request)
+        return (
+            0 if isinstance(found, str) else found[1] + self.loaded.reply_limit(request, found[1])
+        )
+
+    def _prepared(self, request: Request) -> tuple[PreparedPrompt, int] | str:
+        """Return a request's prompt and its tokens, or in one sentence why there is none.
+
+        Kept until the request is answered: which batch it is in depends on its length.
+        """
+        key = id(request)
+        if key not in self._ready:
+            self._ready[key] = self._prepare(request)
+        return self._ready[key]
+
+    def _prepare(self, request: Request, again: bool = True) -> tuple[PreparedPrompt, int] | str:
+        """Return what `_prepared` does; `again` where memory ran out, once it is given back."""
+        from render_agent.engines.transformers.memory.faults import free_memory, is_out_of_memory
+
+        try:
+            prompt = self.inputs.prepare(request)
+            tokens = self.inputs.length(prompt)
+            return self.loaded.too_long(tokens) or (prompt, tokens)
+        # A picture comes from a file and goes through three libraries: whatever is wrong with it
+        # is a fault of this request alone.
+        except Exception as error:
+            LOG.warning("%s: prompt failed", request.question_id, exc_info=True)
+            reason, again = first_line(error), again and is_out_of_memory(error)
+        if again:
+            free_memory()
+            return self._prepare(request, again=False)
+        return f"the prompt could not be prepared: {reason}"
+
+    def _write(self, rows: Sequence[Measured]) -> list[Fitted[Written]]:
+        """Return what each row became, or why it became nothing."""
+        events = self._probe(rows) if self.probing and len(rows) > 1 else []
+        lengths = [row.tokens for row in rows]
+        fitted = fit_rows(
+            lengths,
+            lambda places: self._try([rows[place] for place in places]),
+            self.sizing,
+            events=events,
+        )
+        if rows:
+            self._batch_size = self.sizing.rows_that_fit(max(lengths))
+        return fitted
+
+    def _probe(self, rows: Sequence[Measured]) -> list[str]:
+        """Let one row, then some, write a single token, to learn what the others will need.
+
+        Return the events of it.
+        """
+        self.probing = False
+        longest = sorted(rows, key=lambda row: -row.tokens)[:PROBE_ROWS]
+        probed = [Measured(entry.row, entry.prompt_tokens, 1) for entry in longest]
+        for most in (1, len(probed)):
+            count = min(most, self.sizing.rows_that_fit(probed[0].tokens))
+            if isinstance(outcome := self._try(probed[:count]), Fault):
+                if not outcome.out_of_memory:
+                    break
+                tokens = count * max(entry.tokens for entry in probed)
+                LOG.warning("out of memory with %d rows and %d tokens: a probe", count, tokens)
+                self.sizing.failed(count, tokens)
+                return ["out_of_memory"]
+        LOG.info("a batch needs, in bytes: %s", self.sizing.line)
+        return []
+
+    def _try(self, rows: Sequence[Measured]) -> list[Written] | Fault:
+        """Return what the rows became in one call of the model, or why it failed."""
+        self.calls += 1
+        return attempt(lambda: self._measured(rows), self.model.device)
+
+    def _measured(self, rows: Sequence[Measured]) -> list[Written]:
+        """Return what each row became, and note what memory that took."""
+        self.memory.reset_peak()
+        before = self.memory.used()
+        asked = [entry.row for entry in rows]
+        with self._showing(asked):
+            written = generate_rows(self.loaded, asked, [entry.limit for entry in rows])
+        longest = max(row.prompt_tokens for row in rows) + max(w.tokens.reply for w in written)
+        self.sizing.observe(len(rows) * longest, self.memory.peak() - before)
+        return written
+
+    def _showing(self, rows: Sequence[Row]) -> AbstractContextManager[None]:
+        """Say whose the pictures of the next call are, where they are kept."""
+        if self.vision is None:
+            return nullcontext()
+        return self.vision.showing(
+            [(row.request.question_id, row.prompt.pixel_rows) for row in rows]
+        )
+
+
+def generate_rows(loaded: LoadedModel, rows: Sequence[Row], limits: Sequence[int]) -> list[Written]:
+    """Return what each row became, its reply of at most so many tokens. Raises whatever that causes."""
+    import torch
+
+    from render_agent.engines.transformers.constrained_decoding import guided_rows
+    from render_agent.engines.transformers.sampling import RowLimits
+
+    began = time.perf_counter()
+    device = loaded.model.device
+    tensors = loaded.inputs.encode([row.prompt for row in rows], str(device))
+    tensors = tensors.to(device=device, dtype=loaded.model.dtype)
+    length = tensors["input_ids"].shape[1]
+    with torch.inference_mode():
+        ids = loaded.model.generate(
+            **tensors,
+            do_sample=False,
+            max_new_tokens=max(limits),
+            eos_token_id=loaded.ends or None,
+            pad_token_id=loaded.pad,
+            suppress_tokens=loaded.suppressed or None,
+            stopping_criteria=[RowLimits(torch.tensor(limits, device=device), length)],
+            logits_processor=guided_rows(loaded.guides, rows, length)
+            + _sampling(loaded, rows, length)
+            + _forced(loaded, rows, length),
+        )
+    replies = ids[:, length:].tolist()
+    prompt_tokens = tensors["attention_mask"].sum(1).tolist()
+    seconds = time.perf_counter() - began
+    questions = len({id(row.request) for row in rows})
+    return [
+        _written(loaded, reply[:limit], read, seconds, questions)
+        for reply, limit, read in zip(replies, limits, prompt_tokens, strict=True)
+    ]
+
+
+def _sampling(loaded: LoadedModel, rows: Sequence[Row], length: int) -> list[Any]:
+    """Return the logits processor that samples, where any row is not greedy."""
+    import torch
+
+    from render_agent.engines.transformers.sampling import RowSampling, draws_of_rows
+
+    temperatures = [row.request.temperature for row in rows]
+    if not any(temperatures):
+        return []
+    device = loaded.model.device
+    draws = draws_of_rows([(row.request, row.sample) for row in rows]).to(device)
+    heats = torch.tensor(temperatures, device=device)
+    return [RowSampling(draws, heats, length, loaded.truncation)]
+
+
+def _forced(loaded: LoadedModel, rows: Sequence[Row], length: int) -> list[Any]:
+    """Return the logits processor that writes what the script says, where there is one."""
+    if loaded.script is None:
+        return []
+    from render_agent.engines.transformers.sampling import ForcedRows
+
+    return [ForcedRows([loaded.forced(row.request) or [] for row in rows], length)]
+
+
+def _written(
+    loaded: LoadedModel, ids: list[int], read: int, seconds: float, batch_size: int
+) -> Written:
+    """Return a reply up to the token that ends it."""
+    ended = next((place for place, token in enumerate(ids) if token in loaded.ends), None)
+    kept = ids if ended is None else ids[:ended]
+    counted = Tokens(prompt=read, reply=len(kept) + (ended is not None))
+    return Written(loaded.text(kept), counted, seconds, batch_size, ended is None)

@@ -1,0 +1,135 @@
+"""Decoding by CUDA graphs: a step of so many rows is captured once, and then launched as one."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence as Several
+from typing import Any
+
+import torch
+
+from render_agent.engines.transformers.attention import DecodeAttention, page_slots
+from render_agent.engines.transformers.decode import Decoder
+from render_agent.engines.transformers.gpu.fused_layers import fuse
+from render_agent.engines.transformers.kv_cache import PAGE_TOKENS, KVCache
+from render_agent.engines.transformers.sequences import Sample
+
+LOG = logging.getLogger(__name__)
+
+BUCKETS = (1, 2, 4, *range(8, 64, 8), *range(64, 128, 16), *range(128, 257, 32))
+"""Rows that a step is captured for; fewer are filled up with rows that nobody reads."""
+
+STEPS_WITHOUT_GRAPHS = 64
+"""Steps after graphs were dropped until they are captured again."""
+
+TOKEN, POSITION, LENGTH, PAGES = 0, 1, 2, 3
+"""Columns of what a step is given, a row each; the pages are the last and all that follow."""
+
+
+class GraphDecoder(Decoder):
+    """A decoder whose steps are CUDA graphs, captured before the first prompt.
+
+    longest: tokens of the longest row that is decoded by a graph. What cannot be captured is called as
+    elsewhere.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        cache: KVCache,
+        axes: int,
+        suppressed: Several[int],
+        most_rows: int,
+        longest: int,
+    ) -> None:
+        super().__init__(model, cache, axes, suppressed)
+        fuse(model)
+        limit = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+        tokens = min(max(longest, 4096), limit or longest)
+        self.most_pages = min(-(-tokens // PAGE_TOKENS), cache.page_limit)
+        self.buckets = [rows for rows in BUCKETS if rows < most_rows]
+        self.buckets.append(min(most_rows, BUCKETS[-1]))
+        rows, width = self.buckets[-1], PAGES + self.most_pages
+        self._host = torch.zeros(rows, width, dtype=torch.int32, pin_memory=True)
+        self._array = self._host.numpy()
+        self._given = torch.zeros(rows, width, dtype=torch.int32, device=model.device)
+        self._tokens = torch.zeros(rows, dtype=torch.long, device=model.device)
+        self._came = torch.zeros(rows, dtype=torch.long, pin_memory=True)
+        words = model.config.get_text_config().vocab_size
+        self._logits = torch.zeros(rows, words, dtype=torch.float32, device=model.device)
+        self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
+        self._wait = 0
+        self.capture_all()
+
+    def capture_all(self) -> None:
+        """Capture every bucket, the largest first, as they share memory; without graphs where that fails."""
+        began = time.perf_counter()
+        pool = None
+        try:
+            with torch.inference_mode():
+                for rows in reversed(self.buckets):
+                    self._graphs[rows] = self._captured(rows, pool)
+                    pool = pool or self._graphs[rows].pool()
+        # A model may do in a step what no graph can hold; memory may be short just now.
+        except RuntimeError:
+            LOG.warning("steps are not captured", exc_info=True)
+            self.drop()
+            return
+        LOG.info("%d graphs in %.2f s", len(self._graphs), time.perf_counter() - began)
+
+    def step(self, rows: Several[Sample]) -> tuple[list[int], torch.Tensor]:
+        """Feed the newest token of every row; return the likeliest next ones, and all logits."""
+        count = len(rows)
+        pages = max(len(row.sequence.ids) // PAGE_TOKENS + 1 for row in rows)
+        if not self._graphs and self._wait:
+            self._wait -= 1
+            if not self._wait:
+                self.capture_all()
+        if not self._graphs or pages > self.most_pages or count > self.buckets[-1]:
+            return super().step(rows)
+        bucket = next(size for size in self.buckets if size >= count)
+        array = self._array
+        array[:bucket] = 0
+        for place, row in enumerate(rows):
+            own = row.sequence.pages[: self.most_pages]
+            array[place, :PAGES] = row.written[-1], row.position, len(row.sequence.ids)
+            array[place, PAGES : PAGES + len(own)] = own
+        with torch.inference_mode():
+            self._given[:bucket].copy_(self._host[:bucket], non_blocking=True)
+            self._graphs[bucket].replay()
+            self._came[:bucket].copy_(self._tokens[:bucket], non_blocking=True)
+        torch.cuda.current_stream(self.model.device).synchronize()
+        likeliest: list[int] = self._came[:count].tolist()
+        return likeliest, self._logits[:count]
+
+    def drop(self) -> None:
+        """Give back the graphs' memory; they are captured again after some steps."""
+        self._graphs.clear()
+        self._wait = STEPS_WITHOUT_GRAPHS
+
+    def _captured(self, rows: int, pool: Any) -> torch.cuda.CUDAGraph:
+        """Return the graph of a step of so many rows."""
+        device = self.model.device
+        self._given[:rows].zero_()
+        stream = torch.cuda.Stream(device)
+        stream.wait_stream(torch.cuda.current_stream(device))
+        # What is compiled, planned or allocated at first use happens now.
+        with torch.cuda.stream(stream):
+            self._compute(rows)
+        torch.cuda.current_stream(device).wait_stream(stream)
+        torch.cuda.synchronize(device)
+        graph = torch.cuda.CUDAGraph()
+        # Threads that prepare prompts may use the GPU meanwhile.
+        with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+            self._compute(rows)
+        return graph
+
+    def _compute(self, rows: int) -> None:
+        """Leave the likeliest tokens and all logits of some rows where they are looked for."""
+        given = self._given[:rows]
+        lengths, tables = given[:, LENGTH].contiguous(), given[:, PAGES:]
+        call = DecodeAttention(self.cache.layers, page_slots(tables, lengths), tables, lengths + 1)
+        logits = self._logits[:rows]
+        logits.copy_(self.logits(given[:, TOKEN].long(), given[:, POSITION].long(), call))
+        self._tokens[:rows].copy_(logits.argmax(-1))

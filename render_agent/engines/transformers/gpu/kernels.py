@@ -1,0 +1,311 @@
+"""Triton kernels: attention of one token a row over pages, and the small steps around a layer's products.
+
+The small steps round where the library's own code rounds, so that they give the same to the bit wherever sums
+are taken in the same order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+
+BLOCK_TOKENS = 64
+"""Tokens that a program of attention takes at a time; pages hold a whole number of these."""
+
+
+@triton.jit
+def _attend_part(
+    query, keys, values, out, parts, weights, tables, lengths, scale, table_width,
+    HEADS: tl.constexpr, SHARED: tl.constexpr, WIDTH: tl.constexpr, GROUP: tl.constexpr,
+    ROWS: tl.constexpr, PAGE: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.constexpr,
+    PRECISION: tl.constexpr,
+):  # fmt: skip
+    """One part of one row's tokens, for the heads that share one head of keys."""
+    shared, part, row = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    count = tl.load(lengths + row)
+    blocks = tl.cdiv(tl.cdiv(count, BLOCK), PARTS)
+    first = part * blocks * BLOCK
+    last = tl.minimum(first + blocks * BLOCK, count)
+    group = tl.arange(0, ROWS)
+    column = tl.arange(0, WIDTH)
+    heads = shared * GROUP + group
+    inside = (group < GROUP)[:, None]
+    at = (row * HEADS + heads)[:, None] * WIDTH + column[None, :]
+    asked = tl.load(query + at, mask=inside, other=0.0)
+    highest = tl.full([ROWS], float("-inf"), tl.float32)
+    total = tl.zeros([ROWS], tl.float32)
+    mixed = tl.zeros([ROWS, WIDTH], tl.float32)
+    within = tl.arange(0, BLOCK)
+    for start in range(first, last, BLOCK):
+        page = tl.load(tables + row * table_width + start // PAGE).to(tl.int64)
+        there = start + within < last
+        slot = (page * PAGE + start % PAGE + within) * (SHARED * WIDTH) + shared * WIDTH
+        key = tl.load(keys + slot[None, :] + column[:, None], mask=there[None, :], other=0.0)
+        score = tl.dot(asked, key, input_precision=PRECISION) * scale
+        score = tl.where(there[None, :], score, float("-inf"))
+        higher = tl.maximum(highest, tl.max(score, 1))
+        faded = tl.exp(highest - higher)
+        weight = tl.exp(score - higher[:, None])
+        value = tl.load(values + slot[:, None] + column[None, :], mask=there[:, None], other=0.0)
+        mixed = mixed * faded[:, None]
+        mixed += tl.dot(weight.to(value.dtype), value, input_precision=PRECISION)
+        total = total * faded + tl.sum(weight, 1)
+        highest = higher
+    if PARTS == 1:
+        tl.store(out + at, (mixed / total[:, None]).to(out.dtype.element_ty), mask=inside)
+    else:
+        place = (row * PARTS + part) * HEADS + heads
+        # A part without tokens weighs nothing.
+        total = tl.where(first < last, total, 1.0)
+        share = mixed / total[:, None]
+        tl.store(parts + place[:, None] * WIDTH + column[None, :], share, mask=inside)
+        tl.store(weights + place, highest + tl.log(total), mask=group < GROUP)
+
+
+@triton.jit
+def _join_parts(out, parts, weights, HEADS: tl.constexpr, WIDTH: tl.constexpr, PARTS: tl.constexpr):
+    """Mix the parts of one row and head by their weights."""
+    head, row = tl.program_id(0), tl.program_id(1)
+    part = tl.arange(0, PARTS)
+    column = tl.arange(0, WIDTH)
+    place = (row * PARTS + part) * HEADS + head
+    logs = tl.load(weights + place)
+    weight = tl.exp(logs - tl.max(logs, 0))
+    weight = weight / tl.sum(weight, 0)
+    share = tl.load(parts + place[:, None] * WIDTH + column[None, :])
+    mixed = tl.sum(share * weight[:, None], 0)
+    tl.store(out + (row * HEADS + head) * WIDTH + column, mixed.to(out.dtype.element_ty))
+
+
+def paged_decode(
+    query: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    tables: torch.Tensor,
+    lengths: torch.Tensor,
+    scale: float,
+) -> torch.Tensor:
+    """Return what one query a row attends to in its row's pages, (rows, heads, width).
+
+    query: (rows, heads, width). keys, values: (pages, tokens of a page, shared heads, width). tables:
+    (rows, pages of a row) int32. lengths: tokens of a row, at least one, (rows,) int32. Few rows are each cut into
+    parts, so that all of the GPU has work.
+    """
+    rows, heads, width = query.shape
+    _, page, shared, _ = keys.shape
+    query = query.contiguous()
+    out = torch.empty_like(query)
+    count = 1
+    while count < 32 and rows * shared * count < 2048:
+        count *= 2
+    parts = weights = out
+    if count > 1:
+        parts = torch.empty(rows, count, heads, width, dtype=torch.float32, device=query.device)
+        weights = torch.empty(rows, count, heads, dtype=torch.float32, device=query.device)
+    group = heads // shared
+    _attend_part[shared, count, rows](
+        query, keys, values, out, parts, weights, tables, lengths, scale, tables.stride(0),
+        HEADS=heads, SHARED=shared, WIDTH=width, GROUP=group,
+        ROWS=max(16, triton.next_power_of_2(group)), PAGE=page, PARTS=count, BLOCK=BLOCK_TOKENS,
+        PRECISION="ieee" if query.dtype == torch.float32 else "tf32",
+        num_warps=4, num_stages=3,
+    )  # fmt: skip
+    if count > 1:
+        _join_parts[heads, rows](
+            out, parts, weights, HEADS=heads, WIDTH=width, PARTS=count, num_warps=2
+        )
+    return out
+
+
+@triton.jit
+def _rms_norm(given, weight, out, epsilon, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    """One token's hidden state, divided by its root mean square."""
+    row = tl.program_id(0).to(tl.int64)
+    column = tl.arange(0, BLOCK)
+    inside = column < WIDTH
+    kind = out.dtype.element_ty
+    state = tl.load(given + row * WIDTH + column, mask=inside, other=0.0).to(tl.float32)
+    shrink = tl.rsqrt(tl.sum(state * state, 0) / WIDTH + epsilon)
+    normal = (state * shrink).to(kind).to(tl.float32)
+    gain = tl.load(weight + column, mask=inside, other=0.0).to(tl.float32)
+    tl.store(out + row * WIDTH + column, (normal * gain).to(kind), mask=inside)
+
+
+def rms_norm(given: torch.Tensor, weight: torch.Tensor, epsilon: float) -> torch.Tensor:
+    """Return hidden states (…, width) divided by their root mean square, times a weight (width,)."""
+    width = given.shape[-1]
+    flat = given.reshape(-1, width)
+    out = torch.empty_like(flat)
+    block = triton.next_power_of_2(width)
+    _rms_norm[flat.shape[0],](
+        flat, weight, out, epsilon, WIDTH=width, BLOCK=block, num_warps=8 if block > 1024 else 1
+    )
+    return out.view(given.shape)
+
+
+@triton.jit
+def _add_rms_norm(residual, added, weight, out, epsilon, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    """The same of a residual stream to which something is added first, in place."""
+    row = tl.program_id(0).to(tl.int64)
+    column = tl.arange(0, BLOCK)
+    inside = column < WIDTH
+    kind = out.dtype.element_ty
+    at = row * WIDTH + column
+    state = tl.load(residual + at, mask=inside, other=0.0).to(tl.float32)
+    state += tl.load(added + at, mask=inside, other=0.0).to(tl.float32)
+    rounded = state.to(kind)
+    tl.store(residual + at, rounded, mask=inside)
+    state = rounded.to(tl.float32)
+    shrink = tl.rsqrt(tl.sum(state * state, 0) / WIDTH + epsilon)
+    normal = (state * shrink).to(kind).to(tl.float32)
+    gain = tl.load(weight + column, mask=inside, other=0.0).to(tl.float32)
+    tl.store(out + at, (normal * gain).to(kind), mask=inside)
+
+
+def add_rms_norm(
+    residual: torch.Tensor, added: torch.Tensor, weight: torch.Tensor, epsilon: float
+) -> torch.Tensor:
+    """Add to hidden states (…, width) in place, and return the sum divided by its root mean square."""
+    width = residual.shape[-1]
+    flat = residual.view(-1, width)
+    out = torch.empty_like(flat)
+    block = triton.next_power_of_2(width)
+    _add_rms_norm[flat.shape[0],](
+        flat, added.reshape(-1, width), weight, out, epsilon, WIDTH=width, BLOCK=block,
+        num_warps=8 if block > 1024 else 1,
+    )  # fmt: skip
+    return out.view(residual.shape)
+
+
+@triton.jit
+def _silu_mul(given, out, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    """SiLU of a token's first half times its second half."""
+    row = tl.program_id(0).to(tl.int64)
+    column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = column < WIDTH
+    kind = out.dtype.element_ty
+    gate = tl.load(given + row * 2 * WIDTH + column, mask=inside, other=0.0).to(tl.float32)
+    up = tl.load(given + (row * 2 + 1) * WIDTH + column, mask=inside, other=0.0).to(tl.float32)
+    active = (gate / (1 + tl.exp(-gate))).to(kind).to(tl.float32)
+    tl.store(out + row * WIDTH + column, (active * up).to(kind), mask=inside)
+
+
+def silu_mul(given: torch.Tensor) -> torch.Tensor:
+    """Return SiLU of the first half of (tokens, 2 × width) times the second half, (tokens, width)."""
+    tokens, width = given.shape[0], given.shape[1] // 2
+    out = given.new_empty(tokens, width)
+    block = 1024
+    _silu_mul[tokens, triton.cdiv(width, block)](given, out, WIDTH=width, BLOCK=block, num_warps=4)
+    return out
+
+
+@triton.jit
+def _rotate_heads(
+    given, query_weight, key_weight, cosine, sine, query, keys, values, slots, epsilon,
+    HEADS: tl.constexpr, SHARED: tl.constexpr, WIDTH: tl.constexpr, NORMED: tl.constexpr,
+):  # fmt: skip
+    """One head of one token: queries and keys normed and rotated, keys and values put into their slot."""
+    token = tl.program_id(0).to(tl.int64)
+    head = tl.program_id(1)
+    half: tl.constexpr = WIDTH // 2
+    column = tl.arange(0, half)
+    kind = keys.dtype.element_ty
+    at = given + (token * (HEADS + 2 * SHARED) + head) * WIDTH + column
+    low, high = tl.load(at).to(tl.float32), tl.load(at + half).to(tl.float32)
+    slot = tl.load(slots + token) * SHARED
+    if head < HEADS:
+        to = query + (token * HEADS + head) * WIDTH
+        gain = query_weight
+    elif head < HEADS + SHARED:
+        to = keys + (slot + head - HEADS) * WIDTH
+        gain = key_weight
+    else:
+        to = values + (slot + head - HEADS - SHARED) * WIDTH
+        gain = key_weight
+    if head < HEADS + SHARED:
+        if NORMED:
+            shrink = tl.rsqrt((tl.sum(low * low, 0) + tl.sum(high * high, 0)) / WIDTH + epsilon)
+            low = (low * shrink).to(kind).to(tl.float32) * tl.load(gain + column).to(tl.float32)
+            high = (high * shrink).to(kind).to(tl.float32)
+            high = high * tl.load(gain + half + column).to(tl.float32)
+            low, high = low.to(kind).to(tl.float32), high.to(kind).to(tl.float32)
+        turn = token * WIDTH + column
+        cosine_low = tl.load(cosine + turn).to(tl.float32)
+        cosine_high = tl.load(cosine + turn + half).to(tl.float32)
+        sine_low = tl.load(sine + turn).to(tl.float32)
+        sine_high = tl.load(sine + turn + half).to(tl.float32)
+        first = (low * cosine_low).to(kind).to(tl.float32)
+        first += (-high * sine_low).to(kind).to(tl.float32)
+        second = (high * cosine_high).to(kind).to(tl.float32)
+        second += (low * sine_high).to(kind).to(tl.float32)
+        low, high = first, second
+    tl.store(to + column, low.to(kind))
+    tl.store(to + half + column, high.to(kind))
+
+
+def rotate_heads(
+    given: torch.Tensor,
+    norms: tuple[torch.Tensor, torch.Tensor] | None,
+    epsilon: float,
+    turns: tuple[torch.Tensor, torch.Tensor],
+    pages: Any,
+    slots: torch.Tensor,
+) -> torch.Tensor:
+    """Norm and rotate queries and keys; put keys and values into their slots; return queries (tokens, heads, width).
+
+    given: (tokens, (heads + 2 × shared heads) × width): queries, keys, values. norms: weights of queries
+    and keys, (width,) each, None where they are not normed. turns: cosines and sines, (tokens, width).
+    pages: `LayerPages`. slots: (tokens,) int64.
+    """
+    shared, width = pages.keys.shape[2:]
+    tokens = given.shape[0]
+    heads = given.shape[1] // width - 2 * shared
+    query = given.new_empty(tokens, heads, width)
+    query_weight, key_weight = norms or (given, given)
+    _rotate_heads[tokens, heads + 2 * shared](
+        given, query_weight, key_weight, turns[0], turns[1], query, pages.keys, pages.values,
+        slots, epsilon, HEADS=heads, SHARED=shared, WIDTH=width, NORMED=norms is not None,
+        num_warps=1,
+    )  # fmt: skip
+    return query
+
+
+@triton.jit
+def _rotate_patches(
+    given, cosine, sine, stride, HEADS: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr,
+    HALF: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """All queries and keys of one patch of a picture, rotated in place."""
+    patch = tl.program_id(0).to(tl.int64)
+    head = tl.arange(0, ROWS)
+    column = tl.arange(0, BLOCK)
+    inside = (head < HEADS)[:, None] & (column < HALF)[None, :]
+    within = column < HALF
+    at = given + patch * stride + head[:, None] * WIDTH + column[None, :]
+    low = tl.load(at, mask=inside, other=0.0).to(tl.float32)
+    high = tl.load(at + HALF, mask=inside, other=0.0).to(tl.float32)
+    turn = patch * WIDTH + column
+    cosine_low = tl.load(cosine + turn, mask=within, other=0.0)[None, :]
+    cosine_high = tl.load(cosine + turn + HALF, mask=within, other=0.0)[None, :]
+    sine_low = tl.load(sine + turn, mask=within, other=0.0)[None, :]
+    sine_high = tl.load(sine + turn + HALF, mask=within, other=0.0)[None, :]
+    kind = given.dtype.element_ty
+    tl.store(at, (low * cosine_low - high * sine_low).to(kind), mask=inside)
+    tl.store(at + HALF, (high * cosine_high + low * sine_high).to(kind), mask=inside)
+
+
+def rotate_patches(given: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> None:
+    """Rotate queries and keys of pictures' patches in place.
+
+    given: (patches, 3, heads, width): queries, keys, values. cosine, sine: (patches, width) float32.
+    """
+    patches, _, heads, width = given.shape
+    half = width // 2
+    _rotate_patches[patches,](
+        given, cosine, sine, given.stride(0), HEADS=2 * heads,
+        ROWS=triton.next_power_of_2(2 * heads), WIDTH=width, HALF=half,
+        BLOCK=triton.next_power_of_2(half), num_warps=4,
+    )  # fmt: skip

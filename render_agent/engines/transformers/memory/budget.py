@@ -1,0 +1,114 @@
+"""The memory budget: what reading prompts takes, measured, and what is left for the KV cache."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from PIL import Image
+
+from render_agent.dialogue import chat
+from render_agent.engines.base import Request
+from render_agent.engines.transformers.memory.device import DeviceMemory, spare
+from render_agent.engines.transformers.memory.faults import Fault, attempt
+from render_agent.engines.transformers.memory.sizing import Line, line_above
+from render_agent.engines.transformers.model.load import LoadedModel
+from render_agent.engines.transformers.prefill import Unread, new_cache, read
+
+LOG = logging.getLogger(__name__)
+
+PROBE_PICTURES = {"cuda": (4, 20)}
+"""Pictures in the two prompts that are read to learn what reading takes: on a GPU about as many as one call reads."""
+
+FEW_PICTURES = (1, 4)
+"""The same elsewhere."""
+
+KEPT_BACK = {"cuda": 0.05}
+"""Of all memory, what is left out of the budget beside what stays free: for graphs, and for calls that need more
+than those that were measured."""
+
+READING_SHARE = 0.25
+"""Of the memory that may be taken, what reading prompts may take at the most."""
+
+MOST_TOKENS = 8192
+"""Tokens read in one call where memory holds more: longer calls are no quicker by token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """How memory is divided: bytes for the cache, and tokens that one call may read."""
+
+    cache: int
+    read_tokens: int
+
+
+def divide(
+    loaded: LoadedModel, memory: DeviceMemory, fraction: float, picture_size: tuple[int, int]
+) -> Division:
+    """Return how the free memory is divided between the cache and the reading of prompts.
+
+    fraction: of all memory, what stays free; a GPU's allocator is held to that from now on.
+    picture_size: width and height of the pictures to come.
+    """
+    enforce(loaded.model.device, fraction)
+    free = spare(memory, fraction + KEPT_BACK.get(loaded.model.device.type, 0))
+    line = _line(loaded, memory, picture_size)
+    if line is None:
+        # Not even four pictures at once: prompts will be read one by one.
+        return Division(round((1 - READING_SHARE) * free), 1)
+    tokens = max(1, min(MOST_TOKENS, line.tokens(READING_SHARE * free)))
+    cache = max(0, round(free - line.needed(tokens)))
+    LOG.info(
+        "reading takes %.0f bytes and %.0f a token: %d tokens a call, %d bytes for the cache",
+        line.fixed,
+        line.per_token,
+        tokens,
+        cache,
+    )
+    return Division(cache, tokens)
+
+
+def _line(loaded: LoadedModel, memory: DeviceMemory, picture_size: tuple[int, int]) -> Line | None:
+    """Return the bytes that reading takes by tokens, from two prompts; None where they do not fit."""
+    points = []
+    for pictures in PROBE_PICTURES.get(loaded.model.device.type, FEW_PICTURES):
+        memory.reset_peak()
+        before = memory.used()
+        tokens = attempt(partial(_read, loaded, pictures, picture_size), loaded.model.device)
+        if isinstance(tokens, Fault):
+            LOG.warning("a prompt with %d pictures was too much: %s", pictures, tokens.reason)
+            break
+        points.append((tokens, max(0, memory.peak() - before)))
+    return line_above(points) if points else None
+
+
+def _read(loaded: LoadedModel, pictures: int, size: tuple[int, int]) -> int:
+    """Read a prompt with so many blank pictures; return how many tokens it has."""
+    shown = [chat.picture(f"{number}.png") for number in range(pictures)]
+    messages = [chat.message("user", chat.text("Look."), *shown)]
+    request = Request("probe", 0, messages, lambda file: Image.new("RGB", size))
+    prompt = loaded.inputs.prepare(request)
+    assert prompt.ids is not None
+    cache = new_cache(loaded)
+    sequence = cache.begin("probe", prompt)
+    cache.reserve(sequence, 0, len(prompt.ids))
+    values = [picture.values() for picture in prompt.shown]
+    read(loaded.model, cache, [Unread(prompt, sequence, 0, values)], loaded.inputs.family.axes)
+    loaded.inputs.retire("probe")
+    return len(prompt.ids)
+
+
+def enforce(device: Any, fraction: float) -> None:
+    """Let PyTorch's allocator leave a fraction of a GPU's memory free, whatever others hold of it.
+
+    What runs out then raises the allocator's own error, which is known, before libraries that take memory beside
+    it find none.
+    """
+    if device.type == "cuda":
+        import torch
+
+        free, total = torch.cuda.mem_get_info(device)
+        allowed = torch.cuda.memory_reserved(device) + free - fraction * total
+        torch.cuda.set_per_process_memory_fraction(min(1.0, max(0.01, allowed / total)), device)

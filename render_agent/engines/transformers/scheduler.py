@@ -1,0 +1,325 @@
+"""The scheduler: prompts are placed in the cache, read together, and their replies written side by side."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from collections.abc import Sequence as Several
+from typing import Any
+
+import torch
+
+from render_agent.dialogue.state import Tokens
+from render_agent.engines.transformers.decode import Decoder, decoder_of
+from render_agent.engines.transformers.families.inputs import PreparedPrompt
+from render_agent.engines.transformers.kv_cache import KVCache, Sequence
+from render_agent.engines.transformers.memory.faults import (
+    Fault,
+    FaultStreak,
+    attempt,
+    engine_broken,
+    waits,
+)
+from render_agent.engines.transformers.memory.sizing import Ceiling
+from render_agent.engines.transformers.model.load import LoadedModel
+from render_agent.engines.transformers.prefill import Unread, next_position, read
+from render_agent.engines.transformers.sampling import choose_tokens, uniform_draws
+from render_agent.engines.transformers.sequences import Sample, Written
+
+LOG = logging.getLogger(__name__)
+
+GROW_AFTER_STEPS = 256
+"""Steps without a fault after which one more quarter of the rows is written side by side."""
+
+FEW_ROWS = 4
+"""One part in so many of the dialogues in the cache: while more are written, none is evicted for another.
+
+To read an evicted dialogue again takes longer than one row more in a step saves.
+"""
+
+
+class Scheduler:
+    """Takes samples through one model. `put_down` is told what each became, `note` what went wrong.
+
+    read_tokens: prompt tokens that one call reads. most_rows: replies written side by side. `calls`
+    counts the calls of the model, `active` are the samples whose replies are being written. EngineError
+    where the device is lost, or where the model fails on whatever it is given.
+    """
+
+    def __init__(
+        self,
+        loaded: LoadedModel,
+        cache: KVCache,
+        most_rows: int,
+        read_tokens: int,
+        longest: int,
+        put_down: Callable[[Sample, Written | str], None],
+        note: Callable[[str], None],
+    ) -> None:
+        self.loaded = loaded
+        self.cache = cache
+        self.most_rows = most_rows
+        self.axes = loaded.inputs.family.axes
+        self.decoder: Decoder = decoder_of(
+            loaded.model, cache, self.axes, loaded.suppressed, most_rows, longest
+        )
+        self.active: list[Sample] = []
+        self.row_ceiling = RowCeiling()
+        self.read_tokens = read_tokens
+        self.read_ceiling = Ceiling()
+        self.calls = 0
+        self._put_down = put_down
+        self._note = note
+        self._streak = FaultStreak()
+        self.suspects: list[tuple[Sample, str]] = []
+
+    def place(self, sample: Sample) -> bool | None:
+        """Find pages for a sample: True where it has them, None where it must wait, False where it failed."""
+        if (wrong := self.loaded.too_long(len(sample.ids))) is not None:
+            self._put_down(sample, wrong)
+            return False
+        under_way = self.cache.under_way
+        if under_way >= self.most_rows:
+            return None
+        evicts = under_way <= len(self.cache.sequences) // FEW_ROWS
+        outcome = attempt(lambda: self._pages(sample, evicts), self._device)
+        if not isinstance(outcome, Fault):
+            return outcome or None
+        self._tell(outcome, 1)
+        if sample.placed is not None and sample.placed in self.cache.sequences:
+            self.cache.evict(sample.sequence)
+        if self.cache.sequences:
+            self.cache.budget = max(1, min(self.cache.budget, self.cache.bytes))
+            self.cache.evict_idle()
+            return None
+        if self._again(sample, outcome):
+            return None
+        self._fail(sample, outcome)
+        return False
+
+    def _pages(self, sample: Sample, evicts: bool) -> bool:
+        """Give a sample its question's pages, or new ones; whether there are enough now."""
+        prompt = sample.asked.prompt
+        question = sample.request.question_id if not sample.number else f"\0{id(sample)}"
+        mine = self.cache.of(question)
+        found = mine or self.cache.begin(question, prompt)
+        found.pinned, sample.placed = True, found
+        sample.start = found.known(prompt)
+        sample.limit = self.loaded.reply_limit(sample.request, len(sample.ids))
+        if self.cache.reserve(found, sample.start, len(sample.ids) + sample.limit, evicts):
+            found.ids, found.prompt = found.ids[: sample.start], prompt
+            sample.since = time.perf_counter()
+            return True
+        found.pinned = False
+        if mine is None:
+            self.cache.evict(found)
+        return False
+
+    def read(self, samples: Several[Sample]) -> None:
+        """Read the prompts of samples that are placed, some in every call, and begin their replies."""
+        known = self.read_ceiling.tokens
+        most = self.read_tokens if known is None else min(known, self.read_tokens)
+        group: list[Sample] = []
+        for sample in samples:
+            if group and sum(other.unread for other in group) + sample.unread > most:
+                self._read_group(group)
+                group = []
+            group.append(sample)
+        if group:
+            self._read_group(group)
+
+    def _read_group(self, group: list[Sample]) -> None:
+        """Read some prompts in one call; what does not fit is halved."""
+        self.calls += 1
+        tokens = sum(sample.unread for sample in group)
+        outcome = attempt(lambda: self._first_tokens(group), self._device)
+        if not isinstance(outcome, Fault):
+            if self.read_ceiling.succeeded(len(group), tokens, 0, 0):
+                self._note("batch_grown")
+            self.cache.keep_beginning(group[0].sequence)
+            self.active += group
+            self._take(group, outcome)
+            return
+        self._tell(outcome, len(group))
+        if outcome.out_of_memory:
+            self.decoder.drop()
+        if len(group) > 1:
+            if outcome.out_of_memory:
+                self.read_ceiling.failed(len(group), tokens, 0)
+                self._note("batch_halved")
+            half = (len(group) + 1) // 2
+            self._read_group(group[:half])
+            self._read_group(group[half:])
+        elif self._again(group[0], outcome):
+            self._read_group(group)
+        else:
+            self.cache.evict(group[0].sequence)
+            self._fail(group[0], outcome)
+
+    @torch.inference_mode()
+    def _first_tokens(self, group: Several[Sample]) -> list[int]:
+        """Read prompts into their pages; return the first token of every reply."""
+        entries = [
+            Unread(s.asked.prompt, s.sequence, s.start, s.asked.values(s.start)) for s in group
+        ]
+        logits = self.decoder.allowed(read(self.loaded.model, self.cache, entries, self.axes))
+        for sample in group:
+            sample.sequence.ids = list(sample.ids)
+            self._prepare(sample)
+        return self._chosen(logits, logits.argmax(-1).tolist(), group)
+
+    def _prepare(self, sample: Sample) -> None:
+        """Give a sample what its reply is written by."""
+        request, guides = sample.request, self.loaded.guides
+        prompt = sample.asked.prompt
+        sample.offset = next_position(prompt, self.axes) - len(sample.ids)
+        sample.forced = self.loaded.forced(request)
+        if request.temperature > 0:
+            sample.draws = uniform_draws(request, sample.number)
+        if guides is not None and request.schema is not None:
+            sample.guide = guides.start(request.schema, prompt.text)
+
+    def step(self) -> None:
+        """Write one token more of every reply, or of as many as fit."""
+        rows = self.active[: self.row_ceiling.of(len(self.active))]
+        self.calls += 1
+        outcome = attempt(lambda: self._next_tokens(rows), self._device)
+        if not isinstance(outcome, Fault):
+            if self.row_ceiling.succeeded(len(rows)):
+                self._note("batch_grown")
+            for row in rows:
+                row.sequence.ids.append(row.written[-1])
+                row.waited = 0
+            self._take(rows, outcome)
+            return
+        self._tell(outcome, len(rows))
+        if outcome.out_of_memory:
+            self.decoder.drop()
+        if len(rows) > 1:
+            self.row_ceiling.failed(len(rows))
+            self._note("batch_halved")
+        elif not self._again(rows[0], outcome):
+            self.active.remove(rows[0])
+            self.cache.evict(rows[0].sequence)
+            self._fail(rows[0], outcome)
+
+    @torch.inference_mode()
+    def _next_tokens(self, rows: Several[Sample]) -> list[int]:
+        likeliest, logits = self.decoder.step(rows)
+        return self._chosen(logits, likeliest, rows)
+
+    def _chosen(self, logits: Any, likeliest: Several[int], rows: Several[Sample]) -> list[int]:
+        return choose_tokens(logits, likeliest, rows, self.loaded.truncation)
+
+    def _take(self, rows: Several[Sample], tokens: Several[int]) -> None:
+        """Go on behind the tokens that were chosen; replies that end are put down."""
+        for row, token in zip(list(rows), tokens, strict=True):
+            row.take(token, len(rows))
+            if token in self.loaded.ends or len(row.written) >= row.limit:
+                self._end(row)
+
+    def _end(self, sample: Sample) -> None:
+        """Put a finished reply down; its pages wait for the question's next turn."""
+        ended = sample.written[-1] in self.loaded.ends
+        text = self.loaded.text(sample.written[:-1] if ended else sample.written)
+        counted = Tokens(len(sample.ids), len(sample.written), sample.start)
+        seconds = time.perf_counter() - sample.since
+        together = max(1, round(sample.beside / len(sample.written)))
+        self.active.remove(sample)
+        self.cache.rest(sample.sequence)
+        if sample.number:
+            self.cache.evict(sample.sequence)
+        self._streak.succeeded()
+        self.acquit()
+        self._put_down(sample, Written(text, counted, seconds, together, not ended))
+
+    def _again(self, sample: Sample, fault: Fault) -> bool:
+        """Make what room there is for a sample that failed alone; whether it should be tried again.
+
+        Others may have filled a GPU for a while: there it is waited for.
+        """
+        seconds = waits(self._device)
+        if not fault.out_of_memory or sample.waited >= len(seconds):
+            return False
+        self.cache.evict_idle()
+        time.sleep(seconds[sample.waited])
+        sample.waited += 1
+        return True
+
+    def _fail(self, sample: Sample, fault: Fault) -> None:
+        """Hold a sample that failed back until it is known whose fault that is."""
+        self.suspects.append((sample, self.loaded.alone(fault, sample.asked.prompt)))
+        if self._streak.failed(sample.request.question_id, fault.reason):
+            self.try_engine()
+
+    def try_engine(self) -> None:
+        """Read a prompt of one token: those that failed failed by themselves where that goes well, else EngineError."""
+        if self.suspects and isinstance(fault := attempt(self._tiny, self._device), Fault):
+            raise engine_broken(fault.reason)
+        self._streak.succeeded()
+        self.acquit()
+
+    def acquit(self) -> None:
+        """The engine works: samples that failed are put down."""
+        suspects, self.suspects = self.suspects, []
+        for sample, reason in suspects:
+            self._put_down(sample, reason)
+
+    @torch.inference_mode()
+    def _tiny(self) -> None:
+        sequence = Sequence("", pinned=True)
+        self.cache.sequences.append(sequence)
+        try:
+            self.cache.reserve(sequence, 0, 1)
+            prompt = PreparedPrompt("", ids=(self.loaded.pad,))
+            read(
+                self.loaded.model, self.cache, [Unread(prompt, sequence)], self.axes
+            ).argmax().item()
+        finally:
+            self.cache.evict(sequence)
+
+    def close(self) -> None:
+        """Give back the memory of pages and graphs."""
+        LOG.info(
+            "the cache took %d bytes; %d dialogues were evicted",
+            self.cache.bytes,
+            self.cache.evicted,
+        )
+        self.decoder.drop()
+        self.cache.close()
+
+    @property
+    def _device(self) -> Any:
+        return self.loaded.model.device
+
+    def _tell(self, fault: Fault, rows: int) -> None:
+        if fault.out_of_memory:
+            self._note("out_of_memory")
+            LOG.warning("out of memory with %d rows", rows)
+
+
+class RowCeiling:
+    """How many rows are written together: halved by a fault, grown back slowly."""
+
+    def __init__(self) -> None:
+        self.rows: int | None = None
+        self._good = 0
+
+    def of(self, rows: int) -> int:
+        """Return how many of so many rows are written together."""
+        return rows if self.rows is None else min(rows, self.rows)
+
+    def failed(self, rows: int) -> None:
+        """So many rows were too many."""
+        self.rows, self._good = max(1, rows // 2), 0
+
+    def succeeded(self, rows: int) -> bool:
+        """So many rows were written; whether more will be from now on."""
+        if self.rows is None or rows < self.rows:
+            return False
+        self._good += 1
+        if self._good < GROW_AFTER_STEPS:
+            return False
+        self.rows, self._good = self.rows + max(1, self.rows // 4), 0
+        return True

@@ -1,0 +1,121 @@
+"""The Triton kernels give what plain PyTorch gives; on a processor by Triton's interpreter."""
+
+import os
+
+import pytest
+import torch
+from torch.nn import functional
+
+from render_agent.engines.transformers.attention import DecodeAttention, page_index
+from render_agent.engines.transformers.kv_cache import PAGE_TOKENS, LayerPages
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+if DEVICE == "cpu":
+    os.environ.setdefault("TRITON_INTERPRET", "1")
+pytest.importorskip("triton")
+kernels = pytest.importorskip("render_agent.engines.transformers.gpu.kernels")
+
+
+def pages_of(lengths, shared, width, dtype):
+    """Pages in no order, one dialogue after the other, garbage in what is not used."""
+    order = torch.randperm(240).tolist()
+    needed = [-(-length // PAGE_TOKENS) for length in lengths]
+    own = [[order.pop() for _ in range(count)] for count in needed]
+    keys, values = torch.randn(2, 240, PAGE_TOKENS, shared, width, device=DEVICE, dtype=dtype)
+    for pages, length in zip(own, lengths, strict=True):
+        if length % PAGE_TOKENS:
+            keys[pages[-1], length % PAGE_TOKENS :] = torch.nan
+            values[pages[-1], length % PAGE_TOKENS :] = torch.nan
+    return LayerPages(keys, values), own
+
+
+@pytest.mark.parametrize(
+    ("lengths", "heads", "shared", "width"),
+    [
+        ([1], 4, 2, 32),
+        ([255, 256, 257, 1], 4, 4, 16),
+        ([1300, 64, 65, 700, 3], 8, 2, 32),
+        ([520] * 70, 2, 1, 16),
+    ],
+)
+def test_paged_decode_is_the_fallback(lengths, heads, shared, width):
+    torch.manual_seed(len(lengths))
+    lengths = lengths[:16] if DEVICE == "cpu" else lengths
+    pages, own = pages_of(lengths, shared, width, torch.float32)
+    query = torch.randn(len(lengths), heads, width, device=DEVICE)
+    most = max(map(len, own))
+    tables = torch.tensor([p + [0] * (most - len(p)) for p in own], dtype=torch.int32).to(DEVICE)
+    counts = torch.tensor(lengths, dtype=torch.int32, device=DEVICE)
+    rows = [(page_index(p, DEVICE), n) for p, n in zip(own, lengths, strict=True)]
+    plain = DecodeAttention([pages], counts.long(), tables, counts, rows).attend(0, query, 0.3)
+    found = kernels.paged_decode(query, pages.keys, pages.values, tables, counts, 0.3)
+    torch.testing.assert_close(found, plain, atol=2e-5, rtol=2e-5)
+
+
+def plain_norm(given, weight, epsilon):
+    state = given.float()
+    normal = state * torch.rsqrt(state.pow(2).mean(-1, keepdim=True) + epsilon)
+    return weight * normal.to(given.dtype)
+
+
+DTYPES = [torch.float32, torch.bfloat16] if DEVICE == "cuda" else [torch.float32]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_norms_are_the_plain_ones(dtype):
+    given, added = torch.randn(2, 7, 96, device=DEVICE, dtype=dtype)
+    weight = torch.randn(96, device=DEVICE, dtype=dtype)
+    close = {"atol": 1e-5, "rtol": 1e-5} if dtype == torch.float32 else {"atol": 0.03, "rtol": 0.02}
+    found = kernels.rms_norm(given, weight, 1e-6)
+    torch.testing.assert_close(found, plain_norm(given, weight, 1e-6), **close)
+    residual = given.clone()
+    found = kernels.add_rms_norm(residual, added, weight, 1e-6)
+    torch.testing.assert_close(residual, given + added)
+    torch.testing.assert_close(found, plain_norm(given + added, weight, 1e-6), **close)
+
+
+def test_silu_mul_is_the_plain_one():
+    given = torch.randn(5, 2 * 1100, device=DEVICE)
+    gate, up = given.chunk(2, 1)
+    torch.testing.assert_close(kernels.silu_mul(given), functional.silu(gate) * up)
+
+
+def rotated(given, cosine, sine):
+    low, high = given.chunk(2, -1)
+    turned = torch.cat([-high, low], -1)
+    return given * cosine[:, None] + turned * sine[:, None]
+
+
+@pytest.mark.parametrize("normed", [True, False])
+def test_heads_are_normed_rotated_and_put_into_their_slots(normed):
+    tokens, heads, shared, width = 6, 4, 2, 16
+    pages = LayerPages(*torch.zeros(2, 3, PAGE_TOKENS, shared, width, device=DEVICE))
+    given = torch.randn(tokens, (heads + 2 * shared) * width, device=DEVICE)
+    weights = torch.randn(2, width, device=DEVICE)
+    cosine, sine = torch.randn(2, tokens, width, device=DEVICE)
+    slots = torch.tensor([300, 2, 767, 5, 256, 1], device=DEVICE)
+    norms = (weights[0], weights[1]) if normed else None
+    query = kernels.rotate_heads(given, norms, 1e-6, (cosine, sine), pages, slots)
+    parts = given.view(tokens, -1, width).split([heads, shared, shared], 1)
+    if normed:
+        parts = [
+            plain_norm(parts[0], weights[0], 1e-6),
+            plain_norm(parts[1], weights[1], 1e-6),
+            parts[2],
+        ]
+    keys, values = pages.flat
+    torch.testing.assert_close(query, rotated(parts[0], cosine, sine))
+    torch.testing.assert_close(keys[slots], rotated(parts[1], cosine, sine))
+    torch.testing.assert_close(values[slots], parts[2])
+    assert keys.abs().sum(-1).count_nonzero() == tokens * shared
+
+
+def test_patches_are_rotated_in_place():
+    patches, heads, width = 5, 3, 12
+    given = torch.randn(patches, 3, heads, width, device=DEVICE)
+    cosine, sine = torch.randn(2, patches, width, device=DEVICE)
+    before = given.clone()
+    kernels.rotate_patches(given, cosine, sine)
+    for part in (0, 1):
+        torch.testing.assert_close(given[:, part], rotated(before[:, part], cosine, sine))
+    assert torch.equal(given[:, 2], before[:, 2])
