@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from render_agent.api.ask import ask as ask
     from render_agent.api.ask import continue_run as continue_run
     from render_agent.api.ask import run as run
-    from render_agent.api.comparison import Comparison as Comparison
     from render_agent.api.dialogue import Dialogue as Dialogue
     from render_agent.api.dialogue import DialogueTurn as DialogueTurn
     from render_agent.api.engines import load_engine as load_engine
     from render_agent.api.notebook_pictures import Picture as Picture
     from render_agent.api.notebook_pictures import View as View
+    from render_agent.api.results import Comparison as Comparison
     from render_agent.api.results import RunResults as RunResults
     from render_agent.api.results import load_run as load_run
     from render_agent.api.scenes import OpenScene as OpenScene
@@ -40,7 +40,7 @@ _PLACES = {
     "continue_run": "api.ask",
     "load_run": "api.results",
     "RunResults": "api.results",
-    "Comparison": "api.comparison",
+    "Comparison": "api.results",
     "Dialogue": "api.dialogue",
     "DialogueTurn": "api.dialogue",
     "View": "api.notebook_pictures",

@@ -11,8 +11,7 @@ from factories.runs import make_config, make_questions, play, walking
 
 from render_agent.analysis.report.build import build
 from render_agent.analysis.report.data import read_run
-from render_agent.analysis.report.plots.cost_plots import costs
-from render_agent.analysis.report.plots.counts import cost_by_turn
+from render_agent.analysis.report.plots.cost_plots import cost_by_turn, cost_plots
 from render_agent.cli.main import cli
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.engines.scripted.blind_policies import Wanderer
@@ -250,11 +249,11 @@ def test_a_report_tells_which_pictures_were_drawn_to_choose(tmp_path):
     assert drawn == sum(row["renders"] for row in report.rows.values())
     assert [cost.shown for cost in by_turn] == [2 * 4, 0, 0]
     assert by_turn[2].tried == 0 < by_turn[1].tried <= 2 * 4
-    plots = {plot.name: plot for plot in costs(report)}
+    plots = {plot.name: plot for plot in cost_plots(report)}
     figures = [row[2:] for row in plots["pictures"].rows]
     assert figures == [(cost.shown, cost.tried) for cost in by_turn]
     told = took(report.results["totals"]["per_question"])
     index, _ = build(RunFolder(path), diagnose=False, processes=1)
     assert told in index.read_text("utf-8")
     alone = read_run(RunFolder(wandering(tmp_path, asked, **ALONE)), diagnose=False)
-    assert "pictures" not in {plot.name for plot in costs(alone)}
+    assert "pictures" not in {plot.name for plot in cost_plots(alone)}

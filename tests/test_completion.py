@@ -16,7 +16,7 @@ import pytest
 from render_agent import registry
 from render_agent.cli import completion
 from render_agent.cli.main import cli, main
-from render_agent.score import TYPES
+from render_agent.score.official import TYPES
 
 TREE = Path(__file__).parents[1]
 SCRIPTS = {

@@ -136,7 +136,7 @@ def test_a_row_of_which_a_seed_is_not_begun_is_unfinished(done, tmp_path):
     rows, _ = sweep_rows(asked, find_cells(asked))
     assert {row["status"] for row in rows} == {"unfinished"}
     assert [row["official"] for row in rows] == [row["official"] for row in told["cells"]]
-    with pytest.raises(UsageError, match=r"--seed is set by .*\(by chance\)"):
+    with pytest.raises(UsageError, match=r"sweep.yaml: --seed is set here \(by chance\)"):
         read_sweep(more, {"seed": 1}, place.parent)
 
 

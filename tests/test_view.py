@@ -15,8 +15,7 @@ from factories.pages import assert_nothing_serious
 from factories.runs import Silent, make_config, make_questions, play, walking
 from playwright.sync_api import expect
 
-from render_agent.analysis.live.log_tail import Tail
-from render_agent.analysis.live.run import LiveRun
+from render_agent.analysis.live.run import LiveRun, Tail
 from render_agent.analysis.live.server import LiveSite
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import RunLogError
@@ -236,7 +235,7 @@ def test_asking_again_where_a_run_stands_reads_nothing_again(tmp_path, scratch, 
     turns = len(RunFolder(path).lines())
     built = live.index()
     monkeypatch.setattr(
-        "render_agent.analysis.live.log_tail.read_line", lambda text: pytest.fail("read again")
+        "render_agent.analysis.live.run.read_line", lambda text: pytest.fail("read again")
     )
     standing = live.standing()
     assert standing == {
@@ -248,7 +247,7 @@ def test_asking_again_where_a_run_stands_reads_nothing_again(tmp_path, scratch, 
         "shown": turns,
     }
     monkeypatch.setattr(
-        "render_agent.analysis.live.run.index_page.write", lambda *given: pytest.fail("made again")
+        "render_agent.analysis.live.run.write_index", lambda *given: pytest.fail("made again")
     )
     assert live.index() == built
 

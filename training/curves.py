@@ -17,8 +17,7 @@ from render_agent.analysis.report.plots.palette import (
     SKY,
     VERMILLION,
 )
-from render_agent.analysis.report.plots.svg import settled
-from render_agent.analysis.report.plots.vector_plot import LEGEND, STYLE
+from render_agent.analysis.report.plots.vector_plot import LEGEND, STYLE, settled
 
 COLOURS = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY)
 """Of the curves of a panel, in their order."""

@@ -1,5 +1,5 @@
-"""What is made of run folders: diagnosis, reports, exports, sweeps, live pages, comparisons.
+"""What is made of run folders: diagnosis, reports, exports, sweeps, live pages, scored predictions.
 
-Imports the core, and is imported by `api` and `cli` alone. Start with `report.build`, or with the
-folder of what you look for.
+Imports the core, and is imported by `api` and `cli` alone. Start with `report.build`, which writes a report,
+or with the folder that is named after the command.
 """

@@ -32,7 +32,7 @@ def read_predictions(path: Path, questions: Sequence[Question]) -> dict[str, str
     except (OSError, ValueError) as error:
         raise QuestionsError(f"cannot read the predictions in {path}: {error}") from error
     known = {question.id for question in questions}
-    found: dict[str, str | None] = {}
+    predictions: dict[str, str | None] = {}
     seen: dict[str, int] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -49,10 +49,10 @@ def read_predictions(path: Path, questions: Sequence[Question]) -> dict[str, str
                 f" {seen[question_id]}; leave one of them out"
             )
         seen[question_id] = number
-        found[question_id] = row.prediction
-    if not found:
+        predictions[question_id] = row.prediction
+    if not predictions:
         raise QuestionsError(f"{path} holds no predictions: write lines such as {FORM}")
-    return found
+    return predictions
 
 
 def score_predictions(
@@ -65,35 +65,35 @@ def score_predictions(
     `official` is always the official parser's; the other means, `tasks` and `types` (type → score in
     percent) are those of `parser`. Questions without a truth are left out.
     """
-    asked = [question for question in questions if question.truth is not None]
+    known = [question for question in questions if question.truth is not None]
     macro = OFFICIAL if parser == OFFICIAL else MACRO
-    found = figures(_scored(asked, predictions, parser), macro)
-    missing = sum(question.id not in predictions for question in asked)
-    empty = sum(not (predictions[q.id] or "").strip() for q in asked if q.id in predictions)
-    notes = [f"{missing} of {len(asked)} questions have no prediction: they score 0"] * bool(
+    scores = figures(_scored(known, predictions, parser), macro)
+    missing = sum(question.id not in predictions for question in known)
+    empty = sum(not (predictions[q.id] or "").strip() for q in known if q.id in predictions)
+    notes = [f"{missing} of {len(known)} questions have no prediction: they score 0"] * bool(
         missing
     )
-    notes += [ORDER_NOTE] * any(question.type == ORDER for question in asked)
+    notes += [ORDER_NOTE] * any(question.type == ORDER for question in known)
     others = {
-        name: means(_scored(asked, predictions, name)) for name in PARSERS if name != OFFICIAL
+        name: means(_scored(known, predictions, name)) for name in PARSERS if name != OFFICIAL
     }
     return {
         "status": "partial" if missing else "complete",
         "notes": notes,
         "parser": parser,
-        **found,
-        OFFICIAL: means(_scored(asked, predictions, OFFICIAL))[MACRO],
-        "types": {name: entry["score"] for name, entry in found["types"].items()},
+        **scores,
+        OFFICIAL: means(_scored(known, predictions, OFFICIAL))[MACRO],
+        "types": {name: entry["score"] for name, entry in scores["types"].items()},
         "parsers": {
             name: {MACRO: other[MACRO], MICRO: other[MICRO]} for name, other in others.items()
         },
-        "chance": chance_levels(asked),
+        "chance": chance_levels(known),
         "counts": {
-            "questions": len(asked),
-            "predictions": len(asked) - missing,
+            "questions": len(known),
+            "predictions": len(known) - missing,
             "missing": missing,
             "empty": empty,
-            "types": {name: entry["n"] for name, entry in found["types"].items()},
+            "types": {name: entry["n"] for name, entry in scores["types"].items()},
         },
     }
 

@@ -1,4 +1,4 @@
-"""Sibling runs: those beside a run that differ from it in what was shown, and in nothing else."""
+"""Sibling runs: those in the same folder that differ in what was shown, and in nothing else."""
 
 from __future__ import annotations
 
@@ -38,26 +38,26 @@ def siblings(folder: RunFolder) -> list[Sibling]:
     Of several with one value the newest counts. They come by option, then in the order in which the
     option lists its values. Run folders that cannot be read are passed over.
     """
-    found: dict[tuple[Shown, str], Sibling] = {}
+    newest: dict[tuple[Shown, str], Sibling] = {}
     for path in list_runs(folder.path.parent):
         try:
             other = RunFolder(path)
-            option = _differing(folder, other)
+            option = _only_difference(folder, other)
             results = other.results() if option else None
         except RunLogError:  # somebody's unfinished edit
             continue
         if option and results is not None:
             value = _shown(other, option)
-            found[option, value] = Sibling(other.name, path, option, value, results)
-    return sorted(found.values(), key=_place)
+            newest[option, value] = Sibling(other.name, path, option, value, results)
+    return sorted(newest.values(), key=_order)
 
 
-def _differing(one: RunFolder, other: RunFolder) -> Shown | None:
+def _only_difference(run: RunFolder, other: RunFolder) -> Shown | None:
     """Return the only option in which the results of two runs may differ, None where there is no such."""
-    if one.record["sha256"]["questions"] != other.record["sha256"]["questions"]:
+    if run.record["sha256"]["questions"] != other.record["sha256"]["questions"]:
         return None
-    differing = [option for option in COMPARED if _shown(one, option) != _shown(other, option)]
-    if len(differing) != 1 or _rest(one) != _rest(other):
+    differing = [option for option in COMPARED if _shown(run, option) != _shown(other, option)]
+    if len(differing) != 1 or _rest(run) != _rest(other):
         return None
     return differing[0]
 
@@ -73,7 +73,7 @@ def _rest(folder: RunFolder) -> str:
     return fingerprint_of(options | dict.fromkeys(COMPARED))
 
 
-def _place(sibling: Sibling) -> tuple[int, int]:
+def _order(sibling: Sibling) -> tuple[int, int]:
     values = list(OPTIONS[sibling.option].metadata["choices"])
-    place = values.index(sibling.value) if sibling.value in values else len(values)
-    return COMPARED.index(sibling.option), place
+    rank = values.index(sibling.value) if sibling.value in values else len(values)
+    return COMPARED.index(sibling.option), rank

@@ -1,4 +1,4 @@
-"""Runs from Python: started, continued and taken to their end as the command line does it."""
+"""Runs started and continued from Python, as the command line does it."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from render_agent.api.defaults import OUTPUT
 from render_agent.api.dialogue import Dialogue
 from render_agent.api.engines import (
     PYTHON,
     Answering,
-    Chosen,
+    EngineChoice,
     LoadedEngine,
-    chosen_engine,
-    not_given_again,
+    choose_engine,
+    missing_engine,
 )
-from render_agent.api.given import GivenScan, scan_file
-from render_agent.api.results import RunResults
+from render_agent.api.results import OUTPUT, RunResults
+from render_agent.api.scan_input import ScanInput, scan_file
 from render_agent.config import RunConfig
 from render_agent.config.flags import checked
 from render_agent.dialogue.state import Question
@@ -38,7 +37,7 @@ COMMAND_LINE = {
 
 
 def ask(
-    scan: GivenScan,
+    scan: ScanInput,
     question: str,
     *,
     options: Sequence[str] = (),
@@ -73,10 +72,13 @@ def ask(
     'yes'
     """
     folder = Path(OUTPUT if output is None else output)
-    asked = {"ply": scan_file(scan, folder / "scans"), "question": question, "option": options}
-    given = {**run_options, **asked, "model": model, "output": folder}
-    found = _run(given, engine, progress)
-    return found.dialogue("question")
+    options_of_question = {
+        "ply": scan_file(scan, folder / "scans"),
+        "question": question,
+        "option": options,
+    }
+    run_options |= {**options_of_question, "model": model, "output": folder}
+    return _run(run_options, engine, progress).dialogue("question")
 
 
 def run(
@@ -121,26 +123,25 @@ def continue_run(
     >>> render_agent.continue_run(results.path).finished
     True
     """
-    _refuse_foreign(changes)
+    _refuse_command_line_options(changes)
     folder = find_run(Path(output), str(which))
-    chosen = chosen_engine(engine, changes)
+    chosen = choose_engine(engine, changes)
     if engine is None and folder.record["engine"]["name"] == PYTHON:
-        chosen = not_given_again(folder.config.model_name)
+        chosen = missing_engine(folder.config.model_name)
     _same_engine(folder, chosen)
-    going = resume_run(folder, checked(changes))
-    return _to_its_end(going, chosen, progress)
+    return _finish(resume_run(folder, checked(changes)), chosen, progress)
 
 
 def _run(options: dict[str, Any], engine: Answering | LoadedEngine, progress: bool) -> RunResults:
-    _refuse_foreign(options)
-    chosen = chosen_engine(engine, options)
+    _refuse_command_line_options(options)
+    chosen = choose_engine(engine, options)
     config = RunConfig(**checked({**options, **chosen.options})).absolute()
     chosen.check(config)
-    return _to_its_end(start_run(config, chosen.describe), chosen, progress)
+    return _finish(start_run(config, chosen.describe), chosen, progress)
 
 
-def _to_its_end(run: Run, chosen: Chosen, progress: bool) -> RunResults:
-    make = _telling(chosen.make) if run.config.gives_one_reply else chosen.make
+def _finish(run: Run, chosen: EngineChoice, progress: bool) -> RunResults:
+    make = _announced(chosen.make) if run.config.gives_one_reply else chosen.make
     with program_log(run.path / "run.log", verbose=run.config.verbose):
         try:
             chosen.check(run.config)
@@ -156,13 +157,13 @@ def _to_its_end(run: Run, chosen: Chosen, progress: bool) -> RunResults:
     return RunResults(RunFolder(run.path))
 
 
-def _refuse_foreign(options: dict[str, Any]) -> None:
+def _refuse_command_line_options(options: dict[str, Any]) -> None:
     for name, remedy in COMMAND_LINE.items():
         if name in options:
             raise UsageError(f"{name} is an option of the command line: {remedy}")
 
 
-def _same_engine(folder: RunFolder, chosen: Chosen) -> None:
+def _same_engine(folder: RunFolder, chosen: EngineChoice) -> None:
     """UsageError where another engine than the saved one is to go on with a run."""
     saved = folder.config
     for name, value in chosen.options.items():
@@ -172,7 +173,7 @@ def _same_engine(folder: RunFolder, chosen: Chosen) -> None:
             )
 
 
-def _telling(make: MakeEngine) -> MakeEngine:
+def _announced(make: MakeEngine) -> MakeEngine:
     """Return what makes the engine of a person and says where its page is, which nothing else would."""
 
     def made(config: RunConfig, questions: Sequence[Question]) -> Engine:

@@ -1,10 +1,11 @@
-"""What answers a run that is started from Python: a name, a loaded model, or anybody's own code."""
+"""Engines of runs that are started from Python: a name, a loaded model, or code of one's own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 from render_agent.config import OPTIONS, RunConfig
@@ -57,8 +58,8 @@ class LoadedEngine:
         self.close()
 
     def __repr__(self) -> str:
-        told = ", closed" if self.closed else ""
-        return f"<engine {self.description['name']}, model {self.description['model']}{told}>"
+        closed = ", closed" if self.closed else ""
+        return f"<engine {self.description['name']}, model {self.description['model']}{closed}>"
 
 
 def load_engine(
@@ -81,14 +82,14 @@ def load_engine(
     """
     if not engine_trait(engine, "asks_model", default=True):
         raise UsageError(f"the engine {engine!r} loads no model: give its name to run or ask")
-    given = {"batch": True, "engine": engine, "model": model, **options}
-    config = RunConfig(**checked(given)).absolute()
+    options_of_run = {"batch": True, "engine": engine, "model": model, **options}
+    config = RunConfig(**checked(options_of_run)).absolute()
     description = describe_engine(config)
     return LoadedEngine(make_engine(config, []), config, description)
 
 
 @dataclass(frozen=True)
-class Chosen:
+class EngineChoice:
     """What answers a run: the options that stand for it, what is recorded of it, and what makes it."""
 
     options: Mapping[str, Any]
@@ -105,61 +106,52 @@ class Chosen:
             )
 
 
-def chosen_engine(engine: Answering | LoadedEngine, options: Mapping[str, Any]) -> Chosen:
+def choose_engine(engine: Answering | LoadedEngine, options: Mapping[str, Any]) -> EngineChoice:
     """Return what answers a run with these options. UsageError where engine and options contradict."""
     if engine is None or isinstance(engine, str):
-        return Chosen({} if engine is None else {"engine": engine})
-    given = {name: options[name] for name in ENGINE_OPTIONS if options.get(name) is not None}
+        return EngineChoice({} if engine is None else {"engine": engine})
+    engine_options = {
+        name: options[name] for name in ENGINE_OPTIONS if options.get(name) is not None
+    }
     if isinstance(engine, LoadedEngine):
-        return _loaded(engine, given)
-    if given:
+        return _loaded(engine, engine_options)
+    if engine_options:
         raise UsageError(
-            f"{min(given)} goes with an engine that is named, not with one made in Python"
+            f"{min(engine_options)} goes with an engine that is named, not with one made in Python"
         )
     if callable(getattr(engine, "generate", None)):
-        return _own(lambda config: Lent(engine), type(engine).__name__)  # type: ignore[arg-type]
+        return _own(lambda config: BorrowedEngine(engine), type(engine).__name__)  # type: ignore[arg-type]
     if callable(getattr(engine, "reply", None)):
         return _own(partial(_scripted, engine), type(engine).__name__)  # type: ignore[arg-type]
     if callable(engine):
         name = getattr(engine, "__name__", type(engine).__name__)
-        return _own(partial(_scripted, Replying(engine)), name)
+        return _own(partial(_scripted, SimpleNamespace(reply=engine)), name)
     raise UsageError(
         f"{engine!r:.80} cannot answer: give the name of an engine, an engine, or a function that takes"
         " a request and returns a text"
     )
 
 
-def not_given_again(model: str) -> Chosen:
+def missing_engine(model: str) -> EngineChoice:
     """Return what stands for an engine of somebody's own code that is not there: UsageError once it is needed."""
 
     def make(config: RunConfig, questions: Sequence[Question]) -> Engine:
         raise UsageError(f"the run was begun with an engine of your own, {model}: give it again")
 
-    return Chosen({}, make=make)
+    return EngineChoice({}, make=make)
 
 
-class Replying:
-    """A function as a policy."""
-
-    def __init__(self, function: Callable[[Request], str]) -> None:
-        self.function = function
-
-    def reply(self, request: Request) -> str:
-        """Return what the function gives."""
-        return self.function(request)
-
-
-class Lent:
+class BorrowedEngine:
     """An engine that outlives its run: at the run's end it forgets the run's questions.
 
-    An engine that was interrupted while it was answering is closed, and `lost` is called.
+    An engine that was interrupted while it was answering is closed, and `on_loss` is called.
     """
 
-    def __init__(self, engine: Engine, lost: Callable[[], None] | None = None) -> None:
+    def __init__(self, engine: Engine, on_loss: Callable[[], None] | None = None) -> None:
         self.engine = engine
         self.name = engine.name
         self.capabilities: Capabilities = engine.capabilities
-        self._lost = lost or engine.close
+        self._on_loss = on_loss or engine.close
         self._known: set[str] = set()
         self._under_way = 0
 
@@ -203,7 +195,7 @@ class Lent:
     def close(self) -> None:
         """Forget the run's questions; give the engine up where its state is not known."""
         if self._under_way:
-            self._lost()
+            self._on_loss()
             return
         for question_id in sorted(self._known):
             self.engine.retire(question_id)
@@ -213,16 +205,16 @@ class Lent:
         self._known.update(request.question_id for request in requests)
 
 
-def _loaded(engine: LoadedEngine, given: Mapping[str, Any]) -> Chosen:
+def _loaded(engine: LoadedEngine, engine_options: Mapping[str, Any]) -> EngineChoice:
     if engine.closed:
         raise UsageError(f"{engine!r} answers no more: load it again")
-    for name, value in checked(given).items():
+    for name, value in checked(engine_options).items():
         if value != engine.options.get(name, OPTIONS[name].default):
             raise UsageError(f"{name} is another one than {engine!r} was loaded with: leave it out")
-    return Chosen(
+    return EngineChoice(
         engine.options,
         lambda config: engine.description,
-        lambda config, questions: Lent(engine.engine, engine.close),
+        lambda config, questions: BorrowedEngine(engine.engine, engine.close),
         in_this_process=True,
     )
 
@@ -232,10 +224,10 @@ def _scripted(policy: Policy, config: RunConfig) -> ScriptedEngine:
     return ScriptedEngine(policy, picture_tokens=tokens)
 
 
-def _own(make: Callable[[RunConfig], Engine], name: str) -> Chosen:
+def _own(make: Callable[[RunConfig], Engine], name: str) -> EngineChoice:
     """Return an engine of somebody's own code; its run says so, and goes on only where it is given again."""
     model = f"{PYTHON}:{name}"
-    return Chosen(
+    return EngineChoice(
         {"engine": "scripted", "model": model},
         lambda config: {"name": PYTHON, "model": model, "note": None},
         lambda config, questions: make(config),

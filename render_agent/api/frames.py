@@ -1,4 +1,4 @@
-"""A run as pandas frames; the door to pandas."""
+"""pandas frames of a run: questions, turns, candidates, types, sightings, differences."""
 
 from __future__ import annotations
 
@@ -6,45 +6,38 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from render_agent.analysis.diagnosis.model import Cause, Diagnosis
-from render_agent.analysis.export.candidate_rows import COLUMNS_OF_CANDIDATES, candidate_rows
-from render_agent.analysis.export.columns import Columns
 from render_agent.analysis.export.result_rows import (
+    COLUMNS_OF_CANDIDATES,
     COLUMNS_OF_QUESTIONS,
     COLUMNS_OF_TURNS,
-    OF_RUNS,
+    OPTION_COLUMNS,
+    Columns,
+    candidate_rows,
     question_rows,
     turn_rows,
 )
-from render_agent.analysis.export.selection import ChosenRun
+from render_agent.analysis.export.selection import SelectedRun
 from render_agent.dialogue.state import Status
 from render_agent.extras import require
 
 if TYPE_CHECKING:
     import pandas
 
-TEXT, WORD, NUMBER, COUNT, FLAG = "string", "category", "float64", "Int64", "boolean"
+TEXT, CATEGORY, NUMBER, COUNT, FLAG = "string", "category", "float64", "Int64", "boolean"
 
-KINDS = {"text": TEXT, "int": COUNT, "float": NUMBER, "bool": FLAG}
-"""How a frame holds what `export` writes."""
+DTYPES = {"text": TEXT, "int": COUNT, "float": NUMBER, "bool": FLAG}
+"""How a frame holds the kinds of columns that `export` writes."""
 
-WORDS = {
-    "run",
-    "type",
-    "dataset",
-    "scene",
-    "status",
-    "cause",
-    "phase",
-    "finish",
-    "member",
-    *OF_RUNS,
+CATEGORIES = {
+    *("run", "type", "dataset", "scene", "status", "cause", "phase", "finish", "member"),
+    *OPTION_COLUMNS,
 }
 """Columns of few different texts: those of the options of a run are the same in all its rows."""
 
 
 def _typed(columns: Columns) -> dict[str, str]:
     return {
-        name: WORD if kind == "text" and name in WORDS else KINDS[kind]
+        name: CATEGORY if kind == "text" and name in CATEGORIES else DTYPES[kind]
         for name, kind in columns.items()
     }
 
@@ -55,11 +48,7 @@ CANDIDATES = _typed(COLUMNS_OF_CANDIDATES)
 
 TYPES = {
     "n": COUNT,
-    "score_percent": NUMBER,
-    "low_percent": NUMBER,
-    "high_percent": NUMBER,
-    "random_percent": NUMBER,
-    "frequency_percent": NUMBER,
+    **{f"{name}_percent": NUMBER for name in ("score", "low", "high", "random", "frequency")},
 }
 """Columns of a frame of types with their types."""
 
@@ -67,7 +56,7 @@ SIGHTINGS = {
     "question_id": TEXT,
     "turn": COUNT,
     "view": COUNT,
-    "category": WORD,
+    "category": CATEGORY,
     "number": COUNT,
     "area_pixels": NUMBER,
     "share": NUMBER,
@@ -76,20 +65,16 @@ SIGHTINGS = {
 """Columns of a frame of sightings with their types."""
 
 DIFFERENCES = {
-    "a_percent": NUMBER,
-    "b_percent": NUMBER,
-    "difference_percent": NUMBER,
-    "low_percent": NUMBER,
-    "high_percent": NUMBER,
+    **{f"{name}_percent": NUMBER for name in ("a", "b", "difference", "low", "high")},
     "p": NUMBER,
 }
 """Columns of a frame of differences with their types."""
 
 CHANGED = {
     "question_id": TEXT,
-    "type": WORD,
-    "dataset": WORD,
-    "scene": WORD,
+    "type": CATEGORY,
+    "dataset": CATEGORY,
+    "scene": CATEGORY,
     "truth": TEXT,
     "answer_a": TEXT,
     "answer_b": TEXT,
@@ -106,17 +91,17 @@ LEVELS: dict[str, Sequence[str]] = {
 """Columns whose categories are the same in every run, in this order."""
 
 
-def questions_frame(run: ChosenRun, diagnoses: Mapping[str, Diagnosis]) -> pandas.DataFrame:
+def questions_frame(run: SelectedRun, diagnoses: Mapping[str, Diagnosis]) -> pandas.DataFrame:
     """Return a row a question: what `export --format parquet` writes, in the order of the run."""
     return _frame(list(question_rows(run, diagnoses)), QUESTIONS)
 
 
-def turns_frame(run: ChosenRun, diagnoses: Mapping[str, Diagnosis]) -> pandas.DataFrame:
+def turns_frame(run: SelectedRun, diagnoses: Mapping[str, Diagnosis]) -> pandas.DataFrame:
     """Return a row a turn, question after question: what `export --format turns-parquet` writes."""
     return _frame(list(turn_rows(run, diagnoses)), TURNS)
 
 
-def candidates_frame(run: ChosenRun) -> pandas.DataFrame:
+def candidates_frame(run: SelectedRun) -> pandas.DataFrame:
     """Return a row a candidate and member: what `export --format candidates-parquet` writes."""
     return _frame(list(candidate_rows(run, {})), CANDIDATES)
 
@@ -124,16 +109,13 @@ def candidates_frame(run: ChosenRun) -> pandas.DataFrame:
 def types_frame(results: Mapping[str, Any]) -> pandas.DataFrame:
     """Return a row a question type, by its name, in percent; low and high are the 95 % interval."""
     rows = []
-    for name, found in results["types"].items():
+    for name, entry in results["types"].items():
         low, high = results["intervals"].get(name) or (None, None)
+        chance = {level: results["chance"][level].get(name) for level in ("random", "frequency")}
         rows.append(
             {
-                "n": found["n"],
-                "score_percent": found["score"],
-                "low_percent": low,
-                "high_percent": high,
-                "random_percent": results["chance"]["random"].get(name),
-                "frequency_percent": results["chance"]["frequency"].get(name),
+                "n": entry["n"],
+                **_percents(score=entry["score"], low=low, high=high, **chance),
             }
         )
     return _frame(rows, TYPES, list(results["types"]), "type")
@@ -146,17 +128,17 @@ def sightings_frame(diagnoses: Mapping[str, Diagnosis]) -> pandas.DataFrame:
     """
     rows = [
         {
-            "question_id": key,
+            "question_id": question_id,
             "turn": turn.turn,
             "view": sighting.view,
-            "category": found.boxes[sighting.box].category,
-            "number": found.boxes[sighting.box].number,
+            "category": diagnosis.boxes[sighting.box].category,
+            "number": diagnosis.boxes[sighting.box].number,
             "area_pixels": sighting.area,
             "share": sighting.share,
             "distance_metres": sighting.distance,
         }
-        for key, found in diagnoses.items()
-        for turn in found.turns
+        for question_id, diagnosis in diagnoses.items()
+        for turn in diagnosis.turns
         for sighting in turn.sightings
     ]
     return _frame(rows, SIGHTINGS)
@@ -165,18 +147,10 @@ def sightings_frame(diagnoses: Mapping[str, Diagnosis]) -> pandas.DataFrame:
 def differences_frame(compared: Mapping[str, Any]) -> pandas.DataFrame:
     """Return a row a mean, task or type, by its name: both scores and b minus a, in points of percent."""
     rows = []
-    for found in compared["differences"].values():
-        low, high = found["interval"] or (None, None)
-        rows.append(
-            {
-                "a_percent": found["a"],
-                "b_percent": found["b"],
-                "difference_percent": found["difference"],
-                "low_percent": low,
-                "high_percent": high,
-                "p": found["p"],
-            }
-        )
+    for entry in compared["differences"].values():
+        low, high = entry["interval"] or (None, None)
+        scores = {name: entry[name] for name in ("a", "b", "difference")}
+        rows.append({**_percents(**scores, low=low, high=high), "p": entry["p"]})
     return _frame(rows, DIFFERENCES, list(compared["differences"]), "mean")
 
 
@@ -191,6 +165,10 @@ def changed_frame(compared: Mapping[str, Any]) -> pandas.DataFrame:
         for entry in compared["changed"]
     ]
     return _frame(rows, CHANGED)
+
+
+def _percents(**values: float | None) -> dict[str, float | None]:
+    return {f"{name}_percent": value for name, value in values.items()}
 
 
 def _frame(
@@ -216,7 +194,7 @@ def _frame(
 def _column(values: list[Any], column: str, kind: str) -> Any:
     import pandas
 
-    if kind == WORD:
+    if kind == CATEGORY:
         known = [value for value in values if value is not None]
         return pandas.Categorical(values, LEVELS.get(column, list(dict.fromkeys(known))))
     return pandas.array(values, dtype=kind) if kind != NUMBER else pandas.Series(values, dtype=kind)

@@ -1,4 +1,4 @@
-"""Pictures that show themselves in a notebook: views of a dialogue, and what is drawn of a scene."""
+"""What a notebook shows: pictures of a dialogue or a scene, and the pages of results."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from PIL import Image
 from render_agent.errors import RunLogError
 from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.render.png import decode, encode
+from render_agent.web.templates import environment
 
 THUMBNAIL = (320, 320)
 """Pixels that a picture in the middle of a text is at most wide and high."""
@@ -132,3 +133,8 @@ class Picture(Shown):
     def __repr__(self) -> str:
         height, width = self.colours.shape[:2]
         return f"<picture ({self.kind}), {width} x {height} pixels>"
+
+
+def page(template: str, **names: Any) -> str:
+    """Return a template of this part filled in, everything escaped: texts of models and files are anybody's."""
+    return str(environment("api").get_template(template).render(**names))

@@ -1,34 +1,75 @@
-"""A run read from its folder: scores, frames, dialogues."""
+"""Runs read from their folders: scores, frames, dialogues; and the comparison of two runs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from render_agent.analysis.diagnosis.model import Diagnosis
-from render_agent.analysis.export.selection import ChosenRun, whole_run
-from render_agent.api.comparison import Comparison, compared
-from render_agent.api.defaults import OUTPUT
-from render_agent.api.dialogue import Dialogue
-from render_agent.api.display import page
-from render_agent.api.drawing import Maps
+from render_agent.analysis.export.selection import SelectedRun, whole_run
+from render_agent.api.dialogue import Dialogue, Maps
 from render_agent.api.frames import (
     candidates_frame,
+    changed_frame,
+    differences_frame,
     questions_frame,
     sightings_frame,
     turns_frame,
     types_frame,
 )
+from render_agent.api.notebook_pictures import page
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import QuestionState
 from render_agent.errors import UsageError
 from render_agent.runs.log.folder import RunFolder, find_run
 from render_agent.runs.log.reader import read_states, results_of
+from render_agent.score.comparison import Side, compare, incomparable
 
 if TYPE_CHECKING:
     import pandas
+
+OUTPUT = RunConfig(batch=True).output
+"""Where run folders lie unless said otherwise."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
+    """How run b differs from run a; it shows itself in a notebook.
+
+    found: all figures, as `render-agent compare --json` prints them. warnings: why the runs are not
+    comparable, where they were compared all the same.
+
+    >>> import render_agent
+    >>> options = {"benchmark": "rooms", "engine": "scripted", "limit": 2, "output": "runs", "max_turns": 2}
+    >>> a, b = render_agent.run(**options, model="random"), render_agent.run(**options, model="oracle")
+    >>> a.compare(b).differences.loc["micro", "b_percent"]
+    np.float64(100.0)
+    """
+
+    found: Mapping[str, Any]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def differences(self) -> pandas.DataFrame:
+        """A row a mean, task or type: both scores, b minus a with its 95 % interval and p, in percent."""
+        return differences_frame(self.found)
+
+    @property
+    def changed(self) -> pandas.DataFrame:
+        """A row a question that is right in one run and wrong in the other."""
+        return changed_frame(self.found)
+
+    def __repr__(self) -> str:
+        return (
+            f"<comparison of b {self.found['b']} with a {self.found['a']}: {self.found['n']} questions,"
+            f" {len(self.found['changed'])} changed sides>"
+        )
+
+    def _repr_html_(self) -> str:
+        return page("comparison.html", comparison=self)
 
 
 class RunResults:
@@ -83,8 +124,8 @@ class RunResults:
     @property
     def score(self) -> float | None:
         """The official score of the questions that are scored so far, in percent; None without any."""
-        found: float | None = self.results["official_over_scored"]["score"]
-        return found
+        score: float | None = self.results["official_over_scored"]["score"]
+        return score
 
     @property
     def stamps(self) -> list[str]:
@@ -164,11 +205,22 @@ class RunResults:
         where they are not comparable, or have no scored question in common.
         """
         theirs = other if isinstance(other, RunResults) else load_run(other)
-        sides = [(run.name, run.results, run.config.subset) for run in (self, theirs)]
-        return compared(*sides, anyway=anyway)
+        a, b = (
+            Side(run.name, run.results, {"subset": run.config.subset}) for run in (self, theirs)
+        )
+        reasons = incomparable(a, b)
+        if reasons and not anyway:
+            raise UsageError(
+                f"{a.name} and {b.name} are not comparable: {'; '.join(reasons)}; give anyway=True to"
+                " compare the questions that both have scored"
+            )
+        figures = compare(a, b)
+        if not figures["n"]:
+            raise UsageError(f"{a.name} and {b.name} have no scored question in common")
+        return Comparison(figures, tuple(reasons))
 
     @cached_property
-    def _whole(self) -> ChosenRun:
+    def _whole(self) -> SelectedRun:
         return whole_run(self.folder, self._states)
 
     @cached_property
@@ -180,8 +232,8 @@ class RunResults:
 
     def __repr__(self) -> str:
         score = "no score" if self.score is None else f"{self.score:.1f} %"
-        told = "".join(f", {stamp}" for stamp in self.stamps if stamp.isupper())
-        return f"<run {self.name}: {len(self)} questions, {score}{told}>"
+        stamps = "".join(f", {stamp}" for stamp in self.stamps if stamp.isupper())
+        return f"<run {self.name}: {len(self)} questions, {score}{stamps}>"
 
     def _repr_html_(self) -> str:
         return page("results.html", run=self)

@@ -1,4 +1,4 @@
-"""A scan by itself: opened, looked at from anywhere, walked in."""
+"""Scenes without a question: a scan is opened, drawn from any pose, and walked in."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal
 
-from render_agent.api.defaults import FIELD_OF_VIEW, SIZE
-from render_agent.api.given import GivenScan, scan_file
 from render_agent.api.notebook_pictures import Picture
+from render_agent.api.scan_input import ScanInput, scan_file
+from render_agent.config import RunConfig
 from render_agent.geometry.camera import Camera
 from render_agent.questions.rooms import BUNDLED
 from render_agent.render.registry import make_renderer
@@ -22,6 +22,9 @@ from render_agent.render.views import Viewer
 from render_agent.scene.formats.load import load_scene
 from render_agent.scene.free_space.free_space import FreeSpace
 from render_agent.scene.model import Scene
+
+DEFAULTS = RunConfig(batch=True)
+"""The options of a run where nothing is said."""
 
 
 class OpenScene:
@@ -87,10 +90,10 @@ class OpenScene:
 
 
 def open_scene(
-    scan: GivenScan,
+    scan: ScanInput,
     *,
-    size: tuple[int, int] = SIZE,
-    field_of_view: float = FIELD_OF_VIEW,
+    size: tuple[int, int] = DEFAULTS.image_size,
+    field_of_view: float = DEFAULTS.field_of_view,
     renderer: str = "rasteriser",
     up: Literal["auto", "y", "z"] = "auto",
 ) -> OpenScene:

@@ -90,7 +90,7 @@ def benchmarks(context: click.Context, parameter: click.Parameter, incomplete: s
 
 def question_types(context: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
     """Return VSI-Bench's types of questions."""
-    from render_agent.score import TYPES
+    from render_agent.score.official import TYPES
 
     return _beginning(TYPES, incomplete)
 

@@ -13,7 +13,7 @@ from render_agent.dialogue.answer import Wanted
 from render_agent.dialogue.state import Question
 from render_agent.errors import QuestionsError
 from render_agent.extras import require
-from render_agent.score import CHOICE_TYPES, NUMBER_TYPES, is_number
+from render_agent.score.official import CHOICE_TYPES, NUMBER_TYPES, is_number
 from render_agent.text.safe_parse import parse_json, read_bounded, reason_of
 from render_agent.text.sanitize import is_plain
 

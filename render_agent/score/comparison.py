@@ -1,4 +1,4 @@
-"""Two runs over the same questions: what differs, how surely, and which questions changed sides."""
+"""The paired comparison of two runs: differences, how sure they are, and which questions changed sides."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from render_agent.score.means import CONFIDENCE, MACRO, Scored, resampled_means, scenes_of, tally
+from render_agent.score.means import MACRO, Scored, percentiles, resampled_means, scenes_of, tally
 from render_agent.score.official import CHOICE_TYPES
 from render_agent.score.summary import OFFICIAL, percent
 
@@ -50,13 +50,13 @@ def incomparable(a: Side, b: Side) -> list[str]:
     ours, theirs = a.rows, b.rows
     if only := len(ours.keys() ^ theirs.keys()):
         reasons.append(f"{only} questions are in one of them only")
-    if other := sum(_other(ours[key], theirs[key]) for key in ours.keys() & theirs.keys()):
-        reasons.append(f"{other} questions have the same id but are not the same")
-    for one, two in ((a, b), (b, a)):
-        lacking = _scored_ids(two) - _scored_ids(one)
-        if number := len(lacking & one.rows.keys()):
+    if different := sum(_other(ours[key], theirs[key]) for key in ours.keys() & theirs.keys()):
+        reasons.append(f"{different} questions have the same id but are not the same")
+    for side, other in ((a, b), (b, a)):
+        lacking = _scored_ids(other) - _scored_ids(side)
+        if number := len(lacking & side.rows.keys()):
             reasons.append(
-                f"{one.name} is partial: {number} questions that the other has scored are not scored"
+                f"{side.name} is partial: {number} questions that the other has scored are not scored"
             )
     return reasons
 
@@ -82,10 +82,12 @@ def compare(a: Side, b: Side) -> dict[str, Any]:
         "a": a.name,
         "b": b.name,
         "n": len(pairs),
-        "scenes": len({(one["dataset"], one["scene"]) for one, _ in pairs}),
+        "scenes": len({(row_a["dataset"], row_a["scene"]) for row_a, _ in pairs}),
         "differences": _differences(pairs),
         "mcnemar": _mcnemar(pairs),
-        "changed": [_changed(one, two) for one, two in pairs if _side(one) != _side(two)],
+        "changed": [
+            _changed(row_a, row_b) for row_a, row_b in pairs if _side(row_a) != _side(row_b)
+        ],
     }
 
 
@@ -115,8 +117,8 @@ def _pairs(a: Side, b: Side) -> list[tuple[Row, Row]]:
     ]
 
 
-def _other(one: Row, two: Row) -> bool:
-    return any(one[name] != two[name] for name in ALIKE)
+def _other(row_a: Row, row_b: Row) -> bool:
+    return any(row_a[name] != row_b[name] for name in ALIKE)
 
 
 def _differences(pairs: Sequence[tuple[Row, Row]]) -> dict[str, dict[str, Any]]:
@@ -124,7 +126,7 @@ def _differences(pairs: Sequence[tuple[Row, Row]]) -> dict[str, dict[str, Any]]:
         return {}
     scores = [[_scored(row, row["score"]) for row in rows] for rows in zip(*pairs, strict=True)]
     counted = [tally(side).means for side in scores]
-    differing = tally(_scored(one, two["score"] - one["score"]) for one, two in pairs)
+    differing = tally(_scored(row_a, row_b["score"] - row_a["score"]) for row_a, row_b in pairs)
     drawn = resampled_means(differing)
     return {
         OFFICIAL if name == MACRO else name: {
@@ -150,10 +152,9 @@ def _certainty(drawn: np.ndarray[Any, np.dtype[np.float64]], scenes: int) -> dic
     known = drawn[~np.isnan(drawn)]
     if scenes < 2 or not len(known):
         return {"interval": None, "p": None}
-    low, high = np.quantile(known, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     beside = min(int((known <= 0).sum()), int((known >= 0).sum()))
     return {
-        "interval": [percent(float(low)), percent(float(high))],
+        "interval": [percent(bound) for bound in percentiles(known)],
         "p": min(1.0, max(2 * (beside + 1) / (len(known) + 1), 2.0 ** (1 - scenes))),
     }
 
@@ -182,8 +183,7 @@ def _side(row: Row) -> bool:
 
 
 def _changed(a: Row, b: Row) -> dict[str, Any]:
-    kept = ("question_id", "type", "dataset", "scene", "truth")
     sides = {
         name: {"answer": row["answer"], "score": row["score"]} for name, row in (("a", a), ("b", b))
     }
-    return {name: a[name] for name in kept} | sides
+    return {name: a[name] for name in ("question_id", *ALIKE)} | sides

@@ -1,4 +1,4 @@
-"""Many scores → the means in use, each under its own name, and how sure they are.
+"""Means of scores, each under its own name, and their intervals by bootstrap over scenes.
 
 Scores are fractions between 0 and 1. Every mean is one of the means and counts of the types, so the
 same few lines give the figure and, over resampled scenes, its interval.
@@ -156,9 +156,6 @@ def _mean(scores: Sequence[FloatArray]) -> FloatArray:
     """Return the mean of arrays of one shape, leaving NaN out; NaN where there is nothing else."""
     if not scores:
         return np.array(np.nan)
-    stacked = np.stack(scores)
-    known = ~np.isnan(stacked)
-    number = known.sum(axis=0)
-    total = np.where(known, stacked, 0.0).sum(axis=0)
-    mean: FloatArray = np.divide(total, number, out=np.full(total.shape, np.nan), where=number > 0)
+    known = np.ma.masked_invalid(np.stack(scores))
+    mean: FloatArray = np.ma.filled(known.mean(axis=0), np.nan)
     return mean

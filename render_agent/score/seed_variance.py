@@ -1,8 +1,8 @@
-"""The spread between repeated runs of the same questions: what sampling alone changes."""
+"""The variance between repeated runs of the same questions: what sampling alone changes."""
 
 from __future__ import annotations
 
-import math
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -43,15 +43,14 @@ def spread(results: Sequence[Mapping[str, Any]]) -> dict[str, Spread]:
         for name, value in row.items():
             if value is not None:
                 figures.setdefault(name, []).append(value)
-    return {name: _spread(values) for name, values in figures.items()}
-
-
-def _spread(values: Sequence[float]) -> Spread:
-    mean = sum(values) / len(values)
-    if len(values) == 1:
-        return Spread(mean, None, 1)
-    squares = sum((value - mean) ** 2 for value in values)
-    return Spread(mean, math.sqrt(squares / (len(values) - 1)), len(values))
+    return {
+        name: Spread(
+            statistics.fmean(values),
+            statistics.stdev(values) if len(values) > 1 else None,
+            len(values),
+        )
+        for name, values in figures.items()
+    }
 
 
 def spread_table(results: Sequence[Mapping[str, Any]]) -> Table:

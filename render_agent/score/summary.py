@@ -36,7 +36,7 @@ def summary(scored: Sequence[Scored], macro: str = OFFICIAL) -> dict[str, Any]:
     counted = tally(scored)
     names = {MACRO: macro}
     means = {names.get(name, name): percent(value) for name, value in counted.means.items()}
-    asked = dict(zip(counted.types, counted.counts.sum(axis=0).astype(int).tolist(), strict=True))
+    numbers = dict(zip(counted.types, counted.counts.sum(axis=0).astype(int).tolist(), strict=True))
     tasks = [name for name in counted.types if name not in DIRECTION_TYPES]
     if len(tasks) < len(counted.types):
         tasks.append(DIRECTION)
@@ -45,7 +45,7 @@ def summary(scored: Sequence[Scored], macro: str = OFFICIAL) -> dict[str, Any]:
         "scenes": len(counted.sums),
         **{name: means[name] for name in (macro, WITHOUT_ORDER, MICRO, MEAN_OF_TYPES)},
         "tasks": {name: means[name] for name in tasks},
-        "types": {name: {"score": means[name], "n": n} for name, n in asked.items()},
+        "types": {name: {"score": means[name], "n": n} for name, n in numbers.items()},
         "intervals": {
             names.get(name, name): None if bounds is None else [percent(end) for end in bounds]
             for name, bounds in intervals(counted).items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rich.table import Table
@@ -12,13 +12,13 @@ from render_agent.score.official import DIRECTION_TYPES, ORDER
 from render_agent.score.summary import OFFICIAL
 from render_agent.text.console import plain_table
 
-COUNTED = "answered exhausted failed missing active repaired predictions empty".split()
+COUNTS = "answered exhausted failed missing active repaired predictions empty".split()
 """The counts that a caption shows, in this order."""
 
-ALWAYS = ("answered", "failed")
+ALWAYS_SHOWN = ("answered", "failed")
 """Those of them that are shown when they are 0."""
 
-SHOWN = 20
+MOST_CHANGED = 20
 """So many changed questions are listed."""
 
 
@@ -90,13 +90,13 @@ def changed_table(compared: Mapping[str, Any]) -> Table:
     )
     for name in ("question", "type", "scene", "truth", "a", "b"):
         table.add_column(name, overflow="fold")
-    for entry in changed[:SHOWN]:
+    for entry in changed[:MOST_CHANGED]:
         answers = (entry[side]["answer"] or "–" for side in ("a", "b"))
         table.add_row(
             entry["question_id"], entry["type"], entry["scene"], str(entry["truth"]), *answers
         )
-    if len(changed) > SHOWN:
-        table.caption = f"and {len(changed) - SHOWN} more (--json has all)"
+    if len(changed) > MOST_CHANGED:
+        table.caption = f"and {len(changed) - MOST_CHANGED} more (--json has all)"
     return table
 
 
@@ -105,7 +105,7 @@ def figure(score: float | None) -> str:
     return "–" if score is None else f"{score:.1f}"
 
 
-def interval(bounds: list[float] | None) -> str:
+def interval(bounds: Sequence[float] | None) -> str:
     """Return an interval with one decimal, nothing for none."""
     return "" if bounds is None else f"{bounds[0]:.1f} … {bounds[1]:.1f}"
 
@@ -217,8 +217,8 @@ def _caption(results: Mapping[str, Any]) -> str:
     counts = results["counts"]
     statuses = [
         f"{name} {counts[name]}"
-        for name in COUNTED
-        if counts.get(name) or (name in ALWAYS and name in counts)
+        for name in COUNTS
+        if counts.get(name) or (name in ALWAYS_SHOWN and name in counts)
     ]
     work = work_words(results)
     lines = [" · ".join(statuses), *([work] if work else [])]

@@ -14,11 +14,9 @@ from conftest import test_data
 from factories.runs import SMALL, Silent, play
 
 from render_agent.analysis.diagnosis import diagnose as module
-from render_agent.analysis.diagnosis.diagnose import diagnose_run
+from render_agent.analysis.diagnosis.diagnose import CACHE_FILE, diagnose_run
 from render_agent.analysis.diagnosis.model import Cause
-from render_agent.analysis.diagnosis.summary import reading, summary
-from render_agent.analysis.diagnosis.table import notes
-from render_agent.analysis.diagnosis.visibility_cache import file_of
+from render_agent.analysis.diagnosis.summary import notes, reading, summary
 from render_agent.cli.main import cli
 from render_agent.config import RunConfig
 from render_agent.engines.scripted import Replies, ScriptedEngine
@@ -195,7 +193,7 @@ def test_several_processes_find_the_same(tmp_path):
     folder = RunFolder(path)
     assert len({question.scene for question in folder.questions()}) == 2
     alone = diagnose_run(folder, 1)
-    file_of(path).unlink()
+    (path / CACHE_FILE).unlink()
     assert diagnose_run(folder, 2) == alone
 
 
@@ -204,7 +202,7 @@ def test_what_was_watched_is_kept_until_the_log_grows(tmp_path, monkeypatch):
     log = folder.path / "turns.jsonl"
     lines = log.read_bytes().splitlines(keepends=True)
     whole = diagnose_run(folder)
-    file_of(folder.path).unlink()
+    (folder.path / CACHE_FILE).unlink()
     last = max(n for n, line in enumerate(lines) if json.loads(line)["question_id"] == SIZE)
     log.write_bytes(b"".join(lines[:last] + lines[last + 1 :]))
     begun = diagnose_run(folder)
@@ -224,7 +222,7 @@ def test_what_was_watched_is_kept_until_the_log_grows(tmp_path, monkeypatch):
 def test_a_damaged_or_unwritable_store_is_left_aside(looking, tmp_path, caplog):
     before = diagnose_run(looking)
     copy = RunFolder(shutil.copytree(looking.path, tmp_path / "copy"))
-    file_of(copy.path).write_text('{"id": 3}\n')
+    (copy.path / CACHE_FILE).write_text('{"id": 3}\n')
     with caplog.at_level(logging.WARNING):
         assert diagnose_run(copy) == before
     assert "left aside" in caplog.text

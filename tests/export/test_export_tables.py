@@ -11,7 +11,12 @@ from factories.exports import export, make_run
 from pyarrow import parquet
 
 from render_agent.analysis.diagnosis.diagnose import diagnose_run
-from render_agent.analysis.export.result_rows import OF_DIAGNOSES, OF_QUESTIONS, OF_RUNS, OF_TURNS
+from render_agent.analysis.export.result_rows import (
+    COLUMNS_OF_QUESTIONS,
+    COLUMNS_OF_TURNS,
+    OPTION_COLUMNS,
+    RESULT_COLUMNS,
+)
 from render_agent.errors import SetupError
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import read_states
@@ -66,9 +71,8 @@ def test_columns_have_types_also_where_nothing_is_known(run, tmp_path):
     export(run, "--format", "parquet", "--question", 3, "--to", tmp_path / "a.parquet")
     table = parquet.read_table(tmp_path / "a.parquet")
     types = {"text": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
-    columns = {**OF_QUESTIONS, **OF_RUNS, **OF_DIAGNOSES}
     assert {field.name: field.type for field in table.schema} == {
-        name: types[kind] for name, kind in columns.items()
+        name: types[kind] for name, kind in COLUMNS_OF_QUESTIONS.items()
     }
     assert table.column("cause").to_pylist() == [None]
     assert table.column("coverage").to_pylist() == [None]
@@ -137,6 +141,5 @@ def test_without_pyarrow_one_sentence_says_what_to_do(run, tmp_path, monkeypatch
 
 
 def test_columns_are_told_once():
-    assert not OF_QUESTIONS.keys() & OF_RUNS.keys()
-    assert not OF_QUESTIONS.keys() & OF_DIAGNOSES.keys()
-    assert OF_TURNS.keys() & OF_QUESTIONS.keys() >= {"run", "question_id", "tokens_in"}
+    assert not RESULT_COLUMNS.keys() & OPTION_COLUMNS.keys()
+    assert COLUMNS_OF_TURNS.keys() & RESULT_COLUMNS.keys() >= {"run", "question_id", "tokens_in"}

@@ -73,8 +73,8 @@ def read(place: Path, folder: Path) -> None:
 
 def ways(place: Path, folder: Path) -> Iterator[Callable[[], object]]:
     """Give what reads a run, one way after the other."""
-    from render_agent.analysis.export.selection import Choice, choose_runs
-    from render_agent.analysis.export.writers import How, export
+    from render_agent.analysis.export.selection import QuestionFilter, select_runs
+    from render_agent.analysis.export.writers import ExportOptions, export
     from render_agent.analysis.live.run import LiveRun
     from render_agent.analysis.related_runs import siblings
     from render_agent.analysis.report.data import read_run
@@ -91,9 +91,9 @@ def ways(place: Path, folder: Path) -> Iterator[Callable[[], object]]:
             scoring.compare_runs(output, names, anyway=True, as_json=True)
 
     def exported() -> None:
-        runs = choose_runs([RunFolder(place)], Choice())
+        runs = select_runs([RunFolder(place)], QuestionFilter())
         for form in ("messages", "pairs", "csv", "turns-csv", "candidates-csv"):
-            export(runs, form, folder / "exported", How(force=True))
+            export(runs, form, folder / "exported", ExportOptions(force=True))
 
     def gone_on() -> None:
         resume_run(RunFolder(place), {}).close()

@@ -7,7 +7,7 @@ from conftest import test_data
 
 from render_agent.errors import QuestionsError, SetupError
 from render_agent.questions.vsibench import load_vsibench, vsibench_files
-from render_agent.score import NUMBER_TYPES
+from render_agent.score.official import NUMBER_TYPES
 
 COUNTS = {
     "object_counting": 565,

@@ -10,8 +10,8 @@ from factories.runs import SMALL, make_questions, play, walking
 from factories.scenes import room, write_ply
 
 from render_agent.analysis.report.build import build
-from render_agent.analysis.report.comparison.ablation_table import against_siblings
 from render_agent.analysis.report.data import page_of, read_run
+from render_agent.analysis.report.index.headline import against_siblings
 from render_agent.cli.main import cli
 from render_agent.config import RunConfig
 from render_agent.runs.log.folder import RunFolder

@@ -8,7 +8,7 @@ from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
 from factories.reports import HOSTILE, reported, run_hostile, run_rooms
 
 from render_agent.analysis.report.data import read_run
-from render_agent.analysis.report.index.question_rows import question_rows, script
+from render_agent.analysis.report.index.index_page import question_rows, script
 
 TYPES = ("object_rel_distance", "object_rel_direction_easy", "object_counting")
 SEEN = 18

@@ -11,7 +11,7 @@ from factories.reports import reported
 from factories.runs import make_questions, play
 
 from render_agent.analysis.report.data import page_of
-from render_agent.analysis.report.plots import counts
+from render_agent.analysis.report.plots import outcome_plots
 from render_agent.analysis.report.plots.outcome_plots import coverage
 from render_agent.analysis.report.plots.vector_plot import draw, from_zero, whole
 from render_agent.cli.main import cli
@@ -132,9 +132,10 @@ def test_bars_have_room_above_them_and_whole_counts():
 
 
 def test_one_turn_is_called_1(monkeypatch):
-    means = {"right": [counts.Mean(0.5, 2, 0.4, 0.6)]}
-    monkeypatch.setattr(counts, "coverage_by_turn", lambda report: means)
-    report = SimpleNamespace(config=SimpleNamespace(pictures="real"))
+    means = {"right": [outcome_plots.Mean(0.5, 2, 0.4, 0.6)]}
+    monkeypatch.setattr(outcome_plots, "coverage_by_turn", lambda report: means)
+    stress = SimpleNamespace(changes_truth=False)
+    report = SimpleNamespace(config=SimpleNamespace(picture_stress=stress))
     words = [e.text or "" for e in ElementTree.fromstring(coverage(report).svg).iter(TEXT)]
     assert "1" in words
     assert not [word for word in words if word.startswith(("0.9", "1.0"))]

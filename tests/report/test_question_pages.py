@@ -22,8 +22,7 @@ from render_agent.analysis.diagnosis.model import (
 )
 from render_agent.analysis.report.build import copy_assets
 from render_agent.analysis.report.data import page_of, read_run
-from render_agent.analysis.report.question import page_writer as question_pages
-from render_agent.analysis.report.question.question_page import cause_words
+from render_agent.analysis.report.question.question_page import cause_words, write_pages
 from render_agent.config import RunConfig
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.geometry.camera import Camera, MapCamera
@@ -86,7 +85,7 @@ def pages_of(folder, **options):
     """Write the pages of the questions alone; return the folder of the report."""
     place = folder.path / "report"
     copy_assets(place)
-    question_pages.write(read_run(folder, **options), place, 1)
+    write_pages(read_run(folder, **options), place, 1)
     (place / "questions.js").write_text("")
     return place
 

@@ -9,10 +9,9 @@ import pytest
 from render_agent.analysis.diagnosis.model import Cause, Diagnosis
 from render_agent.analysis.diagnosis.summary import summary
 from render_agent.analysis.report.index import headline
-from render_agent.analysis.report.plots import counts, palette
+from render_agent.analysis.report.plots import cost_plots, outcome_plots, palette
 from render_agent.analysis.report.plots.cost_plots import amount
-from render_agent.analysis.report.plots.svg import settled
-from render_agent.analysis.report.plots.vector_plot import above, draw
+from render_agent.analysis.report.plots.vector_plot import above, draw, settled
 from render_agent.score.published import PUBLISHED, TASKS
 from render_agent.web.templates import ASSETS
 
@@ -80,7 +79,7 @@ def test_every_colour_of_a_plot_has_its_name_in_the_style():
     ],
 )
 def test_wilson_is_that_of_the_literature(right, n, low, high):
-    found = counts.wilson(right, n)
+    found = outcome_plots.wilson(right, n)
     assert (found.low, found.high) == pytest.approx((low, high), abs=5e-5)
 
 
@@ -113,8 +112,8 @@ def test_right_where_seen_is_counted_as_the_causes_are():
         rows={name: row for name, row, _ in made},
         diagnoses={name: diagnosis for name, _, diagnosis in made},
     )
-    found = counts.right_when_seen(report)
-    assert list(found) == [counts.ALL_TYPES, "object_counting"]
+    found = outcome_plots.right_when_seen(report)
+    assert list(found) == [outcome_plots.ALL_TYPES, "object_counting"]
     for seen, unseen in found.values():
         assert (seen.n, seen.value) == (3, pytest.approx(2 / 3))
         assert (unseen.n, unseen.value) == (3, pytest.approx(1 / 3))
@@ -129,8 +128,8 @@ def test_right_where_seen_is_counted_as_the_causes_are():
 
 def test_the_size_of_batches_is_kept_over_a_long_log():
     batches = [("batched", 64)] * 2000 + [("finishing", 3)] * 777
-    found = counts.batches_over_time(SimpleNamespace(batches=batches))
-    assert len(found) <= counts.MOST_BARS + 2
+    found = cost_plots.batches_over_time(SimpleNamespace(batches=batches))
+    assert len(found) <= cost_plots.MOST_BARS + 2
     assert found[-1][1] == len(batches)
     assert {(phase, size) for phase, _, size in found} == {("batched", 64.0), ("finishing", 3.0)}
     assert max(place for phase, place, _ in found if phase == "batched") == 2000

@@ -2,9 +2,9 @@ import random
 
 import pytest
 
-from render_agent.score import lmms_eval, vlmevalkit
+from render_agent.score import vlmevalkit
 from render_agent.score.official import CHOICE_TYPES, NUMBER_TYPES
-from render_agent.score.parsers import PARSERS
+from render_agent.score.parsers import PARSERS, lmms_eval_number
 
 NAMES = ("official", "lmms-eval", "vlmevalkit")
 
@@ -51,7 +51,7 @@ def test_types_of_ones_own_are_compared_as_texts_where_their_truth_is_one(name):
      ("1e3", 1), ("someone", None), ("three hundred", 300), ("zero", 0)],
 )  # fmt: skip
 def test_the_first_number_is_lmms_evals(answer, number):
-    assert lmms_eval.number(answer) == number
+    assert lmms_eval_number(answer) == number
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from PIL import EpsImagePlugin, Image
 
 from render_agent import registry
 from render_agent.agents.verifiers.judge.pictures import Pictures as JudgedPictures
-from render_agent.analysis.export.selection import Choice, choose_runs
-from render_agent.analysis.export.writers import How, export
+from render_agent.analysis.export.selection import QuestionFilter, select_runs
+from render_agent.analysis.export.writers import ExportOptions, export
 from render_agent.analysis.report.build import build
 from render_agent.cli.commands.score import rescore
 from render_agent.errors import RunLogError, SceneError
@@ -214,9 +214,9 @@ def test_no_picture_is_read_through_a_link(run, victim):
 def test_no_export_hands_a_linked_file_on(run, victim, tmp_path):
     pytest.importorskip("inspect_ai")
     linked_picture(run, victim)
-    chosen = choose_runs([RunFolder(run)], Choice())
+    chosen = select_runs([RunFolder(run)], QuestionFilter())
     with pytest.raises(RunLogError, match="leads out of"):
-        export(chosen, "inspect", tmp_path / "log.json", How(embed=True))
+        export(chosen, "inspect", tmp_path / "log.json", ExportOptions(embed=True))
     assert not (tmp_path / "log.json").exists()
 
 

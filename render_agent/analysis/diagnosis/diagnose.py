@@ -1,49 +1,112 @@
-"""The diagnosis of a run: its scenes watched in several processes, its questions judged."""
+"""The diagnosis of a run: its scenes measured in several processes, its questions judged.
+
+What the views showed is cached in the run's report folder, so that each scene is measured once.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
+from pathlib import Path
+
+from msgspec import Struct
 
 from render_agent.analysis.diagnosis.judge import diagnose
-from render_agent.analysis.diagnosis.model import Diagnosis
-from render_agent.analysis.diagnosis.visibility_cache import keep, key_of, read_kept, rounded
+from render_agent.analysis.diagnosis.model import Diagnosis, NamedBox
 from render_agent.analysis.diagnosis.visibility_pass import (
-    Shown,
-    Watched,
+    ShownViews,
+    TurnVisibility,
+    Visibility,
+    measure_scene,
     named_boxes,
     new_views,
-    watch_scene,
 )
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question, QuestionState
-from render_agent.errors import RenderError, SceneError
+from render_agent.errors import RenderError, RunLogError, SceneError
 from render_agent.questions.ground_truth import Facts, known_facts, placed
 from render_agent.questions.mentions import named_categories
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import read_states
+from render_agent.system.whole_files import json_lines, read_lines, write_whole
+from render_agent.text.safe_parse import decode, plain
 
 logger = logging.getLogger(__name__)
 
-SCENES_EACH = 8
+CACHE_FILE = "report/diagnosis.jsonl"
+"""Where a run folder has it."""
+
+CACHE_FORMAT = 2
+"""Raised where what is measured, or how, changes: the cache of an older version is then left aside."""
+
+SCENES_PER_PROCESS = 8
 """A further process is started for so many scenes; it takes seconds until it works."""
 
-PARTS = 4
-"""Parts of the work for each process."""
+PARTS_PER_PROCESS = 4
+"""The work of a process is divided into so many parts, so that all end together."""
+
+
+class CachedLine(Struct, frozen=True):
+    """A line of what is kept: of the question `id`, whose views and boxes hash to `key`."""
+
+    id: str
+    key: str
+    boxes: tuple[NamedBox, ...]
+    turns: tuple[TurnVisibility, ...]
+
+
+def cache_key(shown: ShownViews, boxes: Iterable[NamedBox] | None) -> str:
+    """Return what a question's views and named boxes hash to: what is kept holds for the same key.
+
+    boxes: those that are named, as the files have them; None where the scene is not available.
+    """
+    views = [
+        [(view.number, view.kind, plain(view.camera)) for view in turn] for turn in shown.views
+    ]
+    known = None if boxes is None else plain(tuple(boxes))
+    text = json.dumps([CACHE_FORMAT, shown.named, views, known])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def read_cache(folder: Path) -> dict[str, tuple[str, Visibility]]:
+    """Return what is kept, with its key, by question; nothing where it cannot be read."""
+    file = folder / CACHE_FILE
+    if not file.is_file():
+        return {}
+    try:
+        lines: list[CachedLine] = read_lines(file, lambda line: decode(line, CachedLine))[0]
+    except RunLogError as error:
+        logger.warning("%s is left aside: %s", file, error)
+        return {}
+    return {line.id: (line.key, Visibility(line.boxes, line.turns)) for line in lines}
+
+
+def write_cache(folder: Path, known: Mapping[str, tuple[str, Visibility]]) -> None:
+    """Write what was found; where the folder cannot be written nothing is kept."""
+    lines = (
+        CachedLine(name, key, visibility.boxes, visibility.turns)
+        for name, (key, visibility) in known.items()
+    )
+    try:
+        write_whole(folder / CACHE_FILE, json_lines(lines), durable=False)
+    except RunLogError as error:
+        logger.warning("the diagnosis is not kept: %s", error)
 
 
 @dataclass(frozen=True, eq=False)
 class SceneTask:
-    """One scene to be watched: a question about it, what is known of it, what its questions showed."""
+    """One scene to be measured: a question about it, what is known of it, what its questions showed."""
 
     question: Question
     facts: Facts | None
-    asked: tuple[Shown, ...]
+    shown: tuple[ShownViews, ...]
 
 
 def diagnose_run(
@@ -62,98 +125,101 @@ def diagnose_run(
     """
     config = folder.config
     states = read_states(folder) if states is None else states
-    watched = _watched(folder, config, states, processes) if config.faithful else {}
-    return {state.id: _judged(config, state, watched.get(state.id, Watched())) for state in states}
+    visibility = _visibility(folder, config, states, processes) if config.faithful else {}
+    return {
+        state.id: _judged(config, state, visibility.get(state.id, Visibility())) for state in states
+    }
 
 
-def kept_diagnoses(folder: RunFolder, states: Sequence[QuestionState]) -> dict[str, Diagnosis]:
-    """Return those diagnoses of a run for which nothing has to be watched, by question id.
+def cached_diagnoses(folder: RunFolder, states: Sequence[QuestionState]) -> dict[str, Diagnosis]:
+    """Return those diagnoses of a run for which nothing has to be measured, by question id.
 
-    These are the questions whose views, as `states` have them, were watched and kept before; all of
+    These are the questions whose views, as `states` have them, were measured and kept before; all of
     them where nothing was shown, or something else than the question is about. Nothing is written.
     """
     config = folder.config
     if not config.faithful:
-        return {state.id: _judged(config, state, Watched()) for state in states}
-    known = _compared(folder, config, states)[0]
+        return {state.id: _judged(config, state, Visibility()) for state in states}
+    known = _compare(folder, config, states)[0]
     return {
         state.id: _judged(config, state, known[state.id]) for state in states if state.id in known
     }
 
 
-def _judged(config: RunConfig, state: QuestionState, watched: Watched) -> Diagnosis:
+def _judged(config: RunConfig, state: QuestionState, visibility: Visibility) -> Diagnosis:
     truth = config.picture_stress.truth(state.question)
-    return diagnose(state, watched, config.image_size, truth=truth, passive=config.passive)
+    return diagnose(state, visibility, config.image_size, truth=truth, passive=config.passive)
 
 
-def _watched(
+def _visibility(
     folder: RunFolder,
     config: RunConfig,
     states: Sequence[QuestionState],
     processes: int | None,
-) -> dict[str, Watched]:
-    """Return what the views of every question with a scan showed, watched now or kept from before."""
-    known, keys, tasks = _compared(folder, config, states)
-    found = {}
-    for some in _worked(config, tasks, processes):
-        found.update({name: rounded(watched) for name, watched in some.items()})
-    if found:
-        known |= found
-        keep(folder.path, {name: (keys[name], known[name]) for name in keys if name in known})
+) -> dict[str, Visibility]:
+    """Return what the views of every question with a scan showed, measured now or kept from before."""
+    known, keys, tasks = _compare(folder, config, states)
+    before = len(known)
+    for visibility in _measure_all(config, tasks, processes):
+        known |= visibility
+    if len(known) > before:
+        write_cache(
+            folder.path, {name: (keys[name], known[name]) for name in keys if name in known}
+        )
     return known
 
 
-def _compared(
+def _compare(
     folder: RunFolder, config: RunConfig, states: Sequence[QuestionState]
-) -> tuple[dict[str, Watched], dict[str, str], list[SceneTask]]:
-    """Return what is kept of the questions' views, the key of every question, and what is to be watched."""
+) -> tuple[dict[str, Visibility], dict[str, str], list[SceneTask]]:
+    """Return what is kept of the questions' views, the key of every question, and what is to be measured."""
     facts = known_facts([state.question for state in states], config.annotations)
-    kept, known = read_kept(folder.path), {}
-    by_scene: dict[str, list[tuple[Question, Shown]]] = defaultdict(list)
+    kept, known = read_cache(folder.path), {}
+    by_scene: dict[str, list[tuple[Question, ShownViews]]] = defaultdict(list)
     keys = {}
     for state in states:
         question = state.question
         if question.scan is None or not question.scan.exists() or not state.turns:
             continue
         views = new_views([turn.views for turn in state.turns])
-        shown = Shown(question.id, named_categories(question), views)
-        keys[question.id] = key_of(shown, named_boxes(shown, facts.get(question.scene)))
+        shown = ShownViews(question.id, named_categories(question), views)
+        keys[question.id] = cache_key(shown, named_boxes(shown, facts.get(question.scene)))
         before = kept.get(question.id)
         if before is not None and before[0] == keys[question.id]:
             known[question.id] = before[1]
         else:
             by_scene[question.scene].append((question, shown))
     tasks = [
-        SceneTask(asked[0][0], facts.get(scene), tuple(shown for _, shown in asked))
-        for scene, asked in by_scene.items()
+        SceneTask(entries[0][0], facts.get(scene), tuple(shown for _, shown in entries))
+        for scene, entries in by_scene.items()
     ]
     return known, keys, tasks
 
 
-def _worked(
+def _measure_all(
     config: RunConfig, tasks: Sequence[SceneTask], processes: int | None
-) -> Iterator[Mapping[str, Watched]]:
+) -> Iterator[Mapping[str, Visibility]]:
     """Give what each scene's questions showed, scene by scene, in order."""
-    count = _worth(len(tasks)) if processes is None else processes
+    count = _worthwhile(len(tasks)) if processes is None else processes
     if min(count, len(tasks)) <= 1:
-        yield from _watch(config, tasks)
+        yield from _measure(config, tasks)
         return
     # by file, as those of one file of annotations are cheap to read together; a few parts for each
     # process, so that all end together
     ordered = sorted(tasks, key=lambda task: (str(task.question.scan), task.question.scene))
-    size = -(-len(ordered) // (PARTS * count))
+    size = -(-len(ordered) // (PARTS_PER_PROCESS * count))
     parts = [ordered[first : first + size] for first in range(0, len(ordered), size)]
     # not forked: threads and compiled kernels of this process would not survive it
     with ProcessPoolExecutor(count, get_context("spawn")) as pool:
-        for some in pool.map(_watch_part, [config] * len(parts), parts):
+        for some in pool.map(_measure_part, [config] * len(parts), parts):
             yield from some
 
 
-def _watch_part(config: RunConfig, tasks: Sequence[SceneTask]) -> list[Mapping[str, Watched]]:
-    return list(_watch(config, tasks))
+def _measure_part(config: RunConfig, tasks: Sequence[SceneTask]) -> list[Mapping[str, Visibility]]:
+    return list(_measure(config, tasks))
 
 
-def _watch(config: RunConfig, tasks: Sequence[SceneTask]) -> Iterator[Mapping[str, Watched]]:
+def _measure(config: RunConfig, tasks: Sequence[SceneTask]) -> Iterator[Mapping[str, Visibility]]:
     """Give what the questions of each task showed; nothing of a scene that cannot be read or drawn."""
     from render_agent.render.rasteriser.renderer import Rasteriser
 
@@ -165,7 +231,7 @@ def _watch(config: RunConfig, tasks: Sequence[SceneTask]) -> Iterator[Mapping[st
             try:
                 scene, space = scenes.get(task.question), scenes.space(task.question)
                 facts = None if task.facts is None else placed(task.facts, scene)
-                yield watch_scene(renderer, scene, space, facts, config.image_size, task.asked)
+                yield measure_scene(renderer, scene, space, facts, config.image_size, task.shown)
             except (SceneError, RenderError) as error:
                 logger.warning("scene %s is not diagnosed: %s", task.question.scene, error)
                 yield {}
@@ -173,7 +239,7 @@ def _watch(config: RunConfig, tasks: Sequence[SceneTask]) -> Iterator[Mapping[st
         renderer.close()
 
 
-def _worth(scenes: int) -> int:
+def _worthwhile(scenes: int) -> int:
     """Return how many processes are worth starting."""
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, min(available or 1, scenes // SCENES_EACH))
+    return max(1, min(available or 1, scenes // SCENES_PER_PROCESS))

@@ -1,26 +1,23 @@
-"""From what a dialogue showed to why it went as it did."""
+"""The diagnosis of one question: from what its views showed to the cause of a right or wrong answer."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from render_agent.analysis.diagnosis.model import Cause, Diagnosis, TurnDiagnosis
-from render_agent.analysis.diagnosis.path import Step, steps
-from render_agent.analysis.diagnosis.visibility_pass import Watched, WatchedTurn
-from render_agent.dialogue.reply import Malformed
+from render_agent.analysis.diagnosis.path import steps
+from render_agent.analysis.diagnosis.visibility_pass import TurnVisibility, Visibility
 from render_agent.dialogue.state import QuestionState, Status
 from render_agent.questions.mentions import named_categories
 from render_agent.questions.sufficiency import first_shown, was_shown
-from render_agent.render.visibility.object_visibility import Seen, seen_well
+from render_agent.score.comparison import RIGHT
 from render_agent.score.official import score_answer
-
-RIGHT = 0.5
-"""A score from which on an answer counts as right."""
 
 
 def diagnose(
     state: QuestionState,
-    watched: Watched,
+    visibility: Visibility,
     size: tuple[int, int],
     *,
     truth: str | None,
@@ -28,17 +25,24 @@ def diagnose(
 ) -> Diagnosis:
     """Return the diagnosis of one question.
 
-    watched: what its views showed, empty where nobody could tell. size: of the pictures. truth:
+    visibility: what its views showed, empty where nobody could tell. size: of the pictures. truth:
     what is right in what was shown. passive: whether its views were chosen for it, so that nothing moves.
     """
     question = state.question
-    moved = steps(state.turns, said_done=state.said_done) if state.turns else []
+    path = steps(state.turns, said_done=state.said_done) if state.turns else []
+    unmeasured = [TurnVisibility()] * len(path)
     turns = tuple(
-        _turn(state, number, step, watched, passive=passive) for number, step in enumerate(moved)
+        replace(
+            turn,
+            sightings=seen.sightings,
+            coverage=seen.coverage,
+            blocked=turn.blocked and not (passive or state.blind),
+        )
+        for turn, seen in zip(path, [*visibility.turns, *unmeasured], strict=False)
     )
     named = named_categories(question)
     first_seen = first_shown(
-        question, [box.category for box in watched.boxes], _seen_well(turns, size)
+        question, [box.category for box in visibility.boxes], _seen_well(turns, size)
     )
     shown = was_shown(question, first_seen, turns[-1].coverage if turns else None)
     unseen = shown is False
@@ -54,23 +58,7 @@ def diagnose(
             cause = Cause.STOPPED_EARLY if early else Cause.NEVER_LOOKED
         elif shown:
             cause = Cause.MISJUDGED
-    return Diagnosis(question.id, cause, named, watched.boxes, turns, first_seen, shown, early)
-
-
-def _turn(
-    state: QuestionState, number: int, step: Step, watched: Watched, *, passive: bool
-) -> TurnDiagnosis:
-    seen = watched.turns[number] if number < len(watched.turns) else WatchedTurn()
-    return TurnDiagnosis(
-        number,
-        seen.sightings,
-        seen.coverage,
-        step.path,
-        step.turned,
-        step.blocked and not (passive or state.blind),
-        isinstance(state.turns[number].action, Malformed),
-        step.returned,
-    )
+    return Diagnosis(question.id, cause, named, visibility.boxes, turns, first_seen, shown, early)
 
 
 def _cause(state: QuestionState, truth: str | None) -> Cause:
@@ -90,7 +78,6 @@ def _seen_well(turns: Sequence[TurnDiagnosis], size: tuple[int, int]) -> dict[in
     when: dict[int, int] = {}
     for turn in turns:
         for sighting in turn.sightings:
-            seen = Seen(sighting.area, sighting.share, sighting.distance)
-            if sighting.box not in when and seen_well(seen, size):
-                when[sighting.box] = turn.turn
+            if sighting.well(size):
+                when.setdefault(sighting.box, turn.turn)
     return when

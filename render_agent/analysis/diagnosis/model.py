@@ -1,4 +1,4 @@
-"""What a diagnosis says: of one object in one turn, of a turn, of a question."""
+"""The diagnosis of a question: its cause, its turns, and how each named box was seen in them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from render_agent.geometry.camera import Vector
+from render_agent.render.visibility.object_visibility import Seen, seen_well
 
 
 class Cause(StrEnum):
@@ -50,7 +51,7 @@ class NamedBox(Struct, frozen=True, array_like=True):
 class Sighting(Struct, frozen=True, array_like=True):
     """How one named box was seen in one view.
 
-    view: the number of the view within the question. box: its place among the diagnosis' boxes. area:
+    view: the number of the view within the question. box: its index among the diagnosis' boxes. area:
     pixels of the view that show it. share: of what would be seen of it from there with nothing in the
     way and a picture without edges, by solid angle, 0 to 1. distance: metres from the camera to the
     box's closest point.
@@ -61,6 +62,10 @@ class Sighting(Struct, frozen=True, array_like=True):
     area: float
     share: float
     distance: float
+
+    def well(self, size: tuple[int, int]) -> bool:
+        """Whether the box was seen well in a view of `size` pixels."""
+        return seen_well(Seen(self.area, self.share, self.distance), size)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,60 +1,51 @@
-"""The way of the camera through a dialogue: metres, degrees, what stopped it, where it came back."""
+"""The path of the camera through a dialogue: metres, degrees, what stopped it, where it came back."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from render_agent.analysis.diagnosis.model import TurnDiagnosis
 from render_agent.dialogue.moves import MIN_MOVE, Limits
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import Turn
 from render_agent.geometry.camera import MAX_PITCH, Camera, wrapped
 
-NEAR = 0.3
-"""Metres: so near to an earlier place it is back there."""
+NEAR_METRES = 0.3
+"""So near to an earlier position the camera is back there."""
 
-SAME_WAY = 15.0
-"""Degrees: headings that differ by less show the same."""
+SAME_HEADING_DEGREES = 15.0
+"""Headings that differ by less show the same."""
 
-TURN = 20.0
-"""Degrees: less is no turn that could be taken back."""
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What one turn did to the camera; fields as in `TurnDiagnosis`."""
-
-    path: float
-    turned: float
-    blocked: bool
-    returned: bool
+LEAST_TURN_DEGREES = 20.0
+"""A smaller turn is none that could be taken back."""
 
 
-def steps(turns: Sequence[Turn], *, said_done: bool) -> list[Step]:
-    """Return what each turn of a dialogue did to the camera.
+def steps(turns: Sequence[Turn], *, said_done: bool) -> list[TurnDiagnosis]:
+    """Return the diagnosis of each turn as far as the path of the camera tells it.
 
     said_done: whether the last turn ended it, so that the moves beside its answer were not made.
     """
-    found = []
     moving = len(turns) - said_done
-    for number, turn in enumerate(turns):
-        before = [*(earlier.stood for earlier in turns[:number]), turn.stood]
-        found.append(
-            Step(
-                _length(turn.stood, turn.camera),
-                _angle(turn.stood, turn.camera),
-                number < moving and limited(turn.action, turn.stood, turn.camera),
-                _came_back(before, turn.camera) or _turned_back(before, turn.camera),
-            )
+    cameras = [turn.stood for turn in turns]
+    return [
+        TurnDiagnosis(
+            number,
+            path=_length(turn.stood, turn.camera),
+            turned=_angle(turn.stood, turn.camera),
+            blocked=number < moving and limited(turn.action, turn.stood, turn.camera),
+            repaired=isinstance(turn.action, Malformed),
+            returned=_came_back(cameras[: number + 1], turn.camera)
+            or _turned_back(cameras[: number + 1], turn.camera),
         )
-    return found
+        for number, turn in enumerate(turns)
+    ]
 
 
 def _length(start: Camera, end: Camera) -> float:
-    """Return the metres of a way that goes level first, then up or down."""
+    """Return the metres of a path that goes level first, then up or down."""
     x, y, z = (b - a for a, b in zip(start.position, end.position, strict=True))
     return math.hypot(x, y) + abs(z)
 
@@ -81,24 +72,25 @@ def limited(action: Action | Malformed, stood: Camera, camera: Camera) -> bool:
 
 
 def _came_back(before: Sequence[Camera], end: Camera) -> bool:
-    """Return whether a move ended near an earlier place that it was not near to."""
+    """Return whether a move ended near an earlier position that it did not begin near to."""
     return any(
-        math.dist(place.position, end.position) <= NEAR < math.dist(place.position, start.position)
-        for start in before[-1:]
-        for place in before[:-1]
+        math.dist(camera.position, end.position)
+        <= NEAR_METRES
+        < math.dist(camera.position, before[-1].position)
+        for camera in before[:-1]
     )
 
 
 def _turned_back(before: Sequence[Camera], end: Camera) -> bool:
     """Return whether a turn took back the one before it, at the same place."""
     last = wrapped(end.yaw - before[-1].yaw)
-    if abs(last) < TURN or math.dist(before[-1].position, end.position) > NEAR:
+    if abs(last) < LEAST_TURN_DEGREES or math.dist(before[-1].position, end.position) > NEAR_METRES:
         return False
     for earlier, later in zip(before[-2::-1], before[:0:-1], strict=True):
-        if math.dist(earlier.position, end.position) > NEAR:
+        if math.dist(earlier.position, end.position) > NEAR_METRES:
             return False
         turn = wrapped(later.yaw - earlier.yaw)
-        if abs(turn) >= TURN:
+        if abs(turn) >= LEAST_TURN_DEGREES:
             opposite = (turn > 0) != (last > 0)
-            return opposite and abs(wrapped(end.yaw - earlier.yaw)) <= SAME_WAY
+            return opposite and abs(wrapped(end.yaw - earlier.yaw)) <= SAME_HEADING_DEGREES
     return False

@@ -1,19 +1,35 @@
-"""What the diagnoses of a run's questions come to, for the run and by type."""
+"""Figures over the diagnoses of a run, for all questions and by type, and their table on a terminal."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from statistics import fmean as mean
 from typing import Any
+
+from rich.table import Table
 
 from render_agent.analysis.diagnosis.model import Cause, Diagnosis
 from render_agent.dialogue.state import QuestionState
+from render_agent.text.console import plain_table
 
 JUDGED = (Cause.RIGHT, Cause.MISJUDGED, Cause.STOPPED_EARLY, Cause.NEVER_LOOKED)
 """The causes of answers that can be set against what was seen."""
 
 WRONG = (*JUDGED[1:], Cause.PROTOCOL, Cause.UNKNOWN)
 """The causes of questions that are not right."""
+
+HEADS = {
+    Cause.RIGHT: "right",
+    Cause.MISJUDGED: "mis-\njudged",
+    Cause.STOPPED_EARLY: "stop-\nped\nearly",
+    Cause.NEVER_LOOKED: "never\nlooked",
+    Cause.PROTOCOL: "no\nanswer",
+    Cause.UNKNOWN: "un-\nknown",
+    Cause.ERROR: "error",
+    Cause.OPEN: "open",
+}
+SEEN = {"well": "right,\nseen\nwell", "not_well": "right,\nnot\nwell"}
 
 
 def summary(states: Sequence[QuestionState], diagnoses: Mapping[str, Diagnosis]) -> dict[str, Any]:
@@ -27,14 +43,13 @@ def summary(states: Sequence[QuestionState], diagnoses: Mapping[str, Diagnosis])
     turns until all that is named was seen well, where it was; `premature`, `blocked`, `returns` and `repairs`, how many of all
     questions together; `metres` and `degrees` a question.
     """
-    found = [(state, diagnoses[state.id]) for state in states if state.id in diagnoses]
-    types = dict.fromkeys(state.question.type for state, _ in found)
+    by_type: dict[str, list[Diagnosis]] = {}
+    for state in states:
+        if state.id in diagnoses:
+            by_type.setdefault(state.question.type, []).append(diagnoses[state.id])
     return {
-        "all": _figures([diagnosis for _, diagnosis in found]),
-        "types": {
-            name: _figures([diagnosis for state, diagnosis in found if state.question.type == name])
-            for name in types
-        },
+        "all": _figures([diagnosis for group in by_type.values() for diagnosis in group]),
+        "types": {name: _figures(group) for name, group in by_type.items()},
     }
 
 
@@ -51,9 +66,9 @@ def reading(figures: Mapping[str, Any]) -> str:
         (causes[str(Cause.PROTOCOL)], "no answer could be read"),
         (causes[str(Cause.UNKNOWN)], "nobody can tell what had to be seen"),
     ]
-    told = [f"in {100 * number / wrong:.0f} % {words}" for number, words in parts if number]
+    shares = [f"in {100 * number / wrong:.0f} % {words}" for number, words in parts if number]
     which = "the wrong answer" if wrong == 1 else f"{wrong:,} wrong answers"
-    sentence = f"Of {which}, {'; '.join(told)}"
+    sentence = f"Of {which}, {'; '.join(shares)}"
     seen, unseen = (figures["seen"][name]["percent"] for name in ("well", "not_well"))
     if seen is None or unseen is None:
         return sentence + "."
@@ -62,34 +77,34 @@ def reading(figures: Mapping[str, Any]) -> str:
 
 def _figures(diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:
     causes = Counter(str(diagnosis.cause) for diagnosis in diagnoses)
-    judged = [one for one in diagnoses if one.shown is not None and one.cause in JUDGED]
+    judged = [d for d in diagnoses if d.shown is not None and d.cause in JUDGED]
     until = [
-        1 + max(turn for turn in one.first_seen.values() if turn is not None)
-        for one in judged
-        if one.shown and one.first_seen
+        1 + max(turn for turn in d.first_seen.values() if turn is not None)
+        for d in judged
+        if d.shown and d.first_seen
     ]
-    walked = [one for one in diagnoses if one.turns]
-    turned = [sum(turn.turned for turn in one.turns) for one in walked]
+    walked = [d for d in diagnoses if d.turns]
+    turned = [sum(turn.turned for turn in d.turns) for d in walked]
     return {
         "questions": len(diagnoses),
         "causes": {str(cause): causes[str(cause)] for cause in Cause},
         "seen": {
-            "well": _right([one for one in judged if one.shown]),
-            "not_well": _right([one for one in judged if not one.shown]),
+            "well": _right([d for d in judged if d.shown]),
+            "not_well": _right([d for d in judged if not d.shown]),
         },
         "coverage": _coverage(walked),
         "turns_to_see": _mean(until, 2),
-        "premature": sum(one.premature for one in diagnoses),
-        "blocked": sum(one.blocked for one in diagnoses),
-        "returns": sum(one.returns for one in diagnoses),
-        "repairs": sum(one.repairs for one in diagnoses),
-        "metres": _mean([one.path for one in walked], 2),
+        "premature": sum(d.premature for d in diagnoses),
+        "blocked": sum(d.blocked for d in diagnoses),
+        "returns": sum(d.returns for d in diagnoses),
+        "repairs": sum(d.repairs for d in diagnoses),
+        "metres": _mean([d.path for d in walked], 2),
         "degrees": _mean(turned, 1),
     }
 
 
 def _right(diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:
-    right = sum(one.cause is Cause.RIGHT for one in diagnoses)
+    right = sum(d.cause is Cause.RIGHT for d in diagnoses)
     return {
         "right": right,
         "wrong": len(diagnoses) - right,
@@ -98,14 +113,58 @@ def _right(diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:
 
 
 def _coverage(diagnoses: Sequence[Diagnosis]) -> list[float]:
-    known = [one for one in diagnoses if one.coverage is not None]
-    longest = max((len(one.turns) for one in known), default=0)
-    means = []
-    for number in range(longest):
-        values = [one.turns[min(number, len(one.turns) - 1)].coverage or 0.0 for one in known]
-        means.append(round(sum(values) / len(values), 4))
-    return means
+    curves = [[t.coverage or 0.0 for t in d.turns] for d in diagnoses if d.coverage is not None]
+    longest = max(map(len, curves), default=0)
+    return [
+        round(mean(curve[min(turn, len(curve) - 1)] for curve in curves), 4)
+        for turn in range(longest)
+    ]
 
 
 def _mean(values: Sequence[float], digits: int) -> float | None:
-    return round(sum(values) / len(values), digits) if values else None
+    return round(mean(values), digits) if values else None
+
+
+def cause_table(summary: Mapping[str, Any]) -> Table:
+    """Return the causes by type, with right and wrong set against what was seen; see `summary`."""
+    everything = summary["all"]
+    causes = [c for c in Cause if c in JUDGED or everything["causes"][str(c)]]
+    table = plain_table("Why answers are right or wrong, questions")
+    table.add_column("question type", no_wrap=True)
+    for head in ("n", *(HEADS[cause] for cause in causes), *SEEN.values()):
+        width = max(map(len, head.splitlines()))
+        table.add_column(head, justify="right", no_wrap=True, min_width=max(width, 5))
+    for label, figures in (*sorted(summary["types"].items()), ("all", everything)):
+        if label == "all":
+            table.add_section()
+        table.add_row(
+            label.removeprefix("object_"),  # it would not fit into 80 columns
+            f"{figures['questions']:,}",
+            *(f"{figures['causes'][str(cause)]:,}" for cause in causes),
+            *(_percent(figures["seen"][name]) for name in SEEN),
+        )
+    return table
+
+
+def notes(summary: Mapping[str, Any]) -> list[str]:
+    """Return what is said below the table, a line each."""
+    figures = summary["all"]
+    lines = [
+        "right, seen well: where all that a question is about had been seen well; not well: where not. Other"
+        " questions fall on either side, so the difference is no proof that looking made it.",
+        reading(figures),
+    ]
+    if figures["coverage"]:
+        by_turn = " ".join(f"{100 * value:.0f}" for value in figures["coverage"])
+        lines.append(f"Seen of the room's visible surface by turn, %: {by_turn}.")
+    if figures["metres"] is not None:
+        lines.append(
+            f"A question: {figures['metres']:.1f} m walked, {figures['degrees']:.0f}° turned. All:"
+            f" {figures['blocked']:,} moves blocked, {figures['returns']:,} ways back,"
+            f" {figures['premature']:,} stopped too early, {figures['repairs']:,} replies not readable."
+        )
+    return lines
+
+
+def _percent(cell: Mapping[str, Any]) -> str:
+    return "–" if cell["percent"] is None else f"{cell['percent']:.0f} %"

@@ -1,4 +1,4 @@
-"""What the views of the questions about one scene showed: the named boxes, and the room's surface.
+"""Visibility in the views of the questions about one scene: of the named boxes and the room's surface.
 
 It is all that needs the scene, so that scenes can be dealt out to processes. The map counts neither
 as a look at an object nor for the coverage: it shows a plan, not what things look like. `around`
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from msgspec import Struct
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from render_agent.analysis.diagnosis.model import NamedBox, Sighting
 from render_agent.dialogue.state import View
 from render_agent.geometry.boxes import OrientedBox
-from render_agent.geometry.camera import Camera
+from render_agent.geometry.camera import Camera, Vector
 from render_agent.questions.ground_truth import Facts
 from render_agent.render.base import Renderer
 from render_agent.render.visibility.coverage import Surface
@@ -27,7 +28,7 @@ from render_agent.scene.model import Scene
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownViews:
     """What one question names, and the views that were new in each of its turns, in order."""
 
     question_id: str
@@ -35,7 +36,7 @@ class Shown:
     views: tuple[tuple[View, ...], ...]
 
 
-class WatchedTurn(Struct, frozen=True, array_like=True):
+class TurnVisibility(Struct, frozen=True, array_like=True):
     """What one turn's new views showed; coverage up to here, None where no scene was there."""
 
     coverage: float | None = None
@@ -43,15 +44,15 @@ class WatchedTurn(Struct, frozen=True, array_like=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class Visibility:
     """What one question's views showed of what it names."""
 
     boxes: tuple[NamedBox, ...] = ()
-    turns: tuple[WatchedTurn, ...] = ()
+    turns: tuple[TurnVisibility, ...] = ()
 
 
-class Watcher:
-    """Watches the views of one scene, each camera's once; owned by the thread that owns the renderer.
+class SceneVisibility:
+    """Measures the views of one scene, each camera's once; owned by the thread that owns the renderer.
 
     boxes: of the scene by category, in its frame. size: of the pictures.
     """
@@ -66,25 +67,17 @@ class Watcher:
     ) -> None:
         self._boxes = _by_name(boxes)
         everything = [box for some in self._boxes.values() for box in some]
-        self._first = dict(
-            zip(
-                self._boxes,
-                np.cumsum([0, *(len(some) for some in self._boxes.values())]),
-                strict=False,
-            )
-        )
+        places = iter(range(len(everything)))
+        self._indices = {
+            name: list(islice(places, len(some))) for name, some in self._boxes.items()
+        }
         self._sight = Sight(renderer, scene, everything, size)
         self._surface = Surface.of(scene, space, renderer)
         self._known: dict[tuple[str, Camera], tuple[Counted, NDArray[np.bool_]]] = {}
 
-    def watch(self, shown: Shown) -> Watched:
+    def measure(self, shown: ShownViews) -> Visibility:
         """Return what the views of one question showed. RenderError where they cannot be drawn."""
-        named = [name for name in shown.named if name in self._boxes]
-        which = [
-            int(self._first[name]) + number
-            for name in named
-            for number in range(len(self._boxes[name]))
-        ]
+        indices = [index for name in shown.named for index in self._indices.get(name, ())]
         covered = np.zeros(len(self._surface.points), bool)
         turns = []
         for views in shown.views:
@@ -93,57 +86,62 @@ class Watcher:
                 if view.kind != "top" and isinstance(view.camera, Camera):
                     counted, surface = self._look(view.kind, view.camera)
                     covered |= surface
-                    seen = self._sight.seen(counted, view.camera.position, which)
+                    seen = self._sight.seen(counted, view.camera.position, indices)
                     sightings += [
-                        Sighting(view.number, place, one.area, one.share, one.distance)
-                        for place, one in enumerate(seen)
+                        Sighting(
+                            view.number,
+                            box,
+                            round(each.area, 1),
+                            round(each.share, 3),
+                            round(each.distance, 3),
+                        )
+                        for box, each in enumerate(seen)
                     ]
-            coverage = float(covered.mean()) if len(covered) else None
-            turns.append(WatchedTurn(coverage, tuple(sightings)))
-        return Watched(_named(shown.named, self._boxes), tuple(turns))
+            coverage = round(float(covered.mean()), 4) if len(covered) else None
+            turns.append(TurnVisibility(coverage, tuple(sightings)))
+        return Visibility(_named(shown.named, self._boxes), tuple(turns))
 
     def _look(self, kind: str, camera: Camera) -> tuple[Counted, NDArray[np.bool_]]:
+        """Return the pixels of each box in a view, and the points of the surface that it shows."""
         if (kind, camera) not in self._known:
-            looks = [self._one(sight, each) for sight, each in self._sight.looks(kind, camera)]
-            counted, surface = looks[0]
-            for more, points in looks[1:]:
+            parts = []
+            for sight, each in self._sight.looks(kind, camera):
+                frame = sight.frame(each)
+                parts.append((sight.count(frame, each), self._surface.seen(frame, each)))
+            counted, surface = parts[0]
+            for more, points in parts[1:]:
                 counted, surface = counted + more, surface | points
             self._known[kind, camera] = counted, surface
         return self._known[kind, camera]
 
-    def _one(self, sight: Sight, camera: Camera) -> tuple[Counted, NDArray[np.bool_]]:
-        frame = sight.frame(camera)
-        return sight.count(frame, camera), self._surface.seen(frame, camera)
 
-
-def watch_scene(
+def measure_scene(
     renderer: Renderer,
     scene: Scene,
     space: FreeSpace,
     facts: Facts | None,
     size: tuple[int, int],
-    asked: Sequence[Shown],
-) -> dict[str, Watched]:
+    questions: Sequence[ShownViews],
+) -> dict[str, Visibility]:
     """Return what the views of every question about a scene showed, by the question's id.
 
     facts: what is known of it, in its frame. RenderError where it cannot be drawn.
     """
-    watcher = Watcher(renderer, scene, space, {} if facts is None else facts.boxes, size)
-    return {shown.question_id: watcher.watch(shown) for shown in asked}
+    visibility = SceneVisibility(renderer, scene, space, {} if facts is None else facts.boxes, size)
+    return {shown.question_id: visibility.measure(shown) for shown in questions}
 
 
 def new_views(turns: Sequence[Sequence[View]]) -> tuple[tuple[View, ...], ...]:
     """Return of the views of each turn those that no earlier turn showed."""
     known: set[int] = set()
-    found = []
+    new = []
     for views in turns:
-        fresh = tuple(view for view in views if view.number not in known)
-        known.update(view.number for view in fresh)
-        found.append(fresh)
-    return tuple(found)
+        new.append(tuple(view for view in views if view.number not in known))
+        known.update(view.number for view in views)
+    return tuple(new)
 
 
-def named_boxes(shown: Shown, facts: Facts | None) -> tuple[NamedBox, ...]:
+def named_boxes(shown: ShownViews, facts: Facts | None) -> tuple[NamedBox, ...]:
     """Return the boxes that a question names, in the frame of `facts`."""
     return () if facts is None else _named(shown.named, _by_name(facts.boxes))
 
@@ -155,22 +153,17 @@ def _by_name(boxes: Mapping[str, Sequence[OrientedBox]]) -> dict[str, list[Orien
 def _named(
     names: Sequence[str], boxes: Mapping[str, Sequence[OrientedBox]]
 ) -> tuple[NamedBox, ...]:
-    return tuple(
-        _named_box(name, number, box)
-        for name in names
-        for number, box in enumerate(boxes.get(name, ()))
-    )
+    """Return the boxes of some categories, numbers rounded to tenths of a millimetre."""
+    named = []
+    for name in names:
+        for number, box in enumerate(boxes.get(name, ())):
+            x, y, z = map(_rounded, box.axes)
+            named.append(
+                NamedBox(name, number, _rounded(box.centre), _rounded(box.size), (x, y, z))
+            )
+    return tuple(named)
 
 
-def _named_box(category: str, number: int, box: OrientedBox) -> NamedBox:
-    x, y, z = (tuple(round(float(value), 4) for value in axis) for axis in box.axes)
-    centre = tuple(round(float(value), 4) for value in box.centre)
-    size = tuple(round(float(value), 4) for value in box.size)
-    return NamedBox(
-        category, number, _vector(centre), _vector(size), (_vector(x), _vector(y), _vector(z))
-    )
-
-
-def _vector(values: Sequence[float]) -> tuple[float, float, float]:
-    x, y, z = values
+def _rounded(values: NDArray[np.float64]) -> Vector:
+    x, y, z = (round(float(value), 4) for value in values)
     return x, y, z

@@ -1,4 +1,5 @@
-"""Exports: runs handed on to training, tables and viewers.
+"""Exports: runs written for training, tables and viewers.
 
-Imports the run folder and below. Start with `writers`, which writes the format that was asked for.
+Imports `analysis.diagnosis`, the run folder and below. Start with `writers`, which writes the chosen format;
+`result_rows` has the columns of the tables.
 """

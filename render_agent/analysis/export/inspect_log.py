@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from render_agent.analysis.export.result_rows import Diagnoses
-from render_agent.analysis.export.selection import ChosenRun
+from render_agent.analysis.export.selection import SelectedRun
 from render_agent.config import OPTIONS
 from render_agent.dialogue.chat import without_thinking
 from render_agent.dialogue.state import QuestionState, Status, Turn
@@ -27,7 +27,9 @@ MEANS = ("official", "without_order", "micro", "mean_of_types")
 Show = Callable[[str], str]
 
 
-def write_inspect(run: ChosenRun, file: Path, diagnoses: Diagnoses, *, embed: bool = False) -> None:
+def write_inspect(
+    run: SelectedRun, file: Path, diagnoses: Diagnoses, *, embed: bool = False
+) -> None:
     """Write a run as a log of Inspect AI, in the format that the ending says (.eval or .json).
 
     Scores are 0 to 1, as Inspect's are. embed: whether pictures stand in the log, as its viewer shows no
@@ -38,15 +40,13 @@ def write_inspect(run: ChosenRun, file: Path, diagnoses: Diagnoses, *, embed: bo
     from inspect_ai import log
 
     folder = run.folder.path.resolve()
-    found = results(run.states, partial=run.config.partial)
+    figures = results(run.states, partial=run.config.partial)
 
     def show(picture: str) -> str:
         if not embed:
             return str(folder / picture)
-        return (
-            "data:image/png;base64,"
-            + base64.b64encode(picture_path(folder, picture).read_bytes()).decode()
-        )
+        data = base64.b64encode(picture_path(folder, picture).read_bytes()).decode()
+        return f"data:image/png;base64,{data}"
 
     samples = [
         _sample(run, state, row, diagnoses, show)
@@ -54,16 +54,18 @@ def write_inspect(run: ChosenRun, file: Path, diagnoses: Diagnoses, *, embed: bo
     ]
     began = _time(run.folder.path / "config.json")
     finished = run.folder.path / "results.json"
-    done = not found["counts"]["active"]
+    done = not figures["counts"]["active"]
     log.write_eval_log(
         log.EvalLog(
             status="success" if done else "cancelled",
             eval=_spec(run, began),
-            results=_results(run, found),
+            results=_results(run, figures),
             stats=log.EvalStats(
                 started_at=began,
                 completed_at=_time(finished) if finished.exists() else "",
-                model_usage={run.model: _usage(*_turns(run))},
+                model_usage={
+                    run.model: _usage(turn for state in run.states for turn in state.turns)
+                },
             ),
             samples=samples,
         ),
@@ -71,7 +73,7 @@ def write_inspect(run: ChosenRun, file: Path, diagnoses: Diagnoses, *, embed: bo
     )
 
 
-def _spec(run: ChosenRun, began: str) -> Any:
+def _spec(run: SelectedRun, began: str) -> Any:
     from inspect_ai.log import EvalConfig, EvalDataset, EvalSpec
     from inspect_ai.model import GenerateConfig
 
@@ -105,12 +107,12 @@ def _spec(run: ChosenRun, began: str) -> Any:
     )
 
 
-def _results(run: ChosenRun, found: dict[str, Any]) -> Any:
+def _results(run: SelectedRun, figures: dict[str, Any]) -> Any:
     from inspect_ai.log import EvalMetric, EvalResults, EvalScore
 
-    named = {name: found[name] for name in MEANS}
-    if found["official"] is None:
-        named["official_over_scored"] = found["official_over_scored"]["score"]
+    named = {name: figures[name] for name in MEANS}
+    if figures["official"] is None:
+        named["official_over_scored"] = figures["official_over_scored"]["score"]
     scored = sum(row["score"] is not None for row in run.rows)
     metrics = {
         name: EvalMetric(name=name, value=value / 100)
@@ -133,16 +135,15 @@ def _results(run: ChosenRun, found: dict[str, Any]) -> Any:
 
 
 def _sample(
-    run: ChosenRun, state: QuestionState, row: dict[str, Any], diagnoses: Diagnoses, show: Show
+    run: SelectedRun, state: QuestionState, row: dict[str, Any], diagnoses: Diagnoses, show: Show
 ) -> Any:
     from inspect_ai.log import EvalError, EvalSample
     from inspect_ai.scorer import Score
 
     question, diagnosis = state.question, diagnoses.get(state.id)
-    usage = _usage(*state.turns)
+    usage = _usage(state.turns)
     failed = state.status is Status.FAILED
     seconds = sum(turn.seconds.rendering + turn.seconds.generating for turn in state.turns)
-    score = Score(value=row["score"], answer=row["answer"]) if row["score"] is not None else None
     return EvalSample(
         id=state.id,
         epoch=1,
@@ -151,7 +152,9 @@ def _sample(
         target=row["truth"] or "",
         messages=_messages(run, state, show),
         output=_output(run, state, usage),
-        scores=None if score is None else {SCORER: score},
+        scores=None
+        if row["score"] is None
+        else {SCORER: Score(value=row["score"], answer=row["answer"])},
         metadata={
             **{name: row[name] for name in ("type", "scene", "dataset", "status", "turns")},
             "repairs": state.repairs,
@@ -168,34 +171,27 @@ def _sample(
     )
 
 
-def _messages(run: ChosenRun, state: QuestionState, show: Show) -> list[Any]:
-    from inspect_ai.model import (
-        ChatMessageAssistant,
-        ChatMessageSystem,
-        ChatMessageUser,
-        ContentImage,
-        ContentReasoning,
-        ContentText,
-    )
+def _messages(run: SelectedRun, state: QuestionState, show: Show) -> list[Any]:
+    from inspect_ai import model
 
-    kinds = {"system": ChatMessageSystem, "user": ChatMessageUser}
+    kinds = {"system": model.ChatMessageSystem, "user": model.ChatMessageUser}
     messages: list[Any] = []
     for turn in state.turns:
         for number, entry in enumerate(turn.messages):
             content = [
-                ContentImage(image=show(piece["image"]))
+                model.ContentImage(image=show(piece["image"]))
                 if piece["type"] == "image"
-                else ContentText(text=piece["text"])
+                else model.ContentText(text=piece["text"])
                 for piece in entry["content"]
             ]
             name = _id("message", run.name, state.id, f"{turn.number}.{number}")
             messages.append(kinds[entry["role"]](id=name, content=content))
-        thought, said = _parted(turn.reply)
-        thinking = [ContentReasoning(reasoning=thought)] if thought else []
+        reasoning, text = _parted(turn.reply)
+        thinking = [model.ContentReasoning(reasoning=reasoning)] if reasoning else []
         messages.append(
-            ChatMessageAssistant(
+            model.ChatMessageAssistant(
                 id=_id("message", run.name, state.id, f"{turn.number}.reply"),
-                content=[*thinking, ContentText(text=said)],
+                content=[*thinking, model.ContentText(text=text)],
                 model=run.model,
                 source="generate",
             )
@@ -203,7 +199,7 @@ def _messages(run: ChosenRun, state: QuestionState, show: Show) -> list[Any]:
     return messages
 
 
-def _output(run: ChosenRun, state: QuestionState, usage: Any) -> Any:
+def _output(run: SelectedRun, state: QuestionState, usage: Any) -> Any:
     from inspect_ai.model import ModelOutput
 
     if not state.turns:
@@ -216,10 +212,11 @@ def _output(run: ChosenRun, state: QuestionState, usage: Any) -> Any:
     return output
 
 
-def _usage(*turns: Turn) -> Any:
+def _usage(turns: Iterable[Turn]) -> Any:
     """Return the tokens of some turns; Inspect counts those from a cache aside."""
     from inspect_ai.model import ModelUsage
 
+    turns = list(turns)
     read = sum(turn.tokens.prompt for turn in turns)
     written = sum(turn.tokens.reply for turn in turns)
     cached = sum(turn.tokens.cached for turn in turns)
@@ -231,15 +228,11 @@ def _usage(*turns: Turn) -> Any:
     )
 
 
-def _turns(run: ChosenRun) -> list[Turn]:
-    return [turn for state in run.states for turn in state.turns]
-
-
 def _parted(reply: str) -> tuple[str, str]:
-    """Return what a reply thought and what it said."""
-    said = without_thinking(reply)
-    thought = reply.removesuffix(said) if said != reply else ""
-    return re.sub("</?think>", "", thought).strip(), said.strip()
+    """Return the reasoning of a reply and the rest of it."""
+    text = without_thinking(reply)
+    reasoning = reply.removesuffix(text) if text != reply else ""
+    return re.sub("</?think>", "", reasoning).strip(), text.strip()
 
 
 def _id(*parts: str) -> str:

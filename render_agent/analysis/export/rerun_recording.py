@@ -89,10 +89,10 @@ def _log_boxes(recording: Any, boxes: Mapping[str, Any], named: tuple[str, ...])
         if label.lower() not in named:
             continue
         for number, box in enumerate(some):
-            place = f"world/boxes/{rerun.escape_entity_path_part(label)}/{number}"
+            path = f"world/boxes/{rerun.escape_entity_path_part(label)}/{number}"
             turned = rerun.Transform3D(translation=box.centre, mat3x3=np.asarray(box.axes).T)
             shape = rerun.Boxes3D(half_sizes=[box.size / 2], labels=[label], colors=[BOX])
-            recording.log(place, turned, shape, static=True)
+            recording.log(path, turned, shape, static=True)
 
 
 def _log_turn(
@@ -125,13 +125,13 @@ def _log_candidates(recording: Any, evidence: Evidence) -> None:
     """Log where the candidates of a turn led, an arrow where each looks; the one taken is blue."""
     import rerun
 
-    found = [standing for standing in standings(evidence) if standing.candidate.goes_on]
-    cameras = [standing.candidate.camera for standing in found]
-    names = [s.name if s.led is None else f"{s.name}: {s.led:.2f}" for s in found]
+    going_on = [standing for standing in standings(evidence) if standing.candidate.goes_on]
+    cameras = [standing.candidate.camera for standing in going_on]
+    names = [s.name if s.led is None else f"{s.name}: {s.led:.2f}" for s in going_on]
     arrows = rerun.Arrows3D(
         origins=np.array([camera.position for camera in cameras]).reshape(-1, 3),
         vectors=np.array([0.3 * camera.forward for camera in cameras]).reshape(-1, 3),
-        colors=[TAKEN if standing.chosen else LEFT for standing in found],
+        colors=[TAKEN if standing.chosen else LEFT for standing in going_on],
         labels=names,
     )
     recording.log("world/candidates", arrows)

@@ -1,144 +1,154 @@
-"""The questions and the turns of runs as rows: results, and what they depended on."""
+"""Tables of runs with typed columns: a row a question, a turn or a candidate, as CSV or Parquet."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+import csv
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
 
 from render_agent.analysis.diagnosis.model import Diagnosis, TurnDiagnosis
-from render_agent.analysis.export.columns import Columns
-from render_agent.analysis.export.selection import ChosenRun
-from render_agent.dialogue.candidates import standings
-from render_agent.dialogue.reply import Malformed
-from render_agent.dialogue.state import Turn
+from render_agent.analysis.export.selection import SelectedRun
+from render_agent.dialogue.candidates import Standing, members, standings
+from render_agent.dialogue.reply import Action, Malformed
+from render_agent.dialogue.state import Evidence, Turn
+from render_agent.extras import require
+from render_agent.geometry.camera import Camera
 
-OF_QUESTIONS: Columns = {
-    "run": "text",
-    "question_id": "text",
-    "type": "text",
-    "dataset": "text",
-    "scene": "text",
-    "question": "text",
-    "options": "text",
-    "status": "text",
-    "answer_text": "text",
-    "answer": "text",
-    "truth": "text",
-    "score": "float",
-    "truth_as_shown": "text",
-    "score_as_shown": "float",
-    "turns": "int",
-    "repairs": "int",
-    "pictures_shown": "int",
-    "renders": "int",
-    "tokens_in": "int",
-    "tokens_out": "int",
-    "tokens_from_cache": "int",
-    "seconds_rendering": "float",
-    "seconds_waiting": "float",
-    "seconds_generating": "float",
+Kind = Literal["text", "int", "float", "bool"]
+Columns = Mapping[str, Kind]
+
+
+def write_csv(file: Path, columns: Columns, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write rows as CSV (UTF-8); what is not known stays empty. OSError where it cannot be written."""
+    with file.open("w", encoding="utf-8", errors="backslashreplace", newline="") as opened:
+        writer = csv.DictWriter(opened, list(columns), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def write_parquet(file: Path, columns: Columns, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows as Parquet; what is not known is null. SetupError without pyarrow."""
+    require("Parquet", "pyarrow", instead="take --format csv")
+    import pyarrow
+    from pyarrow import parquet
+
+    types = {
+        "text": pyarrow.string(),
+        "int": pyarrow.int64(),
+        "float": pyarrow.float64(),
+        "bool": pyarrow.bool_(),
+    }
+    schema = pyarrow.schema([(name, types[kind]) for name, kind in columns.items()])
+    plain = [
+        {name: _storable(row.get(name), kind) for name, kind in columns.items()} for row in rows
+    ]
+    parquet.write_table(pyarrow.Table.from_pylist(plain, schema=schema), file)
+
+
+def _storable(value: Any, kind: Kind) -> Any:
+    """Return a value as its column holds it; a lone surrogate, which UTF-8 lacks, as its escape."""
+    if kind == "text" and value is not None:
+        return str(value).encode("utf-8", "backslashreplace").decode()
+    return value
+
+
+POSE = ("x", "y", "z", "yaw", "pitch")
+"""The columns of a pose, behind its name: metres and degrees."""
+
+
+def _columns(kind: Kind, names: str) -> dict[str, Kind]:
+    return dict.fromkeys(names.split(), kind)
+
+
+def _pose_columns(name: str) -> dict[str, Kind]:
+    return dict.fromkeys((f"{name}_{part}" for part in POSE), "float")
+
+
+QUESTION_COLUMNS: Columns = _columns("text", "run question_id type dataset scene")
+"""What every row says of its question."""
+
+SPENT_COLUMNS: Columns = {
+    **_columns("int", "tokens_in tokens_out tokens_from_cache"),
+    **_columns("float", "seconds_rendering seconds_waiting seconds_generating"),
+}
+"""What a question or a turn took. Seconds of generating are its share of the batches it was in."""
+
+RESULT_COLUMNS: Columns = {
+    **QUESTION_COLUMNS,
+    **_columns("text", "question options status answer_text answer truth"),
+    **{"score": "float", "truth_as_shown": "text", "score_as_shown": "float"},
+    **_columns("int", "turns repairs pictures_shown renders"),
+    **SPENT_COLUMNS,
     "error": "text",
 }
-"""A row a question. renders: distinct pictures drawn for it, those of candidates too. Seconds of generating
-are its share of the batches it was in. What is right as shown differs where rooms were mirrored."""
+"""A row a question. renders: distinct pictures drawn for it, those of candidates too. What is right as
+shown differs where rooms were mirrored."""
 
-OF_RUNS: Columns = {
-    "benchmark": "text",
-    "subset": "text",
-    "engine": "text",
-    "model": "text",
-    "revision": "text",
-    "views": "text",
-    "pictures": "text",
-    "kinds": "text",
-    "start": "text",
-    "image_width": "int",
-    "image_height": "int",
-    "field_of_view": "float",
-    "max_turns": "int",
-    "temperature": "float",
-    "seed": "int",
-    "agent": "text",
-    "verifier": "text",
+OPTION_COLUMNS: Columns = {
+    **_columns("text", "benchmark subset engine model revision views pictures kinds start"),
+    **_columns("int", "image_width image_height"),
+    **{"field_of_view": "float", "max_turns": "int", "temperature": "float", "seed": "int"},
+    **_columns("text", "agent verifier"),
 }
 """The options of its run, beside every question."""
 
-OF_DIAGNOSES: Columns = {
-    "cause": "text",
-    "named": "text",
-    "never_seen": "text",
-    "coverage": "float",
-    "path_metres": "float",
-    "blocked": "int",
-    "returns": "int",
+COLUMNS_OF_QUESTIONS: Columns = {
+    **RESULT_COLUMNS,
+    **OPTION_COLUMNS,
+    **_columns("text", "cause named never_seen"),
+    **_columns("float", "coverage path_metres"),
+    **_columns("int", "blocked returns"),
 }
-"""What the diagnosis says of a question, where the run has one."""
+"""A question's results, the options of its run, and its diagnosis where there is one."""
 
-OF_TURNS: Columns = {
-    "run": "text",
-    "question_id": "text",
-    "type": "text",
-    "dataset": "text",
-    "scene": "text",
-    "turn": "int",
-    "phase": "text",
-    "views": "text",
-    "pictures_shown": "int",
-    "stood_x": "float",
-    "stood_y": "float",
-    "stood_z": "float",
-    "stood_yaw": "float",
-    "stood_pitch": "float",
-    "camera_x": "float",
-    "camera_y": "float",
-    "camera_z": "float",
-    "camera_yaw": "float",
-    "camera_pitch": "float",
-    "reply": "text",
-    "malformed": "text",
-    "answer": "text",
-    "done": "bool",
-    "happened": "text",
-    "tokens_in": "int",
-    "tokens_out": "int",
-    "tokens_from_cache": "int",
-    "seconds_rendering": "float",
-    "seconds_waiting": "float",
-    "seconds_generating": "float",
-    "batch_size": "int",
-    "finish": "text",
-    "events": "text",
-    "candidates": "int",
-    "chosen": "int",
-    "chosen_score": "float",
+COLUMNS_OF_TURNS: Columns = {
+    **QUESTION_COLUMNS,
+    **{"turn": "int", "phase": "text", "views": "text", "pictures_shown": "int"},
+    **_pose_columns("stood"),
+    **_pose_columns("camera"),
+    **_columns("text", "reply malformed answer"),
+    **{"done": "bool", "happened": "text"},
+    **SPENT_COLUMNS,
+    **{"batch_size": "int", "finish": "text", "events": "text"},
+    **{"candidates": "int", "chosen": "int", "chosen_score": "float"},
+    **_columns("float", "coverage path_metres turned_degrees"),
+    **_columns("bool", "blocked returned"),
+    **_columns("float", "largest_share largest_area"),
 }
 """A row a turn: where it stood when its views were taken, and where the camera was after it; of how many
-candidates which one, from 0, was taken, and the fused score that it led to."""
+candidates which one, from 0, was taken, and the fused score that it led to. From coverage on it is what the
+diagnosis says: of the named object seen best, the share and the pixels."""
 
-OF_TURN_DIAGNOSES: Columns = {
-    "coverage": "float",
-    "path_metres": "float",
-    "turned_degrees": "float",
-    "blocked": "bool",
-    "returned": "bool",
-    "largest_share": "float",
-    "largest_area": "float",
+COLUMNS_OF_CANDIDATES: Columns = {
+    **QUESTION_COLUMNS,
+    **{"turn": "int", "agent": "text"},
+    **_columns("int", "candidate follows wording"),
+    **{"chosen": "bool", "verifier": "text", "member": "text"},
+    **_columns("float", "score fused"),
+    **_columns("text", "reason reply malformed answer"),
+    **{"done": "bool", "happened": "text", "view": "text"},
+    **_pose_columns("camera"),
 }
-"""What the diagnosis says of a turn: of the named object seen best, the share and the pixels."""
-
-COLUMNS_OF_QUESTIONS: Columns = {**OF_QUESTIONS, **OF_RUNS, **OF_DIAGNOSES}
-COLUMNS_OF_TURNS: Columns = {**OF_TURNS, **OF_TURN_DIAGNOSES}
+"""Candidates are counted from 0 within their turn. follows: the candidate that one goes on from. A candidate
+that nobody scored has one row without a verifier. view: the file of what it would show, relative to the run
+folder."""
 
 Diagnoses = Mapping[str, Diagnosis]
+"""Diagnoses by question id; a question without one has empty cells."""
 
 
-def question_rows(run: ChosenRun, diagnoses: Diagnoses) -> Iterator[dict[str, Any]]:
+Rows = Callable[[SelectedRun, Diagnoses], Iterator[dict[str, Any]]]
+"""What gives the rows of a run for one of these tables."""
+
+
+def question_rows(run: SelectedRun, diagnoses: Diagnoses) -> Iterator[dict[str, Any]]:
     """Give a row for every chosen question of a run; diagnoses: by id, those that are there."""
     options = _options(run)
     for state, row in zip(run.states, run.rows, strict=True):
         yield {
             "run": run.name,
-            **{name: row[name] for name in OF_QUESTIONS if name in row},
+            **{name: row[name] for name in RESULT_COLUMNS if name in row},
             "question": state.question.text,
             "options": " | ".join(state.question.options) or None,
             "repairs": state.repairs,
@@ -149,24 +159,40 @@ def question_rows(run: ChosenRun, diagnoses: Diagnoses) -> Iterator[dict[str, An
         }
 
 
-def turn_rows(run: ChosenRun, diagnoses: Diagnoses) -> Iterator[dict[str, Any]]:
+def turn_rows(run: SelectedRun, diagnoses: Diagnoses) -> Iterator[dict[str, Any]]:
     """Give a row for every turn of the chosen questions of a run."""
     for state, row in zip(run.states, run.rows, strict=True):
-        found = diagnoses.get(state.id)
-        by_turn = {} if found is None else {turn.turn: turn for turn in found.turns}
+        diagnosis = diagnoses.get(state.id)
+        by_turn = {} if diagnosis is None else {turn.turn: turn for turn in diagnosis.turns}
         for turn in state.turns:
             yield {
                 "run": run.name,
-                **{name: row[name] for name in ("question_id", "type", "dataset", "scene")},
+                **_question(row),
                 **_turn(turn),
                 **_turn_diagnosed(by_turn.get(turn.number)),
             }
 
 
-def _options(run: ChosenRun) -> dict[str, Any]:
+def _question(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: row[name] for name in QUESTION_COLUMNS if name != "run"}
+
+
+def _pose(name: str, camera: Camera) -> dict[str, float]:
+    values = (*camera.position, camera.yaw, camera.pitch)
+    return {f"{name}_{part}": value for part, value in zip(POSE, values, strict=True)}
+
+
+def _reply(action: Action | Malformed) -> dict[str, Any]:
+    """Return what a reply asked for, or why it could not be read."""
+    if isinstance(action, Malformed):
+        return {"malformed": action.reason, "answer": action.answer, "done": False}
+    return {"malformed": None, "answer": action.answer, "done": action.done}
+
+
+def _options(run: SelectedRun) -> dict[str, Any]:
     config = run.config
     width, height = config.image_size
-    named = {name: getattr(config, name) for name in OF_RUNS if hasattr(config, name)}
+    named = {name: getattr(config, name) for name in OPTION_COLUMNS if hasattr(config, name)}
     return {
         **named,
         "model": run.model,
@@ -193,25 +219,14 @@ def _work(turns: Sequence[Turn]) -> dict[str, Any]:
 
 
 def _turn(turn: Turn) -> dict[str, Any]:
-    action = turn.action
-    poses = {
-        f"{name}_{part}": value
-        for name, camera in (("stood", turn.stood), ("camera", turn.camera))
-        for part, value in zip(
-            ("x", "y", "z", "yaw", "pitch"),
-            (*camera.position, camera.yaw, camera.pitch),
-            strict=True,
-        )
-    }
     return {
         "turn": turn.number,
         "phase": turn.phase,
         "views": ",".join(f"{view.number}:{view.kind}" for view in turn.views) or None,
-        **poses,
+        **_pose("stood", turn.stood),
+        **_pose("camera", turn.camera),
         "reply": turn.reply,
-        "malformed": action.reason if isinstance(action, Malformed) else None,
-        "answer": action.answer,
-        "done": False if isinstance(action, Malformed) else action.done,
+        **_reply(turn.action),
         "happened": turn.feedback,
         **_work([turn]),
         "batch_size": turn.batch_size,
@@ -230,30 +245,79 @@ def _choice(turn: Turn) -> dict[str, Any]:
     return {"candidates": len(own), "chosen": taken.candidate.number, "chosen_score": taken.led}
 
 
-def _diagnosed(found: Diagnosis | None) -> dict[str, Any]:
-    if found is None:
+def _diagnosed(diagnosis: Diagnosis | None) -> dict[str, Any]:
+    if diagnosis is None:
         return {}
     return {
-        "cause": str(found.cause),
-        "named": ", ".join(found.named) or None,
-        "never_seen": ", ".join(found.never_seen) or None,
-        "coverage": found.coverage,
-        "path_metres": found.path,
-        "blocked": found.blocked,
-        "returns": found.returns,
+        "cause": str(diagnosis.cause),
+        "named": ", ".join(diagnosis.named) or None,
+        "never_seen": ", ".join(diagnosis.never_seen) or None,
+        "coverage": diagnosis.coverage,
+        "path_metres": diagnosis.path,
+        "blocked": diagnosis.blocked,
+        "returns": diagnosis.returns,
     }
 
 
-def _turn_diagnosed(found: TurnDiagnosis | None) -> dict[str, Any]:
-    if found is None:
+def _turn_diagnosed(diagnosis: TurnDiagnosis | None) -> dict[str, Any]:
+    if diagnosis is None:
         return {}
-    best = max(found.sightings, key=lambda sighting: sighting.share, default=None)
+    best = max(diagnosis.sightings, key=lambda sighting: sighting.share, default=None)
     return {
-        "coverage": found.coverage,
-        "path_metres": found.path,
-        "turned_degrees": found.turned,
-        "blocked": found.blocked,
-        "returned": found.returned,
+        "coverage": diagnosis.coverage,
+        "path_metres": diagnosis.path,
+        "turned_degrees": diagnosis.turned,
+        "blocked": diagnosis.blocked,
+        "returned": diagnosis.returned,
         "largest_share": None if best is None else best.share,
         "largest_area": None if best is None else best.area,
     }
+
+
+def candidate_rows(run: SelectedRun, diagnoses: Diagnoses) -> Iterator[dict[str, Any]]:
+    """Give the rows of every candidate of the chosen questions of a run; none of turns with one reply.
+
+    diagnoses: not needed, as what was not shown is not diagnosed.
+    """
+    del diagnoses
+    for state, row in zip(run.states, run.rows, strict=True):
+        for turn in state.turns:
+            if turn.evidence is None:
+                continue
+            for standing in standings(turn.evidence):
+                candidate = _candidate(turn, turn.evidence, standing)
+                for scored in _scores(turn.evidence, standing):
+                    yield {"run": run.name, **_question(row), **candidate, **scored}
+
+
+def _candidate(turn: Turn, evidence: Evidence, standing: Standing) -> dict[str, Any]:
+    candidate = standing.candidate
+    return {
+        "turn": turn.number,
+        "agent": evidence.agent,
+        "candidate": candidate.number,
+        "follows": candidate.follows,
+        "wording": candidate.group,
+        "chosen": standing.chosen,
+        "fused": standing.fused,
+        "reply": candidate.reply,
+        **_reply(candidate.action),
+        "happened": candidate.feedback,
+        "view": None if candidate.view is None else candidate.view.file,
+        **_pose("camera", candidate.camera),
+    }
+
+
+def _scores(evidence: Evidence, standing: Standing) -> Iterator[dict[str, Any]]:
+    """Give the score of every member for a candidate; why nobody scored it where that is so."""
+    if not standing.scores:
+        yield {"reason": standing.why}
+        return
+    reasons = dict(standing.reasons)
+    for member, score in zip(members(evidence), standing.scores, strict=True):
+        yield {
+            "verifier": member.verifier,
+            "member": member.name,
+            "score": score,
+            "reason": reasons.get(member.verifier),
+        }

@@ -1,4 +1,4 @@
-"""Which questions of which runs are handed on."""
+"""The selection of an export: which questions of which runs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from render_agent.score.official import score_answer
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """What is asked for: ids and types of questions, any where empty, and a least score (0 to 1).
+class QuestionFilter:
+    """What an export keeps: ids and types of questions, any where empty, and a least score (0 to 1).
 
     The score is that in the room as it was shown: in a mirrored one left and right have changed places.
     """
@@ -38,7 +38,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class ChosenRun:
+class SelectedRun:
     """A run and those of its questions that are asked for, each with its row of the results.
 
     name: the folder's; of several with the same one, the later have ~2, ~3 … behind it. rows: also with
@@ -58,7 +58,7 @@ class ChosenRun:
         return str(self.folder.record["engine"]["model"])
 
 
-def choose_runs(folders: Sequence[RunFolder], choice: Choice) -> list[ChosenRun]:
+def select_runs(folders: Sequence[RunFolder], keep: QuestionFilter) -> list[SelectedRun]:
     """Return the chosen questions of every run, in the order of the run.
 
     UsageError where an id or a type is in none of the runs. RunLogError where a log is damaged.
@@ -68,23 +68,23 @@ def choose_runs(folders: Sequence[RunFolder], choice: Choice) -> list[ChosenRun]
         for name, folder in zip(_names(folders), folders, strict=True)
     ]
     questions = [state.question for run in everything for state in run.states]
-    for asked, known, kind in (
-        (choice.ids, {question.id for question in questions}, "question with the id"),
-        (choice.types, {question.type for question in questions}, "question of the type"),
+    for wanted, known, kind in (
+        (keep.ids, {question.id for question in questions}, "question with the id"),
+        (keep.types, {question.type for question in questions}, "question of the type"),
     ):
-        if unknown := [name for name in asked if name not in known]:
+        if unknown := [name for name in wanted if name not in known]:
             names = ", ".join(run.name for run in everything)
             raise UsageError(f"there is no {kind} {unknown[0]!r} in {names}")
-    return [_chosen(run, choice) for run in everything]
+    return [_chosen(run, keep) for run in everything]
 
 
 def whole_run(
     folder: RunFolder, states: Sequence[QuestionState], name: str | None = None
-) -> ChosenRun:
+) -> SelectedRun:
     """Return a run with all its questions; name: the folder's unless given."""
     config = folder.config
     rows = [_as_shown(state, row(state), config) for state in states]
-    return ChosenRun(name or folder.name, folder, config, list(states), rows)
+    return SelectedRun(name or folder.name, folder, config, list(states), rows)
 
 
 def _names(folders: Sequence[RunFolder]) -> list[str]:
@@ -98,8 +98,8 @@ def _names(folders: Sequence[RunFolder]) -> list[str]:
     return names
 
 
-def _chosen(run: ChosenRun, choice: Choice) -> ChosenRun:
-    pairs = [pair for pair in zip(run.states, run.rows, strict=True) if choice.takes(pair[1])]
+def _chosen(run: SelectedRun, keep: QuestionFilter) -> SelectedRun:
+    pairs = [pair for pair in zip(run.states, run.rows, strict=True) if keep.takes(pair[1])]
     return replace(run, states=[state for state, _ in pairs], rows=[entry for _, entry in pairs])
 
 

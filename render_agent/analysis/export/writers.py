@@ -1,31 +1,47 @@
-"""Runs handed on in the format that was asked for."""
+"""Runs written in a format for training, tables or viewers: never over something, never into a run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from render_agent.analysis.diagnosis.diagnose import kept_diagnoses
-from render_agent.analysis.export.candidate_rows import COLUMNS_OF_CANDIDATES, candidate_rows
-from render_agent.analysis.export.columns import Columns, write_csv, write_parquet
+from render_agent.analysis.diagnosis.diagnose import cached_diagnoses
+from render_agent.analysis.export.chat_messages import message_lines, pair_lines
 from render_agent.analysis.export.result_rows import (
+    COLUMNS_OF_CANDIDATES,
     COLUMNS_OF_QUESTIONS,
     COLUMNS_OF_TURNS,
+    Columns,
     Diagnoses,
+    Rows,
+    candidate_rows,
     question_rows,
     turn_rows,
+    write_csv,
+    write_parquet,
 )
-from render_agent.analysis.export.selection import ChosenRun
-from render_agent.analysis.export.target import check_place, replacing
-from render_agent.errors import SceneError, UsageError
+from render_agent.analysis.export.selection import SelectedRun
+from render_agent.errors import SceneError, SetupError, UsageError
 from render_agent.observation.picture_store import safe_name
+from render_agent.system.whole_files import json_lines
+
+TABLES: dict[str, tuple[Rows, Columns, str]] = {
+    "": (question_rows, COLUMNS_OF_QUESTIONS, "rows"),
+    "turns": (turn_rows, COLUMNS_OF_TURNS, "turns"),
+    "candidates": (candidate_rows, COLUMNS_OF_CANDIDATES, "rows of candidates"),
+}
+"""What makes the rows of a table, their columns, and what they are called; by the head of its format."""
+
+FILE_ENDINGS = {"inspect": (".eval", ".json"), "rerun": (".rrd",)}
+"""Formats that hold one run or one question, and how the name of their file ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What was written: the files, and how many entries of which kind are in them."""
+    """What was written: the files, and options many entries of which kind are in them."""
 
     files: tuple[Path, ...]
     number: int
@@ -33,7 +49,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class How:
+class ExportOptions:
     """Choices within a format.
 
     absolute: paths of pictures from the root. thinking: think blocks stay. truth: beside the messages.
@@ -47,7 +63,7 @@ class How:
     force: bool = False
 
 
-def export(runs: Sequence[ChosenRun], form: str, to: Path, how: How) -> Written:
+def export(runs: Sequence[SelectedRun], form: str, to: Path, options: ExportOptions) -> Written:
     """Write the chosen questions of runs in a format of the command and return what was written.
 
     Inspect's logs and Rerun's recordings hold one run and one question each: where there are
@@ -57,24 +73,21 @@ def export(runs: Sequence[ChosenRun], form: str, to: Path, how: How) -> Written:
     if not any(run.states for run in runs):
         raise UsageError("none of the questions is chosen: there is nothing to export")
     folder = _is_folder(runs, form, to)
-    check_place(to, [run.folder.path for run in runs], folder=folder, force=how.force)
-    if form == "messages":
-        return _messages(runs, to, how)
-    if form == "pairs":
-        return _pairs(runs, to, how)
+    check_place(to, [run.folder.path for run in runs], folder=folder, force=options.force)
+    if form in ("messages", "pairs"):
+        return _lines(runs, form, to, options)
     if form == "inspect":
-        return _inspect(runs, to, how, folder=folder)
+        return _inspect(runs, to, options, folder=folder)
     if form == "rerun":
         return _rerun(runs, to, folder=folder)
     return _table(runs, form, to)
 
 
-def _is_folder(runs: Sequence[ChosenRun], form: str, to: Path) -> bool:
+def _is_folder(runs: Sequence[SelectedRun], form: str, to: Path) -> bool:
     """Return whether `to` stands for a folder. UsageError where one file would have to hold several."""
-    if form not in ("inspect", "rerun"):
+    if form not in FILE_ENDINGS:
         return False
-    endings = {"inspect": (".eval", ".json"), "rerun": (".rrd",)}[form]
-    if to.suffix not in endings:
+    if to.suffix not in FILE_ENDINGS[form]:
         return True
     number = len(runs) if form == "inspect" else sum(len(run.states) for run in runs)
     if number > 1:
@@ -83,69 +96,59 @@ def _is_folder(runs: Sequence[ChosenRun], form: str, to: Path) -> bool:
     return False
 
 
-def _diagnosed(run: ChosenRun) -> Diagnoses:
+def _diagnosed(run: SelectedRun) -> Diagnoses:
     """Return what is known of the chosen questions already: nothing is rendered or written for them."""
-    return kept_diagnoses(run.folder, run.states)
+    return cached_diagnoses(run.folder, run.states)
 
 
-def _messages(runs: Sequence[ChosenRun], to: Path, how: How) -> Written:
-    from render_agent.analysis.export.chat_messages import write_messages
-
-    with replacing(to) as draft:
-        number = write_messages(
-            runs,
-            draft,
-            to.parent,
-            absolute=how.absolute,
-            thinking=how.thinking,
-            truth=how.truth,
-        )
-        if not number:
-            raise UsageError("all the chosen questions are without a reply: nothing was written")
-    return Written((to,), number, "dialogues")
-
-
-def _pairs(runs: Sequence[ChosenRun], to: Path, how: How) -> Written:
-    from render_agent.analysis.export.pairs import write_pairs
-
-    with replacing(to) as draft:
-        number = write_pairs(runs, draft, to.parent, absolute=how.absolute, thinking=how.thinking)
-        if not number:
-            raise UsageError(
-                "no turn of the chosen questions had candidates that were scored: nothing was written"
+def _lines(runs: Sequence[SelectedRun], form: str, to: Path, options: ExportOptions) -> Written:
+    if form == "messages":
+        lines = list(
+            message_lines(
+                runs,
+                to.parent,
+                absolute=options.absolute,
+                thinking=options.thinking,
+                truth=options.truth,
             )
-    return Written((to,), number, "pairs")
-
-
-def _table(runs: Sequence[ChosenRun], form: str, to: Path) -> Written:
-    rows_of: Callable[[ChosenRun, Diagnoses], Iterator[dict[str, Any]]]
-    if form in ("csv", "parquet"):
-        rows_of, columns, what = question_rows, COLUMNS_OF_QUESTIONS, "rows"
-    elif form.startswith("candidates"):
-        rows_of, columns, what = candidate_rows, COLUMNS_OF_CANDIDATES, "rows of candidates"
+        )
+        what, lacking = "dialogues", "all the chosen questions are without a reply"
     else:
-        rows_of, columns, what = turn_rows, COLUMNS_OF_TURNS, "turns"
-    rows = [row for run in runs for row in rows_of(run, _diagnosed(run))]
-    if not rows and form.startswith("candidates"):
-        raise UsageError("no turn of the chosen questions had candidates: nothing was written")
-    write: Callable[[Path, Columns, Sequence[Mapping[str, Any]]], None]
-    write = write_csv if form.endswith("csv") else write_parquet
+        lines = list(
+            pair_lines(runs, to.parent, absolute=options.absolute, thinking=options.thinking)
+        )
+        what, lacking = "pairs", "no turn of the chosen questions had candidates that were scored"
+    if not lines:
+        raise UsageError(f"{lacking}: nothing was written")
     with replacing(to) as draft:
-        write(draft, columns, rows)
+        draft.write_bytes(json_lines(lines))
+    return Written((to,), len(lines), what)
+
+
+def _table(runs: Sequence[SelectedRun], form: str, to: Path) -> Written:
+    kind, _, ending = form.rpartition("-")
+    rows_of, columns, what = TABLES[kind]
+    rows = [row for run in runs for row in rows_of(run, _diagnosed(run))]
+    if not rows and kind == "candidates":
+        raise UsageError("no turn of the chosen questions had candidates: nothing was written")
+    with replacing(to) as draft:
+        (write_csv if ending == "csv" else write_parquet)(draft, columns, rows)
     return Written((to,), len(rows), what)
 
 
-def _inspect(runs: Sequence[ChosenRun], to: Path, how: How, *, folder: bool) -> Written:
+def _inspect(
+    runs: Sequence[SelectedRun], to: Path, options: ExportOptions, *, folder: bool
+) -> Written:
     from render_agent.analysis.export.inspect_log import write_inspect
 
-    files = _names(to, [run.name for run in runs], ".eval") if folder else [to]
+    files = [to / f"{run.name}.eval" for run in runs] if folder else [to]
     for run, file in zip(runs, files, strict=True):
         with replacing(file) as draft:
-            write_inspect(run, draft, _diagnosed(run), embed=how.embed)
+            write_inspect(run, draft, _diagnosed(run), embed=options.embed)
     return Written(tuple(files), sum(len(run.states) for run in runs), "samples")
 
 
-def _rerun(runs: Sequence[ChosenRun], to: Path, *, folder: bool) -> Written:
+def _rerun(runs: Sequence[SelectedRun], to: Path, *, folder: bool) -> Written:
     from render_agent.analysis.export.rerun_recording import write_rerun
     from render_agent.questions.ground_truth import known_facts
 
@@ -156,10 +159,9 @@ def _rerun(runs: Sequence[ChosenRun], to: Path, *, folder: bool) -> Written:
         scenes = stress.scenes(run.config, questions)
         # Boxes of a question's own scene say nothing of another one that it was shown.
         facts = known_facts(questions, run.config.annotations) if stress.own_scene else {}
-        names = [safe_name(state.id) for state in run.states]
-        within = to / run.name if folder and len(runs) > 1 else to
-        mine = _names(within, names, ".rrd") if folder else [to]
-        for state, file in zip(run.states, mine, strict=True):
+        within = to / run.name if len(runs) > 1 else to
+        for state in run.states:
+            file = within / f"{safe_name(state.id)}.rrd" if folder else to
             try:
                 scene = None if run.config.blind else scenes.get(state.question)
             except SceneError:  # what was seen and said is there without the scan
@@ -174,9 +176,43 @@ def _rerun(runs: Sequence[ChosenRun], to: Path, *, folder: bool) -> Written:
                     run.config.image_size,
                     draft,
                 )
-        files += mine
+            files.append(file)
     return Written(tuple(files), len(files), "recordings")
 
 
-def _names(folder: Path, names: Iterable[str], ending: str) -> list[Path]:
-    return [folder / f"{name}{ending}" for name in names]
+def check_place(to: Path, runs: Sequence[Path], *, folder: bool, force: bool) -> None:
+    """Refuse a place that is taken or lies in a run folder. UsageError, which says so.
+
+    folder: whether files are written into it; otherwise it is one file. force: whether files that
+    are there may be replaced.
+    """
+    for run in runs:
+        if to.resolve().is_relative_to(run.resolve()):
+            raise UsageError(f"--to {to} lies in the run {run}, which is only read: choose another")
+    if to.is_dir() and not folder:
+        raise UsageError(f"--to {to} is a folder: name a file")
+    if to.exists() and folder and not to.is_dir():
+        raise UsageError(f"--to {to} is a file: name a folder")
+    taken = any(to.iterdir()) if folder and to.is_dir() else to.exists() and not folder
+    if taken and not force:
+        what = "is not empty" if folder else "is there already"
+        raise UsageError(f"{to} {what}: give --force to replace what is there, or another --to")
+
+
+@contextmanager
+def replacing(file: Path) -> Iterator[Path]:
+    """Give a path to write to that takes the place of `file` at the end, whole or not at all.
+
+    Its name is the same. SetupError where the system does not let it be written.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{file.name}.", dir=file.parent) as folder:
+            draft = Path(folder, file.name)
+            yield draft
+            draft.replace(file)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        if error.filename and f".{file.name}." not in str(error.filename):
+            reason = f"{error.filename}: {reason}"  # a picture or a scan that it is made of, say
+        raise SetupError(f"cannot write {file}: {reason}") from error

@@ -1,33 +1,112 @@
-"""A run as its log has it now, and the pages of its report made when they are asked for."""
+"""The state of a run that is followed as its log grows, and the pages of its report, made on demand."""
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from render_agent.analysis.diagnosis.diagnose import kept_diagnoses
+from render_agent.analysis.diagnosis.diagnose import cached_diagnoses
 from render_agent.analysis.diagnosis.model import Diagnosis
-from render_agent.analysis.live.log_tail import Tail
 from render_agent.analysis.related_runs import siblings
-from render_agent.analysis.report.data import ReportData
-from render_agent.analysis.report.index import index_page
-from render_agent.analysis.report.question.page_writer import plans_of
+from render_agent.analysis.report.data import ReportData, neighbours
+from render_agent.analysis.report.index.index_page import write_index
 from render_agent.analysis.report.question.question_page import (
-    natural_neighbours,
     page_of_part,
+    plans_of,
     question_part,
 )
 from render_agent.dialogue.state import Phase
 from render_agent.errors import RunLogError
 from render_agent.observation.picture_store import safe_name
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.lines import replay
+from render_agent.runs.log.lines import Line, read_line, replay
 from render_agent.runs.log.reader import read_states, results_of
 from render_agent.runs.log.results import row
+from render_agent.text.safe_parse import MisfitError
 
 SHARE = 4
-"""Making the index anew takes at most one part in so many of the time."""
+"""A page that changes is made again in at most one part in so many of the time."""
+
+Version = tuple[int, bool]
+"""How many turns a page tells of, and whether the run was finished."""
+
+
+@dataclass
+class Tail:
+    """The whole lines of a growing file of JSON lines, each given once.
+
+    A last line that is still being written is left for later.
+    """
+
+    path: Path
+    _read: int = 0
+    _number: int = 0
+    _identity: tuple[int, int] | None = field(default=None, repr=False)
+
+    def new_lines(self) -> list[Line]:
+        """Return the lines since the last call, none where the file is not there yet.
+
+        RunLogError where a line cannot be read, or the file is no longer the one it was.
+        """
+        try:
+            with self.path.open("rb") as file:
+                self._check(file.fileno())
+                file.seek(self._read)
+                fresh = file.read()
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise RunLogError(f"cannot read {self.path}: {error.strerror or error}") from error
+        whole = fresh[: fresh.rfind(b"\n") + 1]
+        lines = []
+        for line in whole.splitlines():
+            self._number += 1
+            try:
+                lines.append(read_line(line))
+            except MisfitError as error:
+                raise RunLogError(
+                    f"{self.path} is damaged: line {self._number} does not fit: {error}"
+                ) from error
+            except ValueError as error:
+                raise RunLogError(
+                    f"line {self._number} of {self.path} is not JSON ({error})"
+                ) from error
+        self._read += len(whole)
+        return lines
+
+    def _check(self, descriptor: int) -> None:
+        status = os.fstat(descriptor)
+        identity = status.st_dev, status.st_ino
+        if self._identity not in (None, identity) or status.st_size < self._read:
+            raise RunLogError(
+                f"{self.path} was replaced or cut while it was read: start view again"
+            )
+        self._identity = identity
+
+
+@dataclass
+class Throttle:
+    """Lets a page be made again only once SHARE times what making it took has passed."""
+
+    version: Version = (-1, False)
+    _free_at: float = 0.0
+
+    def due(self, version: Version) -> bool:
+        """Whether the page is to be made now; the last one, of a finished run, is made at once."""
+        return version != self.version and (version[1] or time.monotonic() >= self._free_at)
+
+    @contextmanager
+    def making(self, version: Version) -> Iterator[None]:
+        """Time the making of a version."""
+        began = time.monotonic()
+        yield
+        self.version = version
+        self._free_at = time.monotonic() + (SHARE - 1) * (time.monotonic() - began)
 
 
 class LiveRun:
@@ -39,23 +118,21 @@ class LiveRun:
 
     def __init__(self, folder: RunFolder, scratch: Path) -> None:
         self.folder = folder
-        self.place = scratch
+        self.scratch = scratch
         self.states = read_states(folder, [])
         self.by_id = {state.id: state for state in self.states}
         self.by_page = {safe_name(state.id): state for state in self.states}
         self.config = folder.config
         self.turns = 0
         self.done = 0
-        self._beside = natural_neighbours(self.states)
+        self._neighbours = neighbours(self.by_id)
         self._tail = Tail(folder.path / "turns.jsonl")
         self._batches: list[tuple[Phase, int]] = []
         self._diagnoses: dict[str, Diagnosis] | None = None
         self._siblings = siblings(folder)
         self._report: ReportData | None = None
-        self._built = (-1, False)
-        self._rested_at = 0.0
-        self._told = (-1, False)
-        self._told_again_at = 0.0
+        self._index = Throttle()
+        self._figures = Throttle()
         self.follow()
 
     def follow(self) -> None:
@@ -76,6 +153,11 @@ class LiveRun:
         self.done = sum(not state.active for state in self.states)
 
     @property
+    def version(self) -> Version:
+        """What a page that is made now tells of."""
+        return self.turns, self.finished
+
+    @property
     def finished(self) -> bool:
         """Whether the run has come to its end."""
         ended = (self.folder.path / "results.json").is_file()
@@ -87,7 +169,7 @@ class LiveRun:
         version, shown: those of an index that is asked for now, shown being the turns it tells of.
         """
         self.follow()
-        index = (self.turns, self.finished) if self._rested() else self._built
+        index = self.version if self._index.due(self.version) else self._index.version
         return {
             "turns": self.turns,
             "done": self.done,
@@ -106,19 +188,16 @@ class LiveRun:
         return {"shown": len(state.turns), "finished": self.finished, "version": version}
 
     def index(self) -> str:
-        """Make the index and all it consists of in `place`, unless that was just done.
+        """Make the index and all it consists of in `scratch`, unless that was just done.
 
         Returns the version of what lies there, as `standing` has it.
         """
         self.follow()
-        now = self.turns, self.finished
-        if now != self._built and self._rested():
-            began = time.monotonic()
-            self._report = self._data()
-            index_page.write(self._report, self.place)
-            self._built = now
-            self._rested_at = time.monotonic() + (SHARE - 1) * (time.monotonic() - began)
-        return f"{self._built[0]}-{self._built[1]}"
+        if self._index.due(self.version):
+            with self._index.making(self.version):
+                self._report = self._data()
+                write_index(self._report, self.scratch)
+        return f"{self._index.version[0]}-{self._index.version[1]}"
 
     def question(self, page: str) -> tuple[str, str] | None:
         """Return the page of a question and its version; None where there is no such question."""
@@ -128,24 +207,14 @@ class LiveRun:
             return None
         diagnosis = self._diagnosed().get(state.id)
         report = self._run_data()
-        plans = plans_of(report, self.place)
+        plans = plans_of(report, self.scratch)
         try:
             plan = plans.of(state, diagnosis)
         finally:
             plans.close()
-        part = question_part(
-            state,
-            row(state),
-            diagnosis,
-            plan,
-            self.config,
-        )
-        page_text = page_of_part(report.frame, part, self._beside[state.id])
+        part = question_part(state, row(state), diagnosis, plan, self.config)
+        page_text = page_of_part(report.frame, part, self._neighbours[state.id])
         return page_text, str(standing["version"])
-
-    def _rested(self) -> bool:
-        """Whether the index may be made again; the last one, of a finished run, is made at once."""
-        return self.finished or time.monotonic() >= self._rested_at
 
     def _data(self) -> ReportData:
         return ReportData(
@@ -160,17 +229,13 @@ class LiveRun:
         )
 
     def _run_data(self) -> ReportData:
-        """Return what the page of a question wants of its run: the figures may be those of before."""
-        now = self.turns, self.finished
-        rested = self.finished or time.monotonic() >= self._told_again_at
-        if self._report is None or (now != self._told and rested):
-            began = time.monotonic()
-            self._report = self._data()
-            self._told = now
-            self._told_again_at = time.monotonic() + (SHARE - 1) * (time.monotonic() - began)
+        """Return what the page of a question needs of its run: the figures may be those of before."""
+        if self._report is None or self._figures.due(self.version):
+            with self._figures.making(self.version):
+                self._report = self._data()
         return self._report
 
     def _diagnosed(self) -> dict[str, Diagnosis]:
         if self._diagnoses is None:
-            self._diagnoses = kept_diagnoses(self.folder, self.states)
+            self._diagnoses = cached_diagnoses(self.folder, self.states)
         return self._diagnoses

@@ -1,4 +1,4 @@
-"""The report of a run as a site: pages made when they are asked for, and small figures that say what is new."""
+"""The report of a run as a site: pages made on demand, and small JSON answers that say what is new."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from render_agent.system.threads import begun_pool
 from render_agent.web.checks import PageFiles
 from render_agent.web.templates import ASSETS
 
-OWN = Path(__file__).parent / "templates"
+TEMPLATES = Path(__file__).parent / "templates"
 """Where the script and style lie that keep a page up to date."""
 
 HEAD = '<link rel="stylesheet" href="/live/live.css"><script src="/live/live.js" defer></script></head>'
 
 FOOT = '<p id="live" role="status" aria-live="polite" data-version="{version}" data-shown="{shown}"></p></body>'
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 class LiveSite:
@@ -58,7 +58,7 @@ class LiveSite:
             Mount("/views", PageFiles(self.folder.path / "views", ".png")),
             Route("/live/index.json", lambda request: JSONResponse(self._do(self.run.standing))),
             Route("/live/questions/{page}.json", self._standing),
-            Mount("/live", PageFiles(OWN, ".css", ".js")),
+            Mount("/live", PageFiles(TEMPLATES, ".css", ".js")),
             Mount("/report/assets", PageFiles(ASSETS, ".css", ".js", ".svg")),
             Mount("/report/plans", PageFiles(self.scratch / "plans", ".png")),
             Route("/report/questions/{page}.html", self._question),
@@ -69,7 +69,7 @@ class LiveSite:
         """Wait for what is being made."""
         self._work.shutdown()
 
-    def _do(self, job: Callable[[], Found]) -> Found:
+    def _do(self, job: Callable[[], Result]) -> Result:
         return self._work.submit(job).result()
 
     def _standing(self, request: Request) -> Response:
@@ -89,8 +89,8 @@ class LiveSite:
     def _index(self, request: Request) -> Response:
         """Return the index or a file that was made with it."""
         version = self._do(self.run.index)
-        file, found = self._made.lookup_path(request.path_params["path"])
-        if found is None:
+        file, status = self._made.lookup_path(request.path_params["path"])
+        if status is None:
             raise HTTPException(404)
         if request.path_params["path"] == "index.html":
             return _page(Path(file).read_text("utf-8"), version)

@@ -1,5 +1,5 @@
 """The report of a run: pages written from its folder, opened from disk.
 
-Imports `analysis.diagnosis`, the run folder and `web`. Start with `build`, then `question.question_page` and
-`index.index_page`.
+Imports `analysis.diagnosis`, the run folder and `web`. Start with `build`, which writes them all, then
+`index.index_page` and `question.question_page`.
 """

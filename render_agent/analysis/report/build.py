@@ -1,15 +1,18 @@
-"""The report of a run: every page of it, written beside what it tells of."""
+"""The report of a run: its pages, written into its folder, and what could not be shown."""
 
 from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
-from render_agent.analysis.report.data import ReportData, page_of, read_run
-from render_agent.analysis.report.index import index_page
-from render_agent.analysis.report.question import page_writer as question_pages
+from render_agent.analysis.report.data import ReportData, page_file, read_run
+from render_agent.analysis.report.index.index_page import write_index
+from render_agent.analysis.report.maps.floor_plan import cameras_of
+from render_agent.analysis.report.question.question_page import write_pages
 from render_agent.extras import require
+from render_agent.observation.picture_store import safe_name
 from render_agent.runs.log.folder import RunFolder
 from render_agent.system.contained_paths import refuse_links_out
 from render_agent.system.whole_files import write_whole
@@ -32,25 +35,45 @@ def build(
     """
     require("a report", "matplotlib")
     report = read_run(folder, diagnose=diagnose, processes=processes)
-    place = folder.path / REPORT
-    refuse_links_out(place)
-    copy_assets(place)
-    question_pages.write(report, place, processes or os.cpu_count() or 1)
-    index_page.write(report, place)
-    remove_stale(place, report)
-    return place / "index.html", report
+    pages = folder.path / REPORT
+    refuse_links_out(pages)
+    copy_assets(pages)
+    write_pages(report, pages, processes or os.cpu_count() or 1)
+    write_index(report, pages)
+    remove_stale(pages, report.rows)
+    return pages / "index.html", report
 
 
-def copy_assets(place: Path) -> None:
+def copy_assets(pages: Path) -> None:
     """Write style and scripts into the `assets` of a folder of pages."""
     for asset in sorted(ASSETS.iterdir()):
-        write_whole(place / "assets" / asset.name, asset.read_bytes(), durable=False)
+        write_whole(pages / "assets" / asset.name, asset.read_bytes(), durable=False)
 
 
-def remove_stale(place: Path, report: ReportData) -> None:
-    """Remove pages of questions that the run no longer has, and what a killed build left half."""
-    wanted = {page_of(state.id).rpartition("/")[2] for state in report.states}
-    pages = place / "questions"
-    for file in pages.iterdir() if pages.is_dir() else ():
+def remove_stale(pages: Path, question_ids: Iterable[str]) -> None:
+    """Remove pages of questions that are no more, and what a killed build left half."""
+    wanted = {page_file(question_id) for question_id in question_ids}
+    folder = pages / "questions"
+    for file in folder.iterdir() if folder.is_dir() else ():
         if file.name not in wanted:
             shutil.rmtree(file) if file.is_dir() else file.unlink()
+
+
+def missing_assets(report: ReportData, pages: Path) -> list[str]:
+    """Return a sentence for scans and for pictures that are not there; pages: the folder of the report."""
+    moved = [state for state in report.states if next(cameras_of(state), None)]
+    scenes = {state.question.scene for state in moved}
+    gone = [s for s in scenes if not (pages / "plans" / f"{safe_name(s)}.png").is_file()]
+    files = {file for state in moved for turn in state.turns for file in turn.drawn}
+    lost = [file for file in files if not (report.folder.path / file).is_file()]
+    sentences = []
+    if gone:
+        sentences.append(
+            f"{len(gone)} of {len(scenes)} scans cannot be read here: their pages have no plan, and"
+            " nothing tells what was seen"
+        )
+    if lost:
+        sentences.append(
+            f"{len(lost)} of {len(files)} pictures are gone from views/: pages lack them"
+        )
+    return sentences

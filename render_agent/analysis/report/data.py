@@ -1,8 +1,8 @@
-"""What a report is made of: one run, read once."""
+"""The data of a report: one run, read once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -57,16 +57,16 @@ class ReportData:
     def stamps(self) -> list[str]:
         """What stands on every page in capitals: that the run is in progress, partial, or a stress test."""
         done = sum(not state.active for state in self.states)
-        told = []
+        stamps = []
         if not self.finished:
-            told.append(f"{UNFINISHED}: {done} of {len(self.states)} questions done")
+            stamps.append(f"{UNFINISHED}: {done} of {len(self.states)} questions done")
         if self.config.partial:
-            told.append("PARTIAL: some of the benchmark's questions")
+            stamps.append("PARTIAL: some of the benchmark's questions")
         elif self.finished and self.results["status"] != "complete":
-            told.append("PARTIAL: not every question is scored")
+            stamps.append("PARTIAL: not every question is scored")
         if stress := self.config.picture_stress.note:
-            told.append(stress.replace("stress test", "STRESS TEST"))
-        return told
+            stamps.append(stress.replace("stress test", "STRESS TEST"))
+        return stamps
 
     @property
     def notes(self) -> list[str]:
@@ -79,9 +79,21 @@ class ReportData:
         return {"name": self.name, "stamps": self.stamps, "notes": self.notes}
 
 
+def page_file(question_id: str) -> str:
+    """Return the name of the file of a question's page."""
+    return f"{safe_name(question_id)}.html"
+
+
 def page_of(question_id: str) -> str:
     """Return where a question's page lies, relative to the index."""
-    return f"questions/{safe_name(question_id)}.html"
+    return f"questions/{page_file(question_id)}"
+
+
+def neighbours(question_ids: Iterable[str]) -> dict[str, tuple[str | None, str | None]]:
+    """Return by question the files of the pages before and after its own, None where there is none."""
+    ids = list(question_ids)
+    files = [None, *map(page_file, ids), None]
+    return {name: (files[n], files[n + 2]) for n, name in enumerate(ids)}
 
 
 def read_run(

@@ -1,14 +1,15 @@
-"""What the pages call things."""
+"""The words of the pages for types of questions and their outcomes, and the order of the types."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from render_agent.score.comparison import RIGHT
 from render_agent.score.means import DIRECTION
+from render_agent.score.official import TYPES
 
-TYPES = {
+TYPE_WORDS = {
     "object_counting": "object count",
     "object_abs_distance": "absolute distance",
     "object_size_estimation": "object size",
@@ -26,7 +27,7 @@ TYPES = {
 
 def type_words(name: str) -> str:
     """Return the words for a type or task; a type that is not VSI-Bench's keeps its name."""
-    return TYPES.get(name, name.replace("_", " "))
+    return TYPE_WORDS.get(name, name.replace("_", " "))
 
 
 def outcome(row: Mapping[str, Any] | None) -> str:
@@ -34,3 +35,9 @@ def outcome(row: Mapping[str, Any] | None) -> str:
     if row is None or row["score"] is None:
         return "open"
     return "right" if row["score"] >= RIGHT else "wrong"
+
+
+def in_order(types: Iterable[str]) -> list[str]:
+    """Return some types, those of VSI-Bench first and in its order."""
+    types = set(types)
+    return [*(kind for kind in TYPES if kind in types), *sorted(types.difference(TYPES))]

@@ -1,4 +1,5 @@
 """Sweeps: a grid of runs, compared in one table and one plot.
 
-Imports the run folder and below. Start with `plan`, which reads what a sweep asks for, then `grid`.
+Imports the run folder, `score` and below. Start with `plan`, which reads the file of a sweep, then `grid`,
+`table` and `output`.
 """

@@ -1,4 +1,4 @@
-"""The runs of a sweep on disk: each cell is found again by what its options are."""
+"""The runs of a sweep on disk: each cell is found again by the fingerprint of its options."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from render_agent.analysis.sweep.plan import Cell, Sweep
-from render_agent.config import CHANGEABLE, RunConfig
+from render_agent.config import CHANGEABLE
 from render_agent.errors import RenderAgentError, SetupError
 from render_agent.runs.log.folder import RunFolder, list_runs
 from render_agent.runs.runner import Run, check, resume_run, start_run
@@ -38,8 +38,8 @@ def find_cells(sweep: Sweep) -> dict[str, RunFolder]:
 
 def is_complete(folder: RunFolder) -> bool:
     """Whether a run has come to its end and none of its questions failed or is active."""
-    found = folder.results()
-    return found is not None and not (found["counts"]["failed"] or found["counts"]["active"])
+    results = folder.results()
+    return results is not None and not (results["counts"]["failed"] or results["counts"]["active"])
 
 
 def check_cells(sweep: Sweep, begun: Mapping[str, RunFolder]) -> None:
@@ -61,9 +61,5 @@ def run_cell(cell: Cell, begun: RunFolder | None, watch: Watch) -> None:
 
     SetupError, EngineError or RunLogError where it has to stop; typed again, it goes on.
     """
-    watch(start_run(cell.config) if begun is None else resume_run(begun, _changes(cell.config)))
-
-
-def _changes(config: RunConfig) -> dict[str, object]:
-    """Return the options that may differ from those a run began with."""
-    return {name: getattr(config, name) for name in sorted(CHANGEABLE - {"output"})}
+    changes = {name: getattr(cell.config, name) for name in sorted(CHANGEABLE - {"output"})}
+    watch(start_run(cell.config) if begun is None else resume_run(begun, changes))

@@ -1,35 +1,164 @@
-"""The files of a sweep: its table as CSV, Markdown and JSON, and its plot."""
+"""The output of a sweep: its table as CSV, Markdown and JSON, and its plot."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import csv
+import io
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from render_agent.analysis.sweep.plan import Sweep
-from render_agent.analysis.sweep.table import Row, as_csv, as_markdown, named, title, varied_names
+from render_agent.analysis.sweep.plan import Cell, Sweep
+from render_agent.analysis.sweep.table import COLUMNS, Row
+from render_agent.score.tables import figure, interval, signed
 from render_agent.system.whole_files import json_bytes, write_whole
 
+COLUMN_HEADS = ("official", "95 %", "difference", "95 %", "answered", "failed", "turns", "shown", "drawn",
+         "read", "written", "seconds")  # fmt: skip
+"""The columns that a person reads; those from turns on are of a question on average."""
 
-def write_sweep(asked: Sweep, rows: list[Row], notes: Mapping[str, list[str]]) -> dict[str, Path]:
+CAPTION = (
+    "Scores are official ones in percent, over the questions that are scored; differences are paired by",
+    "question with the baseline, in points. Intervals: bootstrap over scenes. Turns, pictures shown and",
+    "drawn (those of candidates too), tokens read and written, and seconds of drawing and generating are",
+    "those of a question on average.",
+)
+
+
+def write_sweep(sweep: Sweep, rows: list[Row], notes: Mapping[str, list[str]]) -> dict[str, Path]:
     """Write the table, as CSV, Markdown and JSON, and the plot beside the runs; return the files.
 
     RunLogError where they cannot be written.
     """
     from render_agent.analysis.sweep.plot import plot
 
-    folder = Path(asked.cells[0].config.output)
-    varied = varied_names(asked.cells)
-    told = {"name": asked.name, "baseline": asked.baseline.row, "cells": rows, "notes": notes}
-    write_whole(folder / "table.csv", as_csv(rows, varied).encode())
-    write_whole(folder / "table.md", as_markdown(asked, rows, notes).encode())
-    write_whole(folder / "table.json", json_bytes(told))
+    folder = Path(sweep.cells[0].config.output)
+    varied = varied_names(sweep.cells)
+    data = {"name": sweep.name, "baseline": sweep.baseline.row, "cells": rows, "notes": notes}
     files = {
         "table": folder / "table.md",
         "csv": folder / "table.csv",
         "json": folder / "table.json",
     }
-    labelled = all(cell.given for cell in asked.cells)
+    write_whole(files["csv"], as_csv(rows, varied).encode())
+    write_whole(files["table"], as_markdown(sweep, rows, notes).encode())
+    write_whole(files["json"], json_bytes(data))
+    labelled = all(cell.labelled for cell in sweep.cells)
     by = "label" if labelled else varied[0] if varied else None
-    if plot(rows, named(asked, rows), f"{title(asked)}: official score", by, folder / "plot.svg"):
+    heading = f"{title(sweep)}: official score"
+    if plot(rows, row_names(sweep, rows), heading, by, folder / "plot.svg"):
         files["plot"] = folder / "plot.svg"
     return files
+
+
+def varied_names(cells: Sequence[Cell]) -> list[str]:
+    """Return the options that vary over some cells, in the order in which they come."""
+    return list(dict.fromkeys(name for cell in cells for name in cell.varied))
+
+
+def as_csv(rows: Sequence[Row], varied: Sequence[str]) -> str:
+    """Return the rows as CSV, options that vary after the label; what is not known stays empty."""
+    text = io.StringIO()
+    columns = ["label", *varied, *COLUMNS[1:]]
+    writer = csv.DictWriter(text, columns, lineterminator="\n", extrasaction="ignore")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def row_cells(row: Mapping[str, Any], baseline: str) -> tuple[str, ...]:
+    """Return the figures of a row as a person reads them, in the columns of COLUMN_HEADS."""
+    if row["questions"] is None:
+        return (*("–",) * (len(COLUMN_HEADS) - 1), row["status"])
+    active = f" + {row['active']} active" if row["active"] else ""
+    return (
+        figure(row["official"]),
+        interval(_bounds(row, "official")),
+        "baseline" if row["label"] == baseline else signed(row["difference"]),
+        interval(_bounds(row, "difference")),
+        f"{row['answered'] + row['exhausted']} of {row['questions']}",
+        f"{row['failed']}{active}",
+        figure(row["turns_per_question"]),
+        figure(row["pictures_per_question"]),
+        figure(row["renders_per_question"]),
+        _whole(row["tokens_in_per_question"]),
+        _whole(row["tokens_out_per_question"]),
+        "–" if row["seconds_per_question"] is None else f"{row['seconds_per_question']:.2f}",
+    )
+
+
+def row_names(sweep: Sweep, rows: Sequence[Row]) -> tuple[str, list[str]]:
+    """Return the head of the first column and what stands in it: values alone where they say it all."""
+    cells = [cells[0] for cells in sweep.rows]
+    varied = varied_names(cells)
+    values = [cell.varied for cell in cells]
+    labelled = any(cell.labelled for cell in cells)
+    if varied and not labelled and all([*value] == varied for value in values):
+        return " · ".join(varied), [" · ".join(value.values()) for value in values]
+    return "run", [row["label"] for row in rows]
+
+
+def title(sweep: Sweep) -> str:
+    """Return what stands over the figures of a sweep."""
+    partial = any(cell.config.partial for cell in sweep.cells)
+    return f"Sweep {sweep.name}{' (PARTIAL)' if partial else ''}"
+
+
+def as_markdown(sweep: Sweep, rows: Sequence[Row], notes: Mapping[str, Sequence[str]]) -> str:
+    """Return the table as Markdown, with what must be said below it."""
+    head, names = row_names(sweep, rows)
+    lines = [
+        f"# {title(sweep)}",
+        "",
+        _line([head, *COLUMN_HEADS]),
+        "|---" + "|---:" * len(COLUMN_HEADS) + "|",
+        *(
+            _line([name, *row_cells(row, sweep.baseline.row)])
+            for name, row in zip(names, rows, strict=True)
+        ),
+        "",
+        *caption(sweep),
+        "",
+        *(f"- {_escaped(note)}" for note in footnotes(rows, notes)),
+    ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def caption(sweep: Sweep) -> list[str]:
+    """Return what the figures of a sweep are."""
+    seeds = max(len(cells) for cells in sweep.rows)
+    more = f"A row has {seeds} runs, each with its own seed; questions are paired seed by seed."
+    return [*CAPTION, *([more] if seeds > 1 else [])]
+
+
+def footnotes(rows: Sequence[Row], notes: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return what must be said beside the figures, each thing once.
+
+    The cells that it is said of stand behind it, unless it is said of all that have figures.
+    """
+    labels_of: dict[str, list[str]] = {}
+    for label, own in notes.items():
+        for note in own:
+            labels_of.setdefault(note, []).append(label)
+    count = sum(row["questions"] is not None for row in rows)
+    return [
+        note if len(labels) == count else f"{note} ({'; '.join(labels)})"
+        for note, labels in labels_of.items()
+    ]
+
+
+def _line(parts: Sequence[str]) -> str:
+    return "| " + " | ".join(_escaped(part) for part in parts) + " |"
+
+
+def _bounds(row: Mapping[str, Any], name: str) -> list[float] | None:
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    return None if low is None else [low, high]
+
+
+def _whole(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.0f}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

@@ -1,4 +1,4 @@
-"""What a file of a sweep asks for: its cells, each the options of a run and what tells it from the others."""
+"""The plan of a sweep, read from its file: the cells, each the options of a run and what tells it apart."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class SweepFile(Struct, frozen=True, forbid_unknown_fields=True):
 class Cell:
     """One run of a sweep: its label, the options that vary as they were written, and all options.
 
-    row: what its row of the table is called; runs that differ in their seeds alone share one. given:
-    whether that was written; otherwise it is made of those options. equal: in which COSTS it is meant to
+    row: what its row of the table is called; runs that differ in their seeds alone share one.
+    labelled: whether that was written; otherwise it is made of those options. equal: in which COSTS it is meant to
     equal the baseline.
     """
 
@@ -59,7 +59,7 @@ class Cell:
     varied: Mapping[str, str]
     config: RunConfig
     row: str
-    given: bool = False
+    labelled: bool = False
     equal: tuple[str, ...] = ()
 
 
@@ -74,14 +74,14 @@ class Sweep:
     @property
     def rows(self) -> list[list[Cell]]:
         """The cells of every row of the table, in order."""
-        found: dict[str, list[Cell]] = {}
+        rows: dict[str, list[Cell]] = {}
         for cell in self.cells:
-            found.setdefault(cell.row, []).append(cell)
-        return list(found.values())
+            rows.setdefault(cell.row, []).append(cell)
+        return list(rows.values())
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class Entry:
     """A row as the file has it: what it is called, its options, and in which COSTS it equals the baseline."""
 
     row: str
@@ -96,26 +96,31 @@ def read_sweep(file: Path, typed: Mapping[str, Any], output: Path) -> Sweep:
     file and the key, where the file cannot be read, an option cannot have a value, or two cells would
     be the same run.
     """
-    given = _read(file)
-    name = given.name or file.stem
-    common = _options(given.options or {}, file)
-    written = [*_grid(given.grid or {}, file), *_runs(given.runs or [], file)]
-    if not written:
-        raise UsageError(f"{file}: there is no cell: give a grid of options, or a list of runs")
-    seeds = _seeds(given.seeds, [common, *(entry.options for entry in written)], file)
-    place = output / f"sweep_{name}"
+    plan = _read(file)
+    try:
+        return _sweep(plan, plan.name or file.stem, typed, output)
+    except UsageError as error:
+        raise UsageError(f"{file}: {error}") from error
+
+
+def _sweep(plan: SweepFile, name: str, typed: Mapping[str, Any], output: Path) -> Sweep:
+    common = _options(plan.options or {})
+    entries = [*_grid(plan.grid or {}), *_runs(plan.runs or [])]
+    if not entries:
+        raise UsageError("there is no cell: give a grid of options, or a list of runs")
+    seeds = _seeds(plan.seeds, [common, *(entry.options for entry in entries)])
     cells = []
-    for entry in written:
+    for entry in entries:
         for seed in seeds:
             own = {**entry.options, **seed}
             if taken := sorted(own.keys() & typed.keys()):
                 flag = "--" + taken[0].replace("_", "-")
                 raise UsageError(
-                    f"{flag} is set by {file} ({entry.row:.200}): leave it out of the command line"
+                    f"{flag} is set here ({entry.row:.200}): leave it out of the command line"
                 )
-            cells.append(_cell(entry, seed, {**common, **own, **typed}, place, file))
-    _refuse_twins(cells, file)
-    return Sweep(name, tuple(cells), _baseline(given.baseline, cells, file))
+            cells.append(_cell(entry, seed, {**common, **own, **typed}, output / f"sweep_{name}"))
+    _refuse_twins(cells)
+    return Sweep(name, tuple(cells), _baseline(plan.baseline, cells))
 
 
 def _read(file: Path) -> SweepFile:
@@ -133,63 +138,61 @@ def _read(file: Path) -> SweepFile:
     return sweep
 
 
-def _seeds(
-    given: Values | None, options: Sequence[Mapping[str, Any]], file: Path
-) -> list[dict[str, Any]]:
+def _seeds(seeds: Values | None, options: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the seed of every run of a row as an option, nothing where the file has no seeds."""
-    if given is None:
+    if seeds is None:
         return [{}]
     if any("seed" in entry for entry in options):
-        raise UsageError(f"{file}: seed stands beside seeds: give one of them")
-    return [_options({"seed": seed}, file, "seeds") for seed in given]
+        raise UsageError("seed stands beside seeds: give one of them")
+    return [_options({"seed": seed}, "seeds") for seed in seeds]
 
 
-def _grid(given: Mapping[str, Values], file: Path) -> Iterator[Written]:
+def _grid(grid: Mapping[str, Values]) -> Iterator[Entry]:
     """Give every combination, the last option changing fastest."""
-    axes = [[_options({key: value}, file, "grid") for value in given[key]] for key in given]
+    axes = [[_options({key: value}, "grid") for value in grid[key]] for key in grid]
     for parts in product(*axes) if axes else ():
         options = {name: value for part in parts for name, value in part.items()}
-        yield Written(_label(options), options)
+        yield Entry(_label(options), options)
 
 
-def _runs(given: Sequence[Options | None], file: Path) -> Iterator[Written]:
+def _runs(runs: Sequence[Options | None]) -> Iterator[Entry]:
     """Give every run that is listed."""
-    for number, entry in enumerate(given, start=1):
+    for number, entry in enumerate(runs, start=1):
         where = f"runs, entry {number}"
         options = dict(entry or {})
         label = options.pop("label", None)
         if label is not None and not isinstance(label, str | int | float):
-            raise UsageError(f"{file}: {where}: label must be a text")
-        equal = _equal(options.pop("equal", None), f"{file}: {where}")
-        found = _options(options, file, where)
-        if not found and label is None:
-            raise UsageError(f"{file}: {where}: there is neither a label nor an option")
-        yield Written(str(label) if label is not None else _label(found), found, equal)
+            raise UsageError(f"{where}: label must be a text")
+        equal = _equal(options.pop("equal", None), where)
+        own = _options(options, where)
+        if not own and label is None:
+            raise UsageError(f"{where}: there is neither a label nor an option")
+        yield Entry(str(label) if label is not None else _label(own), own, equal)
 
 
-def _equal(given: Any, where: str) -> tuple[str, ...]:
+def _equal(equal: Any, where: str) -> tuple[str, ...]:
     """Return in which COSTS a run is meant to equal the baseline."""
-    if given is None:
+    if equal is None:
         return ()
-    named = given if isinstance(given, list) else [given]
-    if not all(name in COSTS for name in named):
+    names = equal if isinstance(equal, list) else [equal]
+    if not all(name in COSTS for name in names):
         raise UsageError(f"{where}: equal must be {' or '.join(COSTS)}, or a list of both")
-    return tuple(named)
+    return tuple(names)
 
 
-def _options(given: Mapping[Any, Any], file: Path, where: str = "options") -> dict[str, Any]:
+def _options(options: Mapping[Any, Any], where: str = "options") -> dict[str, Any]:
     """Return options as RunConfig takes them. UsageError where one is unknown or out of place."""
-    named = {str(key).replace("-", "_"): value for key, value in given.items()}
+    named = {str(key).replace("-", "_"): value for key, value in options.items()}
     for name in named:
         if name in ELSEWHERE:
-            raise UsageError(f"{file}: {where}: {name} has no place here: {ELSEWHERE[name]}")
+            raise UsageError(f"{where}: {name} has no place here: {ELSEWHERE[name]}")
     try:
         return checked(named)
     except UsageError as error:
-        raise UsageError(f"{file}: {where}: {error}") from error
+        raise UsageError(f"{where}: {error}") from error
     except (TypeError, ValueError, AttributeError, IndexError) as error:
         # a value of a form that no option has, such as a mapping
-        raise UsageError(f"{file}: {where}: {named!r:.80} holds no value of an option") from error
+        raise UsageError(f"{where}: {named!r:.80} holds no value of an option") from error
 
 
 def _label(options: Mapping[str, Any]) -> str:
@@ -203,54 +206,53 @@ def _words(name: str, value: Any) -> str:
 
 
 def _cell(
-    written: Written,
+    entry: Entry,
     seed: Mapping[str, Any],
     options: Mapping[str, Any],
-    place: Path,
-    file: Path,
+    folder: Path,
 ) -> Cell:
-    label = ", ".join([written.row, *([_label(seed)] if seed else [])])
+    label = ", ".join([entry.row, *([_label(seed)] if seed else [])])
     try:
-        config = RunConfig(**{**options, "batch": True, "output": str(place)}).absolute()
+        config = RunConfig(**{**options, "batch": True, "output": str(folder)}).absolute()
     except UsageError as error:
-        raise UsageError(f"{file}: {label:.200}: {error}") from error
-    shown = {name: _words(name, value) for name, value in written.options.items()}
-    given = written.row != _label(written.options)
-    return Cell(label, shown, config, written.row, given, written.equal)
+        raise UsageError(f"{label:.200}: {error}") from error
+    varied = {name: _words(name, value) for name, value in entry.options.items()}
+    labelled = entry.row != _label(entry.options)
+    return Cell(label, varied, config, entry.row, labelled, entry.equal)
 
 
-def _refuse_twins(cells: Sequence[Cell], file: Path) -> None:
+def _refuse_twins(cells: Sequence[Cell]) -> None:
     runs: dict[str, Cell] = {}
     labels: dict[str, Cell] = {}
     for cell in cells:
         if (twin := runs.setdefault(cell.config.fingerprint, cell)) is not cell:
             raise UsageError(
-                f"{file}: {twin.label:.200} and {cell.label:.200} are the same run: they differ in nothing that"
+                f"{twin.label:.200} and {cell.label:.200} are the same run: they differ in nothing that"
                 " changes results (for speed, see render-agent bench)"
             )
         if labels.setdefault(cell.label, cell) is not cell:
-            raise UsageError(f"{file}: two cells are called {cell.label!r:.200}")
+            raise UsageError(f"two cells are called {cell.label!r:.200}")
 
 
-def _baseline(given: Any, cells: Sequence[Cell], file: Path) -> Cell:
+def _baseline(baseline: Any, cells: Sequence[Cell]) -> Cell:
     """Return the cell that `baseline` means: what its row is called, or options that one row alone has.
 
     Of several, the one that varies in nothing else.
     """
-    if given is None:
+    if baseline is None:
         return cells[0]
     cells = list({cell.row: cell for cell in reversed(cells)}.values())[::-1]  # one a row
-    if isinstance(given, dict):
-        wanted = _options(given, file, "baseline")
-        found = [
+    if isinstance(baseline, dict):
+        wanted = _options(baseline, "baseline")
+        matching = [
             cell
             for cell in cells
             if all(getattr(cell.config, name) == value for name, value in wanted.items())
         ]
-        found = [cell for cell in found if cell.varied.keys() <= wanted.keys()] or found
+        matching = [cell for cell in matching if cell.varied.keys() <= wanted.keys()] or matching
     else:
-        found = [cell for cell in cells if cell.row == str(given)]
-    if len(found) == 1:
-        return found[0]
+        matching = [cell for cell in cells if cell.row == str(baseline)]
+    if len(matching) == 1:
+        return matching[0]
     labels = reason_of("; ".join(cell.row for cell in cells))
-    raise UsageError(f"{file}: baseline {given!r:.80} is {len(found)} of the cells: {labels}")
+    raise UsageError(f"baseline {baseline!r:.80} is {len(matching)} of the cells: {labels}")

@@ -18,8 +18,7 @@ from render_agent.analysis.report.plots.palette import (
     SKY,
     VERMILLION,
 )
-from render_agent.analysis.report.plots.svg import settled
-from render_agent.analysis.report.plots.vector_plot import STYLE
+from render_agent.analysis.report.plots.vector_plot import STYLE, settled
 from render_agent.extras import require
 
 COLOURS = (BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, GREY, INK)
@@ -91,9 +90,9 @@ def _varies(values: Sequence[float | None]) -> bool:
 def _marks(rows: Sequence[Row], by: str | None) -> list[Mark]:
     """Return the mark of every row: one for every value of the option `by`."""
     values = list(dict.fromkeys(row.get(by) if by else None for row in rows))
-    places = [values.index(row.get(by) if by else None) for row in rows]
+    indices = [values.index(row.get(by) if by else None) for row in rows]
     count = len(COLOURS)
-    return [(COLOURS[place % count], MARKS[place // count % len(MARKS)]) for place in places]
+    return [(COLOURS[index % count], MARKS[index // count % len(MARKS)]) for index in indices]
 
 
 def _reach(row: Row) -> tuple[float, float]:
@@ -112,14 +111,14 @@ def _called(row: Row, by: str) -> str:
 
 
 def _scores(axes: Any, rows: Sequence[Row], names: Sequence[str], marks: Sequence[Mark]) -> None:
-    for place, (row, (colour, mark)) in enumerate(zip(rows, marks, strict=True)):
+    for y, (row, (colour, mark)) in enumerate(zip(rows, marks, strict=True)):
         below, above = _reach(row)
         axes.errorbar(
-            row["official"], place, xerr=[[below], [above]], fmt=mark, color=colour, capsize=3
+            row["official"], y, xerr=[[below], [above]], fmt=mark, color=colour, capsize=3
         )
         axes.annotate(
             f"{row['official']:.1f}",
-            (row["official"], place),
+            (row["official"], y),
             textcoords="offset points",
             xytext=(0, 5),
             ha="center",

@@ -1,18 +1,19 @@
-"""What the runs of a sweep came to: a row of figures for every cell."""
+"""The figures of a sweep: a row for every cell, over the runs of all its seeds."""
 
 from __future__ import annotations
 
-import csv
-import io
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from render_agent.analysis.sweep.grid import is_complete
 from render_agent.analysis.sweep.plan import COSTS, Cell, Sweep
-from render_agent.analysis.sweep.pooling import side_of
 from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.log.reader import results_of
+from render_agent.runs.log.results import per_question
 from render_agent.score.comparison import Side, compare, incomparable
-from render_agent.score.summary import OFFICIAL
-from render_agent.score.tables import figure, interval, signed
+from render_agent.score.means import Scored
+from render_agent.score.summary import OFFICIAL, summary
 
 COLUMNS = (
     "label",
@@ -47,7 +48,7 @@ pictures are those that the model was shown, renders the distinct ones that were
 too; seconds are those of drawing and generating, its share of the batches. The last two are how many times
 as many renders, and tokens read and written, a question took as in the baseline."""
 
-EQUAL = 0.1
+EQUAL_SHARE = 0.1
 """Costs that differ by no more than this share of the baseline's count as equal."""
 
 COST_WORDS = {"renders": "pictures drawn", "tokens": "tokens read and written"}
@@ -80,22 +81,21 @@ def sweep_rows(sweep: Sweep, begun: Mapping[str, RunFolder]) -> tuple[list[Row],
             row |= _scores(side) | _work(folders, side.results)
             if len(folders) < len(cells):
                 row["status"] = CUT_OFF
-            told = list(side.results["notes"])
+            own_notes = notes.setdefault(cell.row, list(side.results["notes"]))
             if cell.config.partial:
-                told.append("PARTIAL: only some of the benchmark's questions")
+                own_notes.append("PARTIAL: only some of the benchmark's questions")
             if base is not None and side is not base:
                 difference, reasons = _difference(base, side)
                 row |= difference
-                told += [f"not comparable with the baseline: {reason}" for reason in reasons]
-            notes[cell.row] = told
+                own_notes += [f"not comparable with the baseline: {reason}" for reason in reasons]
         rows.append(row)
     _set_against(rows, sweep, notes)
-    return rows, {label: told for label, told in notes.items() if told}
+    return rows, {label: own_notes for label, own_notes in notes.items() if own_notes}
 
 
 def _folders(cells: Sequence[Cell], begun: Mapping[str, RunFolder]) -> list[RunFolder]:
-    found = [begun[cell.label] for cell in cells if cell.label in begun]
-    return [folder for folder in found if folder.has_questions]
+    folders = [begun[cell.label] for cell in cells if cell.label in begun]
+    return [folder for folder in folders if folder.has_questions]
 
 
 def _set_against(rows: Sequence[Row], sweep: Sweep, notes: Mapping[str, list[str]]) -> None:
@@ -103,26 +103,27 @@ def _set_against(rows: Sequence[Row], sweep: Sweep, notes: Mapping[str, list[str
     base = next(row for row in rows if row["label"] == sweep.baseline.row)
     for row, cells in zip(rows, sweep.rows, strict=True):
         for name in COSTS:
-            cost, its = _cost(row, name), _cost(base, name)
-            row[f"{name}_of_baseline"] = None if cost is None or not its else cost / its
+            cost, base_cost = _cost(row, name), _cost(base, name)
+            row[f"{name}_of_baseline"] = None if cost is None or not base_cost else cost / base_cost
         for name in cells[0].equal:
             ratio = row[f"{name}_of_baseline"]
             if ratio is not None and row is not base:
-                equal = abs(ratio - 1) <= EQUAL
-                words = "equal to the baseline" if equal else "NOT EQUAL to the baseline"
-                notes[row["label"]].append(f"{words} in {COST_WORDS[name]}: {ratio:.2f} times")
+                equal = abs(ratio - 1) <= EQUAL_SHARE
+                verdict = "equal to the baseline" if equal else "NOT EQUAL to the baseline"
+                notes[row["label"]].append(f"{verdict} in {COST_WORDS[name]}: {ratio:.2f} times")
 
 
 def _cost(row: Row, name: str) -> float | None:
     if name == "renders":
         return cast("float | None", row["renders_per_question"])
-    return _sum(row["tokens_in_per_question"], row["tokens_out_per_question"])
+    tokens = row["tokens_in_per_question"], row["tokens_out_per_question"]
+    return None if None in tokens else sum(tokens)
 
 
 def _scores(side: Side) -> Row:
-    found = side.results
-    over, counts = found["official_over_scored"], found["counts"]
-    low, high = found["intervals"].get(OFFICIAL) or (None, None)
+    results = side.results
+    over, counts = results["official_over_scored"], results["counts"]
+    low, high = results["intervals"].get(OFFICIAL) or (None, None)
     return {
         "run": side.name,
         "status": CUT_OFF if counts["active"] else WHOLE,
@@ -137,158 +138,86 @@ def _scores(side: Side) -> Row:
 
 def _difference(base: Side, side: Side) -> tuple[Row, list[str]]:
     """Return how a cell differs from the baseline, and why that says little where it does."""
-    found = compare(base, side)["differences"].get(OFFICIAL)
-    if found is None or found["difference"] is None:
+    entry = compare(base, side)["differences"].get(OFFICIAL)
+    if entry is None or entry["difference"] is None:
         return {}, ["they have no scored question in common"]
-    low, high = found["interval"] or (None, None)
+    low, high = entry["interval"] or (None, None)
     return {
-        "difference": found["difference"],
+        "difference": entry["difference"],
         "difference_low": low,
         "difference_high": high,
-        "p": found["p"],
+        "p": entry["p"],
     }, incomparable(base, side)
 
 
-def _work(folders: Sequence[RunFolder], found: Mapping[str, Any]) -> Row:
-    """Return what a question took on average, over those that were asked."""
-    means = found["totals"]["per_question"]
+def _work(folders: Sequence[RunFolder], results: Mapping[str, Any]) -> Row:
+    """Return what a question took on average, over those that were number."""
+    means = results["totals"]["per_question"]
     if means is None:
         return {}
     turns = [line.turn for folder in folders for line in folder.turns() if line.turn]
-    asked = sum(row["turns"] > 0 for row in found["questions"])
-    seconds = found["totals"]["seconds"]
+    number = sum(row["turns"] > 0 for row in results["questions"])
+    seconds = results["totals"]["seconds"]
     return {
         **{f"{name}_per_question": value for name, value in means.items()},
-        "pictures_per_question": sum(len(turn.views) for turn in turns) / asked,
-        "seconds_per_question": (seconds["rendering"] + seconds["generating"]) / asked,
+        "pictures_per_question": sum(len(turn.views) for turn in turns) / number,
+        "seconds_per_question": (seconds["rendering"] + seconds["generating"]) / number,
     }
 
 
-def varied_names(cells: Sequence[Cell]) -> list[str]:
-    """Return the options that vary over some cells, in the order in which they come."""
-    return list(dict.fromkeys(name for cell in cells for name in cell.varied))
+def side_of(folders: Sequence[RunFolder]) -> Side:
+    """Return the runs of a row as one side of a comparison. RunLogError where a log is damaged.
 
-
-def as_csv(rows: Sequence[Row], varied: Sequence[str]) -> str:
-    """Return the rows as CSV, options that vary after the label; what is not known stays empty."""
-    text = io.StringIO()
-    columns = ["label", *varied, *COLUMNS[1:]]
-    writer = csv.DictWriter(text, columns, lineterminator="\n", extrasaction="ignore")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
-
-
-SHORT = ("official", "95 %", "difference", "95 %", "answered", "failed", "turns", "shown", "drawn",
-         "read", "written", "seconds")  # fmt: skip
-"""The columns that a person reads; those from turns on are of a question on average."""
-
-
-def words(row: Mapping[str, Any], baseline: str) -> tuple[str, ...]:
-    """Return the figures of a row as a person reads them, in the columns of SHORT."""
-    if row["questions"] is None:
-        return (*("–",) * (len(SHORT) - 1), row["status"])
-    active = f" + {row['active']} active" if row["active"] else ""
-    return (
-        figure(row["official"]),
-        interval(_bounds(row, "official")),
-        "baseline" if row["label"] == baseline else signed(row["difference"]),
-        interval(_bounds(row, "difference")),
-        f"{row['answered'] + row['exhausted']} of {row['questions']}",
-        f"{row['failed']}{active}",
-        figure(row["turns_per_question"]),
-        figure(row["pictures_per_question"]),
-        figure(row["renders_per_question"]),
-        _whole(row["tokens_in_per_question"]),
-        _whole(row["tokens_out_per_question"]),
-        "–" if row["seconds_per_question"] is None else f"{row['seconds_per_question']:.2f}",
-    )
-
-
-def named(sweep: Sweep, rows: Sequence[Row]) -> tuple[str, list[str]]:
-    """Return the head of the first column and what stands in it: values alone where they say it all."""
-    cells = [cells[0] for cells in sweep.rows]
-    varied = varied_names(cells)
-    values = [cell.varied for cell in cells]
-    if (
-        varied
-        and all([*value] == varied for value in values)
-        and not any(cell.given for cell in cells)
-    ):
-        return " · ".join(varied), [" · ".join(value.values()) for value in values]
-    return "run", [row["label"] for row in rows]
-
-
-def title(sweep: Sweep) -> str:
-    """Return what stands over the figures of a sweep."""
-    partial = any(cell.config.partial for cell in sweep.cells)
-    return f"Sweep {sweep.name}{' (PARTIAL)' if partial else ''}"
-
-
-def as_markdown(sweep: Sweep, rows: Sequence[Row], notes: Mapping[str, Sequence[str]]) -> str:
-    """Return the table as Markdown, with what must be said below it."""
-    head, names = named(sweep, rows)
-    lines = [
-        _line([head, *SHORT]),
-        "|---" + "|---:" * len(SHORT) + "|",
-        *(
-            _line([name, *words(row, sweep.baseline.row)])
-            for name, row in zip(names, rows, strict=True)
-        ),
-    ]
-    told = [f"- {_cell(line)}" for line in said(rows, notes)]
-    return (
-        "\n".join([f"# {title(sweep)}", "", *lines, "", *caption(sweep), "", *told]).rstrip() + "\n"
-    )
-
-
-CAPTION = (
-    "Scores are official ones in percent, over the questions that are scored; differences are paired by",
-    "question with the baseline, in points. Intervals: bootstrap over scenes. Turns, pictures shown and",
-    "drawn (those of candidates too), tokens read and written, and seconds of drawing and generating are",
-    "those of a question on average.",
-)
-
-
-def caption(sweep: Sweep) -> list[str]:
-    """Return what the figures of a sweep are."""
-    seeds = max(len(cells) for cells in sweep.rows)
-    more = f"A row has {seeds} runs, each with its own seed; questions are paired seed by seed."
-    return [*CAPTION, *([more] if seeds > 1 else [])]
-
-
-def said(rows: Sequence[Row], notes: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return what must be said beside the figures, each thing once.
-
-    The cells that it is said of stand behind it, unless it is said of all that have figures.
+    Of several runs that differ in their seeds, a question counts once for every seed, and questions are
+    paired seed by seed; intervals resample scenes, with all that was answered about each.
     """
-    of: dict[str, list[str]] = {}
-    for label, told in notes.items():
-        for note in told:
-            of.setdefault(note, []).append(label)
-    every = sum(row["questions"] is not None for row in rows)
-    return [
-        note if len(labels) == every else f"{note} ({'; '.join(labels)})"
-        for note, labels in of.items()
+    results = [_results(folder) for folder in folders]
+    subset = {"--subset": folders[0].config.subset}
+    name = " ".join(folder.name for folder in folders)
+    if len(folders) == 1:
+        return Side(name, results[0], subset)
+    seeds = [folder.config.seed for folder in folders]
+    return Side(name, pooled(dict(zip(seeds, results, strict=True))), subset)
+
+
+def _results(folder: RunFolder) -> Mapping[str, Any]:
+    # results.json may be older than the log where a run was continued and cut off again, and that of
+    # an older version does not tell what a question took
+    results = folder.results() if is_complete(folder) else None
+    if results is not None and "per_question" in results["totals"]:
+        return results
+    return results_of(folder)
+
+
+def pooled(by_seed: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the results of runs with different seeds as those of one run, as far as a sweep needs them."""
+    runs = by_seed.values()
+    rows = [
+        {**row, "question_id": f"{row['question_id']} seed {seed}"}
+        for seed, results in by_seed.items()
+        for row in results["questions"]
     ]
+    scored = [row for row in rows if row["score"] is not None]
+    figures = summary(
+        [Scored(row["type"], row["dataset"], row["scene"], row["score"]) for row in scored]
+    )
+    calls = sum(results["totals"]["calls"] for results in runs)
+    return {
+        "official_over_scored": {"score": figures[OFFICIAL], "n": figures["n"]},
+        "intervals": figures["intervals"],
+        "counts": _summed([results["counts"] for results in runs]),
+        "notes": list(dict.fromkeys(note for results in runs for note in results["notes"])),
+        "questions": rows,
+        "totals": {
+            "calls": calls,
+            "seconds": _summed([results["totals"]["seconds"] for results in runs]),
+            "per_question": per_question([row for row in rows if row["turns"]], calls),
+        },
+    }
 
 
-def _line(parts: Sequence[str]) -> str:
-    return "| " + " | ".join(_cell(part) for part in parts) + " |"
-
-
-def _bounds(row: Mapping[str, Any], name: str) -> list[float] | None:
-    low, high = row[f"{name}_low"], row[f"{name}_high"]
-    return None if low is None else [low, high]
-
-
-def _whole(value: float | None) -> str:
-    return "–" if value is None else f"{value:,.0f}"
-
-
-def _sum(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one + other
-
-
-def _cell(word: str) -> str:
-    return word.replace("|", "\\|").replace("\n", " ")
+def _summed(counts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    total: Counter[str] = Counter()
+    for entry in counts:
+        total.update(entry)
+    return dict(total)

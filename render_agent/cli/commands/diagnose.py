@@ -33,8 +33,7 @@ def diagnose_command(run: str, output: str, processes: int | None, as_json: bool
     """
 
     from render_agent.analysis.diagnosis.diagnose import diagnose_run
-    from render_agent.analysis.diagnosis.summary import reading, summary
-    from render_agent.analysis.diagnosis.table import cause_table, notes
+    from render_agent.analysis.diagnosis.summary import cause_table, notes, reading, summary
     from render_agent.runs.log.folder import find_run
     from render_agent.runs.log.reader import read_states
     from render_agent.text.console import plain_console

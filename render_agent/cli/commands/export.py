@@ -90,8 +90,8 @@ def export_command(
       render-agent export recent --format rerun --question 3 --to 3.rrd
     """
     # the formats are loaded when they are used, so that the command line starts quickly
-    from render_agent.analysis.export.selection import Choice, choose_runs
-    from render_agent.analysis.export.writers import How, export
+    from render_agent.analysis.export.selection import QuestionFilter, select_runs
+    from render_agent.analysis.export.writers import ExportOptions, export
     from render_agent.errors import UsageError
     from render_agent.runs.log.folder import find_run
     from render_agent.score.comparison import RIGHT
@@ -111,7 +111,7 @@ def export_command(
     folders = [find_run(Path(output), name) for name in runs]
     if len({folder.path.resolve() for folder in folders}) < len(folders):
         raise UsageError("a run is named twice")
-    chosen = choose_runs(folders, Choice(question, types, least))
-    how = How(absolute, not without_thinking, with_truth, embed, force)
-    written = export(chosen, form, Path(to), how)
+    chosen = select_runs(folders, QuestionFilter(question, types, least))
+    options = ExportOptions(absolute, not without_thinking, with_truth, embed, force)
+    written = export(chosen, form, Path(to), options)
     click.echo(f"{written.number} {written.what} in {to}")

@@ -35,8 +35,7 @@ def report_command(run: str, output: str, processes: int | None, no_diagnosis: b
     """
     from time import perf_counter
 
-    from render_agent.analysis.report.build import build
-    from render_agent.analysis.report.missing_assets import lacking
+    from render_agent.analysis.report.build import build, missing_assets
     from render_agent.runs.log.folder import find_run
 
     began = perf_counter()
@@ -44,8 +43,8 @@ def report_command(run: str, output: str, processes: int | None, no_diagnosis: b
         find_run(Path(output), run), processes=processes, diagnose=not no_diagnosis
     )
     click.echo(str(index))
-    for told in lacking(report, index.parent):
-        click.echo(told, err=True)
+    for sentence in missing_assets(report, index.parent):
+        click.echo(sentence, err=True)
     seconds = perf_counter() - began
     pages = "1 question" if len(report.states) == 1 else f"{len(report.states)} questions"
     click.echo(f"{pages}, {seconds:.1f} s; open the file in a browser", err=True)

@@ -14,19 +14,21 @@ from rich.console import Console
 from rich.table import Table
 
 from render_agent.analysis.sweep.grid import check_cells, find_cells, is_complete, run_cell
-from render_agent.analysis.sweep.output import write_sweep
+from render_agent.analysis.sweep.output import (
+    COLUMN_HEADS,
+    caption,
+    footnotes,
+    row_cells,
+    row_names,
+    title,
+    write_sweep,
+)
 from render_agent.analysis.sweep.plan import Sweep, read_sweep
 from render_agent.analysis.sweep.table import (
     CUT_OFF,
     NOT_BEGUN,
-    SHORT,
     Row,
-    caption,
-    named,
-    said,
     sweep_rows,
-    title,
-    words,
 )
 from render_agent.cli.commands.runs import program, watch
 from render_agent.errors import RenderAgentError, UsageError
@@ -123,14 +125,14 @@ def _tell_plan(asked: Sweep, begun: Mapping[str, RunFolder], console: Console) -
 def sweep_table(asked: Sweep, rows: list[Row], notes: Mapping[str, list[str]]) -> Table:
     """Return the figures of all cells as a person reads them."""
     table = plain_table(title(asked))
-    head, names = named(asked, rows)
+    head, names = row_names(asked, rows)
     table.add_column(head, overflow="fold")
-    for name in SHORT:
+    for name in COLUMN_HEADS:
         table.add_column(name, justify="right", no_wrap=True)
     for name, row in zip(names, rows, strict=True):
-        table.add_row(name, *words(row, asked.baseline.row))
+        table.add_row(name, *row_cells(row, asked.baseline.row))
     table.caption = "\n".join(
-        [" ".join(caption(asked)), *(f"- {line}" for line in said(rows, notes))]
+        [" ".join(caption(asked)), *(f"- {line}" for line in footnotes(rows, notes))]
     )
     return table
 

@@ -1,4 +1,4 @@
-"""The pages that compare runs, and the table of ablations.
+"""The pages that compare two or more runs.
 
-Imports `analysis.report` and below. Start with `comparison_page`.
+Imports `analysis.report` and below. Start with `comparison_page`, which writes them from a `runs.Comparison`.
 """

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from render_agent.analysis.report.build import copy_assets
+from render_agent.analysis.report.build import copy_assets, remove_stale
 from render_agent.analysis.report.comparison.comparison_plots import (
     differences,
     names_of,
@@ -19,14 +20,18 @@ from render_agent.analysis.report.comparison.comparison_plots import (
     words_of,
 )
 from render_agent.analysis.report.comparison.runs import Change, ComparedRun, Comparison
-from render_agent.analysis.report.index.question_rows import script
+from render_agent.analysis.report.data import neighbours, page_of
+from render_agent.analysis.report.index.index_page import script
 from render_agent.analysis.report.maps.floor_plan import Plans
-from render_agent.analysis.report.question.question_page import QuestionPart, question_part
+from render_agent.analysis.report.question.question_page import (
+    QuestionPart,
+    plans_of,
+    question_part,
+)
 from render_agent.analysis.report.words import type_words
 from render_agent.dialogue.chat import encodable
 from render_agent.dialogue.state import QuestionState
 from render_agent.observation.picture_store import safe_name
-from render_agent.render.registry import make_renderer
 from render_agent.score.summary import OFFICIAL
 from render_agent.score.tables import figure, interval, probability, signed
 from render_agent.system.whole_files import write_whole
@@ -39,7 +44,7 @@ LISTED = ("type", "dataset", "scene", "outcome")
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class SidePart:
     """One run's part of a page of a changed question; None where the run does not have it.
 
     prefix: of the ids of its parts. pictures: the way from the page to the run folder. plans: to the
@@ -53,31 +58,31 @@ class Beside:
     plans: str
 
 
-def write_comparison(found: Comparison, place: Path) -> Path:
+def write_comparison(comparison: Comparison, folder: Path) -> Path:
     """Write all pages of a comparison into a folder and return its index.
 
     RunLogError where a file cannot be written.
     """
-    copy_assets(place)
-    plots = [plot for plot in (scores(found), differences(found)) if plot is not None]
+    copy_assets(folder)
+    plots = [plot for plot in (scores(comparison), differences(comparison)) if plot is not None]
     for plot in plots:
-        _write(place / "plots" / f"{plot.name}.svg", plot.svg)
-    write_whole(place / "questions.js", _script(found.changes), durable=False)
-    _write_changed(found, place)
+        _write(folder / "plots" / f"{plot.name}.svg", plot.svg)
+    write_whole(folder / "questions.js", _script(comparison.changes), durable=False)
+    _write_changed(comparison, folder)
     page = environment("analysis/report").get_template("compare.html")
-    told = page.render(
-        found.frame,
+    text = page.render(
+        comparison.frame,
         root="",
-        runs=[(run, _report_of(run, place)) for run in found.runs],
-        table=_table(found),
-        tests=_tests(found),
+        runs=[(run, _report_of(run, folder)) for run in comparison.runs],
+        table=_table(comparison),
+        tests=_tests(comparison),
         plots=plots,
-        changes=[(change, _page_of(change)) for change in found.changes],
-        choices=_choices(found.changes),
+        changes=[(change, page_of(change.question_id)) for change in comparison.changes],
+        choices=_choices(comparison.changes),
         type_words=type_words,
     )
-    index = place / "index.html"
-    _write(index, told)
+    index = folder / "index.html"
+    _write(index, text)
     return index
 
 
@@ -87,45 +92,31 @@ def comparison_folder(runs: Sequence[Path]) -> Path:
     return runs[0].parent / "compare" / (name if len(name) <= 120 else safe_name(name))
 
 
-def _write_changed(found: Comparison, place: Path) -> None:
-    states = [{state.id: state for state in run.report.states} for run in found.runs]
-    plans = [_plans(run, place) for run in found.runs]
-    pages = [None, *(_page_of(change) for change in found.changes), None]
-    template, frame = environment("analysis/report").get_template("compared.html"), found.frame
+def _write_changed(comparison: Comparison, folder: Path) -> None:
+    states = [{state.id: state for state in run.report.states} for run in comparison.runs]
+    plans = [plans_of(run.report, folder / _shown(run)) for run in comparison.runs]
+    beside = neighbours(change.question_id for change in comparison.changes)
+    template, frame = environment("analysis/report").get_template("compared.html"), comparison.frame
     try:
-        for number, change in enumerate(found.changes):
+        for change in comparison.changes:
             sides = [
-                _beside(run, own.get(change.question_id), drawn, place)
-                for run, own, drawn in zip(found.runs, states, plans, strict=True)
+                _side_part(run, own.get(change.question_id), drawn, folder)
+                for run, own, drawn in zip(comparison.runs, states, plans, strict=True)
             ]
-            told = template.render(
+            text = template.render(
                 frame,
                 root="../",
                 change=change,
                 sides=sides,
-                rows=list(_aligned(sides)),
-                before=_name(pages[number]),
-                after=_name(pages[number + 2]),
+                rows=list(zip_longest(*(side.part.turns if side.part else () for side in sides))),
+                before=beside[change.question_id][0],
+                after=beside[change.question_id][1],
             )
-            _write(place / _page_of(change), told)
+            _write(folder / page_of(change.question_id), text)
     finally:
         for drawn in plans:
             drawn.close()
-    wanted = {_name(page) for page in pages}
-    for file in (place / "questions").glob("*.html"):
-        if file.name not in wanted:
-            file.unlink()
-
-
-def _plans(run: ComparedRun, place: Path) -> Plans:
-    """Return the plans of a run: runs that were shown the same scenes share them."""
-    config = run.report.config
-    chosen = [state.question for state in run.report.states]
-    return Plans(
-        place / _shown(run),
-        config.picture_stress.scenes(config, chosen),
-        lambda: make_renderer("rasteriser"),
-    )
+    remove_stale(folder, beside)
 
 
 def _shown(run: ComparedRun) -> str:
@@ -135,7 +126,9 @@ def _shown(run: ComparedRun) -> str:
     return config.picture_stress.scene_set or own
 
 
-def _beside(run: ComparedRun, state: QuestionState | None, plans: Plans, place: Path) -> Beside:
+def _side_part(
+    run: ComparedRun, state: QuestionState | None, plans: Plans, folder: Path
+) -> SidePart:
     report, part = run.report, None
     if state is not None:
         diagnosis = report.diagnoses.get(state.id)
@@ -146,27 +139,22 @@ def _beside(run: ComparedRun, state: QuestionState | None, plans: Plans, place: 
             plans.of(state, diagnosis),
             report.config,
         )
-    there = _way(report.folder.path, place / "questions")
-    return Beside(run, part, f"{run.letter.lower()}-", f"{there}/", f"../{_shown(run)}/")
+    run_folder = _address(report.folder.path, folder / "questions")
+    return SidePart(run, part, f"{run.letter.lower()}-", f"{run_folder}/", f"../{_shown(run)}/")
 
 
-def _aligned(sides: Sequence[Beside]) -> Iterator[tuple[Any, ...]]:
-    """Yield the turns of one number of all runs, None for a run that has ended."""
-    yield from zip_longest(*(side.part.turns if side.part else () for side in sides))
-
-
-def _report_of(run: ComparedRun, place: Path) -> str | None:
+def _report_of(run: ComparedRun, folder: Path) -> str | None:
     """Return the way to a run's own report, None where there is none."""
     index = run.report.folder.path / "report" / "index.html"
-    return _way(index, place) if index.is_file() else None
+    return _address(index, folder) if index.is_file() else None
 
 
-def _way(path: Path, place: Path) -> str:
-    """Return the address of a file on pages that lie in `place`: a folder's name may hold any sign."""
-    return quote(Path(os.path.relpath(path, place)).as_posix())
+def _address(path: Path, folder: Path) -> str:
+    """Return the address of a file on pages that lie in `folder`: a folder's name may hold any sign."""
+    return quote(Path(os.path.relpath(path, folder)).as_posix())
 
 
-def _table(found: Comparison) -> list[dict[str, Any]]:
+def _table(comparison: Comparison) -> list[dict[str, Any]]:
     """Return a row for every mean and type: the score of each run, and how each differs."""
     return [
         {
@@ -174,11 +162,13 @@ def _table(found: Comparison) -> list[dict[str, Any]]:
             "mean": name == OFFICIAL,
             "scores": [
                 (figure(score), interval(within))
-                for score, within in (score_of(run.report.results, name) for run in found.runs)
+                for score, within in (score_of(run.report.results, name) for run in comparison.runs)
             ],
-            "differences": [_difference(pair["differences"].get(name)) for pair in found.pairs],
+            "differences": [
+                _difference(pair["differences"].get(name)) for pair in comparison.pairs
+            ],
         }
-        for name in names_of(found)
+        for name in names_of(comparison)
     ]
 
 
@@ -195,9 +185,9 @@ def _difference(entry: Any) -> dict[str, Any] | None:
     }
 
 
-def _tests(found: Comparison) -> list[tuple[str, str, int, int, int, str]]:
+def _tests(comparison: Comparison) -> list[tuple[str, str, int, int, int, str]]:
     """Return McNemar's tests: the pair, what of, how many, right in one alone, p."""
-    first = found.runs[0].letter
+    first = comparison.runs[0].letter
     return [
         (
             f"{run.letter} against {first}",
@@ -207,18 +197,17 @@ def _tests(found: Comparison) -> list[tuple[str, str, int, int, int, str]]:
             test["only_a"],
             probability(test["p"]),
         )
-        for run, pair in zip(found.runs[1:], found.pairs, strict=True)
+        for run, pair in zip(comparison.runs[1:], comparison.pairs, strict=True)
         for name, test in pair["mcnemar"].items()
     ]
 
 
 def _choices(changes: Sequence[Change]) -> dict[str, list[tuple[str, int]]]:
     """Return what the filter offers, with how many questions each keeps."""
-    found: dict[str, dict[str, int]] = {"outcome": {}, "type": {}}
-    for change in changes:
-        for name, value in (("outcome", change.change), ("type", change.first["type"])):
-            found[name][value] = found[name].get(value, 0) + 1
-    return {name: sorted(values.items()) for name, values in found.items()}
+    return {
+        "outcome": sorted(Counter(change.change for change in changes).items()),
+        "type": sorted(Counter(change.first["type"] for change in changes).items()),
+    }
 
 
 def _script(changes: Sequence[Change]) -> bytes:
@@ -235,14 +224,6 @@ def _script(changes: Sequence[Change]) -> bytes:
         for change in changes
     ]
     return script(rows, COLUMNS, LISTED)
-
-
-def _page_of(change: Change) -> str:
-    return f"questions/{safe_name(change.question_id)}.html"
-
-
-def _name(page: str | None) -> str | None:
-    return None if page is None else page.rpartition("/")[2]
 
 
 def _write(path: Path, text: str) -> None:

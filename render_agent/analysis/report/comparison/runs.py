@@ -14,7 +14,7 @@ from render_agent.errors import UsageError
 from render_agent.score.comparison import Row
 from render_agent.score.tables import took
 
-MOST = len(ascii_uppercase)
+MOST_RUNS = len(ascii_uppercase)
 """So many runs can be compared at once: each has a letter."""
 
 
@@ -28,11 +28,6 @@ class ComparedRun:
     letter: str
     report: ReportData
     warnings: Sequence[str] = ()
-
-    @cached_property
-    def stamps(self) -> list[str]:
-        """What stands beside it in capitals."""
-        return self.report.stamps
 
     @property
     def what(self) -> str:
@@ -101,21 +96,21 @@ class Comparison:
     @cached_property
     def changes(self) -> list[Change]:
         """The questions that changed sides between any two runs, in the order of the first run."""
-        found = []
+        changes = []
         for state in self.runs[0].report.states:
             rows = tuple(_scored(run.report.rows.get(state.id)) for run in self.runs)
             change = Change(state.id, state.question.text, rows)
             if {"right", "wrong"} <= set(change.sides):
-                found.append(change)
-        return found
+                changes.append(change)
+        return changes
 
     @property
     def frame(self) -> dict[str, Any]:
         """What `base.html` wants, apart from `root`."""
-        stamps = _told({run.letter: run.stamps for run in self.runs}) + [
+        stamps = _with_letters({run.letter: run.report.stamps for run in self.runs}) + [
             f"NOT COMPARABLE, {run.letter}: {why}" for run in self.runs for why in run.warnings
         ]
-        notes = _told({run.letter: run.report.notes for run in self.runs})
+        notes = _with_letters({run.letter: run.report.notes for run in self.runs})
         return {"name": self.name, "stamps": stamps, "notes": notes}
 
 
@@ -123,15 +118,15 @@ def compared_runs(
     reports: Sequence[ReportData], warnings: Sequence[Sequence[str]]
 ) -> list[ComparedRun]:
     """Return the runs with their letters; warnings: of each. UsageError where there are too many."""
-    if len(reports) > MOST:
-        raise UsageError(f"at most {MOST} runs can be compared at once, not {len(reports)}")
+    if len(reports) > MOST_RUNS:
+        raise UsageError(f"at most {MOST_RUNS} runs can be compared at once, not {len(reports)}")
     return [
         ComparedRun(letter, report, why)
         for letter, report, why in zip(ascii_uppercase, reports, warnings, strict=False)
     ]
 
 
-def _told(texts: Mapping[str, Sequence[str]]) -> list[str]:
+def _with_letters(texts: Mapping[str, Sequence[str]]) -> list[str]:
     """Return each text once, behind the letters of the runs of which it is told."""
     letters: dict[str, list[str]] = {}
     for letter, own in texts.items():

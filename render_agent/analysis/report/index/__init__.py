@@ -1,4 +1,4 @@
-"""The index of a report: headline, figures, table of questions.
+"""The index of a report: the score and what it stands beside, the plots, the table of questions.
 
-Imports `analysis.report` and below. Start with `index_page`.
+Imports `analysis.report` and below. Start with `index_page`, which writes it.
 """

@@ -1,4 +1,4 @@
-"""The score of a run, set against chance, papers, and by its parts."""
+"""The score of a run beside chance, published rows, its data sets, and the runs that differ in what was shown."""
 
 from __future__ import annotations
 
@@ -6,16 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from render_agent.analysis.related_runs import Sibling
 from render_agent.analysis.report.data import ReportData
 from render_agent.analysis.report.plots import palette
-from render_agent.analysis.report.plots.counts import in_order
-from render_agent.analysis.report.plots.vector_plot import Plot, above, draw
-from render_agent.analysis.report.words import type_words
+from render_agent.analysis.report.plots.vector_plot import (
+    Plot,
+    above,
+    draw,
+    interval_line,
+    name_rows,
+)
+from render_agent.analysis.report.words import in_order, type_words
+from render_agent.score.comparison import Side, compare
 from render_agent.score.means import DIRECTION
 from render_agent.score.official import DIRECTION_TYPES
 from render_agent.score.published import PUBLISHED
 from render_agent.score.summary import OFFICIAL
-from render_agent.score.tables import figure, interval
+from render_agent.score.tables import figure, interval, mirrored_lines, signed
 
 Bounds = Sequence[float] | None
 
@@ -28,7 +35,7 @@ MARKS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ScoreRow:
     """One name in a plot of scores in percent, with its interval; own: whether it is this run."""
 
     name: str
@@ -49,20 +56,43 @@ class TypeScore:
     levels: Mapping[str, float | None]
 
 
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How a sibling differs from a run, as the page says it: paired, in points of percent."""
+
+    shown: str
+    name: str
+    score: str
+    difference: str
+    interval: str
+
+
+@dataclass(frozen=True, slots=True)
+class SiblingScores:
+    """The siblings of a run: their scores, how they differ, what left and right came to in mirrored rooms.
+
+    mirrored: a line a figure: what it is, n, score, interval.
+    """
+
+    plot: Plot
+    differences: tuple[Difference, ...]
+    mirrored: tuple[tuple[str, str, str, str], ...]
+
+
 def _asks_vsibench(report: ReportData) -> bool:
     return report.config.batch and report.config.asks_vsibench
 
 
 def official(results: Mapping[str, Any]) -> float | None:
     """Return the official score of some results, over what was scored where answers are lacking."""
-    over: float | None = results["official_over_scored"]["score"]
-    return over
+    score: float | None = results["official_over_scored"]["score"]
+    return score
 
 
 def bounds_of(results: Mapping[str, Any]) -> Bounds:
     """Return the interval of the official score."""
-    found: Bounds = results["intervals"].get(OFFICIAL)
-    return found
+    bounds: Bounds = results["intervals"].get(OFFICIAL)
+    return bounds
 
 
 def against_papers(report: ReportData) -> Plot | None:
@@ -71,29 +101,29 @@ def against_papers(report: ReportData) -> Plot | None:
     if own is None or not _asks_vsibench(report):
         return None
     rows = [
-        Standing(row.name, row.official, note=", ".join(filter(None, (row.note, row.source))))
+        ScoreRow(row.name, row.official, note=", ".join(filter(None, (row.note, row.source))))
         for row in PUBLISHED
     ]
-    told = "; ".join([*report.stamps, *report.notes])
+    stamps = "; ".join([*report.stamps, *report.notes])
     count = f"{report.results['official_over_scored']['n']:,} questions"
     rows.append(
-        Standing(f"this run ({count})", own, bounds_of(report.results), own=True, note=told)
+        ScoreRow(f"this run ({count})", own, bounds_of(report.results), own=True, note=stamps)
     )
-    return standings(
+    return score_plot(
         "papers",
         "Official score against published rows, %",
         rows,
         "The papers' models watch a video of the scene; this run is asked of the scan. Rows are over all"
-        f" of VSI-Bench unless said otherwise.{f' This run: {told}.' if told else ''}",
+        f" of VSI-Bench unless said otherwise.{f' This run: {stamps}.' if stamps else ''}",
     )
 
 
 def against_chance(report: ReportData) -> Plot | None:
     """The score of every type with its interval, against chance and, for VSI-Bench, people."""
-    found = report.results
-    if not found["types"]:
+    results = report.results
+    if not results["types"]:
         return None
-    chance = {name: dict(levels) for name, levels in found["chance"].items()}
+    chance = {name: dict(levels) for name, levels in results["chance"].items()}
     if _asks_vsibench(report):
         chance["human"] = dict(PUBLISHED[0].tasks)
     rows = [
@@ -101,10 +131,10 @@ def against_chance(report: ReportData) -> Plot | None:
             name,
             number,
             score,
-            found["intervals"].get(name),
+            results["intervals"].get(name),
             {who: chance[who].get(name) for who in chance},
         )
-        for name, (number, score) in _types(found).items()
+        for name, (number, score) in _types(results).items()
     ]
     return draw(
         "types",
@@ -117,7 +147,7 @@ def against_chance(report: ReportData) -> Plot | None:
                 type_words(row.name),
                 row.n,
                 figure(row.score),
-                interval(list(row.bounds) if row.bounds else None) or "–",
+                interval(row.bounds) or "–",
                 *(figure(row.levels[who]) for who in chance),
             )
             for row in rows
@@ -139,14 +169,12 @@ def _paint_types(axes: Any, rows: Sequence[TypeScore]) -> None:
                 ms=12 if mark == "|" else 7.5, mew=1.4, mfc="none", clip_on=False,
             )  # fmt: skip
     for y, row in enumerate(rows):
-        if row.bounds is not None:
-            axes.plot(row.bounds, [y, y], color=palette.BLUE, lw=1.8, solid_capstyle="butt")
+        interval_line(axes, row.bounds, y, palette.BLUE)
     axes.plot(
         [row.score for row in rows], range(len(rows)), "o", color=palette.BLUE, ms=6,
         label="this run", clip_on=False,
     )  # fmt: skip
-    axes.set_yticks(range(len(rows)), [type_words(row.name) for row in rows])
-    axes.set_ylim(len(rows) - 0.4, -0.6)
+    name_rows(axes, [type_words(row.name) for row in rows])
     axes.set_xlim(0, 100)
     axes.grid(axis="both")
     axes.set_xlabel("score, %")
@@ -157,34 +185,32 @@ def by_dataset(report: ReportData) -> Plot | None:
     """The official score of every data set; None where there is one only."""
     parts = report.results["datasets"]
     rows = [
-        Standing(f"{name} (n = {part['n']})", part[OFFICIAL], part["intervals"].get(OFFICIAL), True)
+        ScoreRow(f"{name} (n = {part['n']})", part[OFFICIAL], part["intervals"].get(OFFICIAL), True)
         for name, part in parts.items()
         if part[OFFICIAL] is not None
     ]
     if len(rows) < 2:
         return None
-    return standings("datasets", "Official score by data set, %", rows, "")
+    return score_plot("datasets", "Official score by data set, %", rows, "")
 
 
-def standings(
-    name: str, title: str, rows: Sequence[Standing], note: str, *, keep_order: bool = False
+def score_plot(
+    name: str, title: str, rows: Sequence[ScoreRow], note: str, *, keep_order: bool = False
 ) -> Plot:
     """Return a plot of one score a name, with the best first unless the order is to be kept."""
     rows = rows if keep_order else sorted(rows, key=lambda row: -row.score)
 
     def paint(axes: Any) -> None:
-        for place, row in enumerate(rows):
+        for y, row in enumerate(rows):
             colour = palette.BLUE if row.own else palette.GREY
-            if row.bounds is not None:
-                axes.plot(row.bounds, [place, place], color=colour, lw=1.8, solid_capstyle="butt")
-            axes.plot(row.score, place, "o", color=colour, ms=7 if row.own else 5)
+            interval_line(axes, row.bounds, y, colour)
+            axes.plot(row.score, y, "o", color=colour, ms=7 if row.own else 5)
             end = max(row.score, *(row.bounds or (0,)))
             axes.annotate(
-                f"{row.score:.1f}", (end, place), (6, 0), textcoords="offset points", va="center",
+                f"{row.score:.1f}", (end, y), (6, 0), textcoords="offset points", va="center",
                 fontsize=8.5, weight="bold" if row.own else "normal",
             )  # fmt: skip
-        axes.set_yticks(range(len(rows)), [row.name for row in rows])
-        axes.set_ylim(len(rows) - 0.4, -0.6)
+        name_rows(axes, [row.name for row in rows])
         axes.set_xlim(0, 100)
         axes.grid(axis="x")
         axes.set_xlabel("score, %")
@@ -200,7 +226,7 @@ def standings(
             (
                 row.name,
                 figure(row.score),
-                interval(list(row.bounds) if row.bounds else None) or "–",
+                interval(row.bounds) or "–",
                 *([row.note] if noted else []),
             )
             for row in rows
@@ -210,13 +236,64 @@ def standings(
     )
 
 
-def _types(found: Mapping[str, Any]) -> dict[str, tuple[int, float]]:
+def _types(results: Mapping[str, Any]) -> dict[str, tuple[int, float]]:
     """Return n and score of every type that was scored, the three directions below their task."""
-    types = found["types"]
-    asked = sum(types[name]["n"] for name in DIRECTION_TYPES if name in types)
+    types = results["types"]
+    directions = sum(types[name]["n"] for name in DIRECTION_TYPES if name in types)
     scores: dict[str, tuple[int, float | None]] = {}
     for name in in_order(types):
-        if name in DIRECTION_TYPES and DIRECTION in found["tasks"]:
-            scores.setdefault(DIRECTION, (asked, found["tasks"][DIRECTION]))
+        if name in DIRECTION_TYPES and DIRECTION in results["tasks"]:
+            scores.setdefault(DIRECTION, (directions, results["tasks"][DIRECTION]))
         scores[name] = types[name]["n"], types[name]["score"]
     return {name: (n, score) for name, (n, score) in scores.items() if score is not None}
+
+
+def against_siblings(report: ReportData) -> SiblingScores | None:
+    """Return how the runs beside this one scored; None where there is nsibling."""
+    own = official(report.results)
+    scored = [sibling for sibling in report.siblings if official(sibling.results) is not None]
+    if own is None or not scored:
+        return None
+    config = report.config.to_json()
+    here = ", ".join(
+        f"{option} {config[option]}" for option in dict.fromkeys(s.option for s in scored)
+    )
+    rows = [
+        ScoreRow(
+            f"{sibling.option} {sibling.value}",
+            official(sibling.results) or 0.0,
+            bounds_of(sibling.results),
+            note=sibling.name,
+        )
+        for sibling in scored
+    ]
+    plot = score_plot(
+        "siblings",
+        "Official score by what was shown, %",
+        [ScoreRow(f"this run: {here}", own, bounds_of(report.results), own=True), *rows],
+        "Intervals: bootstrap over scenes. Differences are paired, question by question.",
+        keep_order=True,
+    )
+    mirrored = next(
+        (sibling.results["mirrored"] for sibling in scored if "mirrored" in sibling.results), None
+    )
+    return SiblingScores(
+        plot,
+        tuple(_difference(report, sibling) for sibling in scored),
+        tuple(
+            (line.label, str(line.number), figure(line.score), interval(line.bounds) or "–")
+            for line in (mirrored_lines(mirrored) if mirrored else ())
+        ),
+    )
+
+
+def _difference(report: ReportData, sibling: Sibling) -> Difference:
+    own = Side(report.name, report.results, {})
+    paired = compare(own, Side(sibling.name, sibling.results, {}))["differences"].get(OFFICIAL)
+    return Difference(
+        f"{sibling.option} {sibling.value}",
+        sibling.name,
+        figure(official(sibling.results)),
+        signed(paired["difference"] if paired else None),
+        interval(paired["interval"] if paired else None) or "–",
+    )

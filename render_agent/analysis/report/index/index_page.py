@@ -1,48 +1,50 @@
-"""The index of a report: what the run came to, and the table of its questions."""
+"""The index of a report: the score of the run, its plots, and the table of its questions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from render_agent.analysis.report.comparison import ablation_table as beside
 from render_agent.analysis.report.data import ReportData
 from render_agent.analysis.report.index import headline
-from render_agent.analysis.report.index.question_rows import LISTED, question_rows, script
-from render_agent.analysis.report.plots import cost_plots as cost_figures
-from render_agent.analysis.report.plots import outcome_plots as figures
-from render_agent.analysis.report.words import type_words
+from render_agent.analysis.report.plots.cost_plots import cost_plots
+from render_agent.analysis.report.plots.outcome_plots import outcome_plots
+from render_agent.analysis.report.words import outcome, type_words
+from render_agent.observation.picture_store import safe_name
 from render_agent.score.means import MACRO
 from render_agent.score.tables import figure, interval, overall_lines, took
 from render_agent.system.whole_files import write_whole
 from render_agent.web.templates import environment
 
-SHOWN = 100
+ROWS_SHOWN = 100
 """Rows of the table that are on a page at once."""
 
+COLUMNS = (
+    "id", "page", "type", "dataset", "scene", "status", "outcome", "cause", "answer", "truth", "score",
+    "turns", "coverage", "text",
+)  # fmt: skip
+"""The columns of a row. page: the file in questions/, without .html. score, coverage: percent."""
 
-def write(report: ReportData, place: Path) -> None:
+LISTED = ("type", "dataset", "scene", "status", "outcome", "cause")
+"""Those of them of which few different texts are met: a row holds the text's place in a list."""
+
+
+def write_index(report: ReportData, folder: Path) -> None:
     """Write the index, the plain list of all questions, the plots and `questions.js`."""
     rows = question_rows(report)
-    score = [
-        plot
-        for plot in (
-            headline.against_papers(report),
-            headline.against_chance(report),
-            headline.by_dataset(report),
-        )
-        if plot
-    ]
-    behaviour, costs = figures.behaviour(report), cost_figures.costs(report)
-    siblings = beside.against_siblings(report)
+    score_plots = (headline.against_papers, headline.against_chance, headline.by_dataset)
+    score = [plot for make in score_plots if (plot := make(report)) is not None]
+    behaviour, costs = outcome_plots(report), cost_plots(report)
+    siblings = headline.against_siblings(report)
     for plot in (*score, *behaviour, *costs, *([siblings.plot] if siblings else [])):
-        _write(place / "plots" / f"{plot.name}.svg", plot.svg)
-    write_whole(place / "questions.js", script(rows), durable=False)
+        _write(folder / "plots" / f"{plot.name}.svg", plot.svg)
+    write_whole(folder / "questions.js", script(rows), durable=False)
     shared = {**report.frame, "root": "", "type_words": type_words}
-    _write(place / "all.html", _render("all.html", shared, scenes=_by_scene(rows)))
+    _write(folder / "all.html", _render("all.html", shared, scenes=_by_scene(rows)))
     _write(
-        place / "index.html",
+        folder / "index.html",
         _render(
             "index.html",
             shared,
@@ -53,17 +55,16 @@ def write(report: ReportData, place: Path) -> None:
             behaviour=behaviour,
             costs=costs,
             siblings=siblings,
-            rows=rows[:SHOWN],
+            rows=rows[:ROWS_SHOWN],
             total=len(rows),
-            shown=SHOWN,
+            shown=ROWS_SHOWN,
             choices=_choices(rows),
         ),
     )
 
 
 def _render(name: str, shared: Mapping[str, Any], **more: Any) -> str:
-    found: str = environment("analysis/report").get_template(name).render(**shared, **more)
-    return found
+    return str(environment("analysis/report").get_template(name).render(**shared, **more))
 
 
 def _write(path: Path, text: str) -> None:
@@ -111,19 +112,19 @@ def _some(number: int, thing: str) -> str:
 
 def _head(report: ReportData) -> dict[str, Any]:
     """Return the official score with what must stand beside it."""
-    found = report.results
-    score, over = headline.official(found), found["official_over_scored"]["n"]
-    counts, chance = found["counts"], found["chance"]
-    scenes = {(r["dataset"], r["scene"]) for r in found["questions"] if r["score"] is not None}
-    met = ("answered", "exhausted", "failed", "missing", "active", "repaired")
+    results = report.results
+    score, over = headline.official(results), results["official_over_scored"]["n"]
+    counts, chance = results["counts"], results["chance"]
+    scenes = {(r["dataset"], r["scene"]) for r in results["questions"] if r["score"] is not None}
+    statuses = ("answered", "exhausted", "failed", "missing", "active", "repaired")
     return {
         "score": figure(score),
-        "interval": interval(list(headline.bounds_of(found) or []) or None),
-        "label": "Official score, %" if found["official"] is not None else "Official score of those scored, %",
+        "interval": interval(headline.bounds_of(results)),
+        "label": "Official score, %" if results["official"] is not None else "Official score of those scored, %",
         "n": over,
         "scenes": _some(len(scenes), "scene"),
         "chance": [(name, figure(chance[name].get(MACRO))) for name in ("random", "frequency")],
-        "counts": [(name, counts[name]) for name in met if counts.get(name)],
+        "counts": [(name, counts[name]) for name in statuses if counts.get(name)],
     }  # fmt: skip
 
 
@@ -142,12 +143,58 @@ def _means(report: ReportData) -> list[tuple[str, str, str, str]]:
 
 def _choices(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     """Return the texts that each filter offers, those of columns with a single one left out."""
-    found = {name: sorted({row[name] for row in rows if row[name]}) for name in LISTED}
-    return {name: texts for name, texts in found.items() if len(texts) > 1 or name == "outcome"}
+    choices = {name: sorted({row[name] for row in rows if row[name]}) for name in LISTED}
+    return {name: texts for name, texts in choices.items() if len(texts) > 1 or name == "outcome"}
 
 
 def _by_scene(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[Mapping[str, Any]]]:
-    found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    scenes: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for row in rows:
-        found.setdefault((row["dataset"], row["scene"]), []).append(row)
-    return dict(sorted(found.items()))
+        scenes.setdefault((row["dataset"], row["scene"]), []).append(row)
+    return dict(sorted(scenes.items()))
+
+
+def question_rows(report: ReportData) -> list[dict[str, Any]]:
+    """Return a row a question by COLUMNS, in the order of the run; None where nothing is known."""
+    return [_row(report, state.id, state.question.text) for state in report.states]
+
+
+def script(
+    rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[str] = COLUMNS,
+    listed: Collection[str] = LISTED,
+) -> bytes:
+    """Return `questions.js`, which sets window.REPORT; it is ASCII, whatever the texts hold.
+
+    listed: the columns whose texts stand in a list, of which a row holds the index.
+    """
+    values = {name: sorted({row[name] for row in rows if row[name]}) for name in listed}
+    indices = {name: {text: n for n, text in enumerate(texts)} for name, texts in values.items()}
+    compact = [
+        [indices[name].get(row[name]) if name in indices else row[name] for name in columns]
+        for row in rows
+    ]
+    data = {"columns": columns, "values": values, "rows": compact}
+    return b"window.REPORT = " + json.dumps(data, separators=(",", ":")).encode() + b";\n"
+
+
+def _row(report: ReportData, question_id: str, text: str) -> dict[str, Any]:
+    row = report.rows[question_id]
+    diagnosis = report.diagnoses.get(question_id)
+    coverage = diagnosis.coverage if diagnosis else None
+    return {
+        "id": question_id,
+        "page": safe_name(question_id),
+        "type": row["type"],
+        "dataset": row["dataset"],
+        "scene": row["scene"],
+        "status": row["status"],
+        "outcome": outcome(row),
+        "cause": str(diagnosis.cause) if diagnosis else None,
+        "answer": row["answer"],
+        "truth": row["truth"],
+        "score": None if row["score"] is None else round(100 * row["score"], 1),
+        "turns": row["turns"],
+        "coverage": None if coverage is None else round(100 * coverage, 1),
+        "text": text,
+    }

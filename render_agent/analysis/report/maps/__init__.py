@@ -1,4 +1,4 @@
 """Floor plans, and what is drawn on them: paths, boxes, candidates.
 
-Imports `analysis.report` and below. Start with `floor_plan`.
+Imports `analysis.diagnosis` and `render`. Start with `floor_plan`, then `path_marks`.
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,23 +16,23 @@ from render_agent.dialogue.state import QuestionState, SceneSource
 from render_agent.errors import RenderError, SceneError
 from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.observation.picture_store import safe_name
-from render_agent.render.base import Renderer
 from render_agent.render.map_view.map_view import TopView, framed
 from render_agent.render.map_view.overlay import Plot
+from render_agent.render.registry import make_renderer
 from render_agent.system.whole_files import write_whole
 from render_agent.text.safe_parse import decode, encode
 
-SIZE = (800, 600)
-"""Pixels of a plan."""
+SIZE_PIXELS = (800, 600)
+"""Width and height of a plan."""
 
 COLOURS = 128
 """So many colours a plan is stored in: a third of the bytes, no difference to the eye."""
 
-KEY = "camera"
+CAMERA_KEY = "camera"
 """Under this name a plan's file says what it was drawn with."""
 
-AROUND = 1.0
-"""Metres shown around what is known of a place whose scan cannot be drawn."""
+MARGIN_METRES = 1.0
+"""Shown around what is known of a scene whose scan cannot be drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Plan:
 
     file: str | None
     camera: MapCamera
-    size: tuple[int, int] = SIZE
+    size: tuple[int, int] = SIZE_PIXELS
 
     @property
     def plot(self) -> Plot:
@@ -60,15 +60,12 @@ class Plan:
 class Plans:
     """The plans of a run, each drawn when first asked for, unless it lies in the report already.
 
-    report: the folder of the report. make_renderer: called once, at the first plan that is drawn.
+    report: the folder of the report.
     """
 
-    def __init__(
-        self, report: Path, scenes: SceneSource, make_renderer: Callable[[], Renderer]
-    ) -> None:
+    def __init__(self, report: Path, scenes: SceneSource) -> None:
         self.report = report
         self.scenes = scenes
-        self._make_renderer = make_renderer
         self._top: TopView | None = None
         self._plans: dict[str, Plan | None] = {}
 
@@ -89,12 +86,12 @@ class Plans:
 
     def _drawn(self, state: QuestionState, camera: Camera) -> Plan | None:
         file = f"plans/{safe_name(state.question.scene)}.png"
-        if (there := _read(self.report / file)) is not None:
-            return Plan(file, there)
+        if (kept := _read(self.report / file)) is not None:
+            return Plan(file, kept)
         try:
             scene = self.scenes.get(state.question)
             if self._top is None:
-                self._top = TopView(self._make_renderer(), SIZE)
+                self._top = TopView(make_renderer("rasteriser"), SIZE_PIXELS)
             drawn = self._top.plan(scene, camera)
         except (SceneError, RenderError):
             return None
@@ -116,16 +113,16 @@ def bare_plan(cameras: Iterable[Camera], diagnosis: Diagnosis | None) -> Plan:
     """Return a plan without a picture that holds these poses and the boxes of a diagnosis."""
     boxes = () if diagnosis is None else diagnosis.boxes
     points = np.array([camera.position for camera in cameras] + [box.centre for box in boxes])
-    bounds = np.stack([points.min(0) - AROUND, points.max(0) + AROUND])
-    return Plan(None, framed(bounds, float(bounds[1, 2]), Plot.inside(*SIZE), SIZE))
+    bounds = np.stack([points.min(0) - MARGIN_METRES, points.max(0) + MARGIN_METRES])
+    return Plan(None, framed(bounds, float(bounds[1, 2]), Plot.inside(*SIZE_PIXELS), SIZE_PIXELS))
 
 
 def _encoded(picture: NDArray[np.uint8], camera: MapCamera) -> bytes:
-    said = PngImagePlugin.PngInfo()
-    said.add_text(KEY, encode(camera).decode())
+    info = PngImagePlugin.PngInfo()
+    info.add_text(CAMERA_KEY, encode(camera).decode())
     image = Image.fromarray(picture).quantize(COLOURS, Image.Quantize.FASTOCTREE)
     file = io.BytesIO()
-    image.save(file, "PNG", pnginfo=said)
+    image.save(file, "PNG", pnginfo=info)
     return file.getvalue()
 
 
@@ -135,7 +132,7 @@ def _read(path: Path) -> MapCamera | None:
         return None
     try:
         with Image.open(path, formats=["PNG"]) as image:
-            camera: MapCamera = decode(str(image.info[KEY]).encode(), MapCamera)
+            camera: MapCamera = decode(str(image.info[CAMERA_KEY]).encode(), MapCamera)
             return camera
     except (OSError, KeyError, TypeError, ValueError, SyntaxError, Image.DecompressionBombError):
         return None

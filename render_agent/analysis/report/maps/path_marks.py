@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
 import numpy as np
 
@@ -13,40 +14,43 @@ from render_agent.analysis.report.maps.floor_plan import Plan
 from render_agent.dialogue.moves import Limits
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import QuestionState, Turn
-from render_agent.geometry.camera import Camera
+from render_agent.geometry.camera import Camera, Vector
 from render_agent.render.map_view.overlay import Plot
 
 Pixel = tuple[float, float]
 
-REACH = 44.0
-"""Pixels of a plan that a wedge is long."""
+WEDGE_PIXELS = 44.0
+"""Length of the wedge that shows where a camera looked."""
 
-RADIUS = 11.0
-"""Pixels of the disc that bears a number."""
+DISC_PIXELS = 11.0
+"""Radius of the disc that bears a number."""
 
-APART = 0.05
-"""Metres: a move that ends so much short of what was asked was stopped."""
+SHORT_METRES = 0.05
+"""A move that ended so much before its goal was stopped."""
 
-BAR = 7.0
-"""Pixels of half the bar that marks where a move was stopped."""
+HALF_BAR_PIXELS = 7.0
+"""Half the length of the bar where a move was stopped."""
 
-LETTER = 7.0
-"""Pixels that a letter of a label is wide."""
+LETTER_PIXELS = 7.0
+"""Width of a letter of a label."""
+
+CANDIDATE_LINE_PIXELS = 22.0
+"""Length of the line that says which way a candidate looks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
     """A pose on the plan: a turn of a free dialogue, a view of one whose views were chosen for it.
 
-    number: as the page numbers it, from 1. target: the id on the page of what belongs to it. place:
-    its pixel. spot: the pixel of the disc with its number. wedge: the outline of where it looked, as
-    an SVG path; round: whether it looked everywhere; map_only: whether it was shown a map alone.
+    number: as the page numbers it, from 1. target: the id on the page of what belongs to it. spot: the
+    pixel of the disc with its number. wedge: the outline of where it looked, as an SVG path; round:
+    whether it looked everywhere; map_only: whether it was shown a map alone.
     """
 
     number: int
     target: str
     camera: Camera
-    place: Pixel
+    pixel: Pixel
     spot: Pixel
     wedge: str
     round: bool
@@ -67,22 +71,20 @@ class Block:
 class BoxMark:
     """A named box from above: its outline, and where its label stands.
 
-    category: the number of its category among those that the question names. place: its middle.
-    spot: where the label is centred, None where there is no room for it. seen: whether it was seen
-    well at any time.
+    category: the number of its category among those that the question names. spot: where the label is
+    centred, None where there is no room for it. seen: whether it was seen well at any time.
     """
 
     name: str
     category: int
     outline: tuple[Pixel, ...]
-    place: Pixel
     spot: Pixel | None
     seen: bool
 
     @property
     def points(self) -> str:
         """The outline as SVG writes it."""
-        return " ".join(f"{u:.1f},{v:.1f}" for u, v in self.outline)
+        return _svg_points(self.outline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ class MapMarks:
     @property
     def line(self) -> str:
         """The path as SVG writes it."""
-        return " ".join(f"{u:.1f},{v:.1f}" for u, v in self.path)
+        return _svg_points(self.path)
 
 
 def marks(
@@ -117,11 +119,11 @@ def marks(
     """
     taken = _Taken(plan.plot)
     poses = list(_views(state) if passive else _turns(state))
-    places = [_pixel(plan, pose.camera) for pose in poses]
-    for place in places:
-        taken.add(place, 4, 4)
+    pixels = [_pixel(plan, pose.camera.position) for pose in poses]
+    for pixel in pixels:
+        taken.add(pixel, 4, 4)
     stops = tuple(
-        _stop(pose, place, plan, picture, taken) for pose, place in zip(poses, places, strict=True)
+        _stop(pose, pixel, picture, taken) for pose, pixel in zip(poses, pixels, strict=True)
     )
     boxes = () if diagnosis is None else diagnosis.boxes
     named = () if diagnosis is None else diagnosis.named
@@ -131,12 +133,47 @@ def marks(
     )
     if passive or not state.turns:
         return MapMarks(stops, drawn)
-    end = _pixel(plan, state.turns[-1].camera)
-    moved = math.dist(end, places[-1]) > 1
+    end = _pixel(plan, state.turns[-1].camera.position)
+    moved = math.dist(end, pixels[-1]) > 1
     blocks = tuple(block for turn in state.turns if (block := _block(turn, plan)) is not None)
-    return MapMarks(
-        stops, drawn, blocks, (*places, *([end] if moved else [])), end if moved else None
-    )
+    path = (*pixels, end) if moved else tuple(pixels)
+    return MapMarks(stops, drawn, blocks, path, end if moved else None)
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateMark:
+    """A pose that was not taken: its pixel, the end of the line where it looks, the candidate's number."""
+
+    pixel: Pixel
+    tip: Pixel
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnMarks:
+    """The candidates of one turn; target: the turn's id on the page."""
+
+    target: str
+    marks: tuple[CandidateMark, ...]
+
+
+def candidate_marks(state: QuestionState, plan: Plan) -> list[TurnMarks]:
+    """Return for every turn with candidates where those that were not taken would have led."""
+    turns = []
+    for turn in state.turns:
+        if turn.evidence is None:
+            continue
+        marks = []
+        for candidate in turn.evidence.candidates:
+            camera = candidate.camera
+            taken = candidate.number == turn.evidence.chosen or camera == turn.camera
+            if candidate.goes_on and not taken:
+                pixel = _pixel(plan, camera.position)
+                tip = _towards(pixel, camera.yaw, CANDIDATE_LINE_PIXELS)
+                marks.append(CandidateMark(pixel, tip, str(candidate.number + 1)))
+        if marks:
+            turns.append(TurnMarks(f"turn-{turn.number + 1}", tuple(marks)))
+    return turns
 
 
 def name_of(box: NamedBox, boxes: Sequence[NamedBox]) -> str:
@@ -181,50 +218,52 @@ def _views(state: QuestionState) -> Iterator[_Pose]:
             yield _Pose(view.number, f"view-{view.number}", view.camera, (view.kind,))
 
 
-def _stop(pose: _Pose, place: Pixel, plan: Plan, picture: tuple[int, int], taken: _Taken) -> Stop:
-    camera = pose.camera
+def _stop(pose: _Pose, pixel: Pixel, picture: tuple[int, int], taken: _Taken) -> Stop:
     everywhere = "around" in pose.kinds
-    angle = 360.0 if everywhere else camera.horizontal_fov(*picture)
-    spot = taken.beside(place, camera.yaw)
+    yaw, angle = pose.camera.yaw, pose.camera.horizontal_fov(*picture)
     return Stop(
         number=pose.number,
         target=pose.target,
-        camera=camera,
-        place=place,
-        spot=spot,
-        wedge=_circle(place) if everywhere else _wedge(place, camera.yaw, angle),
+        camera=pose.camera,
+        pixel=pixel,
+        spot=taken.place_number(pixel, yaw),
+        wedge=_circle(pixel) if everywhere else _wedge(pixel, yaw, angle),
         round=everywhere,
         map_only=not pose.kinds,
-        words=where(camera),
+        words=where(pose.camera),
     )
 
 
-def _pixel(plan: Plan, camera: Camera) -> Pixel:
-    u, v = plan.pixels(np.array([camera.position]))[0]
+def _pixel(plan: Plan, position: Vector) -> Pixel:
+    u, v = plan.pixels(np.array([position]))[0]
     return float(u), float(v)
 
 
-def _towards(place: Pixel, degrees: float, reach: float) -> Pixel:
+def _svg_points(pixels: Sequence[Pixel]) -> str:
+    return " ".join(f"{u:.1f},{v:.1f}" for u, v in pixels)
+
+
+def _towards(pixel: Pixel, degrees: float, reach: float) -> Pixel:
     angle = math.radians(degrees)
-    return place[0] + reach * math.cos(angle), place[1] - reach * math.sin(angle)
+    return pixel[0] + reach * math.cos(angle), pixel[1] - reach * math.sin(angle)
 
 
-def _wedge(place: Pixel, yaw: float, angle: float) -> str:
+def _wedge(pixel: Pixel, yaw: float, angle: float) -> str:
     (u, v), left, right = (
-        place,
-        _towards(place, yaw + angle / 2, REACH),
-        _towards(place, yaw - angle / 2, REACH),
+        pixel,
+        _towards(pixel, yaw + angle / 2, WEDGE_PIXELS),
+        _towards(pixel, yaw - angle / 2, WEDGE_PIXELS),
     )
     return (
         f"M{u:.1f} {v:.1f}L{left[0]:.1f} {left[1]:.1f}"
-        f"A{REACH:g} {REACH:g} 0 {int(angle > 180)} 1 {right[0]:.1f} {right[1]:.1f}Z"
+        f"A{WEDGE_PIXELS:g} {WEDGE_PIXELS:g} 0 {int(angle > 180)} 1 {right[0]:.1f} {right[1]:.1f}Z"
     )
 
 
-def _circle(place: Pixel) -> str:
-    u, v = place
-    half = f"a{REACH:g} {REACH:g} 0 1 0"
-    return f"M{u - REACH:.1f} {v:.1f}{half} {2 * REACH:g} 0{half} {-2 * REACH:g} 0Z"
+def _circle(pixel: Pixel) -> str:
+    u, v = pixel
+    half = f"a{WEDGE_PIXELS:g} {WEDGE_PIXELS:g} 0 1 0"
+    return f"M{u - WEDGE_PIXELS:.1f} {v:.1f}{half} {2 * WEDGE_PIXELS:g} 0{half} {-2 * WEDGE_PIXELS:g} 0Z"
 
 
 def _block(turn: Turn, plan: Plan) -> Block | None:
@@ -240,15 +279,15 @@ def _block(turn: Turn, plan: Plan) -> Block | None:
         if turn.action.look_at is not None
         else turn.stood.turned(max(-180.0, min(180.0, turn.action.rotation)))
     )
-    asked = heading.offset(forward, left, 0.0)
-    gone = np.subtract(turn.camera.position, turn.stood.position)
-    if math.hypot(*asked[:2]) - math.hypot(*gone[:2]) < APART:
+    goal = heading.offset(forward, left, 0.0)
+    moved = np.subtract(turn.camera.position, turn.stood.position)
+    if math.hypot(*goal[:2]) - math.hypot(*moved[:2]) < SHORT_METRES:
         return None
-    way = math.degrees(math.atan2(asked[1], asked[0]))
+    way = math.degrees(math.atan2(goal[1], goal[0]))
     ahead = _towards(
-        _pixel(plan, turn.camera), way, Limits().clearance / plan.camera.metres_per_pixel
+        _pixel(plan, turn.camera.position), way, Limits().clearance / plan.camera.metres_per_pixel
     )
-    bar = (_towards(ahead, way + 90, BAR), _towards(ahead, way - 90, BAR))
+    bar = (_towards(ahead, way + 90, HALF_BAR_PIXELS), _towards(ahead, way - 90, HALF_BAR_PIXELS))
     return Block(turn.number + 1, bar, turn.feedback)
 
 
@@ -263,16 +302,15 @@ def _box(
 ) -> BoxMark:
     name = name_of(box, boxes)
     outline = _outline(box, plan)
-    u, v = plan.pixels(np.array([box.centre]))[0]
-    above = min(v for _, v in outline) - 9
-    below = max(v for _, v in outline) + 9
-    half = LETTER * len(name) / 2
-    spots = [(float(u), float(v)), (float(u), above), (float(u), below)]
-    spot = next((spot for spot in spots if taken.free(spot, half, 8)), None)
+    middle = _pixel(plan, box.centre)
+    above = middle[0], min(v for _, v in outline) - 9
+    below = middle[0], max(v for _, v in outline) + 9
+    half = LETTER_PIXELS * len(name) / 2
+    spot = next((s for s in (middle, above, below) if taken.free(s, half, 8)), None)
     if spot is not None:
         taken.add(spot, half, 8)
     category = named.index(box.category) if box.category in named else 0
-    return BoxMark(name, category, outline, (float(u), float(v)), spot, seen)
+    return BoxMark(name, category, outline, spot, seen)
 
 
 def _outline(box: NamedBox, plan: Plan) -> tuple[Pixel, ...]:
@@ -288,8 +326,7 @@ def _outline(box: NamedBox, plan: Plan) -> tuple[Pixel, ...]:
     for step in (*edges, *(-edge for edge in edges)):
         corners.append((*corner, box.centre[2]))
         corner = corner + step
-    pixels = plan.pixels(np.array(corners))
-    return tuple((float(u), float(v)) for u, v in pixels)
+    return tuple((float(u), float(v)) for u, v in plan.pixels(np.array(corners)))
 
 
 def _whole(degrees: float) -> str:
@@ -298,16 +335,16 @@ def _whole(degrees: float) -> str:
 
 @dataclass(slots=True)
 class _Taken:
-    """Where on the plan something stands already; rectangles as (u, v, half width, half height)."""
+    """Rectangles of the plan that marks cover already, as (u, v, half width, half height)."""
 
     plot: Plot
-    places: list[tuple[float, float, float, float]] = field(default_factory=list)
+    rectangles: list[tuple[float, float, float, float]] = field(default_factory=list)
 
-    def add(self, place: Pixel, wide: float, high: float) -> None:
-        self.places.append((*place, wide, high))
+    def add(self, pixel: Pixel, wide: float, high: float) -> None:
+        self.rectangles.append((*pixel, wide, high))
 
-    def free(self, place: Pixel, wide: float, high: float) -> bool:
-        u, v = place
+    def free(self, pixel: Pixel, wide: float, high: float) -> bool:
+        u, v = pixel
         inside = (
             self.plot.left <= u - wide
             and u + wide <= self.plot.right
@@ -315,21 +352,14 @@ class _Taken:
             and v + high <= self.plot.bottom
         )
         return inside and not any(
-            abs(u - x) < wide + w and abs(v - y) < high + h for x, y, w, h in self.places
+            abs(u - x) < wide + w and abs(v - y) < high + h for x, y, w, h in self.rectangles
         )
 
-    def beside(self, place: Pixel, yaw: float) -> Pixel:
-        """Return a free spot for a number: where the camera looks, near first, else all around."""
-        ways = [
-            _towards(place, yaw + aside, reach)
-            for aside in (0, 25, -25, 50, -50, 80, -80, 120, -120, 180)
-            for reach in (20.0, 30.0, 42.0)
-        ]
-        ways += [
-            _towards(place, yaw + aside, reach)
-            for reach in (56, 72, 90)
-            for aside in range(0, 360, 20)
-        ]
-        spot = next((spot for spot in ways if self.free(spot, RADIUS, RADIUS)), ways[0])
-        self.add(spot, RADIUS, RADIUS)
+    def place_number(self, pixel: Pixel, yaw: float) -> Pixel:
+        """Take a free spot for a number: where the camera looks, near first, else all around."""
+        ahead = product((0, 25, -25, 50, -50, 80, -80, 120, -120, 180), (20.0, 30.0, 42.0))
+        around = ((angle, reach) for reach, angle in product((56.0, 72.0, 90.0), range(0, 360, 20)))
+        spots = [_towards(pixel, yaw + angle, reach) for angle, reach in (*ahead, *around)]
+        spot = next((s for s in spots if self.free(s, DISC_PIXELS, DISC_PIXELS)), spots[0])
+        self.add(spot, DISC_PIXELS, DISC_PIXELS)
         return spot

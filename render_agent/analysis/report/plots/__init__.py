@@ -1,4 +1,4 @@
 """The plots of a report, as SVG by matplotlib.
 
-Imports `analysis.report` and below. Start with `outcome_plots`.
+Imports `analysis.report.data` and below. Start with `vector_plot`, which draws a plot, then `outcome_plots`.
 """

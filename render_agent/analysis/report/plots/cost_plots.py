@@ -3,65 +3,89 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from render_agent.analysis.report.data import ReportData
-from render_agent.analysis.report.plots import counts, palette
+from render_agent.analysis.report.plots import palette
 from render_agent.analysis.report.plots.vector_plot import Plot, above, draw, from_zero
+from render_agent.dialogue.state import QuestionState
+
+MOST_BARS = 300
+"""So many marks a curve over the whole log has at the most."""
 
 
-def costs(report: ReportData) -> list[Plot]:
+@dataclass(frozen=True, slots=True)
+class TurnCost:
+    """What all questions spent in the turn of one number: seconds, tokens, and how many took it.
+
+    tried: pictures drawn to choose a move. shown: the others that were drawn.
+    """
+
+    turn: int
+    questions: int
+    rendering: float
+    waiting: float
+    generating: float
+    read: int
+    cached: int
+    written: int
+    shown: int
+    tried: int
+
+
+def cost_plots(report: ReportData) -> list[Plot]:
     """Return the plots of what the run cost."""
-    by_turn = counts.cost_by_turn(report)
-    found = (seconds(by_turn), tokens(by_turn), pictures(by_turn), batches(report))
-    return [plot for plot in found if plot is not None]
+    by_turn = cost_by_turn(report)
+    plots = (seconds(by_turn), tokens(by_turn), pictures(by_turn), batches(report))
+    return [plot for plot in plots if plot is not None]
 
 
-def seconds(found: Sequence[counts.TurnCost]) -> Plot | None:
+def seconds(costs: Sequence[TurnCost]) -> Plot | None:
     """Where the time of all turns went."""
     return _by_turn(
         "time",
         "Where the time went, by turn",
         "s",
-        found,
+        costs,
         {
-            "rendering": (palette.GREEN, [cost.rendering for cost in found]),
-            "waiting": (palette.PALE, [cost.waiting for cost in found]),
-            "generating": (palette.BLUE, [cost.generating for cost in found]),
+            "rendering": (palette.GREEN, [cost.rendering for cost in costs]),
+            "waiting": (palette.PALE, [cost.waiting for cost in costs]),
+            "generating": (palette.BLUE, [cost.generating for cost in costs]),
         },
         "Summed over questions, so more than the time on the clock where they ran side by side. A turn"
         " has its share of the time of its batch.",
     )
 
 
-def tokens(found: Sequence[counts.TurnCost]) -> Plot | None:
+def tokens(costs: Sequence[TurnCost]) -> Plot | None:
     """Which tokens were read, known already, and written."""
     return _by_turn(
         "tokens",
         "Tokens, by turn",
         "tokens",
-        found,
+        costs,
         {
-            "read anew": (palette.ORANGE, [cost.read for cost in found]),
-            "known already": (palette.PALE, [cost.cached for cost in found]),
-            "written": (palette.BLUE, [cost.written for cost in found]),
+            "read anew": (palette.ORANGE, [cost.read for cost in costs]),
+            "known already": (palette.PALE, [cost.cached for cost in costs]),
+            "written": (palette.BLUE, [cost.written for cost in costs]),
         },
         "Summed over questions. Known already: what the engine kept of earlier turns.",
     )
 
 
-def pictures(found: Sequence[counts.TurnCost]) -> Plot | None:
+def pictures(costs: Sequence[TurnCost]) -> Plot | None:
     """Which pictures were drawn; None where none was drawn to choose a move."""
-    if not any(cost.tried for cost in found):
+    if not any(cost.tried for cost in costs):
         return None
     return _by_turn(
         "pictures",
         "Pictures drawn, by turn",
         "pictures",
-        found,
+        costs,
         {
-            "to be shown": (palette.BLUE, [cost.shown for cost in found]),
-            "to choose a move": (palette.ORANGE, [cost.tried for cost in found]),
+            "to be shown": (palette.BLUE, [cost.shown for cost in costs]),
+            "to choose a move": (palette.ORANGE, [cost.tried for cost in costs]),
         },
         "Summed over questions; each picture of a question once. What was drawn to choose the move that"
         " was made is shown in the turn after it, and not drawn again.",
@@ -70,20 +94,20 @@ def pictures(found: Sequence[counts.TurnCost]) -> Plot | None:
 
 def batches(report: ReportData) -> Plot | None:
     """How large the batches were over the run."""
-    found = counts.batches_over_time(report)
-    if not found or max(size for _, _, size in found) <= 1:
+    pieces = batches_over_time(report)
+    if not pieces or max(size for _, _, size in pieces) <= 1:
         return None
     colours = {"batched": palette.BLUE, "finishing": palette.ORANGE}
 
     def paint(axes: Any) -> None:
         for phase, colour in colours.items():
             edges, sizes = [0], [0.0]
-            for met, place, size in found:
-                edges.append(place)
-                sizes.append(size if met == phase else 0.0)
+            for piece_phase, end, size in pieces:
+                edges.append(end)
+                sizes.append(size if piece_phase == phase else 0.0)
             if any(sizes):
                 axes.stairs(sizes[1:], edges, fill=True, color=colour, label=f"{phase} phase")
-        axes.set_xlim(0, found[-1][1])
+        axes.set_xlim(0, pieces[-1][1])
         axes.set_xlabel("turns of all questions, in the order of the log")
         axes.set_ylabel("questions in a batch")
         above(axes)
@@ -108,7 +132,7 @@ def _by_turn(
     name: str,
     title: str,
     unit: str,
-    found: Sequence[counts.TurnCost],
+    costs: Sequence[TurnCost],
     parts: dict[str, tuple[str, Sequence[float]]],
     note: str,
 ) -> Plot | None:
@@ -118,7 +142,7 @@ def _by_turn(
         return None
 
     def paint(axes: Any) -> None:
-        turns, bottom = [cost.turn + 1 for cost in found], [0.0] * len(found)
+        turns, bottom = [cost.turn + 1 for cost in costs], [0.0] * len(costs)
         for part, (colour, values) in parts.items():
             axes.bar(
                 turns, values, bottom=bottom, color=colour, width=0.72,
@@ -141,7 +165,7 @@ def _by_turn(
         ("turn", "questions", *(f"{part}, {unit}" for part in parts)),
         [
             (cost.turn + 1, cost.questions, *(round(v[n], digits) for _, v in parts.values()))
-            for n, cost in enumerate(found)
+            for n, cost in enumerate(costs)
         ],
         note=note,
     )
@@ -154,3 +178,57 @@ def amount(value: float) -> str:
             scaled = value / (1e3 if unit == "k" else limit)
             return f"{scaled:.{0 if scaled >= 100 else 1}f}".removesuffix(".0") + unit
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}".removesuffix(".0")
+
+
+def cost_by_turn(report: ReportData) -> list[TurnCost]:
+    """Return what the turns of every number cost; a turn has its share of its batch's time."""
+    longest = max((len(state.turns) for state in report.states), default=0)
+    drawn = [pictures_by_turn(state) for state in report.states]
+    costs = []
+    for number in range(longest):
+        turns = [state.turns[number] for state in report.states if len(state.turns) > number]
+        cached = sum(turn.tokens.cached for turn in turns)
+        costs.append(
+            TurnCost(
+                number,
+                len(turns),
+                sum(turn.seconds.rendering for turn in turns),
+                sum(turn.seconds.waiting for turn in turns),
+                sum(turn.seconds.generating / turn.batch_size for turn in turns),
+                sum(turn.tokens.prompt for turn in turns) - cached,
+                cached,
+                sum(turn.tokens.reply for turn in turns),
+                sum(counts[number][0] for counts in drawn if len(counts) > number),
+                sum(counts[number][1] for counts in drawn if len(counts) > number),
+            )
+        )
+    return costs
+
+
+def pictures_by_turn(state: QuestionState) -> list[tuple[int, int]]:
+    """Return how many pictures every turn of a question drew to show them, and how many to choose."""
+    known: set[str] = set()
+    numbers = []
+    for turn in state.turns:
+        shown = {view.file for view in turn.views} - known
+        tried = turn.drawn - known - shown
+        known |= turn.drawn
+        numbers.append((len(shown), len(tried)))
+    return numbers
+
+
+def batches_over_time(report: ReportData) -> list[tuple[str, int, float]]:
+    """Return phase, place in the log of the last turn, and mean size of batch of consecutive turns.
+
+    A run of turns of one phase becomes so many pieces that there are at most MOST_BARS and a few.
+    """
+    piece = max(1, -(-len(report.batches) // MOST_BARS))
+    pieces: list[tuple[str, int, float]] = []
+    sizes: list[int] = []
+    for end, (phase, size) in enumerate(report.batches, start=1):
+        sizes.append(size)
+        after = report.batches[end][0] if end < len(report.batches) else None
+        if len(sizes) == piece or after != phase:
+            pieces.append((phase, end, sum(sizes) / len(sizes)))
+            sizes = []
+    return pieces

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
 from typing import Any
 
+import numpy as np
+
+from render_agent.analysis.diagnosis.model import Cause
+from render_agent.analysis.diagnosis.summary import JUDGED
 from render_agent.analysis.report.data import ReportData
-from render_agent.analysis.report.plots import counts, palette
-from render_agent.analysis.report.plots.counts import Mean
-from render_agent.analysis.report.plots.vector_plot import Plot, above, draw, from_zero, whole
-from render_agent.analysis.report.words import type_words
+from render_agent.analysis.report.plots import palette
+from render_agent.analysis.report.plots.vector_plot import (
+    Plot,
+    above,
+    draw,
+    from_zero,
+    interval_line,
+    name_rows,
+    whole,
+)
+from render_agent.analysis.report.words import in_order, outcome, type_words
 
 CAUSES = {
     "misjudged": "Misjudged: all that the question names was seen well, and the answer is wrong.",
@@ -41,23 +56,39 @@ AS_SHOWN = " Right is what is right in the mirrored room, so not what the scores
 """What right means in mirrored rooms, where answers are scored, and where they are set against views."""
 
 
-def behaviour(report: ReportData) -> list[Plot]:
+QUANTILE = 1.959964
+"""Of the normal distribution, for 95 %."""
+
+ALL_TYPES = "all types"
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """A mean and its 95 % interval, over `n` questions; no interval where there are too few."""
+
+    n: int
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+def outcome_plots(report: ReportData) -> list[Plot]:
     """Return the plots of what the questions did: turns used, what was seen, why they failed."""
-    found = (turns_used(report), coverage(report), causes(report), seen(report))
-    return [plot for plot in found if plot is not None]
+    plots = (turns_used(report), coverage(report), causes(report), seen(report))
+    return [plot for plot in plots if plot is not None]
 
 
 def turns_used(report: ReportData) -> Plot | None:
     """Right and wrong questions by the turns they used."""
-    found = counts.by_turns_used(report)
-    if not found:
+    by_turns = by_turns_used(report)
+    if not by_turns:
         return None
-    turns = list(found)
-    shares = [counts.wilson(c["right"], c.total()) for c in found.values()]
+    turns = list(by_turns)
+    shares = [wilson(c["right"], c.total()) for c in by_turns.values()]
 
     def paint(axes: Any) -> None:
-        right = [c["right"] for c in found.values()]
-        wrong = [c["wrong"] for c in found.values()]
+        right = [c["right"] for c in by_turns.values()]
+        wrong = [c["wrong"] for c in by_turns.values()]
         axes.bar(turns, right, color=palette.RIGHT, label="right", width=0.72)
         axes.bar(turns, wrong, bottom=right, color=palette.WRONG, label="wrong", width=0.72)
         for turn, share, height in zip(
@@ -82,7 +113,7 @@ def turns_used(report: ReportData) -> Plot | None:
         ("turns", "right", "wrong", "right, %", "95 % interval, %"),
         [
             (turn, c["right"], c["wrong"], _percent(share.value), _range(share))
-            for (turn, c), share in zip(found.items(), shares, strict=True)
+            for (turn, c), share in zip(by_turns.items(), shares, strict=True)
         ],
         note="Above each bar the share that is right: a score of at least 50 %. Its interval in the"
         f" table is Wilson's, {TOGETHER}{AS_SCORED if _mirrored(report) else ''}",
@@ -91,13 +122,13 @@ def turns_used(report: ReportData) -> Plot | None:
 
 def coverage(report: ReportData) -> Plot | None:
     """What share of the room's surface was seen after every turn, right against wrong."""
-    found = counts.coverage_by_turn(report)
-    if not found:
+    curves = coverage_by_turn(report)
+    if not curves:
         return None
     colours = {"right": palette.RIGHT, "wrong": palette.WRONG}
 
     def paint(axes: Any) -> None:
-        for side, means in found.items():
+        for side, means in curves.items():
             turns = range(1, len(means) + 1)
             colour = colours[side]
             axes.plot(
@@ -122,14 +153,18 @@ def coverage(report: ReportData) -> Plot | None:
         "Share of the room's visible surface seen, by turn",
         "Two rising curves of the mean share of the surface seen, for right and for wrong questions.",
         paint,
-        ("turn", *(f"{side}, %" for side in found), *(f"{side}, 95 % interval" for side in found)),
+        (
+            "turn",
+            *(f"{side}, %" for side in curves),
+            *(f"{side}, 95 % interval" for side in curves),
+        ),
         [
             (
                 turn + 1,
-                *(_percent(means[turn].value) for means in found.values()),
-                *(_range(means[turn]) for means in found.values()),
+                *(_percent(means[turn].value) for means in curves.values()),
+                *(_range(means[turn]) for means in curves.values()),
             )
-            for turn in range(max(map(len, found.values())))
+            for turn in range(max(map(len, curves.values())))
         ],
         note="Means over questions; a question that has ended keeps what it had seen, so that every point"
         f" is over the same questions. 95 % intervals, {TOGETHER}"
@@ -139,23 +174,23 @@ def coverage(report: ReportData) -> Plot | None:
 
 def causes(report: ReportData) -> Plot | None:
     """Why questions went as they did, by type."""
-    found = counts.causes_by_type(report)
+    by_type = causes_by_type(report)
     meant = CAUSES | ({"never looked": NEVER_SHOWN} if report.config.passive else {})
-    met = [cause for cause in palette.CAUSES if any(c[cause] for c in found.values())]
-    if set(met) <= {"open"}:
+    present = [cause for cause in palette.CAUSES if any(c[cause] for c in by_type.values())]
+    if set(present) <= {"open"}:
         return None
 
     def paint(axes: Any) -> None:
-        places = range(len(found))
-        left = [0.0] * len(found)
-        for cause in met:
-            shares = [100 * c[cause] / c.total() for c in found.values()]
+        places = range(len(by_type))
+        left = [0.0] * len(by_type)
+        for cause in present:
+            shares = [100 * c[cause] / c.total() for c in by_type.values()]
             axes.barh(
                 places, shares, left=left, color=palette.CAUSES[cause], label=cause, height=0.72
             )
             left = [a + b for a, b in zip(left, shares, strict=True)]
         axes.set_yticks(
-            places, [f"{type_words(kind)} (n = {c.total()})" for kind, c in found.items()]
+            places, [f"{type_words(kind)} (n = {c.total()})" for kind, c in by_type.items()]
         )
         axes.invert_yaxis()
         axes.set_xlim(0, 100)
@@ -167,18 +202,21 @@ def causes(report: ReportData) -> Plot | None:
         "Why: causes by type of question",
         "Stacked bars, one a type, of the share of questions with each cause.",
         paint,
-        ("type", "n", *met),
-        [(type_words(kind), c.total(), *(c[cause] for cause in met)) for kind, c in found.items()],
-        height=1.3 + 0.27 * len(found),
-        note=" ".join(meant[cause] for cause in met if cause in meant)
+        ("type", "n", *present),
+        [
+            (type_words(kind), c.total(), *(c[cause] for cause in present))
+            for kind, c in by_type.items()
+        ],
+        height=1.3 + 0.27 * len(by_type),
+        note=" ".join(meant[cause] for cause in present if cause in meant)
         + (AS_SHOWN if _mirrored(report) else ""),
     )
 
 
 def seen(report: ReportData) -> Plot | None:
     """Whether questions were right where what they name was seen well, and where not."""
-    found = counts.right_when_seen(report)
-    if not found:
+    by_type = right_when_seen(report)
+    if not by_type:
         return None
     sides = (
         ("all of it seen well", palette.BLUE, "o", -0.16),
@@ -187,18 +225,17 @@ def seen(report: ReportData) -> Plot | None:
 
     def paint(axes: Any) -> None:
         for side, (label, colour, mark, shift) in enumerate(sides):
-            points = [(y + shift, both[side]) for y, both in enumerate(found.values())]
+            points = [(y + shift, both[side]) for y, both in enumerate(by_type.values())]
             known = [(y, point) for y, point in points if point.n]
             for y, point in known:
                 ends = [100 * (point.low or 0), 100 * (point.high or 0)]
-                axes.plot(ends, [y, y], color=colour, lw=1.5, solid_capstyle="butt")
+                interval_line(axes, ends, y, colour)
             axes.plot(
                 [100 * point.value for _, point in known], [y for y, _ in known], mark,
                 color=colour, ms=4.5, label=label, clip_on=False,
             )  # fmt: skip
-        names = [f"{type_words(kind)} (n = {a.n + b.n})" for kind, (a, b) in found.items()]
-        axes.set_yticks(range(len(found)), names)
-        axes.set_ylim(len(found) - 0.4, -0.6)
+        names = [f"{type_words(kind)} (n = {a.n + b.n})" for kind, (a, b) in by_type.items()]
+        name_rows(axes, names)
         axes.set_xlim(0, 100)
         axes.grid(axis="x")
         axes.set_xlabel("right, %")
@@ -228,9 +265,9 @@ def seen(report: ReportData) -> Plot | None:
                     for cell in (side.n, _percent(side.value) if side.n else "–", _range(side))
                 ),
             )
-            for kind, both in found.items()
+            for kind, both in by_type.items()
         ],
-        height=1.3 + 0.27 * len(found),
+        height=1.3 + 0.27 * len(by_type),
         note=f"Wilson's 95 % intervals, {TOGETHER} Different questions fall on either side, so a"
         " difference is a hint, not a proof."
         f"{AS_SHOWN if _mirrored(report) else ''}",
@@ -245,7 +282,94 @@ def _percent(share: float) -> float:
     return round(100 * share, 1)
 
 
-def _range(found: Mean) -> str:
-    if found.low is None or found.high is None:
+def _range(mean: Mean) -> str:
+    if mean.low is None or mean.high is None:
         return "–"
-    return f"{100 * found.low:.1f} … {100 * found.high:.1f}"
+    return f"{100 * mean.low:.1f} … {100 * mean.high:.1f}"
+
+
+def wilson(right: int, n: int) -> Mean:
+    """Return a share with Wilson's interval, 0 to 1, of questions taken as independent."""
+    if not n:
+        return Mean(0, 0.0)
+    share, squared = right / n, QUANTILE**2
+    middle = (share + squared / (2 * n)) / (1 + squared / n)
+    half = QUANTILE / (1 + squared / n) * sqrt(share * (1 - share) / n + squared / (4 * n * n))
+    return Mean(n, share, max(0.0, middle - half), min(1.0, middle + half))
+
+
+def mean(values: Sequence[float]) -> Mean:
+    """Return a mean with its normal interval, of values taken as independent."""
+    n = len(values)
+    if not n:
+        return Mean(0, 0.0)
+    value = float(np.mean(values))
+    if n < 3:
+        return Mean(n, value)
+    half = QUANTILE * float(np.std(values, ddof=1)) / sqrt(n)
+    return Mean(n, value, value - half, value + half)
+
+
+def by_turns_used(report: ReportData) -> dict[int, Counter[str]]:
+    """Return how many questions were right and wrong, by the number of turns they used."""
+    by_turns: dict[int, Counter[str]] = {}
+    for row in report.rows.values():
+        if row["score"] is not None:
+            by_turns.setdefault(row["turns"], Counter())[outcome(row)] += 1
+    return dict(sorted(by_turns.items()))
+
+
+def coverage_by_turn(report: ReportData) -> dict[str, list[Mean]]:
+    """Return the mean coverage after every turn of the questions that were right, and wrong.
+
+    A question that has ended keeps what it had seen, so that every point is over the same questions.
+    Empty where no coverage is known.
+    """
+    curves: dict[str, list[list[float]]] = {"right": [], "wrong": []}
+    for question_id, diagnosis in report.diagnoses.items():
+        seen = [turn.coverage for turn in diagnosis.turns if turn.coverage is not None]
+        row = report.rows.get(question_id)
+        if row is not None and seen and (side := outcome(row)) in curves:
+            curves[side].append(seen)
+    longest = max((len(seen) for side in curves.values() for seen in side), default=0)
+    return {
+        side: [
+            mean([seen[min(turn, len(seen) - 1)] for seen in questions]) for turn in range(longest)
+        ]
+        for side, questions in curves.items()
+        if questions
+    }
+
+
+def causes_by_type(report: ReportData) -> dict[str, Counter[str]]:
+    """Return how many questions of every type have which cause, known types first."""
+    by_type: dict[str, Counter[str]] = {}
+    for question_id, diagnosis in report.diagnoses.items():
+        if question_id in report.rows:
+            kind = report.rows[question_id]["type"]
+            by_type.setdefault(kind, Counter())[str(diagnosis.cause)] += 1
+    return {kind: by_type[kind] for kind in in_order(by_type)}
+
+
+def right_when_seen(report: ReportData) -> dict[str, tuple[Mean, Mean]]:
+    """Return the share of right questions where all that they are about was seen well, and where not.
+
+    By type, after all of them together; over questions whose answers were read and of which it can be
+    told, as `seen` of a diagnosis' summary has them.
+    """
+    rights: dict[str, dict[bool, list[bool]]] = {}
+    for question_id, diagnosis in report.diagnoses.items():
+        row = report.rows.get(question_id)
+        if row is None or diagnosis.shown is None or diagnosis.cause not in JUDGED:
+            continue
+        for kind in (ALL_TYPES, row["type"]):
+            sides = rights.setdefault(kind, {True: [], False: []})
+            sides[diagnosis.shown].append(diagnosis.cause is Cause.RIGHT)
+    return {
+        kind: (_share(rights[kind][True]), _share(rights[kind][False]))
+        for kind in [*rights][:1] + in_order(set(rights) - {ALL_TYPES})
+    }
+
+
+def _share(rights: Sequence[bool]) -> Mean:
+    return wilson(sum(rights), len(rights))

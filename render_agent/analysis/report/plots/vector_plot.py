@@ -3,13 +3,109 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+from xml.etree import ElementTree
 
-from render_agent.analysis.report.plots.palette import INK, LINE, PAPER, SOFT
-from render_agent.analysis.report.plots.svg import pageable, settled
+from render_agent.analysis.report.plots.palette import INK, LINE, NAMES, PAPER, SOFT
 from render_agent.extras import require
+
+SVG = "http://www.w3.org/2000/svg"
+XLINK = "http://www.w3.org/1999/xlink"
+DROPPED = ("font-family", "-inkscape-stroke")
+
+
+def pageable(text: str, name: str, title: str, description: str) -> str:
+    """Return a drawing as an <svg> element without anything that a strict page forbids.
+
+    Styles become attributes, known colours classes beside them (`f-blue`, `s-line`), by which a page
+    colours it anew; ids, which are unique in one drawing only, begin with `name`. Readers of screens
+    are told the title and the description.
+    """
+    root = ElementTree.fromstring(text)
+    for parent in root.iter():
+        for child in list(parent):
+            if _bare(child.tag) in ("metadata", "style"):
+                parent.remove(child)
+    used = set(re.findall(r"#([\w.-]+)", " ".join(_references(root))))
+    for element in root.iter():
+        _clean(element, name, used)
+    for index, (tag, words) in enumerate((("title", title), ("desc", description))):
+        child = ElementTree.Element(tag, {"id": f"{name}-{tag}"})
+        child.text = words
+        root.insert(index, child)
+    size = [float(root.attrib.pop(side).removesuffix("pt")) for side in ("width", "height")]
+    root.attrib = {
+        "xmlns": SVG,
+        "viewBox": root.attrib["viewBox"],
+        "width": f"{size[0]:g}",
+        "height": f"{size[1]:g}",
+        "role": "img",
+        "aria-labelledby": f"{name}-title {name}-desc",
+        "font-family": "sans-serif",
+        "stroke-linejoin": "round",
+        "class": "plot",
+    }
+    return re.sub(r">\s+<", "><", ElementTree.tostring(root, encoding="unicode"))
+
+
+def settled(text: str) -> str:
+    """Return a drawing of matplotlib's with the ids that it made renumbered as they come.
+
+    It hashes them from places on the page, and the solver of the layout may leave the last bit of a
+    place open: the same figures would not always give the same bytes.
+    """
+    numbers: dict[str, str] = {}
+
+    def renumbered(match: re.Match[str]) -> str:
+        return numbers.setdefault(match[0], f"{match[0][0]}{len(numbers)}")
+
+    return re.sub(r"(?<=[\"#])[a-z][0-9a-f]{10}(?=[\")])", renumbered, text)
+
+
+def _references(root: ElementTree.Element) -> list[str]:
+    return [
+        value
+        for element in root.iter()
+        for key, value in element.attrib.items()
+        if key == f"{{{XLINK}}}href" or value.startswith("url(")
+    ]
+
+
+def _clean(element: ElementTree.Element, name: str, used: set[str]) -> None:
+    """Make one element's tag, ids, references and styles fit for a page."""
+    element.tag = _bare(element.tag)
+    attributes = element.attrib
+    if (old_id := attributes.pop("id", None)) in used:
+        attributes["id"] = f"{name}-{old_id}"
+    if target := attributes.pop(f"{{{XLINK}}}href", None):
+        attributes["href"] = f"#{name}-{target[1:]}"
+    if "clip-path" in attributes:
+        attributes["clip-path"] = attributes["clip-path"].replace("url(#", f"url(#{name}-")
+    if re.fullmatch(r"rotate\(-?0 .*\)", attributes.get("transform", "")):
+        del attributes["transform"]
+    if "d" in attributes:
+        attributes["d"] = re.sub(r"\s*\n\s*", " ", attributes["d"]).strip()
+        attributes["d"] = re.sub(r"(\.\d\d)\d+", r"\1", attributes["d"])
+    classes = []
+    for part in filter(None, (part.strip() for part in attributes.pop("style", "").split(";"))):
+        key, value = (half.strip() for half in part.split(":", 1))
+        if key in DROPPED:
+            continue
+        if key == "font":
+            key, value = "font-size", re.findall(r"[\d.]+px", value)[0]
+        attributes[key] = value
+        if key in ("fill", "stroke") and value.lower() in NAMES:
+            classes.append(f"{key[0]}-{NAMES[value.lower()]}")
+    if classes:
+        attributes["class"] = " ".join(classes)
+
+
+def _bare(tag: str) -> str:
+    return tag.rpartition("}")[2]
+
 
 WIDTH = 5.2
 """Inches: about as many points as a phone is wide, so that its letters can be read there too."""
@@ -117,6 +213,18 @@ def above(axes: Any, columns: int = 3) -> None:
     axes.set_title("\n".join([" "] * lines), fontsize=LEGEND, linespacing=1.45, pad=8)
     # placed once the layout is known: a legend wider than the axes would make them smaller
     axes.legend(loc="lower left", ncols=columns, borderaxespad=0.2).set_in_layout(False)
+
+
+def name_rows(axes: Any, names: Sequence[str]) -> None:
+    """Name the rows of a plot at y = 0, 1, …, the first on top."""
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+
+
+def interval_line(axes: Any, bounds: Sequence[float] | None, y: float, colour: str) -> None:
+    """Draw an interval as a level line, nothing where there is none."""
+    if bounds is not None:
+        axes.plot(bounds, [y, y], color=colour, lw=1.7, solid_capstyle="butt")
 
 
 def from_zero(axes: Any, room: float) -> None:

@@ -1,4 +1,4 @@
-"""The page of one question: its dialogue, its candidates, its diagnosis.
+"""The page of one question: its turns, its candidates, its diagnosis.
 
-Imports `analysis.report` and below. Start with `question_page`.
+Imports `analysis.report.maps` and below. Start with `question_page`, which writes the pages, then `turns`.
 """

@@ -9,29 +9,31 @@ def action_words(action: Action | Malformed) -> list[str]:
     """Return what a reply asked for, a clause each, in the order in which it is carried out."""
     if isinstance(action, Malformed):
         return [f"nothing that could be read: {action.reason}"]
-    told = [*_turns(action), *_moves(action)]
+    clauses = [*_turns(action), *_moves(action)]
     if isinstance(action.view, int):
-        told.append(f"show view {action.view} again")
+        clauses.append(f"show view {action.view} again")
     elif action.view is not None:
-        told.append(f"show {'a map' if action.view == 'top' else action.view}")
+        clauses.append(f"show {'a map' if action.view == 'top' else action.view}")
     if action.answer is not None:
-        told.append(f"{'answer' if action.done else 'answer so far'}: {action.answer}")
+        clauses.append(f"{'answer' if action.done else 'answer so far'}: {action.answer}")
     elif action.answer_text is not None:
-        told.append(f"an answer that could not be read: {action.answer_text}")
+        clauses.append(f"an answer that could not be read: {action.answer_text}")
     if action.done:
-        told.append("done")
-    return told
+        clauses.append("done")
+    return clauses
 
 
 def _turns(action: Action) -> list[str]:
-    told = []
+    clauses = []
     if action.look_at is not None:
-        told.append(f"look at ({', '.join(f'{value:g}' for value in action.look_at)})")
+        clauses.append(f"look at ({', '.join(f'{value:g}' for value in action.look_at)})")
     if action.rotation:
-        told.append(f"turn {abs(action.rotation):g}° {'left' if action.rotation > 0 else 'right'}")
+        clauses.append(
+            f"turn {abs(action.rotation):g}° {'left' if action.rotation > 0 else 'right'}"
+        )
     if action.pitch:
-        told.append(f"tilt {abs(action.pitch):g}° {'up' if action.pitch > 0 else 'down'}")
-    return told
+        clauses.append(f"tilt {abs(action.pitch):g}° {'up' if action.pitch > 0 else 'down'}")
+    return clauses
 
 
 def _moves(action: Action) -> list[str]:

@@ -1,4 +1,4 @@
-"""How a turn was chosen, taken apart for a page: candidates, their views, scores, votes, wordings."""
+"""How a turn was chosen, as a page shows it: candidates, their views, scores, votes, wordings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from render_agent.analysis.report.maps.path_marks import where
 from render_agent.analysis.report.question.action_text import action_words
 from render_agent.dialogue.candidates import Standing, group_means, how_chosen, members, standings
 from render_agent.dialogue.reply import Malformed
-from render_agent.dialogue.state import Ballot, Evidence, Turn
+from render_agent.dialogue.state import Evidence, Turn
 from render_agent.geometry.camera import Camera
 
 Size = tuple[int, int]
@@ -21,31 +21,25 @@ Size = tuple[int, int]
 class CandidatePart:
     """A candidate as a page shows it.
 
-    name: its number from 1, behind that of the move that it goes on from. file: of what it would show,
-    None where that was not drawn. words: where it leads. asked: what it asked for. stopped: what happened
-    where that is less, else None. wording: the number of its wording from 1, None where there is one.
-    further: the moves that go on from it.
+    name: its number from 1, behind that of the move that it goes on from. words: where it leads. asked:
+    what it asked for. stopped: what happened where that is less, else None. wording: the number of its
+    wording from 1, None where there is one. further: the moves that go on from it.
     """
 
     standing: Standing
     name: str
-    file: str | None
     words: str
-    asked: tuple[str, ...]
+    asked: list[str]
     malformed: bool
     stopped: str | None
     wording: int | None
     further: tuple[CandidatePart, ...] = ()
 
     @property
-    def chosen(self) -> bool:
-        """Whether it was taken."""
-        return self.standing.chosen
-
-    @property
-    def reply(self) -> str:
-        """Its reply, word for word."""
-        return self.standing.candidate.reply
+    def file(self) -> str | None:
+        """The picture of what it would show, None where that was not drawn."""
+        view = self.standing.candidate.view
+        return None if view is None else view.file
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,45 +55,37 @@ class WordingPart:
 class ChoicePart:
     """How a turn was decided.
 
-    how: in a sentence. columns: who scored. candidates: those of the turn itself. rows: all of them in
-    order, each behind the one that it goes on from. size: of their pictures, pixels. votes: the answers
-    and how many gave each, the commonest first.
+    how: in a sentence. columns: who scored. candidates: those of the turn itself. size: of their
+    pictures, pixels.
     """
 
-    agent: str
+    evidence: Evidence
     how: str
     columns: tuple[str, ...]
     candidates: tuple[CandidatePart, ...]
     size: Size
-    ballot: Ballot | None
-    votes: tuple[tuple[str, int], ...]
     wordings: tuple[WordingPart, ...]
-    evidence: Evidence
+
+    @property
+    def votes(self) -> list[tuple[str, int]]:
+        """The answers and how many gave each, the commonest first."""
+        votes = self.evidence.ballot.votes if self.evidence.ballot else ()
+        return Counter("no answer" if vote is None else vote for vote in votes).most_common()
 
     @property
     def rows(self) -> list[CandidatePart]:
-        """Return the rows of the table of scores."""
+        """All candidates in order, each behind the one that it goes on from."""
         return [row for candidate in self.candidates for row in (candidate, *candidate.further)]
 
     @property
-    def weighed(self) -> bool:
-        """Whether anybody scored the candidates."""
-        return bool(self.columns)
-
-    @property
-    def fused(self) -> bool:
-        """Whether the scores were fused."""
-        return bool(self.evidence.fused)
-
-    @property
-    def told(self) -> bool:
+    def explained(self) -> bool:
         """Whether a verifier said something beside its scores, or a candidate was left out."""
         return any(row.standing.reasons or row.standing.why for row in self.rows)
 
     @property
     def others(self) -> list[CandidatePart]:
         """The candidates whose replies are not the turn's own."""
-        return [row for row in self.rows if not row.chosen]
+        return [row for row in self.rows if not row.standing.chosen]
 
 
 def choice_part(turn: Turn, size: Size, wordings: Sequence[str]) -> ChoicePart | None:
@@ -110,30 +96,27 @@ def choice_part(turn: Turn, size: Size, wordings: Sequence[str]) -> ChoicePart |
     evidence = turn.evidence
     if evidence is None:
         return None
-    found = standings(evidence)
+    entries = standings(evidence)
     several = len(wordings) > 1
     means = group_means(evidence)
-    own = [standing for standing in found if standing.candidate.follows is None]
+    own = [standing for standing in entries if standing.candidate.follows is None]
     return ChoicePart(
-        agent=evidence.agent,
-        how=how_chosen(evidence),
-        columns=tuple(member.label for member in members(evidence)),
-        candidates=tuple(_candidate(one, turn.stood, found, several=several) for one in own),
-        size=size,
-        ballot=evidence.ballot,
-        votes=() if evidence.ballot is None else _votes(evidence.ballot),
-        wordings=tuple(
+        evidence,
+        how_chosen(evidence),
+        tuple(member.label for member in members(evidence)),
+        tuple(_candidate(entry, turn.stood, entries, several=several) for entry in own),
+        size,
+        tuple(
             WordingPart(number + 1, text, means.get(number))
             for number, text in enumerate(wordings if several else ())
         ),
-        evidence=evidence,
     )
 
 
 def _candidate(
     standing: Standing,
     stood: Camera,
-    found: Sequence[Standing],
+    entries: Sequence[Standing],
     *,
     several: bool,
     before: str = "",
@@ -144,20 +127,14 @@ def _candidate(
     return CandidatePart(
         standing=standing,
         name=name,
-        file=None if candidate.view is None else candidate.view.file,
         words=where(candidate.camera),
-        asked=tuple(action_words(candidate.action)),
+        asked=action_words(candidate.action),
         malformed=isinstance(candidate.action, Malformed),
         stopped=candidate.feedback if short else None,
         wording=candidate.group + 1 if several else None,
         further=tuple(
-            _candidate(other, candidate.camera, found, several=False, before=name)
-            for other in found
+            _candidate(other, candidate.camera, entries, several=False, before=name)
+            for other in entries
             if other.candidate.follows == candidate.number
         ),
     )
-
-
-def _votes(ballot: Ballot) -> tuple[tuple[str, int], ...]:
-    given = Counter("no answer" if vote is None else vote for vote in ballot.votes)
-    return tuple(given.most_common())

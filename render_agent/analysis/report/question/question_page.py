@@ -1,18 +1,25 @@
-"""The page of one question: what was asked, what was seen, said and done, and how it ended."""
+"""The pages of the questions: what each asks, what was seen, said and done, and how it ended."""
 
 from __future__ import annotations
 
+import multiprocessing
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from render_agent.analysis.diagnosis.model import Cause, Diagnosis, NamedBox
-from render_agent.analysis.report.data import page_of
-from render_agent.analysis.report.maps.candidate_marks import TurnMarks, candidate_marks
-from render_agent.analysis.report.maps.floor_plan import Plan
-from render_agent.analysis.report.maps.path_marks import MapMarks, marks, name_of
-from render_agent.analysis.report.question.message_text import MessagePart, message_parts
+from render_agent.analysis.report.data import ReportData, neighbours, page_of
+from render_agent.analysis.report.maps.floor_plan import Plan, Plans
+from render_agent.analysis.report.maps.path_marks import (
+    MapMarks,
+    TurnMarks,
+    candidate_marks,
+    marks,
+    name_of,
+)
 from render_agent.analysis.report.question.turns import (
     Seeing,
     TurnPart,
@@ -23,13 +30,17 @@ from render_agent.analysis.report.question.turns import (
 from render_agent.analysis.report.words import outcome, type_words
 from render_agent.config import RunConfig
 from render_agent.dialogue.answer import letters
-from render_agent.dialogue.chat import encodable
+from render_agent.dialogue.chat import Message, encodable
 from render_agent.dialogue.state import Question, QuestionState
 from render_agent.score.official import CHOICE_TYPES
+from render_agent.system.whole_files import write_whole
 from render_agent.web.templates import environment
 
-LONG = 160
+LONG_CHARACTERS = 160
 """A question of more characters is set smaller."""
+
+FEW_PAGES = 150
+"""So many pages are written before other processes have started."""
 
 STATUS = {
     "active": "not finished",
@@ -55,9 +66,9 @@ class QuestionPart:
     """What a page needs of one question in one run.
 
     outcome: `right`, `wrong` or `open`. score: percent. why: its cause in words, None where it was not
-    diagnosed. mirrored: what is right in the mirrored room where that is another answer, "" where
-    nobody can tell, None where the truth is the same. candidates: poses that were not taken, over the plan. passive: whether its views were chosen for
-    it, and shown at once.
+    diagnosed. messages: of the prompt, each behind the turn (from 1) that it was new in. mirrored: what is right in the mirrored room where that is another answer, "" where
+    nobody can tell, None where the truth is the same. candidates: poses that were not taken, over the
+    plan. passive: whether its views were chosen for it, and shown at once.
     """
 
     state: QuestionState
@@ -71,9 +82,9 @@ class QuestionPart:
     turns: tuple[TurnPart, ...]
     plan: Plan | None
     marks: MapMarks | None
-    candidates: tuple[TurnMarks, ...]
+    candidates: Sequence[TurnMarks]
     seeing: Seeing | None
-    messages: tuple[MessagePart, ...]
+    messages: Sequence[tuple[int, Message]]
     passive: bool
     max_turns: int
     size: tuple[int, int]
@@ -96,7 +107,7 @@ class QuestionPart:
     @property
     def long(self) -> bool:
         """Whether its text is long."""
-        return len(self.question.text) > LONG
+        return len(self.question.text) > LONG_CHARACTERS
 
     @property
     def named_boxes(self) -> list[str]:
@@ -131,12 +142,12 @@ def question_part(
         options=_options(state),
         turns=tuple(turn_parts(state, size, diagnosis)),
         plan=plan,
-        marks=None
-        if plan is None
-        else marks(state, plan, size, diagnosis, passive=passive, well_seen=well),
-        candidates=() if plan is None else candidate_marks(state, plan),
+        marks=marks(state, plan, size, diagnosis, passive=passive, well_seen=well)
+        if plan
+        else None,
+        candidates=candidate_marks(state, plan) if plan else [],
         seeing=seeing(state, diagnosis, size, passive=passive),
-        messages=tuple(message_parts(state)),
+        messages=[(turn.number + 1, entry) for turn in state.turns for entry in turn.messages],
         passive=passive,
         max_turns=state.max_turns,
         size=size,
@@ -148,15 +159,12 @@ def page_of_part(
 ) -> str:
     """Return the page of a question as HTML; it lies one folder below the index.
 
-    frame: what all pages of the run share. beside: the ids of the questions before and after it in the
-    order of the run.
+    frame: what all pages of the run share. beside: the files of the pages before and after it.
     """
-    before, after = (None if other is None else _file(other) for other in beside)
     page = environment("analysis/report").get_template("question.html")
-    found: str = page.render(
-        frame, root="../", pictures="../../", q=part, before=before, after=after
+    return encodable(
+        page.render(frame, root="../", pictures="../../", q=part, before=beside[0], after=beside[1])
     )
-    return encodable(found)
 
 
 def cause_words(diagnosis: Diagnosis, config: RunConfig) -> str:
@@ -186,18 +194,6 @@ def _missed(diagnosis: Diagnosis, size: tuple[int, int]) -> list[str]:
     return missed
 
 
-def natural_neighbours(
-    states: Sequence[QuestionState],
-) -> dict[str, tuple[str | None, str | None]]:
-    """Return the ids before and after every question."""
-    ids = [None, *(state.id for state in states), None]
-    return {state.id: (ids[n], ids[n + 2]) for n, state in enumerate(states)}
-
-
-def _file(question_id: str) -> str:
-    return PurePosixPath(page_of(question_id)).name
-
-
 def _options(state: QuestionState) -> tuple[OptionPart, ...]:
     question = state.question
     if question.type not in CHOICE_TYPES and not question.options:
@@ -220,9 +216,86 @@ def _mirrored(question: Question, config: RunConfig) -> str | None:
     """Return what is right in the mirrored room, None where it is the truth itself."""
     if question.truth is None:
         return None
-    found = config.picture_stress.truth(question)
-    return None if found == question.truth else found or ""
+    truth = config.picture_stress.truth(question)
+    return None if truth == question.truth else truth or ""
 
 
-def _is(letter: str, given: str | None) -> bool:
-    return given is not None and given.strip().upper() == letter
+def _is(letter: str, answer: str | None) -> bool:
+    return answer is not None and answer.strip().upper() == letter
+
+
+@dataclass(frozen=True, slots=True)
+class PageTask:
+    """Some questions whose pages one process writes, and what it needs to do so.
+
+    frame: what all pages share. questions: all questions of the run. entries: a state, its row of the
+    results, its diagnosis, and the files of the pages beside its own.
+    """
+
+    folder: Path
+    frame: Mapping[str, Any]
+    config: RunConfig
+    questions: Sequence[Question]
+    entries: Sequence[
+        tuple[QuestionState, Mapping[str, Any], Diagnosis | None, tuple[str | None, str | None]]
+    ]
+
+
+def write_pages(report: ReportData, folder: Path, processes: int) -> None:
+    """Write the page of every question of a run into the `questions` of its report's folder.
+
+    processes: how many write at once. RunLogError where a file cannot be written.
+    """
+    if processes < 2 or len(report.states) <= FEW_PAGES:
+        _write(_task(report, folder, report.states))
+        return
+    tasks = [
+        _task(report, folder, states) for states in split_by_scene(report.states, 4 * processes)
+    ]
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        for done in [pool.submit(_write, task) for task in tasks]:
+            done.result()
+
+
+def plans_of(report: ReportData, folder: Path) -> Plans:
+    """Return the plans of a run's scenes, drawn into the folder of its report where they are not yet."""
+    questions = [state.question for state in report.states]
+    return Plans(folder, report.config.picture_stress.scenes(report.config, questions))
+
+
+def split_by_scene(states: Sequence[QuestionState], parts: int) -> list[list[QuestionState]]:
+    """Return the questions in at most `parts` parts of about one size; those of a scene stay together."""
+    scenes: dict[str, list[QuestionState]] = defaultdict(list)
+    for state in states:
+        scenes[state.question.scene].append(state)
+    groups: list[list[QuestionState]] = [[] for _ in range(min(parts, len(scenes)))]
+    for own in sorted(scenes.values(), key=len, reverse=True):
+        min(groups, key=len).extend(own)
+    return groups
+
+
+def _task(report: ReportData, folder: Path, states: Sequence[QuestionState]) -> PageTask:
+    beside = neighbours(state.id for state in report.states)
+    return PageTask(
+        folder,
+        report.frame,
+        report.config,
+        [state.question for state in report.states],
+        [
+            (state, report.rows[state.id], report.diagnoses.get(state.id), beside[state.id])
+            for state in states
+        ],
+    )
+
+
+def _write(task: PageTask) -> None:
+    config = task.config
+    plans = Plans(task.folder, config.picture_stress.scenes(config, task.questions))
+    try:
+        for state, row, diagnosis, beside in task.entries:
+            plan = plans.of(state, diagnosis)
+            part = question_part(state, row, diagnosis, plan, config)
+            page = page_of_part(task.frame, part, beside)
+            write_whole(task.folder / page_of(state.id), page.encode("utf-8"), durable=False)
+    finally:
+        plans.close()

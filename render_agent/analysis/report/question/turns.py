@@ -1,14 +1,14 @@
-"""A dialogue taken apart for a page: turns, their views, what was said, what was in sight."""
+"""The turns of a dialogue as a page shows them: views, reply, action, what was seen."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
-from render_agent.analysis.diagnosis.model import Diagnosis, Sighting
+from render_agent.analysis.diagnosis.model import Diagnosis, Sighting, TurnDiagnosis
 from render_agent.analysis.report.maps.path_marks import name_of, where
 from render_agent.analysis.report.question.action_text import action_words
 from render_agent.analysis.report.question.choice import ChoicePart, choice_part
@@ -17,7 +17,6 @@ from render_agent.dialogue.chat import without_thinking
 from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.state import QuestionState, Turn, View
 from render_agent.geometry.camera import MapCamera
-from render_agent.render.visibility.object_visibility import Seen, seen_well
 from render_agent.text.safe_parse import parse_json
 
 KINDS = {"ego": "the view ahead", "top": "the map", "around": "four directions"}
@@ -60,7 +59,7 @@ class SightPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ReplyPart:
     """A reply: its thinking, the rest of it word for word, and its JSON object set out in lines."""
 
     thinking: tuple[str, ...]
@@ -79,21 +78,16 @@ class TurnPart:
 
     number: int
     turn: Turn
-    views: tuple[ViewPart, ...]
+    views: list[ViewPart]
     sights: tuple[SightPart, ...]
     unseen: tuple[str, ...]
-    said: Said
-    asked: tuple[str, ...]
+    said: ReplyPart
+    asked: list[str]
     malformed: bool
     coverage: float | None
-    remarks: tuple[str, ...]
+    remarks: list[str]
     diagnosed: bool
     choice: ChoicePart | None = None
-
-    @property
-    def generating(self) -> float:
-        """Seconds of generating: this turn's share of its batch."""
-        return self.turn.seconds.generating / self.turn.batch_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,28 +118,47 @@ class Seeing:
 
 def turn_parts(state: QuestionState, size: Size, diagnosis: Diagnosis | None) -> list[TurnPart]:
     """Return the turns of a question; size: of its views in pixels."""
+    diagnosed = {} if diagnosis is None else {turn.turn: turn for turn in diagnosis.turns}
+    wordings = wordings_of(state)
     shown: set[int] = set()
     parts = []
-    wordings = wordings_of(state)
     before: Turn | None = None
     for turn in state.turns:
-        part = _turn_part(turn, size, diagnosis, shown)
-        views = tuple(_led_elsewhere(view, before) for view in part.views)
-        parts.append(replace(part, views=views, choice=choice_part(turn, size, wordings)))
+        own = diagnosed.get(turn.number, TurnDiagnosis(turn.number))
+        sights, unseen = _sights(own.sightings, diagnosis, size)
+        parts.append(
+            TurnPart(
+                number=turn.number + 1,
+                turn=turn,
+                views=[
+                    _view_part(view, size, before, again=view.number in shown)
+                    for view in turn.views
+                ],
+                sights=sights,
+                unseen=unseen,
+                said=reply_part(turn.reply),
+                asked=action_words(turn.action),
+                malformed=isinstance(turn.action, Malformed),
+                coverage=None if own.coverage is None else 100 * own.coverage,
+                remarks=_remarks(turn, own),
+                diagnosed=bool(own.sightings),
+                choice=choice_part(turn, size, wordings),
+            )
+        )
         shown |= {view.number for view in turn.views}
         before = turn
     return parts
 
 
-def _led_elsewhere(part: ViewPart, before: Turn | None) -> ViewPart:
-    """Return a view with its candidate's number where the turn before shows what was not taken."""
-    evidence = before.evidence if before else None
-    if evidence is None:
-        return part
-    led = [c.number for c in evidence.candidates if c.view and c.view.file == part.file]
-    if not led or evidence.chosen in led:
-        return part
-    return replace(part, words=f"{part.words}, where candidate {led[0] + 1} would have led")
+def _remarks(turn: Turn, diagnosed: TurnDiagnosis) -> list[str]:
+    remarks = [f"engine: {event}" for event in turn.events]
+    if turn.finish == "length":
+        remarks.append("cut off by the token limit")
+    if diagnosed.returned:
+        remarks.append("went back to where it had been")
+    if diagnosed.blocked:
+        remarks.append("its move was stopped or limited")
+    return remarks
 
 
 def well_seen(diagnosis: Diagnosis | None, size: Size) -> frozenset[int]:
@@ -153,12 +166,7 @@ def well_seen(diagnosis: Diagnosis | None, size: Size) -> frozenset[int]:
     if diagnosis is None:
         return frozenset()
     sightings = (sighting for turn in diagnosis.turns for sighting in turn.sightings)
-    return frozenset(s.box for s in sightings if is_seen_well(s, size))
-
-
-def is_seen_well(sighting: Sighting, size: Size) -> bool:
-    """Whether a box was seen well in a view of `size` pixels."""
-    return seen_well(Seen(sighting.area, sighting.share, sighting.distance), size)
+    return frozenset(s.box for s in sightings if s.well(size))
 
 
 def seeing(
@@ -194,14 +202,14 @@ def _cell(group: Sequence[Sighting], name: str, diagnosis: Diagnosis, size: Size
     own = [s for s in group if diagnosis.boxes[s.box].category == name]
     if not own:
         return Cell(None)
-    return Cell(100 * max(s.share for s in own), any(is_seen_well(s, size) for s in own))
+    return Cell(100 * max(s.share for s in own), any(s.well(size) for s in own))
 
 
-def said(reply: str) -> Said:
+def reply_part(reply: str) -> ReplyPart:
     """Return a reply taken apart."""
     rest = without_thinking(reply).strip("\n")
     thinking = tuple(block.strip() for block in _thinking(reply) if block.strip())
-    return Said(thinking, rest, _pretty(rest))
+    return ReplyPart(thinking, rest, _pretty(rest))
 
 
 def _thinking(reply: str) -> list[str]:
@@ -223,47 +231,25 @@ def _pretty(text: str) -> str | None:
     """Return a reply's JSON object set out in lines, None where it is none or stands so already."""
     start, end = text.find("{"), text.rfind("}")
     try:
-        found = parse_json(text[start : end + 1], strict=False)
-        if not isinstance(found, Mapping):
+        answer = parse_json(text[start : end + 1], strict=False)
+        if not isinstance(answer, Mapping):
             return None
-        pretty = json.dumps(found, indent=2, ensure_ascii=False)
+        pretty = json.dumps(answer, indent=2, ensure_ascii=False)
     except (ValueError, RecursionError):  # what is read may be too deep to be set out in lines
         return None
     return None if pretty == text.strip() else pretty
 
 
-def _turn_part(turn: Turn, size: Size, diagnosis: Diagnosis | None, shown: set[int]) -> TurnPart:
-    found = next((t for t in diagnosis.turns if t.turn == turn.number), None) if diagnosis else None
-    sightings = () if found is None else found.sightings
-    sights, unseen = _sights(sightings, diagnosis, size)
-    coverage = None if found is None else found.coverage
-    remarks = [f"engine: {event}" for event in turn.events]
-    if turn.finish == "length":
-        remarks.append("cut off by the token limit")
-    if found is not None and found.returned:
-        remarks.append("went back to where it had been")
-    if found is not None and found.blocked:
-        remarks.append("its move was stopped or limited")
-    return TurnPart(
-        number=turn.number + 1,
-        turn=turn,
-        views=tuple(_view_part(view, size, again=view.number in shown) for view in turn.views),
-        sights=sights,
-        unseen=unseen,
-        said=said(turn.reply),
-        asked=tuple(action_words(turn.action)),
-        malformed=isinstance(turn.action, Malformed),
-        coverage=None if coverage is None else 100 * coverage,
-        remarks=tuple(remarks),
-        diagnosed=bool(sightings),
-    )
-
-
-def _view_part(view: View, size: Size, *, again: bool) -> ViewPart:
+def _view_part(view: View, size: Size, before: Turn | None, *, again: bool) -> ViewPart:
+    """Return a view; before: the turn before, which may have tried it as a candidate that was not taken."""
     if isinstance(view.camera, MapCamera):
         words = f"{1 / view.camera.metres_per_pixel:.0f} pixels a metre"
     else:
         words = where(view.camera)
+    if before is not None and (evidence := before.evidence) is not None:
+        led = [c.number for c in evidence.candidates if c.view and c.view.file == view.file]
+        if led and evidence.chosen not in led:
+            words += f", where candidate {led[0] + 1} would have led"
     target = None if again else f"view-{view.number}"
     return ViewPart(view.number, view.kind, view.file, words, target, size)
 
@@ -283,10 +269,10 @@ def _sights(
             area=s.area,
             of_picture=100 * s.area / (size[0] * size[1]),
             distance=s.distance,
-            well=is_seen_well(s, size),
+            well=s.well(size),
         )
         for s in visible
     )
-    found = {s.box for s in visible}
-    unseen = sorted({s.box for s in sightings} - found)
+    boxes_seen = {s.box for s in visible}
+    unseen = sorted({s.box for s in sightings} - boxes_seen)
     return parts, tuple(name_of(diagnosis.boxes[box], diagnosis.boxes) for box in unseen)

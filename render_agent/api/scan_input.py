@@ -1,4 +1,4 @@
-"""Scans that are given as objects in memory, written as files, which is what runs are about."""
+"""Scans in memory written as PLY files, so that a run or a scene can be opened from them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from render_agent.scene.model import Scene
 from render_agent.scene.stand_in.annotations import is_annotations
 from render_agent.system.whole_files import write_whole
 
-GivenScan: TypeAlias = Any
+ScanInput: TypeAlias = Any
 """A file; a scene; a trimesh or Open3D geometry; or (points, colours) or (points, colours, faces)."""
 
 
@@ -43,15 +43,15 @@ def scan_file(scan: Any, folder: Path) -> Path:
 def arrays(scan: Any) -> tuple[NDArray[Any], NDArray[np.uint8] | None, NDArray[Any] | None]:
     """Return points (n, 3), metres, z up, their colours (n, 3) uint8 or None, and faces (m, 3) or None.
 
-    scan: whatever `GivenScan` allows but a file. SceneError where it is none of that.
+    scan: whatever `ScanInput` allows but a file. SceneError where it is none of that.
     """
     if isinstance(scan, Scene):
         return scan.points, scan.colours, scan.faces
     if isinstance(scan, tuple | list) and len(scan) in (2, 3):
         points, colours, faces = (*scan, None)[:3]
     elif type(scan).__module__.startswith("trimesh"):
-        found = _of_trimesh(scan)
-        points, colours, faces = found.points, found.colours, found.faces
+        scan_data = _of_trimesh(scan)
+        points, colours, faces = scan_data.points, scan_data.colours, scan_data.faces
     elif hasattr(scan, "triangles"):  # a mesh of Open3D
         points, faces, colours = scan.vertices, scan.triangles, scan.vertex_colors
     elif hasattr(scan, "points"):  # its point cloud
@@ -82,12 +82,12 @@ def ply(
 
 def _colours(colours: Any) -> NDArray[np.uint8] | None:
     """Return colours of 0 to 1 or 0 to 255, with or without opacity, as (n, 3) uint8; None for none."""
-    found = np.asarray([] if colours is None else colours)
-    if not found.size:
+    values = np.asarray([] if colours is None else colours)
+    if not values.size:
         return None
-    if found.dtype.kind == "f":
-        found = np.round(np.clip(found, 0, 1) * 255)
-    shades: NDArray[np.uint8] = found[..., :3].astype(np.uint8)
+    if values.dtype.kind == "f":
+        values = np.round(np.clip(values, 0, 1) * 255)
+    shades: NDArray[np.uint8] = values[..., :3].astype(np.uint8)
     return shades
 
 
