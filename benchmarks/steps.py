@@ -28,19 +28,25 @@ PROMPTS = (250, 1500)
 def measure(shape: str, read_before: int, repeats: int) -> dict[str, Any]:
     """Return milliseconds a step by rows, and seconds a prompt by tokens."""
     import torch
-    from render_agent.engines.transformers.forward import Unread, read, write
 
+    from render_agent.engines.transformers.decode import Decoder
     from render_agent.engines.transformers.families.inputs import PreparedPrompt
-    from render_agent.engines.transformers.kv_cache import RowSlots
+    from render_agent.engines.transformers.kv_cache import Sequence
     from render_agent.engines.transformers.model.load import open_model
+    from render_agent.engines.transformers.prefill import Unread, new_cache, read
     from render_agent.engines.transformers.random_model import random_model
+    from render_agent.engines.transformers.sequences import Sample
 
     loaded = open_model(shape, pretrained=random_model(shape))
-    model, pad, axes = loaded.model, loaded.pad, loaded.inputs.family.axes
+    model, axes = loaded.model, loaded.inputs.family.axes
+    cache = new_cache(loaded)
+    decoder = Decoder(model, cache, axes, loaded.suppressed)
 
-    def prompt(tokens: int) -> Unread:
-        places = torch.arange(tokens)[None].expand(axes, -1)
-        return Unread(PreparedPrompt("", ids=(pad,) * tokens), 0, 0, places)
+    def sequence(tokens: int) -> Sequence:
+        found = Sequence("", pinned=True)
+        cache.sequences.append(found)
+        cache.reserve(found, 0, tokens + 1)
+        return found
 
     def median(call: Callable[[], Any]) -> float:
         call()
@@ -52,19 +58,23 @@ def measure(shape: str, read_before: int, repeats: int) -> dict[str, Any]:
         return statistics.median(times)
 
     steps, prompts = {}, {}
-    with torch.inference_mode():
-        written = read(model, RowSlots(), [prompt(1)], pad)[1]
-        for rows in ROWS:
-            slots = RowSlots()
-            slots.learn(written)
-            slots.reserve(rows, read_before + 1)
-            slots.lengths = [read_before] * rows
-            last, places = [pad] * rows, [read_before] * rows
-            steps[rows] = 1000 * median(
-                lambda s=slots, t=last, p=places: write(model, s, t, p, axes)
-            )
-        for tokens in PROMPTS:
-            prompts[tokens] = median(lambda n=tokens: read(model, RowSlots(), [prompt(n)], pad))
+    for rows in ROWS:
+        written = []
+        for _ in range(rows):
+            own = sequence(read_before)
+            own.ids = [loaded.pad] * read_before
+            written.append(Sample(None, 0, own, written=[loaded.pad]))  # type: ignore[arg-type]
+        with torch.inference_mode():
+            for layer in cache.layers:
+                layer.keys.normal_()  # numbers that are next to nothing are slow
+                layer.values.normal_()
+        steps[rows] = 1000 * median(lambda rows=written: decoder.step(rows))
+        for sample in written:
+            cache.evict(sample.sequence)
+    for tokens in PROMPTS:
+        entry = Unread(PreparedPrompt("", ids=(loaded.pad,) * tokens), sequence(tokens))
+        prompts[tokens] = median(lambda entry=entry: read(model, cache, [entry], axes))
+        cache.evict(entry.sequence)
     weights = sum(parameter.numel() for parameter in model.parameters())
     return {"weights": weights, "step_ms": steps, "read_s": prompts}
 

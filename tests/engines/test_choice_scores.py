@@ -5,6 +5,7 @@ import random
 
 import pytest
 import torch
+from factories.memory import FakeMemory
 from factories.models import (
     small_gemma3,
     small_internvl,
@@ -17,7 +18,6 @@ from factories.models import (
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
 from render_agent.engines.transformers.factory import engine_of
-from render_agent.engines.transformers.memory.device import FakeMemory
 from render_agent.engines.transformers.memory.sizing import Sizing
 from render_agent.engines.transformers.model.load import open_model
 from render_agent.engines.transformers.option_logprobs import choice_tokens, score_choices

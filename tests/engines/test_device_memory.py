@@ -7,10 +7,10 @@ import time
 import numpy as np
 import pytest
 import torch
+from factories.memory import FakeMemory
 
 from render_agent.engines.transformers.memory.device import (
     CudaMemory,
-    FakeMemory,
     MainMemory,
     SampledPeak,
     control_group,

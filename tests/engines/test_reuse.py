@@ -5,6 +5,7 @@ import logging
 import pytest
 import torch
 from factories.dialogues import Dialogues, UncachedModel, load
+from factories.memory import FakeMemory
 from factories.models import (
     small_internvl,
     small_llava_onevision,
@@ -20,7 +21,6 @@ from render_agent.engines.transformers.factory import MEAN_SHARE, engine_of
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.kv_cache import Sequence
 from render_agent.engines.transformers.memory.budget import divide
-from render_agent.engines.transformers.memory.device import FakeMemory
 
 
 @pytest.fixture

@@ -3,10 +3,10 @@
 from itertools import pairwise
 
 import pytest
+from factories.memory import FakeMemory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from render_agent.engines.transformers.memory.device import FakeMemory
 from render_agent.engines.transformers.memory.faults import Fault
 from render_agent.engines.transformers.memory.oom_backoff import fit_rows
 from render_agent.engines.transformers.memory.sizing import (

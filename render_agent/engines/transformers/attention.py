@@ -20,10 +20,6 @@ PACKED_VISION = "render_agent_packed_flash"
 """Names under which the library finds our attention; one with "flash" in it is handed pictures packed."""
 
 
-JOINED_WIDTH = 128
-"""Up to which width the heads of a token's keys are read as one."""
-
-
 class Attending(Protocol):
     """What one call of the model does with the queries, keys and values of its new tokens.
 
@@ -192,28 +188,14 @@ class DecodeAttention(_Paged):
             return paged_decode(query, pages.keys, pages.values, self.tables, self.lengths, scale)
         shared = pages.keys.shape[2]
         grouped = query.reshape(count, 1, shared, heads // shared, width)
-        scale = scale or width**-0.5
-        # Narrow heads are taken as one, each query zero in the others' columns: what stands together is read
-        # together.
-        joined = shared if shared * width <= JOINED_WIDTH else 1
-        if joined > 1:
-            own_columns = torch.eye(shared, dtype=query.dtype, device=query.device)
-            grouped = torch.einsum("rbsgw,st->rbsgtw", grouped, own_columns)
-            grouped = grouped.reshape(count, 1, 1, heads, shared * width)
         attended = []
         for queries, (own, tokens) in zip(grouped, self.rows, strict=True):
             keys, values = (
-                _of_pages(part, own, tokens)
-                .view(tokens, shared // joined, -1)
-                .transpose(0, 1)[None]
+                _of_pages(part, own, tokens).transpose(0, 1)[None]
                 for part in (pages.keys, pages.values)
             )
             attended.append(scaled_dot_product_attention(queries, keys, values, scale=scale))
-        found = torch.cat(attended)
-        if joined > 1:
-            found = found.view(count, shared, heads // shared, shared, -1)
-            found = torch.einsum("rsgtw,st->rsgw", found, own_columns)
-        return found.reshape(count, heads, -1)
+        return torch.cat(attended).reshape(count, heads, -1)
 
 
 def causal(

@@ -127,7 +127,7 @@ class KVCache:
 
         Raises what the allocator raises.
         """
-        self.layers = [LayerPages(*self._empty(keys)) for keys in shapes]
+        self.layers = [LayerPages(_empty(keys, 0), _empty(keys, 0)) for keys in shapes]
         self.bytes_per_token = sum(
             2 * keys.shape[1] * keys.shape[2] * keys.element_size() for keys in shapes
         )
@@ -290,7 +290,7 @@ class KVCache:
                 for name in ("keys", "values"):
                     old = getattr(layer, name)
                     if len(old) < pages:
-                        new = old.new_empty((pages, *old.shape[1:]))
+                        new = _empty(old, pages)
                         new[:there] = old[:there]
                         setattr(layer, name, new)
         if not there:
@@ -315,10 +315,16 @@ class KVCache:
                 for part in (layer.keys, layer.values):
                     part[target, :tokens] = part[source, :tokens]
 
-    @staticmethod
-    def _empty(keys: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        shape = (0, PAGE_TOKENS, *keys.shape[1:])
-        return keys.new_empty(shape), keys.new_empty(shape)
+
+def _empty(like: torch.Tensor, pages: int) -> torch.Tensor:
+    """Return room for pages, (pages, PAGE_TOKENS, heads, width), of the heads and width of a tensor.
+
+    A GPU's kernels want a token's heads beside each other; a processor reads a head's tokens in one go.
+    """
+    heads, width = like.shape[-2:]
+    if like.is_cuda:
+        return like.new_empty((pages, PAGE_TOKENS, heads, width))
+    return like.new_empty((heads, pages, PAGE_TOKENS, width)).permute(1, 2, 0, 3)
 
 
 def common_tokens(first: Several[int], second: Several[int]) -> int:

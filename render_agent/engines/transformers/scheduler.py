@@ -157,17 +157,17 @@ class Scheduler:
             self.cache.evict(group[0].sequence)
             self._fail(group[0], outcome)
 
-    @torch.inference_mode()
     def _first_tokens(self, group: Several[Sample]) -> list[int]:
         """Read prompts into their pages; return the first token of every reply."""
         entries = [
             Unread(s.asked.prompt, s.sequence, s.start, s.asked.values(s.start)) for s in group
         ]
-        logits = self.decoder.allowed(read(self.loaded.model, self.cache, entries, self.axes))
-        for sample in group:
-            sample.sequence.ids = list(sample.ids)
-            self._prepare(sample)
-        return self._chosen(logits, logits.argmax(-1).tolist(), group)
+        with torch.inference_mode():
+            logits = self.decoder.allowed(read(self.loaded.model, self.cache, entries, self.axes))
+            for sample in group:
+                sample.sequence.ids = list(sample.ids)
+                self._prepare(sample)
+            return self._chosen(logits, logits.argmax(-1).tolist(), group)
 
     def _prepare(self, sample: Sample) -> None:
         """Give a sample what its reply is written by."""
@@ -204,10 +204,10 @@ class Scheduler:
             self.cache.evict(rows[0].sequence)
             self._fail(rows[0], outcome)
 
-    @torch.inference_mode()
     def _next_tokens(self, rows: Several[Sample]) -> list[int]:
-        likeliest, logits = self.decoder.step(rows)
-        return self._chosen(logits, likeliest, rows)
+        with torch.inference_mode():
+            likeliest, logits = self.decoder.step(rows)
+            return self._chosen(logits, likeliest, rows)
 
     def _chosen(self, logits: Any, likeliest: Several[int], rows: Several[Sample]) -> list[int]:
         return choose_tokens(logits, likeliest, rows, self.loaded.truncation)
@@ -266,7 +266,6 @@ class Scheduler:
         for sample, reason in suspects:
             self._put_down(sample, reason)
 
-    @torch.inference_mode()
     def _tiny(self) -> None:
         sequence = Sequence("", pinned=True)
         self.cache.sequences.append(sequence)
