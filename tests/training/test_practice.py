@@ -4,7 +4,7 @@ import json
 
 import pytest
 from factories.runs import STEP, play, transcripts
-from render_agent.engines.scripted.policy_files import Replies
+from render_agent.engines.scripted import Replies
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.answer import canonical, letters
