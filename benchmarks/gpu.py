@@ -32,14 +32,14 @@ sys.path.insert(0, str(ROOT))
 from render_agent.config import AUTO, RunConfig  # noqa: E402
 from render_agent.dialogue import chat  # noqa: E402
 from render_agent.engines.base import Request  # noqa: E402
-from render_agent.engines.transformers.random_model import random_model  # noqa: E402
+from render_agent.engines.transformers.model.random_model import random_model  # noqa: E402
 from render_agent.engines.transformers.scheduler import Scheduler  # noqa: E402
 from render_agent.questions.selection import choose_questions  # noqa: E402
 from render_agent_lab.bench.command import about  # noqa: E402
 from render_agent_lab.bench.compared_engines import Engines, tokenizing  # noqa: E402
 from render_agent_lab.bench.figures import summary  # noqa: E402
-from render_agent_lab.bench.floor import measured_rates  # noqa: E402
 from render_agent_lab.bench.measure import Bench  # noqa: E402
+from render_agent_lab.bench.physical_floor import measured_rates  # noqa: E402
 from render_agent_lab.bench.report import circumstances  # noqa: E402
 from render_agent_lab.bench.script import Lengths, ScriptedWalk  # noqa: E402
 from render_agent_lab.bench.variants import Variant  # noqa: E402

@@ -31,7 +31,7 @@ sys.path.insert(0, str(ROOT))
 from render_agent.config import RunConfig  # noqa: E402
 from render_agent.dialogue.state import Question  # noqa: E402
 from render_agent.engines.base import Engine  # noqa: E402
-from render_agent.engines.transformers.random_model import random_model  # noqa: E402
+from render_agent.engines.transformers.model.random_model import random_model  # noqa: E402
 from render_agent.engines.transformers.scheduler import Scheduler  # noqa: E402
 from render_agent_lab.bench.command import about  # noqa: E402
 from render_agent_lab.bench.compared_engines import Engines  # noqa: E402

@@ -33,8 +33,8 @@ def measure(shape: str, read_before: int, repeats: int) -> dict[str, Any]:
     from render_agent.engines.transformers.families.inputs import PreparedPrompt
     from render_agent.engines.transformers.kv_cache import Sequence
     from render_agent.engines.transformers.model.load import open_model
+    from render_agent.engines.transformers.model.random_model import random_model
     from render_agent.engines.transformers.prefill import Unread, new_cache, read
-    from render_agent.engines.transformers.random_model import random_model
     from render_agent.engines.transformers.sequences import Sample
 
     loaded = open_model(shape, pretrained=random_model(shape))

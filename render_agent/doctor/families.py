@@ -107,14 +107,14 @@ def _placed(kind: Any, config: Any, processor: Any, device: str) -> Any:
 
 
 def _qwen3_vl(device: str) -> Any:
-    from render_agent.engines.transformers.random_model import random_model
+    from render_agent.engines.transformers.model.random_model import random_model
 
     return random_model("small", device, "float32")
 
 
 def _qwen2_5_vl(device: str) -> Any:
+    from render_agent.engines.transformers.model.random_model import CHAT_TEMPLATE, made_tokenizer
     from render_agent.engines.transformers.model.torchvision_compat import cure_torchvision
-    from render_agent.engines.transformers.random_model import CHAT_TEMPLATE, made_tokenizer
 
     cure_torchvision()
     import transformers
@@ -161,8 +161,8 @@ def _qwen2_5_vl(device: str) -> Any:
 
 
 def _internvl(device: str) -> Any:
+    from render_agent.engines.transformers.model.random_model import CHAT_TEMPLATE, made_tokenizer
     from render_agent.engines.transformers.model.torchvision_compat import cure_torchvision
-    from render_agent.engines.transformers.random_model import CHAT_TEMPLATE, made_tokenizer
 
     cure_torchvision()
     import transformers

@@ -129,6 +129,6 @@ class Watch:
         """Return the floor of the work, None where the model does not run in this process."""
         if self.engines.pretrained is None or self.variant.engine != "transformers":
             return None
-        from render_agent_lab.bench.floor import floor_seconds
+        from render_agent_lab.bench.physical_floor import floor_seconds
 
         return floor_seconds(self.engines.pretrained.model, work)

@@ -12,7 +12,7 @@ from typing import Any
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Request
 from render_agent.engines.scripted.blind_policies import draw
-from render_agent.engines.transformers.random_model import FILLER
+from render_agent.engines.transformers.model.random_model import FILLER
 from render_agent.questions.chance import frequent_answers
 
 REPLY_TOKENS, SPREAD = 120, 0.45

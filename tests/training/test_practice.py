@@ -4,11 +4,11 @@ import json
 
 import pytest
 from factories.runs import STEP, play, transcripts
-from render_agent.engines.scripted import Replies
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.answer import canonical, letters
 from render_agent.dialogue.feedback import UNREADABLE
+from render_agent.engines.scripted import Replies
 from render_agent.engines.scripted.engine import ScriptedEngine, make_scripted
 from render_agent.questions.rooms import BUNDLED, bundled
 from render_agent.runs.log.folder import RunFolder

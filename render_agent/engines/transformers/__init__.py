@@ -2,5 +2,5 @@
 
 `factory` chooses between the two ways to run one: `engine` keeps keys and values over the turns in the pages of
 `kv_cache`, which `scheduler` fills by `prefill` and `decode`; `generate_engine` batches calls of the library's own
-`generate`. It may import everything below `engines`; start reading with `engine`, then `scheduler`.
+`generate`. Imports everything below `engines`. Start with `engine`, then `scheduler`.
 """

@@ -94,25 +94,6 @@ class Decoder:
         return torch.empty(0), torch.empty(0), rows
 
 
-def decoder_of(
-    model: Any,
-    cache: KVCache,
-    axes: int,
-    suppressed: Several[int],
-    most_rows: int,
-    longest: int,
-) -> Decoder:
-    """Return what decodes best on a model's device: on a GPU with Triton, CUDA graphs.
-
-    longest: tokens of the longest dialogues that graphs are made for; others are decoded without them.
-    """
-    if not triton_runs(model):
-        return Decoder(model, cache, axes, suppressed)
-    from render_agent.engines.transformers.gpu.cuda_graphs import GraphDecoder
-
-    return GraphDecoder(model, cache, axes, suppressed, most_rows, longest)
-
-
 def triton_runs(model: Any) -> bool:
     """Whether kernels in Triton can attend for a model; they take heads whose width is a power of two."""
     if not on_one_gpu(model) or find_spec("triton") is None:

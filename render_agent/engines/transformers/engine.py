@@ -19,7 +19,6 @@ from render_agent.engines.transformers.memory.sizing import Sizing
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.model.pretrained import first_line
 from render_agent.engines.transformers.prefill import new_cache
-from render_agent.engines.transformers.rows import distinct_samples
 from render_agent.engines.transformers.scheduler import Scheduler
 from render_agent.engines.transformers.sequences import (
     Asked,
@@ -130,7 +129,7 @@ class ContinuousEngine:
             seen = {picture.file for picture in before}
             made = self._preparing.submit(make_prompt, self.loaded.inputs, request, seen)
             asked = Asked(request, made)
-            self._line += [Sample(asked, number) for number in range(distinct_samples(request))]
+            self._line += [Sample(asked, number) for number in range(request.distinct_samples)]
 
     def ready(self, timeout: float | None = None) -> Iterator[tuple[Request, Reply]]:
         """Write until a reply has ended, and give it with those that ended with it."""
@@ -216,7 +215,7 @@ class ContinuousEngine:
         if isinstance(became, Written):
             self._turns += 1
             self._turn_tokens += became.tokens.prompt + became.tokens.reply
-        if len(asked.samples) == distinct_samples(asked.request):
+        if len(asked.samples) == asked.request.distinct_samples:
             samples = [asked.samples[number] for number in sorted(asked.samples)]
             events = tuple(self._events)
             self._events.clear()

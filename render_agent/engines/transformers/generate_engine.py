@@ -24,7 +24,6 @@ from render_agent.engines.transformers.memory.sizing import FRACTION, Sizing
 from render_agent.engines.transformers.model.load import LoadedModel, open_model
 from render_agent.engines.transformers.model.pretrained import Pretrained, first_line
 from render_agent.engines.transformers.options import most_rows
-from render_agent.engines.transformers.rows import distinct_samples
 from render_agent.engines.transformers.sequences import Written, reply_of
 
 if TYPE_CHECKING:
@@ -166,7 +165,7 @@ class TransformersEngine(BatchingEngine):
             if not isinstance(prepared, str):
                 prompt, tokens = prepared
                 limit = self.loaded.reply_limit(request, tokens)
-                samples = range(distinct_samples(request))
+                samples = range(request.distinct_samples)
                 rows += [Measured(Row(request, n, prompt), tokens, limit) for n in samples]
         written = iter(self._write(rows))
         replies = []
@@ -174,7 +173,7 @@ class TransformersEngine(BatchingEngine):
             if isinstance(prepared, str):
                 replies.append(Reply(error=prepared))
                 continue
-            mine = [next(written) for _ in range(distinct_samples(request))]
+            mine = [next(written) for _ in range(request.distinct_samples)]
             self._watch(request, [row.outcome for row in mine])
             became = [
                 self.loaded.alone(row.outcome, prepared[0])

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from render_agent.dialogue.state import Tokens
-from render_agent.engines.transformers.decode import Decoder, decoder_of
+from render_agent.engines.transformers.decode import Decoder, triton_runs
 from render_agent.engines.transformers.families.inputs import PreparedPrompt
 from render_agent.engines.transformers.kv_cache import KVCache, Sequence
 from render_agent.engines.transformers.memory.faults import (
@@ -322,3 +322,22 @@ class RowCeiling:
             return False
         self.rows, self._good = self.rows + max(1, self.rows // 4), 0
         return True
+
+
+def decoder_of(
+    model: Any,
+    cache: KVCache,
+    axes: int,
+    suppressed: Several[int],
+    most_rows: int,
+    longest: int,
+) -> Decoder:
+    """Return what decodes best on a model's device: on a GPU with Triton, CUDA graphs.
+
+    longest: tokens of the longest dialogues that graphs are made for; others are decoded without them.
+    """
+    if not triton_runs(model):
+        return Decoder(model, cache, axes, suppressed)
+    from render_agent.engines.transformers.gpu.cuda_graphs import GraphDecoder
+
+    return GraphDecoder(model, cache, axes, suppressed, most_rows, longest)

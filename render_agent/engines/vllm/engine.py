@@ -27,7 +27,6 @@ from render_agent.engines.transformers.model.pretrained import (
 )
 from render_agent.engines.transformers.model.special_tokens import picture_tokens
 from render_agent.engines.transformers.model.torchvision_compat import cure_torchvision
-from render_agent.engines.transformers.occupancy import Occupancy
 from render_agent.engines.vllm.arguments import (
     VllmOptions,
     options_of,
@@ -36,6 +35,7 @@ from render_agent.engines.vllm.arguments import (
     vllm_version,
 )
 from render_agent.engines.vllm.core import VllmCore
+from render_agent.engines.vllm.occupancy import Occupancy
 from render_agent.engines.vllm.option_logprobs import ScoringRequest, questions_of
 from render_agent.engines.vllm.prefix_cache_check import cache_mismatch
 from render_agent.engines.vllm.requests import Prompts, Sampling, TokenPrompt, scoring_params

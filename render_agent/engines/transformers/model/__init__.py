@@ -1,4 +1,4 @@
 """Models: found by name (`locate`), loaded (`pretrained`, `load`), and their files and special tokens.
 
-`locate` and `pretrained` import no library until they are used. Start reading with `load`.
+`locate` and `pretrained` import no library until they are used. Start with `load`.
 """

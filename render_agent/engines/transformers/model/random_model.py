@@ -13,7 +13,7 @@ from render_agent.engines.transformers.model.pretrained import (
     choose_device,
     silence_libraries,
 )
-from render_agent.engines.transformers.published_shapes import Shape, find_shape
+from render_agent.engines.transformers.model.published_shapes import Shape, find_shape
 from render_agent.errors import SetupError
 from render_agent.text.safe_parse import parse_json
 
