@@ -106,7 +106,7 @@ class DialogueTurn:
         return action.reasoning if isinstance(action, Action) else action.reason
 
     @property
-    def feedback(self) -> str:
+    def happened(self) -> str:
         """What the action really did, in the words that the model reads next."""
         return self.logged.feedback
 

@@ -83,7 +83,7 @@ def test_a_dialogue_shows_itself_with_hostile_texts_as_texts(page, tmp_path, run
     assert f"no JSON {HOSTILE}" in page.locator("pre").nth(1).text_content()
     for turn in dialogue.turns:
         assert f"turn {turn.number}" in text
-        assert turn.feedback in text
+        assert turn.happened in text
     pictures = page.locator("img")
     assert pictures.count() == 1 + sum(len(turn.views) for turn in dialogue.turns)
     assert pictures.evaluate_all("all => all.every(one => one.complete && one.naturalWidth > 0)")

@@ -136,7 +136,7 @@ def test_a_dialogue_is_the_log_with_its_pictures(walked):
         lines = [line for line in run.folder.lines() if line["question_id"] == dialogue.question.id]
         assert len(dialogue) == len(dialogue.turns) == len(lines)
         for turn, line in zip(dialogue.turns, lines, strict=True):
-            assert (turn.number, turn.reply, turn.feedback) == (
+            assert (turn.number, turn.reply, turn.happened) == (
                 line["turn"],
                 line["reply"],
                 line["happened"],

@@ -28,13 +28,6 @@ def test_an_unknown_name_is_told_the_known_ones():
         choose.make_renderer("crayon")
 
 
-def test_what_is_available_is_said_of_every_renderer():
-    found = choose.available()
-    assert [name for name, _, _ in found] == list(choose.NAMES)
-    assert found[0][1]
-    assert all(detail for _, _, detail in found)
-
-
 @pytest.mark.parametrize("name", ["pyrender", "moderngl"])
 def test_a_missing_library_is_one_sentence(monkeypatch, name):
     if importlib.util.find_spec(name) is None:
