@@ -34,7 +34,7 @@ from render_agent.agents.registry import BestPlan
 from render_agent.agents.verifiers.base import Verdict, Verifier
 from render_agent.config.agent_plan import VerifierPlan
 from render_agent.engines.scripted.engine import ScriptedEngine
-from render_agent.engines.scripted.policy_files import Replies
+from render_agent.engines.scripted import Replies
 from render_agent.observation.stress.base import Painted, PictureStress
 from render_agent.observation.view_policies.base import FurtherViews, ViewPolicy
 
