@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import yaml
+from render_agent.text.safe_parse import parse_yaml
 
 MOST_BYTES = 1_000_000
 """A larger file stays in everybody's clone for ever: think twice, then add it to LARGE."""
@@ -33,8 +33,8 @@ def faults(path: Path) -> Iterator[str]:
         yield "must end with one newline"
     if path.suffix in (".yml", ".yaml"):
         try:
-            yaml.safe_load(data)
-        except yaml.YAMLError as error:
+            parse_yaml(data.decode("utf-8"))
+        except ValueError as error:
             yield f"is not YAML: {' '.join(str(error).split())}"
 
 

@@ -12,7 +12,7 @@ from render_agent.system.malloc import LARGE_BLOCK_BYTES, give_back_large_blocks
 SCRIPT = """
 import ctypes, json, os, sys, threading
 from pathlib import Path
-from render_agent.system.malloc import LARGE, give_back_large_blocks
+from render_agent.system.malloc import LARGE_BLOCK_BYTES as LARGE, give_back_large_blocks
 
 libc = ctypes.CDLL("libc.so.6")
 libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]

@@ -137,7 +137,9 @@ def _parts(config: RunConfig) -> Iterator[tuple[registry.Kind, str]]:
     yield "renderer", config.renderer
     for name in config.kinds:
         yield "kind of view", name
-    if config.batch and not is_file_of_questions(config):
+    # A file of questions may be gone when its run goes on: they are in the run folder.
+    is_part = config.benchmark in registry.names("benchmark")
+    if config.batch and is_part and not is_file_of_questions(config):
         yield "benchmark", config.benchmark
     yield "agent", config.agent_plan.kind
     for verifier in config.verifiers:

@@ -209,14 +209,16 @@ def test_what_was_watched_is_kept_until_the_log_grows(tmp_path, monkeypatch):
     assert begun[SIZE].cause is Cause.OPEN
     assert begun[SIZE].turns == whole[SIZE].turns[:-1]
     log.write_bytes(b"".join(lines))
-    watched = []
-    watch = module._watch
-    monkeypatch.setattr(module, "_watch", lambda *given: watched.extend(given[1]) or watch(*given))
+    measured = []
+    measure = module._measure
+    monkeypatch.setattr(
+        module, "_measure", lambda *given: measured.extend(given[1]) or measure(*given)
+    )
     assert diagnose_run(folder) == whole
-    assert [[shown.question_id for shown in task.asked] for task in watched] == [[SIZE]]
-    watched.clear()
+    assert [[shown.question_id for shown in task.shown] for task in measured] == [[SIZE]]
+    measured.clear()
     assert diagnose_run(folder) == whole
-    assert watched == []
+    assert measured == []
 
 
 def test_a_damaged_or_unwritable_store_is_left_aside(looking, tmp_path, caplog):

@@ -26,7 +26,7 @@ except SetupError as error:
 """
 ASK = """\
 import json, sys
-from render_agent import chat
+from render_agent.dialogue import chat
 from render_agent.engines.base import Request
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 engine = TransformersEngine(sys.argv[1], device="cpu")

@@ -168,7 +168,7 @@ def test_amounts_are_short(value, words):
 )
 def test_a_run_beside_the_papers_says_of_how_many_questions_and_of_what_it_is(stamps, notes):
     report = SimpleNamespace(
-        config=SimpleNamespace(batch=True, benchmark="vsibench"),
+        config=SimpleNamespace(batch=True, asks_vsibench=True),
         results={"official_over_scored": {"score": 41.2, "n": 1234}, "intervals": {}},
         stamps=stamps,
         notes=notes,

@@ -52,7 +52,7 @@ def test_a_picture_that_cannot_be_written_is_a_clear_error(tmp_path):
 
 
 def test_more_pictures_than_are_kept_are_read_from_disk(tmp_path, monkeypatch):
-    monkeypatch.setattr("render_agent.observation.picture_store.KEPT", 2)
+    monkeypatch.setattr("render_agent.observation.picture_store.MAX_DECODED_PICTURES", 2)
     shown = np.random.default_rng(0).integers(0, 256, (5, 12, 16, 3), dtype=np.uint8)
     pictures = Pictures(tmp_path)
     for number, picture in enumerate(shown):
