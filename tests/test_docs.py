@@ -54,6 +54,16 @@ def test_every_room_of_the_way_has_a_level():
     assert named <= rooms
 
 
+def test_modules_that_the_page_on_security_names_are_there():
+    named = re.findall(r"`([a-z_/]+\.py)(?:: (\w+))?`", read(TREE / "docs" / "security.md"))
+    modules = [
+        (place, symbol) for place, symbol in named if not place.split("/")[-1].startswith("test_")
+    ]
+    assert len(modules) >= 20
+    for place, symbol in modules:
+        assert symbol in (TREE / "render_agent" / place).read_text("utf-8"), (place, symbol)
+
+
 @by_page
 def test_files_that_are_linked_are_there(page):
     links = [(name, place) for name, place in LINK.findall(read(page)) if "://" not in place]
