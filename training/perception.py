@@ -3,7 +3,7 @@
 python -m training.perception OUT --pictures DIR... --validation DIR --steps N
 
 Linear layers, thrown away afterwards, read it off the tokens that the language model is given. Beside
-that the language model's first layer learns to find names in them (`finder.py`). A checkpoint is written every SAVE steps; the same command goes on from it.
+that the language model's first layer learns to find names in them (`name_attention.py`). A checkpoint is written every SAVE steps; the same command goes on from it.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 ROOMS are folders that `render-agent make-rooms` wrote. OUT gets `dialogues.npz` without pictures. Every
 question is asked of its room as it is and VARIANTS - 1 times of the room turned by some angle; before it
-stands what is where, so that places are looked up and not only computed with. Drills (`drills.py`) about
+stands what is where, so that places are looked up and not only computed with. Drills (`arithmetic_examples.py`) about
 every room are added.
 """
 
