@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from render_agent.scene.gaussians import Gaussians
+from render_agent.scene.texture import Texture
+
 
 @dataclass(frozen=True, eq=False)
 class Scene:
@@ -21,6 +24,9 @@ class Scene:
     source: the file it was read from, or None for a scene made in memory. origin: metres, what was
     taken off the file's coordinates (z up) because they lay too far from zero for float32. mirrored_at:
     metres, the x that it was mirrored at (left for right) after all that, None where it was not.
+    texture: pictures on the faces of a mesh; `colours` are then their colours at the vertices.
+    gaussians: the shapes of a splat's points; `colours` are then those of its constant harmonics.
+    notes: what was assumed when it was read (its unit, its upright axis, a missing alignment), a sentence each.
     """
 
     id: str
@@ -33,6 +39,9 @@ class Scene:
     source: Path | None = None
     origin: tuple[float, float, float] = (0.0, 0.0, 0.0)
     mirrored_at: float | None = None
+    texture: Texture | None = None
+    gaussians: Gaussians | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def is_cloud(self) -> bool:
@@ -43,6 +52,6 @@ class Scene:
     def bytes(self) -> int:
         """The memory that its arrays take."""
         arrays: list[NDArray[Any]] = [self.points, self.colours]
-        return sum(array.nbytes for array in arrays) + (
-            0 if self.faces is None else self.faces.nbytes
-        )
+        arrays += [] if self.faces is None else [self.faces]
+        further = [part.bytes for part in (self.texture, self.gaussians) if part is not None]
+        return sum(array.nbytes for array in arrays) + sum(further)

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.errors import SceneError
+from render_agent.scene.gaussians import Gaussians
+from render_agent.scene.texture import Texture
 
 FARTHEST_METRES = 1e8
 """A coordinate beyond this, in metres, is a fault of the scanner, as NaN is."""
@@ -31,13 +33,17 @@ class Scan:
     """What a scan's file holds.
 
     points: (n, 3) float32 or float64, metres, possibly not finite. colours: (n, 3) uint8 or None.
-    faces: (m, 3) integers, or None for a point cloud. origin: metres, taken off all points.
+    faces: (m, 3) integers, or None for a point cloud. origin: metres, taken off all points. texture,
+    gaussians, notes: as in a Scene.
     """
 
     points: NDArray[Any]
     colours: NDArray[np.uint8] | None = None
     faces: NDArray[Any] | None = None
     origin: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    texture: Texture | None = None
+    gaussians: Gaussians | None = None
+    notes: tuple[str, ...] = ()
 
 
 def turned_up(scan: Scan) -> Scan:
