@@ -1,6 +1,5 @@
 """How the candidates of a turn stand, in words, on a terminal and in the log of a real run."""
 
-import io
 import json
 from dataclasses import replace
 
@@ -8,7 +7,6 @@ import pytest
 from click.testing import CliRunner
 from factories.reports import run_rooms
 from msgspec import structs
-from rich.console import Console
 
 from render_agent.analysis.report.maps.path_marks import where
 from render_agent.cli.main import cli
@@ -24,7 +22,7 @@ from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import Ballot, Candidate, Evidence, Judgement
 from render_agent.geometry.camera import Camera
 from render_agent.runs.log.reader import read_states
-from render_agent.runs.progress import Plain
+from render_agent.runs.progress import turn_summary
 
 HERE = Camera((0.0, 0.0, 1.6))
 
@@ -148,11 +146,8 @@ def test_the_command_shows_the_candidates_of_a_real_run(tmp_path):
     )  # fmt: skip
     (state,) = read_states(folder)
     told = CliRunner().invoke(cli, ["show", str(folder.path), "3"], catch_exceptions=False).output
-    console = Console(record=True, file=io.StringIO(), width=200)
     for turn in state.turns:
-        Plain(console, verbose=True).turn(state, turn)
-    printed = console.export_text().splitlines()
-    for line, turn in zip(printed, state.turns, strict=True):
+        line = turn_summary(state, turn)
         assert line.endswith(f"({short_summary(turn.evidence)})")
     places = [line for line in told.splitlines() if line.startswith(PLACE)]
     lines = [

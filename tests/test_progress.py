@@ -6,14 +6,17 @@ from test_state import question, turn
 
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import QuestionState
-from render_agent.runs.progress import Plain, Progress, Terminal, duration
+from render_agent.runs.progress import Progress
+from render_agent.text import display as shown
+from render_agent.text.display import Plain, Terminal, bar_class, duration, shown_on, stage
 
 STEP, DONE = Action(forward=1.0), Action(answer="4", answer_text="4", done=True)
 
 
-def states(count, max_turns=4):
+def states(count, max_turns=4, **fields):
     return [
-        QuestionState(question(id=str(n)), scenes=None, max_turns=max_turns) for n in range(count)
+        QuestionState(question(id=str(n), **fields), scenes=None, max_turns=max_turns)
+        for n in range(count)
     ]
 
 
@@ -44,19 +47,60 @@ def test_the_line_counts_what_happened():
     assert "question 2 failed: broken" in printed(progress.display)
 
 
-def test_the_time_left_counts_the_turns_to_come(monkeypatch):
+def test_the_time_left_follows_the_turns_in_which_questions_end(monkeypatch):
+    clock = [100.0]
+    monkeypatch.setattr("render_agent.runs.progress.time.monotonic", lambda: clock[0])
+    some = states(40, max_turns=4)
+    progress = Progress(some, plain(), max_batched_turns=2, max_turns=4)
+    clock[0] = 500.0  # the model is loaded
+    progress.began("batched", some)
+    assert progress.seconds_left is None
+    for state in some:
+        clock[0] += 1.0
+        take(progress, state, DONE if int(state.id) % 2 else STEP)
+    # half end in each turn: of 20 that go on, 10 take a third turn and 5 a fourth
+    assert progress.turns_to_come == pytest.approx(20 * (1 + 0.5 + 0.25))
+    assert progress.seconds_left == pytest.approx(progress.turns_to_come)
+    progress.began("finishing", [state for state in some if state.active])
+    for state in [state for state in some if state.active]:
+        clock[0] += 3.0
+        take(progress, state, STEP)
+    assert progress.turns_to_come == pytest.approx(20 * (1 + 0.8)), "nobody ends in the second turn"
+    assert progress.seconds_left == pytest.approx(3 * progress.turns_to_come), "the phase's pace"
+    clock[0] += 30.0
+    for state in [state for state in some if state.active]:
+        take(progress, state, DONE)
+    assert progress.turns_to_come == 0
+
+
+def test_the_time_left_is_not_told_before_anything_is_known(monkeypatch):
     clock = [0.0]
     monkeypatch.setattr("render_agent.runs.progress.time.monotonic", lambda: clock[0])
-    some = states(3)
+    some = states(200)
     progress = Progress(some, plain(), max_batched_turns=2, max_turns=4)
-    assert progress.seconds_left is None
-    clock[0] = 10.0
+    progress.began("batched", some)
+    clock[0] = 5.0
     take(progress, some[0], STEP)
-    assert progress.seconds_left == pytest.approx(10 * (3 * 4 - 1))
+    assert progress.seconds_left is None
     clock[0] = 20.0
-    take(progress, some[0], DONE)
-    assert progress.seconds_left == pytest.approx(10 * 2 * 2), "one question took two turns"
-    assert progress.questions_a_minute == pytest.approx(3)
+    assert progress.seconds_left is not None
+
+
+@pytest.mark.parametrize("total", [40, 5130])
+def test_the_live_line_fits_80_columns_and_holds_what_matters(monkeypatch, total):
+    clock = [0.0]
+    monkeypatch.setattr("render_agent.runs.progress.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("render_agent.runs.progress._gpu_memory", lambda: "73 GB")
+    some = states(total, truth="4", scene="room00", type="object_counting")
+    progress = Progress(some, plain(), max_batched_turns=2, max_turns=4)
+    progress.began("batched", some)
+    for state in some[: (total + 1) // 2]:
+        clock[0] += 0.5
+        take(progress, state, DONE)
+    line = progress.short_line
+    assert len(line) <= 80
+    assert f"{(total + 1) // 2}/{total}  " in line
+    assert all(word in line for word in (" turns", "score 100", "img/s", "73 GB", " left"))
 
 
 def test_a_continued_run_begins_where_it_was():
@@ -67,6 +111,7 @@ def test_a_continued_run_begins_where_it_was():
     progress.began("finishing", some[1:])
     assert "active 1 · answered 1" in progress.line
     assert progress.questions_a_minute == 0
+    assert progress.turns_to_come > 1
     take(progress, some[1], DONE)
     assert "active 0 · answered 2" in progress.line
 
@@ -83,10 +128,35 @@ def test_plain_lines_come_every_few_seconds_and_hold_no_control_characters(monke
 
 def test_a_terminal_shows_one_line_and_clears_it():
     console = Console(file=io.StringIO(), force_terminal=True, width=80, color_system=None)
-    with Terminal(console) as display:
+    with shown_on(console) as display:
+        assert isinstance(display, Terminal)
         display.update("batched turn 1 of 4 · active 3")
         display.note("batched turn 2 of 4: 3 questions")
     assert "batched turn 2 of 4: 3 questions" in console.file.getvalue()
+
+
+def test_what_takes_long_says_how_far_it_is_and_what_is_short_says_nothing(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("render_agent.text.display.time.monotonic", lambda: clock[0])
+    console = Console(file=io.StringIO(), width=200)
+    with shown_on(console):
+        with stage("writing pages", 100) as short:
+            short.advance()
+        with stage("fetching a model", in_bytes=True, announced=True) as fetching:
+            bar = bar_class(fetching)(total=4e9, unit="B", desc="Reconstructing")
+            clock[0] += shown.PLAIN_LINE_SECONDS
+            bar.update(1e9)
+            bar.refresh()
+    assert console.file.getvalue().splitlines() == [
+        "fetching a model",
+        "fetching a model · 1.0 GB of 4.0 GB · 100 MB/s · about 30 s left",
+    ]
+
+
+def test_stages_are_silent_where_nothing_is_shown(capfd):
+    with stage("loading", 2, announced=True) as loading:
+        loading.advance(2)
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(

@@ -195,14 +195,10 @@ def _observer(run: Run, progress: bool) -> Iterator[Observer]:
     if not progress:
         yield Silent()
         return
-    from render_agent.runs.progress import Plain, Progress, Terminal
+    from render_agent.runs.progress import Progress
     from render_agent.text.console import plain_console
+    from render_agent.text.display import shown_on
 
     turns = {"max_batched_turns": run.max_batched_turns, "max_turns": run.config.max_turns}
-    console = plain_console(stderr=True)
-    verbose = run.config.verbose
-    if not console.is_terminal:
-        yield Progress(run.states, Plain(console, verbose=verbose), **turns)
-        return
-    with Terminal(console, verbose=verbose) as terminal:
-        yield Progress(run.states, terminal, **turns)
+    with shown_on(plain_console(stderr=True), verbose=run.config.verbose) as display:
+        yield Progress(run.states, display, **turns)

@@ -10,6 +10,7 @@ from render_agent.config import RunConfig
 from render_agent.config.choosing_budget import pictures_of_moves, weighed_by_turn
 from render_agent.dialogue.state import Question
 from render_agent.errors import SetupError
+from render_agent.text.display import size
 
 BYTES_A_PIXEL = 0.6
 """Of a stored picture: views of textured scans take about 0.3, maps 0.9."""
@@ -62,12 +63,3 @@ def refuse_a_full_disk(config: RunConfig, questions: Sequence[Question]) -> None
             f"the run may need {size(needed)} and {there} has {size(free)} free: name a larger disk by"
             " --output, or lower --image-size, --max-turns or --limit"
         )
-
-
-def size(count: float) -> str:
-    """Return a number of bytes in words: "3.6 GB"."""
-    for unit in ("B", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}"
-        count /= 1000
-    return f"{count:.1f} GB"

@@ -1,22 +1,34 @@
-"""What a person sees while a run goes on: a live line on a terminal, plain lines elsewhere."""
+"""How far a run is: counts of its questions and turns, its score so far, and the time that is left."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Protocol
-
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
 
 from render_agent.dialogue.candidates import short_summary
 from render_agent.dialogue.state import Phase, QuestionState, Status, Turn
+from render_agent.runs.log.results import SCORED, scored_answers
+from render_agent.score.means import MACRO, intervals, tally
+from render_agent.text.display import Display, duration
 
-PLAIN_LINE_SECONDS = 10.0
-"""Seconds between two plain lines."""
+SCORE_SECONDS = 5.0
+"""The score so far is computed anew no sooner than this many seconds after the last time."""
+
+KNOWN_SHARE, KNOWN_SECONDS = 0.03, 20.0
+"""The time left is told once this share of the turns is taken, or once the run has taken these seconds."""
+
+OWN_PACE_SHARE = 0.2
+"""A phase's own pace counts once it has lasted this share of the time; before that, the whole run's."""
+
+USUAL_HAZARD = 0.2
+"""How often a question is expected to end in a turn that no question has come to yet, at the least."""
+
+SHORT_COLUMNS, WIDE_COLUMNS = 80, 120
+"""The short line has at most so many columns; a terminal of so many has a second line."""
+
+BAR_CELLS = 5
 
 
 class Progress:
@@ -41,14 +53,26 @@ class Progress:
         self.turn = 0
         self.batch = 0
         self.counts = Counter(state.status for state in self.states)
-        self.taken = 0
-        self.retired_turns = [len(state.turns) for state in self.states if not state.active]
-        self.pending_turns = sum(len(state.turns) for state in self.states if state.active)
-        self._retired_before = len(self.retired_turns)
-        self._since = time.monotonic()
+        self.taken = self.tokens = self.pictures = 0
+        self.reached = Counter(len(state.turns) for state in self.states if state.active)
+        """How many active questions have taken so many turns."""
+        self.ended: Counter[int] = Counter()
+        self.passed: Counter[int] = Counter()
+        """How many questions ended in their turn of this number, and how many took it at all."""
+        self._began: float | None = None
+        self._phase_began = (0.0, 0)
+        retired = [state for state in self.states if not state.active]
+        self._scored = scored_answers(_with_score(retired))
+        self._score = ""
+        self._score_due = 0.0
 
     def began(self, phase: Phase, states: Sequence[QuestionState]) -> None:
         """A phase, or a batched turn, begins with these questions."""
+        now = time.monotonic()
+        if self._began is None:
+            self._began = now
+        if phase != self.phase or not self.taken:
+            self._phase_began = (now, self.taken)
         self.phase = phase
         self.turn = min(len(state.turns) for state in states)
         self.display.note(f"{self.place}: {_many(len(states), 'question')}")
@@ -56,14 +80,22 @@ class Progress:
     def took(self, state: QuestionState, turn: Turn) -> None:
         """A question took a turn."""
         self.taken += 1
+        self.tokens += turn.tokens.reply
+        self.pictures += len(turn.views)
         self.batch = turn.batch_size
-        self._count(state, Status.ACTIVE)
-        self.display.turn(state, turn)
-        self.display.update(self.line)
+        self.passed[turn.number] += 1
+        self.reached[turn.number] -= 1
+        if state.active:
+            self.reached[turn.number + 1] += 1
+        else:
+            self._retired(state)
+        self.display.detail(turn_summary(state, turn))
+        self._show()
 
     def failed(self, state: QuestionState) -> None:
         """A question failed."""
-        self._count(state, Status.ACTIVE)
+        self.reached[len(state.turns)] -= 1
+        self._retired(state)
         self.display.warn(f"question {state.id} failed: {state.error}")
 
     @property
@@ -75,9 +107,76 @@ class Progress:
 
     @property
     def line(self) -> str:
-        """Where the run stands, in one line."""
+        """Where the run stands, in one line, all of it."""
+        left = self.seconds_left
+        words = [] if left is None else [f"about {duration(left)} left"]
+        return " · ".join([*self._statuses, *self._figures.values(), *words])
+
+    @property
+    def short_line(self) -> str:
+        """Where the run stands, in 80 columns; of its figures those of least use give way."""
+        count, failed = len(self.states), self.counts[Status.FAILED]
+        done = count - self.counts[Status.ACTIVE]
+        filled = BAR_CELLS * done // max(1, count)
+        bar = "█" * filled + "░" * (BAR_CELLS - filled)
+        parts = {"questions": f"{bar} {done}/{count}", "turns": f"{self.taken} turns"}
+        if failed:
+            parts["failed"] = f"{failed} failed"
+        parts |= self._figures
+        if (left := self.seconds_left) is not None:
+            parts["left"] = f"{short_duration(left)} left"
+        for name in ("views", "tokens", "turns", "memory"):
+            if len("  ".join(parts.values())) > SHORT_COLUMNS:
+                parts.pop(name, None)
+        return "  ".join(parts.values())
+
+    @property
+    def questions_a_minute(self) -> float:
+        """Questions retired a minute since this process took its first turn."""
+        return 60 * self.ended.total() / max(self.elapsed, 1e-6)
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the first turn of this process began; 0 before."""
+        return 0.0 if self._began is None else time.monotonic() - self._began
+
+    @property
+    def turns_to_come(self) -> float:
+        """How many turns the active questions are expected to take still.
+
+        A question ends in its turn of a number as often as those did that came to it (a life table, as
+        of Kaplan and Meier 1958); in turns that none came to yet, as often as in the last known one.
+        """
+        hazard, hazards = 0.0, []
+        for number in range(self.max_turns):
+            if self.passed[number]:
+                hazard = self.ended[number] / self.passed[number]
+            else:
+                hazard = max(hazard, USUAL_HAZARD)
+            hazards.append(hazard)
+        expected, further = 0.0, 0.0
+        for number in reversed(range(self.max_turns)):
+            further = 1 + (1 - hazards[number]) * further
+            expected += self.reached[number] * further
+        return expected
+
+    @property
+    def seconds_left(self) -> float | None:
+        """The time that the turns to come will take at the pace of the phase; None while little is known."""
+        to_come = self.turns_to_come
+        known = self.taken >= KNOWN_SHARE * (self.taken + to_come) or self.elapsed >= KNOWN_SECONDS
+        if not self.taken or not known:
+            return None
+        began, taken = self._phase_began
+        seconds = time.monotonic() - began
+        if seconds >= OWN_PACE_SHARE * self.elapsed and self.taken > taken:
+            return seconds / (self.taken - taken) * to_come
+        return self.elapsed / self.taken * to_come
+
+    @property
+    def _statuses(self) -> list[str]:
         counts = self.counts
-        parts = [
+        return [
             self.place,
             f"active {counts[Status.ACTIVE]}",
             f"answered {counts[Status.ANSWERED]}",
@@ -86,140 +185,70 @@ class Progress:
             f"batch {self.batch}",
             f"{self.questions_a_minute:.1f} questions/min",
         ]
-        if (left := self.seconds_left) is not None:
-            parts.append(f"about {duration(left)} left")
-        return " · ".join(parts)
 
     @property
-    def questions_a_minute(self) -> float:
-        """Questions retired a minute since this process began."""
-        retired = len(self.retired_turns) - self._retired_before
-        return 60 * retired / max(self.elapsed, 1e-6)
+    def _figures(self) -> dict[str, str]:
+        """The score so far, the speed and the GPU's memory in use, as far as they are known."""
+        seconds = max(self.elapsed, 1.0)
+        figures = {
+            "score": self._score_so_far(),
+            "tokens": f"{self.tokens / seconds:.0f} tok/s" if self.tokens else "",
+            "views": f"{self.pictures / seconds:.1f} img/s" if self.pictures else "",
+            "memory": _gpu_memory(),
+        }
+        return {name: words for name, words in figures.items() if words}
 
-    @property
-    def elapsed(self) -> float:
-        """Seconds since this process began."""
-        return time.monotonic() - self._since
+    def _score_so_far(self) -> str:
+        """Return the official mean of what is answered, and half the width of its interval."""
+        if (now := time.monotonic()) < self._score_due:
+            return self._score
+        self._score_due = now + SCORE_SECONDS
+        counted = tally(self._scored)
+        if len(counted.sums):
+            bounds = intervals(counted)[MACRO]
+            spread = f"±{50 * (bounds[1] - bounds[0]):.0f}" if bounds else ""
+            self._score = f"score {100 * counted.means[MACRO]:.0f}{spread}"
+        return self._score
 
-    @property
-    def seconds_left(self) -> float | None:
-        """The time that the turns to come will take at the pace so far; None before the first turn.
+    def _show(self) -> None:
+        if not (width := getattr(self.display, "width", 0)):
+            self.display.update(self.line)
+        elif width < WIDE_COLUMNS:
+            self.display.update(self.short_line)
+        else:
+            self.display.update(f"{self.short_line}\n{' · '.join(self._statuses)}")
 
-        A question is expected to take as many turns as those retired did on average, all its turns
-        where none has retired yet.
-        """
-        if not self.taken:
-            return None
-        done = self.retired_turns
-        usual = sum(done) / len(done) if done else self.max_turns
-        active = self.counts[Status.ACTIVE]
-        to_come = max(active * usual - self.pending_turns, active)
-        return self.elapsed / self.taken * to_come
-
-    def _count(self, state: QuestionState, before: Status) -> None:
-        now = state.status
-        if now is before:
-            self.pending_turns += 1
-            return
-        self.counts[before] -= 1
-        self.counts[now] += 1
-        self.pending_turns -= max(0, len(state.turns) - 1)
-        self.retired_turns.append(len(state.turns))
-
-
-class Display(Protocol):
-    """Shows progress to a person."""
-
-    def note(self, words: str) -> None:
-        """Something began."""
-        ...
-
-    def warn(self, words: str) -> None:
-        """Something went wrong; the run goes on."""
-        ...
-
-    def turn(self, state: QuestionState, turn: Turn) -> None:
-        """A turn was taken."""
-        ...
-
-    def update(self, line: str) -> None:
-        """The run stands here now."""
-        ...
+    def _retired(self, state: QuestionState) -> None:
+        self.ended[max(0, len(state.turns) - 1)] += 1
+        self.counts[Status.ACTIVE] -= 1
+        self.counts[state.status] += 1
+        self._scored += scored_answers(_with_score([state]))
 
 
-class Plain:
-    """Plain lines, one every few seconds: for pipes and log files."""
-
-    def __init__(self, console: Console, *, verbose: bool = False) -> None:
-        self.console = console
-        self.verbose = verbose
-        self._last = time.monotonic()
-
-    def note(self, words: str) -> None:
-        """Print the line."""
-        self.console.print(Text(words), soft_wrap=True)
-
-    def warn(self, words: str) -> None:
-        """Print the line, marked."""
-        self.console.print(Text(f"warning: {words}", style="yellow"), soft_wrap=True)
-
-    def turn(self, state: QuestionState, turn: Turn) -> None:
-        """Print what one question did, if every turn is wanted."""
-        if self.verbose:
-            how = f" ({short_summary(turn.evidence)})" if turn.evidence else ""
-            words = f"{state.id} turn {turn.number}: {turn.feedback}{how}"
-            self.console.print(Text(words), soft_wrap=True)
-
-    def update(self, line: str) -> None:
-        """Print the line, but not more often than every few seconds."""
-        if time.monotonic() - self._last >= PLAIN_LINE_SECONDS:
-            self._last = time.monotonic()
-            self.console.print(Text(line), soft_wrap=True)
+def turn_summary(state: QuestionState, turn: Turn) -> str:
+    """Return what one question did in a turn, in one line."""
+    how = f" ({short_summary(turn.evidence)})" if turn.evidence else ""
+    return f"{state.id} turn {turn.number}: {turn.feedback}{how}"
 
 
-class Quiet(Plain):
-    """Warnings only."""
-
-    def note(self, words: str) -> None:
-        """Print nothing."""
-
-    def turn(self, state: QuestionState, turn: Turn) -> None:
-        """Print nothing."""
-
-    def update(self, line: str) -> None:
-        """Print nothing."""
+def _with_score(states: Sequence[QuestionState]) -> list[QuestionState]:
+    """Return those whose answers count and whose truth is known."""
+    return [s for s in states if s.status in SCORED and s.question.truth is not None]
 
 
-class Terminal(Plain):
-    """One line that stays at the bottom of a terminal; use it as a context."""
-
-    def __init__(self, console: Console, *, verbose: bool = False) -> None:
-        super().__init__(console, verbose=verbose)
-        self._live = Live(console=console, refresh_per_second=8, transient=True)
-
-    def __enter__(self) -> Terminal:
-        self._live.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._live.stop()
-
-    def update(self, line: str) -> None:
-        """Show the line at once."""
-        self._live.update(Text(line, style="bold"))
+def short_duration(seconds: float) -> str:
+    """Return a time in as few letters as can be read: "40 s", "12 min", "3h05"."""
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours}h{minutes:02d}" if hours else duration(seconds)
 
 
-def duration(seconds: float) -> str:
-    """Return a time in words: "40 s", "12 min", "3 h 05 min"."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02d} min"
+def _gpu_memory() -> str:
+    """Return how much of the first GPU's memory is in use; nothing where no library uses a GPU here."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return ""
+    free, there = torch.cuda.mem_get_info()
+    return f"{(there - free) / 1e9:.0f} GB"
 
 
 def _many(count: int, noun: str) -> str:

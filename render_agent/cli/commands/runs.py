@@ -7,8 +7,7 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,15 +25,16 @@ from render_agent.engines.registry import engine_options, make_engine
 from render_agent.errors import RunLogError, UsageError
 from render_agent.questions.notes import question_notes
 from render_agent.questions.scans import missing_scans
-from render_agent.runs.disk_space import disk_needed, pictures_needed, size
+from render_agent.runs.disk_space import disk_needed, pictures_needed
 from render_agent.runs.log.folder import RunFolder, find_run, list_runs
 from render_agent.runs.log.program_log import program_log
 from render_agent.runs.merge_shards import merge
-from render_agent.runs.progress import Display, Plain, Progress, Quiet, Terminal, duration
+from render_agent.runs.progress import Progress
 from render_agent.runs.runner import MakeEngine, Run, preview, resume_run, start_run
 from render_agent.score.seed_variance import spread_table
 from render_agent.score.tables import figure, score_table
 from render_agent.text.console import plain_console
+from render_agent.text.display import duration, shown_on, size
 from render_agent.text.sanitize import json_text, one_line
 from render_agent.web.browser import open_page
 
@@ -175,7 +175,7 @@ def watch(run: Run, *, browser: bool = False, again: str | None = None) -> dict[
     console = _console()
     with program_log(run.path / "run.log", verbose=run.config.verbose):
         try:
-            with _display(run.config, console) as display:
+            with shown_on(console, quiet=run.config.quiet, verbose=run.config.verbose) as display:
                 if not run.config.quiet:
                     display.note(f"run folder: {run.path}")
                 progress = Progress(
@@ -336,14 +336,3 @@ def _show_question(folder: RunFolder, question_id: str, *, as_json: bool) -> Non
 
 def _console() -> Console:
     return plain_console(stderr=True)
-
-
-@contextmanager
-def _display(config: RunConfig, console: Console) -> Iterator[Display]:
-    if config.quiet:
-        yield Quiet(console)
-    elif console.is_terminal:
-        with Terminal(console, verbose=config.verbose) as terminal:
-            yield terminal
-    else:
-        yield Plain(console, verbose=config.verbose)

@@ -44,8 +44,8 @@ def results(
     known = [state for state in scored if state.question.truth is not None]
     complete = len(scored) == len(states)
     macro = OFFICIAL if parser == OFFICIAL else MACRO
-    official_figures = figures(_scored(known, parser), macro)
-    official = means(_scored(known))[MACRO]
+    official_figures = figures(scored_answers(known, parser), macro)
+    official = means(scored_answers(known))[MACRO]
     with_truth = [state for state in states if state.question.truth is not None]
     return {
         "status": "partial" if partial or not complete else "complete",
@@ -54,8 +54,8 @@ def results(
         **official_figures,
         "official": official if complete else None,
         "official_over_scored": {"score": official, "n": len(known)},
-        "official_missing_as_zero": means(_scored(with_truth))[MACRO],
-        "official_raw": means(_scored(known, raw=True))[MACRO],
+        "official_missing_as_zero": means(scored_answers(with_truth))[MACRO],
+        "official_raw": means(scored_answers(known, raw=True))[MACRO],
         "parsers": {name: _overall(known, name) for name in PARSERS if name != OFFICIAL},
         "chance": chance_levels([state.question for state in known]),
         **({} if stress is None else stress.figures(known)),
@@ -120,11 +120,11 @@ def _own_notes(states: Sequence[QuestionState]) -> list[str]:
 
 
 def _overall(states: Sequence[QuestionState], parser: str) -> dict[str, float | None]:
-    scores = means(_scored(states, parser))
+    scores = means(scored_answers(states, parser))
     return {name: scores[name] for name in (MACRO, MICRO)}
 
 
-def _scored(
+def scored_answers(
     states: Sequence[QuestionState], parser: str = OFFICIAL, *, raw: bool = False
 ) -> list[Scored]:
     """Return the scores of questions with a truth; one that is not scored has 0."""

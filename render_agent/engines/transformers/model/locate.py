@@ -16,6 +16,7 @@ from render_agent.engines.transformers.model.weight_files import (
 )
 from render_agent.errors import SetupError, UsageError
 from render_agent.models import NOTES, bundled_model, instead
+from render_agent.text.display import bar_class, stage
 from render_agent.text.safe_parse import parse_json
 
 LOG = logging.getLogger(__name__)
@@ -106,7 +107,13 @@ def fetch_model(found: FoundModel) -> FoundModel:
 
     LOG.info("fetching %s at %s from the hub", found.name, found.commit)
     try:
-        folder = snapshot_download(found.name, revision=found.commit, allow_patterns=FILES)
+        with stage(f"fetching {found.name}", in_bytes=True, announced=True) as fetching:
+            folder = snapshot_download(
+                found.name,
+                revision=found.commit,
+                allow_patterns=FILES,
+                tqdm_class=bar_class(fetching),
+            )
         weight_files(Path(folder))
     # The root of its client's errors, whichever client this version of the library uses.
     except (OSError, errors.HTTPError) as error:  # type: ignore[attr-defined]

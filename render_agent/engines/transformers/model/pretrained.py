@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from render_agent.engines.transformers.model.locate import WAY_OUT, FoundModel, fetch_model
 from render_agent.engines.transformers.options import quantization_config
 from render_agent.errors import SetupError
+from render_agent.text.display import Stage, bar_class, stage
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 DEVICE_NAME = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
@@ -62,8 +64,9 @@ def load_pretrained(
     silence_libraries()
     check_class(found)
     found = fetch_model(found)
-    processor = load_processor(found)
-    model = load_model(found, dtype, place, options)
+    with stage(f"loading {found.name}", announced=True) as loading, bars_shown_as(loading):
+        processor = load_processor(found)
+        model = load_model(found, dtype, place, options)
     published = model.generation_config
     top_k, top_p = published.top_k or 0, published.top_p or 1.0
     # Left as it is, a published way of sampling makes every greedy call warn.
@@ -99,6 +102,19 @@ def silence_libraries() -> None:
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()
+
+
+@contextmanager
+def bars_shown_as(loading: Stage) -> Iterator[None]:
+    """Have the bars of transformers, as it reads weights, tell a stage how far they are."""
+    from transformers.utils import logging
+
+    made = bar_class(loading)
+    before = logging.set_tqdm_hook(lambda _, positional, named: made(*positional, **named))
+    try:
+        yield
+    finally:
+        logging.set_tqdm_hook(before)
 
 
 def check_class(found: FoundModel) -> None:
