@@ -70,6 +70,13 @@ FILES = (
     ("test.jsonl", "VSI-Bench's questions, where --questions is not given."),
 )
 
+USES = (
+    ("render-agent --batch --benchmark rooms --model small", "run a benchmark"),
+    ('render-agent --ply SCAN.ply --question "How many chairs?"', "ask one question of one scan"),
+    ("render-agent --continue recent", "go on with a run that was cut off"),
+)
+"""The three uses."""
+
 Rows = Sequence[tuple[str, str]]
 
 
@@ -88,6 +95,23 @@ def write_options(
         by_heading[OTHERS if entry is None else HEADINGS[entry.metadata["group"]]].append(row)
     for heading, rows in by_heading.items():
         _write(formatter, heading, rows)
+
+
+def overview(context: click.Context) -> str:
+    """Return what is printed where nothing is asked for: the three uses, the commands, where the rest is."""
+    formatter = context.make_formatter()
+    formatter.write_text((context.command.help or "").partition("\n")[0])
+    with formatter.section("Three uses"):
+        formatter.write_dl(USES)
+    for heading, listed in COMMANDS.items():
+        with formatter.section(heading):
+            formatter.write_text(", ".join(listed))
+    formatter.write_paragraph()
+    formatter.write_text(
+        "render-agent --help has all options, render-agent COMMAND --help those of a command,"
+        " render-agent doctor says what works on this machine."
+    )
+    return formatter.getvalue().rstrip()
 
 
 def write_commands(formatter: click.HelpFormatter, names: Sequence[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, NoReturn
@@ -13,8 +14,9 @@ from click.core import ParameterSource
 
 from render_agent import registry
 from render_agent.cli import completion, help_page
-from render_agent.cli.options import WHERE_RUNS_LIE, run_option
+from render_agent.cli.options import RUN, WHERE_RUNS_LIE, run_option
 from render_agent.config import OPTIONS, RunConfig
+from render_agent.config.option import did_you_mean
 from render_agent.errors import RenderAgentError, SetupError, UsageError
 from render_agent.text.redact import without_keys
 from render_agent.text.sanitize import visible
@@ -56,6 +58,16 @@ CONFIG = click.Option(
 )
 
 
+NO_COMMANDS = {
+    "batch": "a benchmark is run by render-agent --batch",
+    "run": "a benchmark is run by render-agent --batch, one question by --ply SCAN --question TEXT",
+    "ask": "one question is asked by render-agent --ply SCAN --question TEXT",
+    "continue": "a run goes on by render-agent --continue recent",
+    "help": "all commands and options are told by render-agent --help",
+}
+"""Words that people type for a command, and what does it."""
+
+
 class RunGroup(click.Group):
     """The program: run options of its own, and the commands of the registry, imported as they are used."""
 
@@ -64,14 +76,24 @@ class RunGroup(click.Group):
         super().__init__(params=[*options, CONTINUE, DRY_RUN, CONFIG, *(params or [])], **more)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write options and commands under headings, then exit codes, environment and files."""
-        help_page.write_options(ctx, formatter, self.get_params(ctx))
+        """Write commands and options under headings, then exit codes, environment and files."""
         help_page.write_commands(formatter, self.list_commands(ctx))
+        help_page.write_options(ctx, formatter, self.get_params(ctx))
         help_page.write_rest(formatter)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands, in order."""
         return sorted(registry.names("command"))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that is named, its name and what follows. UsageError where there is none."""
+        name = args[0]
+        if not name.startswith("-") and self.get_command(ctx, name) is None:
+            hint = NO_COMMANDS.get(name) or did_you_mean(name, self.list_commands(ctx)).lstrip("; ")
+            raise UsageError(f"there is no command {name!r:.80}" + (hint and f": {hint}"))
+        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command, None where there is none. SetupError where its package cannot be imported."""
@@ -107,6 +129,7 @@ def cli(context: click.Context, /, continue_run: str | None, dry_run: bool, **op
     """
     if context.invoked_subcommand is not None:
         context.obj = options
+        _hand_on(context, options)
         return
     from render_agent.cli.commands import runs as commands
 
@@ -119,10 +142,22 @@ def cli(context: click.Context, /, continue_run: str | None, dry_run: bool, **op
         context.exit(commands.continue_run(Path(options["output"]), continue_run, changed))
     starts = dry_run or options["batch"] or options["ply"] or options["question"]
     if not starts and not any(_typed(context, name) for name in options):
-        click.echo(context.get_help())
+        click.echo(help_page.overview(context))
         context.exit(0)
     config = RunConfig(**options)
     context.exit(commands.dry_run(config) if dry_run else commands.new_run(config))
+
+
+def _hand_on(context: click.Context, options: Mapping[str, Any]) -> None:
+    """Have a command begin with the options of its name that were given before it, or come from a file.
+
+    Those of the environment as well: RENDER_AGENT_OUTPUT is where every command looks for runs.
+    """
+    name = context.invoked_subcommand or ""
+    command = context.command.get_command(context, name)  # type: ignore[attr-defined]
+    known = [p.name for p in (command.params if command else ()) if isinstance(p, click.Option)]
+    given = {key: options[key] for key in known if key in options and _given(context, key)}
+    context.default_map = {**(context.default_map or {}), name: given}
 
 
 def _given(context: click.Context, name: str) -> bool:
@@ -160,7 +195,7 @@ def ls(output: str, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("run", shell_complete=completion.runs)
+@RUN
 @click.argument("question", required=False)
 @WHERE_RUNS_LIE
 @AS_JSON
@@ -178,7 +213,7 @@ def show(run: str, question: str | None, output: str, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("run", shell_complete=completion.runs)
+@RUN
 @PARSER
 @WHERE_RUNS_LIE
 @AS_JSON
@@ -312,6 +347,7 @@ def main() -> NoReturn:
             prog_name="render-agent", auto_envvar_prefix="RENDER_AGENT", standalone_mode=False
         )
     except click.ClickException as error:
+        _with_source(error)
         error.show()
         code = error.exit_code
     except RenderAgentError as error:
@@ -326,6 +362,26 @@ def main() -> NoReturn:
         sys.stdout = None
         code = 1
     sys.exit(code or 0)
+
+
+def _with_source(error: click.ClickException) -> None:
+    """Have an error of an option name where its value came from, where it was not typed."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if isinstance(error, click.NoSuchOption) and context is not None and context.parent is not None:
+        name = error.option_name.lstrip("-").replace("-", "_")
+        if name in OPTIONS:
+            error.message = (
+                f"{error.option_name} belongs to a run (render-agent --batch …), not to the command"
+                f" {context.info_name}"
+            )
+            error.possibilities = None
+    elif isinstance(error, click.BadParameter) and context is not None and error.param is not None:
+        name = error.param.name or ""
+        source = context.get_parameter_source(name)
+        if source is ParameterSource.ENVIRONMENT:
+            error.param_hint = f"{context.auto_envvar_prefix}_{name.upper()}"
+        elif source is ParameterSource.DEFAULT_MAP:
+            error.param_hint = f"{name} of --config"
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:

@@ -20,6 +20,9 @@ WHERE_RUNS_LIE = click.option(
 )
 """The option of every command that looks at runs."""
 
+RUN = click.argument("run", default="recent", shell_complete=completion.runs)
+"""The run that a command looks at: the newest, unless another is named."""
+
 
 def run_option(entry: Field[Any]) -> click.Option:
     """Return the option of the command line that a field of RunConfig declares."""

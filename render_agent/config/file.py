@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from render_agent.config.option import did_you_mean
 from render_agent.config.run import OPTIONS
 from render_agent.errors import UsageError
 from render_agent.text.safe_parse import line_of, parse_yaml, read_bounded
@@ -35,7 +36,8 @@ def options_of_file(file: str) -> dict[str, str | list[str]]:
     for key, value in (document or {}).items():
         name = str(key).replace("-", "_")
         if name not in OPTIONS:
-            raise UsageError(f"--config {file}: there is no option {name!r:.80}")
+            meant = did_you_mean(name, OPTIONS)
+            raise UsageError(f"--config {file}: there is no option {name!r:.80}{meant}")
         if value is not None:
             options[name] = _typed(name, value, file)
     return options

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import Field
 from os import PathLike, fspath
@@ -13,7 +12,7 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from render_agent import registry
-from render_agent.config.option import AUTO
+from render_agent.config.option import AUTO, did_you_mean
 from render_agent.config.run import OPTIONS
 from render_agent.errors import UsageError
 
@@ -183,9 +182,7 @@ def checked(options: Mapping[str, Any]) -> dict[str, Any]:
     parsed: dict[str, Any] = {}
     for name, value in options.items():
         if name not in OPTIONS:
-            near = difflib.get_close_matches(name, OPTIONS, 1)
-            meant = f"; did you mean {near[0]!r}?" if near else ""
-            raise UsageError(f"there is no option {name!r:.80}{meant}")
+            raise UsageError(f"there is no option {name!r:.80}{did_you_mean(name, OPTIONS)}")
         if value is None:
             continue
         try:

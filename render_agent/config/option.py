@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from dataclasses import field
 from typing import Any, Literal
 
@@ -10,6 +12,12 @@ from render_agent import registry
 AUTO = "auto"
 
 Group = Literal["questions", "engine", "dialogue", "choosing", "speed", "place", "display"]
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return the end of a sentence that names the known word nearest to an unknown one; empty where none is."""
+    near = difflib.get_close_matches(name, list(known), 1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def declare(group: Group, default: Any, text: str, **more: Any) -> Any:

@@ -62,6 +62,14 @@ class Transformers(BuiltIn):
         rows = batch_size_of(config)
         return engine_of(loaded, rows, options, tokens, picture_size=config.image_size)
 
+    def check_at_hand(self, config: RunConfig) -> None:
+        """Raise SetupError where the device that was named is not there."""
+        from render_agent.engines.transformers.model.pretrained import check_names, choose_device
+
+        check_names(config.dtype, config.device)
+        if config.device not in ("auto", "cpu"):
+            choose_device(config.device)
+
     def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
         """Return its model's files and how they are loaded. SetupError where that cannot be."""
         from render_agent.engines.transformers.model.locate import describe_model
@@ -127,6 +135,14 @@ class Scripted(BuiltIn):
 
         size = batch_size_of(config) or BATCH_SIZE
         return make_scripted(config.model_name, questions, config.seed, size, config)
+
+    def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
+        """Raise UsageError where options are given that only a model has."""
+        if config.engine_option or config.revision:
+            flag = "--engine-option" if config.engine_option else "--revision"
+            raise UsageError(
+                f"{flag} is for models: --engine scripted answers by rule; leave it out"
+            )
 
     def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
         """Return what must be said of its policy. SetupError where there is none."""

@@ -106,6 +106,8 @@ def lettered(options: Sequence[str]) -> tuple[str, ...]:
     """
     if not all(option.strip() for option in options):
         raise UsageError("an --option is empty: give each choice its text")
+    if len(options) == 1:
+        raise UsageError("one --option is no choice: give at least two, or none")
     if len(options) > MAX_OPTIONS:
         raise UsageError(f"{len(options)} choices are too many: give at most {MAX_OPTIONS}")
     texts = letters(options)

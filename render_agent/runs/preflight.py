@@ -14,6 +14,7 @@ from render_agent.errors import SetupError
 from render_agent.questions.input_files import annotation_files
 from render_agent.questions.selection import is_file_of_questions, question_files
 from render_agent.render.start_pose import parse_start
+from render_agent.render.subprocess.subprocess_renderer import make_guarded
 from render_agent.runs.disk_space import refuse_a_full_disk
 from render_agent.runs.workers.cluster import check_ray
 
@@ -27,6 +28,15 @@ class StartPose(Choice):
     def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
         """Raise UsageError where it cannot be read."""
         parse_start(config.start)
+
+
+class Drawing(Choice):
+    """The renderer."""
+
+    def check_at_hand(self, config: RunConfig) -> None:
+        """Raise SetupError where it does not start on this machine; the default one always does."""
+        if not config.blind:
+            make_guarded(config.renderer).close()
 
 
 class Placement(Choice):
@@ -51,6 +61,7 @@ def choices(config: RunConfig) -> tuple[Choice, ...]:
         StartPose(),
         Placement(),
         Packages(),
+        Drawing(),
         config.picture_stress,
         config.view_policy,
         *config.verifiers,

@@ -165,7 +165,7 @@ class Progress:
         """The time that the turns to come will take at the pace of the phase; None while little is known."""
         to_come = self.turns_to_come
         known = self.taken >= KNOWN_SHARE * (self.taken + to_come) or self.elapsed >= KNOWN_SECONDS
-        if not self.taken or not known:
+        if not self.taken or not to_come or not known:
             return None
         began, taken = self._phase_began
         seconds = time.monotonic() - began

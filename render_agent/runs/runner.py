@@ -42,6 +42,7 @@ from render_agent.runs.preflight import (
 from render_agent.runs.workers.driver import dispatch
 from render_agent.scene.cache import SceneCache
 from render_agent.system.malloc import give_back_large_blocks
+from render_agent.text.display import stage
 
 MakeEngine = Callable[[RunConfig, Sequence[Question]], Engine]
 DescribeEngine = Callable[[RunConfig], dict[str, Any]]
@@ -53,10 +54,16 @@ RECORDED_PACKAGES = ("numpy", "numba", "scipy", "torch", "transformers", "ray", 
 class Run:
     """One run, ready to go: its log is open and locked, its states are as the log has them."""
 
-    def __init__(self, config: RunConfig, log: RunLog, questions: Sequence[Question]) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        log: RunLog,
+        questions: Sequence[Question],
+        scenes: SceneCache | None = None,
+    ) -> None:
         self.config = config
         self.log = log
-        self.scenes = config.picture_stress.scenes(config, questions)
+        self.scenes = scenes or config.picture_stress.scenes(config, questions)
         self.states = [
             QuestionState(q, self.scenes, config.max_turns, blind=config.blind) for q in questions
         ]
@@ -91,7 +98,9 @@ class Run:
                 dispatch(config, self.states, self.log, observer, make_engine, play_here)
             else:
                 questions = [state.question for state in self.states]
-                with closing(make_engine(config, questions)) as engine:
+                with stage(f"starting the engine {config.engine}", announced=True):
+                    made = make_engine(config, questions)
+                with closing(made) as engine:
                     play_here(config, engine, self.scenes, self.log, observer, self.states)
         stamps = notes(self.log.folder.record)
         run_results = results(
@@ -200,16 +209,21 @@ def check(
 def start_run(config: RunConfig, describe: DescribeEngine = describe_engine) -> Run:
     """Return a new run in a new folder. SetupError where something is missing for it.
 
-    describe: gives what is recorded of the engine.
+    describe: gives what is recorded of the engine. SceneError where the scan of the one question that was
+    typed cannot be read: such a run could never go on.
     """
     questions, engine = check(config, describe)
+    scenes = config.picture_stress.scenes(config, questions)
+    if config.ply is not None and not config.blind:
+        with stage(f"reading {Path(config.ply).name}"):
+            scenes.get(questions[0])
     log = RunLog.create(
         Path(config.output),
         "batched" if config.batch else "single",
         record(config, questions, engine),
     )
     log.write_questions(questions)
-    return Run(config, log, questions)
+    return Run(config, log, questions, scenes)
 
 
 def resume_run(folder: RunFolder, changes: Mapping[str, Any]) -> Run:

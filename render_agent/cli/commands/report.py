@@ -6,12 +6,11 @@ from pathlib import Path
 
 import click
 
-from render_agent.cli.completion import runs
-from render_agent.cli.options import WHERE_RUNS_LIE
+from render_agent.cli.options import RUN, WHERE_RUNS_LIE
 
 
 @click.command("report")
-@click.argument("run", shell_complete=runs)
+@RUN
 @WHERE_RUNS_LIE
 @click.option(
     "--processes",

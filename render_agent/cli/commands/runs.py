@@ -9,6 +9,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from rich.console import Console
 from render_agent.agents.verifiers.registry import describe_choosing
 from render_agent.cli.turn_text import turn_lines
 from render_agent.config import OPTIONS, RunConfig
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.state import Question, QuestionState
 from render_agent.engines.base import Engine
 from render_agent.engines.cost_estimate import estimate, figures, find_prices, sentence
 from render_agent.engines.registry import engine_options, make_engine
@@ -28,6 +29,8 @@ from render_agent.questions.scans import missing_scans
 from render_agent.runs.disk_space import disk_needed, pictures_needed
 from render_agent.runs.log.folder import RunFolder, find_run, list_runs
 from render_agent.runs.log.program_log import program_log
+from render_agent.runs.log.reader import read_states
+from render_agent.runs.log.results import row as question_row
 from render_agent.runs.merge_shards import merge
 from render_agent.runs.progress import Progress
 from render_agent.runs.runner import MakeEngine, Run, preview, resume_run, start_run
@@ -39,6 +42,9 @@ from render_agent.text.sanitize import json_text, one_line
 from render_agent.web.browser import open_page
 
 FAILED = 1
+
+SHOWN_IDS = 12
+"""So many ids are told where one is not known."""
 
 
 def new_run(config: RunConfig, *, browser: bool = False) -> int:
@@ -150,14 +156,14 @@ def continue_run(output: Path, which: str, given: Mapping[str, Any]) -> int:
         run.close()
         console = _console()
         console.print(f"{folder.name} is complete: nothing is left to do")
-        _print_results(folder.results() or {}, run.config, folder.path, console)
+        _print_results(folder.results() or {}, run, console)
         return 0
     return _execute(run)
 
 
 def _execute(run: Run, *, browser: bool = False) -> int:
     found, console = watch(run, browser=browser), _console()
-    _print_results(found, run.config, run.path, console)
+    _print_results(found, run, console)
     failed = found["counts"]["failed"]
     if failed:
         console.print(
@@ -228,9 +234,8 @@ def program() -> list[str]:
     return [called.name if on_path else str(called)]
 
 
-def _print_results(
-    found: Mapping[str, Any], config: RunConfig, path: Path, console: Console
-) -> None:
+def _print_results(found: Mapping[str, Any], run: Run, console: Console) -> None:
+    config, path = run.config, run.path
     if config.json:
         click.echo(json_text(found))
     if config.quiet:
@@ -239,13 +244,30 @@ def _print_results(
     if config.batch:
         console.print(score_table(found))
     else:
-        row = found["questions"][0]
-        console.print(f"answer: {row['answer'] or 'none'} ({row['status']}, {row['turns']} turns)")
+        _print_answer(found["questions"][0], run.states[0], path, console)
     _print_agent(config, found["notes"] if config.batch else (), console)
     console.print(f"the run: {path}", soft_wrap=True)
     standard = config.output == OPTIONS["output"].default
     line = [*program(), "report", path.name if standard else str(path)]
     console.print(f"next: {shlex.join(line)}", soft_wrap=True)
+
+
+def _print_answer(
+    row: Mapping[str, Any], state: QuestionState, path: Path, console: Console
+) -> None:
+    """Print the question that was typed, its answer in its own words, and the last view before it."""
+    turns = "1 turn" if row["turns"] == 1 else f"{row['turns']} turns"
+    console.print(f"question: {state.question.text}", soft_wrap=True)
+    answer = in_words(state.question, row["answer"])
+    console.print(f"answer: {answer} ({row['status']}, {turns})", soft_wrap=True)
+    if views := [view for view in state.views if view.kind != "top"]:
+        console.print(f"its last view: {path / views[-1].file}", soft_wrap=True)
+
+
+def in_words(question: Question, answer: str | None) -> str:
+    """Return an answer as a person reads it: a letter with its option."""
+    options = [option for option in question.options if answer and option.startswith(f"{answer}.")]
+    return options[0] if options else answer or "none"
 
 
 def _print_agent(config: RunConfig, printed: Sequence[str], console: Console) -> None:
@@ -263,34 +285,59 @@ def list_them(output: Path, *, as_json: bool) -> None:
     if not rows:
         click.echo(f"no runs in {output}")
         return
-    line = "{run:<24} {status:<10} {questions:>9} {answered:>8} {official:>8}  {engine} {model} {agent}"
-    click.echo(line.format(**{name: name for name in rows[0]}))
+    line = " ".join(f"{{{name}:{width}}}" for name, width in RUN_COLUMNS.items())
+    click.echo(line.format(**{name: name for name in RUN_COLUMNS}))
     for row in rows:
         told = {name: "–" if v is None else v for name, v in row.items()}
         click.echo(one_line(line.format(**told)))
 
 
+RUN_COLUMNS = {
+    "run": "<24",
+    "date": "<16",
+    "benchmark": "<10",
+    "views": "<8",
+    "status": "<10",
+    "questions": ">9",
+    "answered": ">8",
+    "minutes": ">7",
+    "official": ">8",
+    "engine": "<12",
+    "model": "",
+    "agent": "",
+}
+"""What is listed of a run, and how wide."""
+
+
 def _run_row(path: Path) -> dict[str, Any]:
+    """Return what is listed of a run; minutes are those that its views and replies took, in all processes."""
+    row: dict[str, Any] = dict.fromkeys(RUN_COLUMNS) | {"run": path.name}
     try:
         folder = RunFolder(path)
         found = folder.results()
         saved = folder.record["config"]
-        engine, model = saved["engine"], folder.record["engine"]["model"]
-        questions = len(folder.questions()) if folder.has_questions else None
-    except (RunLogError, KeyError):
-        return {"run": path.name, "status": "unreadable"} | dict.fromkeys(
-            ("questions", "answered", "official", "engine", "model", "agent")
-        )
-    return {
-        "run": path.name,
-        "status": found["status"] if found else "unfinished",
-        "questions": questions,
-        "answered": found["counts"]["answered"] if found else None,
-        "official": figure(found["official_over_scored"]["score"]) if found else None,
-        "engine": engine,
-        "model": model,
-        "agent": saved.get("agent", "single"),
-    }
+        began = datetime.fromtimestamp((path / "config.json").stat().st_mtime)
+        row |= {
+            "date": began.isoformat(" ", "minutes"),
+            "benchmark": "one scan" if saved.get("ply") else saved.get("benchmark"),
+            "views": saved.get("views"),
+            "status": "unfinished",
+            "questions": len(folder.questions()) if folder.has_questions else None,
+            "engine": saved["engine"],
+            "model": folder.record["engine"]["model"],
+            "agent": saved.get("agent", "single"),
+        }
+    except (RunLogError, KeyError, OSError):
+        return row | {"status": "unreadable"}
+    if found:
+        seconds = found["totals"]["seconds"]
+        row |= {
+            "status": found["status"],
+            "answered": found["counts"]["answered"],
+            "minutes": round((seconds["rendering"] + seconds["generating"]) / 60, 1),
+            "official": figure(found["official_over_scored"]["score"]),
+        }
+    return row
 
 
 def show(output: Path, which: str, question_id: str | None, *, as_json: bool) -> None:
@@ -317,7 +364,11 @@ def show(output: Path, which: str, question_id: str | None, *, as_json: bool) ->
 def _show_question(folder: RunFolder, question_id: str, *, as_json: bool) -> None:
     question = next((q for q in folder.questions() if q.id == question_id), None)
     if question is None:
-        raise UsageError(f"{folder.name} has no question with the id {question_id!r}")
+        ids = [q.id for q in folder.questions()]
+        some = ", ".join(ids[:SHOWN_IDS]) + (" …" if len(ids) > SHOWN_IDS else "")
+        raise UsageError(
+            f"{folder.name} has no question with the id {question_id!r:.80}: it has {len(ids)}, {some}"
+        )
     if as_json:
         click.echo(json_text([x for x in folder.lines() if x["question_id"] == question_id]))
         return
@@ -325,13 +376,25 @@ def _show_question(folder: RunFolder, question_id: str, *, as_json: bool) -> Non
     console.print(f"{question.type} about {question.scene}", style="bold")
     for words in (question.text, *question.options):
         console.print(words)
-    console.print(f"truth: {question.truth or 'not known'}")
+    state = next(s for s in read_states(folder) if s.id == question_id)
+    asked = question_row(state)
+    console.print(f"answer: {in_words(question, asked['answer'])} ({asked['status']})")
+    truth = "not known" if question.truth is None else in_words(question, question.truth)
+    verdict = "" if asked["score"] is None else f": {_verdict(asked['score'])}"
+    console.print(f"truth: {truth}{verdict}")
     for line in folder.turns():
         if line.head.question_id != question_id:
             continue
-        console.rule(f"turn {line.head.number} ({line.head.phase})", align="left")
+        console.rule(f"turn {line.head.number + 1} ({line.head.phase})", align="left")
         for words in turn_lines(folder.path, line):
             console.print(words, soft_wrap=True)
+
+
+def _verdict(score: float) -> str:
+    """Return what a score between 0 and 1 says of an answer."""
+    if score in (0.0, 1.0):
+        return "right (score 100)" if score else "wrong (score 0)"
+    return f"partly right (score {figure(100 * score)})"
 
 
 def _console() -> Console:

@@ -83,6 +83,8 @@ def compare_runs(
     if page is not None:
         require("compare --page", "matplotlib")
     folders = [find_run(output, name) for name in names]
+    if repeated := [f.name for f in folders[1:] if f.path.resolve() == folders[0].path.resolve()]:
+        raise UsageError(f"{repeated[0]} would be compared with itself: name another run")
     alike = len({folder.name for folder in folders}) < len(folders)
     first, *others = (_side(folder, by_path=alike) for folder in folders)
     pairs = [_pair(first, other, anyway=anyway) for other in others]
