@@ -135,14 +135,15 @@ def test_wrong_usage_is_one_sentence_and_exit_code_2(call, arguments, sentence):
     ("content", "sentence"),
     [
         ("nothing: 1", "there is no option 'nothing'"),
-        ("max_turns: abc", "--max-turns"),
-        ("max_turns: 3.7", "--max-turns"),
-        ("max_turns: true", "--max-turns"),
+        ("max_turn: 1", "did you mean 'max_turns'?"),
+        ("max_turns: abc", "max_turns of --config"),
+        ("max_turns: 3.7", "max_turns of --config"),
+        ("max_turns: true", "max_turns of --config"),
         ("max_turns: [3]", "max_turns must be one value"),
         ("image_size: 640", "640' is not a size"),
         ("kinds: [1]", "'1' is not a kind of view"),
         ("kinds: []", "is not a kind of view"),
-        ("quiet: perhaps", "--quiet"),
+        ("quiet: perhaps", "quiet of --config"),
         ("field_of_view: .nan", "--field-of-view"),
         ("[", "is no YAML"),
     ],
@@ -156,13 +157,81 @@ def test_a_wrong_file_of_options_is_one_sentence_and_exit_code_2(call, tmp_path,
     ("name", "value"), [("MAX_TURNS", "many"), ("BATCH", "perhaps"), ("KINDS", "side")]
 )
 def test_a_wrong_environment_is_one_sentence_and_exit_code_2(call, name, value):
-    assert "--" + name.lower().replace("_", "-") in refused(*call("--seed", "1", **{name: value}))
+    assert f"RENDER_AGENT_{name}" in refused(*call("--seed", "1", **{name: value}))
 
 
-def test_without_anything_to_do_the_help_is_shown(call):
+def test_without_anything_to_do_the_uses_and_commands_are_shown(call):
     code, output, errors = call()
     assert (code, errors) == (0, "")
-    assert output == call("--help")[1] == call("-h")[1]
+    assert len(output.splitlines()) <= 25
+    assert {"--batch", "--ply", "--continue"} <= set(re.findall(r"--[a-z]+", output))
+    assert set(registry.built_in("command")) <= set(re.findall(r"[a-z-]+", output))
+    assert call("--help")[1] == call("-h")[1]
+
+
+def test_the_help_tells_commands_before_options(call):
+    told = call("--help")[1]
+    assert told.index("\n  compare ") < told.index("\n  --batch ")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["batch"], "a benchmark is run by render-agent --batch"),
+        (["help"], "render-agent --help"),
+        (["reprot"], "did you mean 'report'?"),
+        (["report", "recent", "--batch-size", "3"], "--batch-size belongs to a run"),
+        (
+            ["--engine", "scripted", "--batch", "--benchmark", "rooms", "--engine-option", "a=1"],
+            "leave it out",
+        ),
+        (["--ply", "scan.ply", "--question", "?", "--option", "left"], "at least two"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_what_can(call, tmp_path, words, sentence):
+    (tmp_path / "scan.ply").touch()
+    code, output, errors = call(*words)
+    assert (code, output) == (2, "")
+    assert sentence in errors
+    assert not (tmp_path / "experiment_logs").exists()
+
+
+@pytest.mark.parametrize("how", ["before", "environment", "file", "after"])
+def test_runs_are_looked_for_where_any_way_of_saying_so_says(call, tmp_path, how):
+    (tmp_path / "options.yaml").write_text("output: elsewhere\n")
+    ways = {
+        "before": ["--output", "elsewhere", "ls"],
+        "environment": ["ls"],
+        "file": ["--config", "options.yaml", "ls"],
+        "after": ["ls", "--output", "elsewhere"],
+    }
+    given = {"OUTPUT": "elsewhere"} if how == "environment" else {}
+    assert call(*ways[how], **given)[:2] == (0, "no runs in elsewhere\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"), [(b"hello", "it is no PLY file"), (b"ply\nformat", "no end")]
+)
+def test_a_scan_that_cannot_be_read_leaves_no_run(call, tmp_path, content, reason):
+    (tmp_path / "scan.ply").write_bytes(content)
+    code, _, errors = call("--ply", "scan.ply", "--question", "?", "--engine", "scripted")
+    assert code == 1
+    assert reason in errors
+    assert not (tmp_path / "experiment_logs").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--device", "cuda:99", "--model", "small"], "CUDA devices"),
+        (["--renderer", "gone"], "no renderer"),
+    ],
+)
+def test_what_this_machine_lacks_leaves_no_run(call, tmp_path, options, reason):
+    code, _, errors = call("--batch", "--benchmark", "rooms", *options)
+    assert code in (1, 2)
+    assert reason in errors
+    assert not (tmp_path / "experiment_logs").exists()
 
 
 def test_every_option_of_a_run_is_in_the_help_and_no_other(call):
@@ -240,6 +309,30 @@ def test_python_m_is_the_same_program(tmp_path):
     )
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr == "error: give either --batch, or --ply FILE with --question TEXT\n"
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_that_a_library_swallows_as_it_is_imported_ends_the_run(tmp_path, number, code):
+    (tmp_path / "policy.py").write_text(
+        "import contextlib, os, signal\n"
+        "try:\n"
+        f"    os.kill(os.getpid(), {int(number)})\n"
+        "    signal.pause()\n"
+        "except BaseException:  # as some libraries do\n"
+        "    pass\n"
+        "class Done:\n"
+        "    def reply(self, request):\n"
+        '        return \'{"answer": "A", "done": true}\'\n'
+        "def policy(questions, seed):\n"
+        "    return Done()\n"
+    )
+    options = "--batch --benchmark rooms --limit 1 --engine scripted --model policy.py".split()
+    ran = subprocess.run(
+        [sys.executable, "-m", "render_agent", *options],
+        cwd=tmp_path, capture_output=True, text=True, timeout=300, env={**os.environ, "PYTHONPATH": str(TREE)},
+    )  # fmt: skip
+    assert ran.returncode == code, ran.stderr
+    assert "nothing is lost. To go on" in ran.stderr
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,10 @@ from documentation import (
 from factories.runs import Silent, make_config, make_questions
 
 from render_agent import registry
-from render_agent.cli.main import INTERRUPTED, TERMINATED, cli
+from render_agent.cli.main import cli
 from render_agent.config import OPTIONS
 from render_agent.runs.runner import start_run
+from render_agent.system.interrupts import INTERRUPTED, TERMINATED
 from render_agent.system.system_libraries import LIBRARIES, SOFTWARE_DRIVER
 from scripts.house import LEVELS
 

@@ -13,9 +13,10 @@ import pytest
 import render_agent
 from render_agent import registry
 from render_agent.cli.help_page import COMMANDS, ENVIRONMENT, EXIT_CODES, HEADINGS, OTHERS
-from render_agent.cli.main import INTERRUPTED, TERMINATED, cli
+from render_agent.cli.main import cli
 from render_agent.config import OPTIONS
 from render_agent.engines.openai.endpoints import KEY_VARIABLES
+from render_agent.system.interrupts import INTERRUPTED, TERMINATED
 
 TREE = Path(__file__).parents[1]
 

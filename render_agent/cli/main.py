@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any, NoReturn
 
 import click
@@ -18,14 +17,9 @@ from render_agent.cli.options import RUN, WHERE_RUNS_LIE, run_option
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.option import did_you_mean
 from render_agent.errors import RenderAgentError, SetupError, UsageError
+from render_agent.system.interrupts import Terminated, exit_code, install
 from render_agent.text.redact import without_keys
 from render_agent.text.sanitize import visible
-
-INTERRUPTED, TERMINATED = 130, 143
-
-
-class Terminated(BaseException):
-    """SIGTERM arrived, as a cluster's time limit sends it."""
 
 
 def from_file(context: click.Context, parameter: click.Parameter, file: str | None) -> None:
@@ -340,7 +334,7 @@ def doctor(context: click.Context, as_json: bool, probe: bool) -> None:
 
 def main() -> NoReturn:
     """Run the command line and exit: 0 complete, 1 failed, 2 usage, 130 interrupted, 143 terminated."""
-    signal.signal(signal.SIGTERM, _terminate)
+    install()
     sys.excepthook = _crashed
     try:
         code = cli.main(
@@ -357,7 +351,7 @@ def main() -> NoReturn:
         _say("error: this machine's memory ran out; give the program more, or lower --batch-size")
         code = 1
     except (KeyboardInterrupt, click.Abort, Terminated) as stop:
-        code = TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
+        code = exit_code(stop)
     except BrokenPipeError:  # whoever read our output has seen enough
         sys.stdout = None
         code = 1
@@ -382,10 +376,6 @@ def _with_source(error: click.ClickException) -> None:
             error.param_hint = f"{context.auto_envvar_prefix}_{name.upper()}"
         elif source is ParameterSource.DEFAULT_MAP:
             error.param_hint = f"{name} of --config"
-
-
-def _terminate(number: int, frame: FrameType | None) -> NoReturn:
-    raise Terminated
 
 
 def _crashed(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -41,6 +41,7 @@ from render_agent.runs.preflight import (
 )
 from render_agent.runs.workers.driver import dispatch
 from render_agent.scene.cache import SceneCache
+from render_agent.system.interrupts import raise_again
 from render_agent.system.malloc import give_back_large_blocks
 from render_agent.text.display import stage
 
@@ -100,6 +101,7 @@ class Run:
                 questions = [state.question for state in self.states]
                 with stage(f"starting the engine {config.engine}", announced=True):
                     made = make_engine(config, questions)
+                    raise_again()
                 with closing(made) as engine:
                     play_here(config, engine, self.scenes, self.log, observer, self.states)
         stamps = notes(self.log.folder.record)

@@ -13,6 +13,7 @@ from render_agent.agents.base import Ask, Draw, Need
 from render_agent.agents.verifiers.base import Case, VerifierPanel
 from render_agent.engines.base import Engine, Reply
 from render_agent.errors import RenderAgentError, RenderError
+from render_agent.system.interrupts import raise_again
 from render_agent.system.threads import begun_pool
 
 TurnCoroutine = Generator[Need, Any, None]
@@ -56,6 +57,7 @@ class TurnScheduler:
             while self._feed(line, together):
                 self._serve()
                 self.settle()
+                raise_again()
         finally:
             for _, future in self._drawing:
                 future.cancel()
