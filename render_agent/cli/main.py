@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
@@ -124,6 +125,7 @@ def cli(context: click.Context, /, continue_run: str | None, dry_run: bool, **op
     if context.invoked_subcommand is not None:
         context.obj = options
         _hand_on(context, options)
+        context.with_resource(_shown())
         return
     from render_agent.cli.commands import runs as commands
 
@@ -152,6 +154,16 @@ def _hand_on(context: click.Context, options: Mapping[str, Any]) -> None:
     known = [p.name for p in (command.params if command else ()) if isinstance(p, click.Option)]
     given = {key: options[key] for key in known if key in options and _given(context, key)}
     context.default_map = {**(context.default_map or {}), name: given}
+
+
+@contextmanager
+def _shown() -> Iterator[None]:
+    """Have a command show on standard error how far it is."""
+    from render_agent.text.console import plain_console
+    from render_agent.text.display import shown_on
+
+    with shown_on(plain_console(stderr=True)):
+        yield
 
 
 def _given(context: click.Context, name: str) -> bool:
@@ -341,8 +353,7 @@ def main() -> NoReturn:
             prog_name="render-agent", auto_envvar_prefix="RENDER_AGENT", standalone_mode=False
         )
     except click.ClickException as error:
-        _with_source(error)
-        error.show()
+        _with_source(error).show()
         code = error.exit_code
     except RenderAgentError as error:
         _say(f"error: {error}")
@@ -358,17 +369,17 @@ def main() -> NoReturn:
     sys.exit(code or 0)
 
 
-def _with_source(error: click.ClickException) -> None:
-    """Have an error of an option name where its value came from, where it was not typed."""
+def _with_source(error: click.ClickException) -> click.ClickException:
+    """Return an error of an option that names where its value came from, or what the option belongs to."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     if isinstance(error, click.NoSuchOption) and context is not None and context.parent is not None:
         name = error.option_name.lstrip("-").replace("-", "_")
         if name in OPTIONS:
-            error.message = (
+            return click.UsageError(
                 f"{error.option_name} belongs to a run (render-agent --batch …), not to the command"
-                f" {context.info_name}"
+                f" {context.info_name}",
+                context,
             )
-            error.possibilities = None
     elif isinstance(error, click.BadParameter) and context is not None and error.param is not None:
         name = error.param.name or ""
         source = context.get_parameter_source(name)
@@ -376,6 +387,7 @@ def _with_source(error: click.ClickException) -> None:
             error.param_hint = f"{context.auto_envvar_prefix}_{name.upper()}"
         elif source is ParameterSource.DEFAULT_MAP:
             error.param_hint = f"{name} of --config"
+    return error
 
 
 def _crashed(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

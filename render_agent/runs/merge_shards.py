@@ -15,6 +15,7 @@ from render_agent.runs.log.folder import RunFolder, RunLog
 from render_agent.runs.log.reader import notes, read_states
 from render_agent.runs.log.results import results, table
 from render_agent.system.contained_paths import check_inside
+from render_agent.text.display import tracked
 
 
 def merge(output: Path, shards: Sequence[RunFolder]) -> tuple[Path, dict[str, Any]]:
@@ -38,7 +39,7 @@ def merge(output: Path, shards: Sequence[RunFolder]) -> tuple[Path, dict[str, An
     questions = _in_order([question for shard in shards for question in shard.questions()])
     log = RunLog.create(output, "batched", record)
     try:
-        for shard in shards:
+        for shard in tracked(shards, "copying shards"):
             _copy_pictures(shard.path, log.path)
             for line in shard.lines():
                 log.append_line(line)

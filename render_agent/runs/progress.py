@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 
@@ -16,11 +17,14 @@ from render_agent.text.display import Display, duration
 SCORE_SECONDS = 5.0
 """The score so far is computed anew no sooner than this many seconds after the last time."""
 
-KNOWN_SHARE, KNOWN_SECONDS = 0.03, 20.0
-"""The time left is told once this share of the turns is taken, or once the run has taken these seconds."""
+KNOWN_SHARE, KNOWN_SECONDS, SURE_SECONDS = 0.03, 20.0, 120.0
+"""The time left is told once a run has taken this share of its turns and these seconds, or the longer time."""
 
-OWN_PACE_SHARE = 0.2
-"""A phase's own pace counts once it has lasted this share of the time; before that, the whole run's."""
+RECENT_SHARE = 0.5
+"""The pace is that of the last half of the time: scans are read and kernels compiled in the beginning."""
+
+BURST_GAP_SHARE, LONGEST_BURST_SHARE = 0.01, 0.1
+"""Turns of one batch end within so small a share of the time of each other, all within the larger one."""
 
 USUAL_HAZARD = 0.2
 """How often a question is expected to end in a turn that no question has come to yet, at the least."""
@@ -60,7 +64,8 @@ class Progress:
         self.passed: Counter[int] = Counter()
         """How many questions ended in their turn of this number, and how many took it at all."""
         self._began: float | None = None
-        self._phase_began = (0.0, 0)
+        self._took: list[float] = []
+        """When each turn was taken, in seconds since the first began."""
         retired = [state for state in self.states if not state.active]
         self._scored = scored_answers(_with_score(retired))
         self._score = ""
@@ -68,11 +73,8 @@ class Progress:
 
     def began(self, phase: Phase, states: Sequence[QuestionState]) -> None:
         """A phase, or a batched turn, begins with these questions."""
-        now = time.monotonic()
         if self._began is None:
-            self._began = now
-        if phase != self.phase or not self.taken:
-            self._phase_began = (now, self.taken)
+            self._began = time.monotonic()
         self.phase = phase
         self.turn = min(len(state.turns) for state in states)
         self.display.note(f"{self.place}: {_many(len(states), 'question')}")
@@ -83,6 +85,7 @@ class Progress:
         self.tokens += turn.tokens.reply
         self.pictures += len(turn.views)
         self.batch = turn.batch_size
+        self._took.append(self.elapsed)
         self.passed[turn.number] += 1
         self.reached[turn.number] -= 1
         if state.active:
@@ -162,16 +165,23 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """The time that the turns to come will take at the pace of the phase; None while little is known."""
-        to_come = self.turns_to_come
-        known = self.taken >= KNOWN_SHARE * (self.taken + to_come) or self.elapsed >= KNOWN_SECONDS
-        if not self.taken or not to_come or not known:
+        """The time that the turns to come will take at the pace of late; None while little is known."""
+        seconds, to_come = self.elapsed, self.turns_to_come
+        known = seconds >= KNOWN_SECONDS and self.taken >= KNOWN_SHARE * (self.taken + to_come)
+        if not self.taken or not to_come or not (known or seconds >= SURE_SECONDS):
             return None
-        began, taken = self._phase_began
-        seconds = time.monotonic() - began
-        if seconds >= OWN_PACE_SHARE * self.elapsed and self.taken > taken:
-            return seconds / (self.taken - taken) * to_come
-        return self.elapsed / self.taken * to_come
+        first = bisect_right(self._took, RECENT_SHARE * seconds)
+        # a window that begins in the midst of a batch would count turns that were answered before it
+        while (
+            0 < first < self.taken
+            and self._took[first] - self._took[first - 1] < BURST_GAP_SHARE * seconds
+            and self._took[first] < (RECENT_SHARE + LONGEST_BURST_SHARE) * seconds
+        ):
+            first += 1
+        if first == self.taken:
+            return seconds / self.taken * to_come
+        since = self._took[first - 1] if first else 0.0
+        return (seconds - since) / (self.taken - first) * to_come
 
     @property
     def _statuses(self) -> list[str]:

@@ -217,7 +217,7 @@ def start_run(config: RunConfig, describe: DescribeEngine = describe_engine) -> 
     questions, engine = check(config, describe)
     scenes = config.picture_stress.scenes(config, questions)
     if config.ply is not None and not config.blind:
-        with stage(f"reading {Path(config.ply).name}"):
+        with stage(f"reading {Path(config.ply).name}", announced=True):
             scenes.get(questions[0])
     log = RunLog.create(
         Path(config.output),

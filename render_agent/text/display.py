@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import StringIO
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from rich.console import Console
 from rich.live import Live
@@ -20,6 +20,9 @@ LIVE_LINE_SECONDS = 0.1
 
 SHORT_SECONDS = 1.0
 """What takes less than this is not told in plain lines."""
+
+
+Item = TypeVar("Item")
 
 
 class Display(Protocol):
@@ -195,6 +198,14 @@ def stage(
             display.clear()
 
 
+def tracked(items: Sequence[Item], words: str) -> Iterator[Item]:
+    """Give items one by one, and show how many of them are done."""
+    with stage(words, len(items)) as part:
+        for item in items:
+            yield item
+            part.advance()
+
+
 def duration(seconds: float) -> str:
     """Return a time in words: "40 s", "12 min", "3 h 05 min"."""
     if seconds < 90:
@@ -219,7 +230,7 @@ def bar_class(shown: Stage) -> type[Any]:
     """
     from tqdm import tqdm
 
-    class StageBar(tqdm):  # type: ignore[type-arg]
+    class StageBar(tqdm):  # type: ignore[misc]
         """A bar that hands on its count."""
 
         def __init__(self, *positional: Any, **named: Any) -> None:

@@ -36,6 +36,7 @@ from render_agent.questions.mentions import named_categories
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import read_states
 from render_agent.system.whole_files import json_lines, read_lines, write_whole
+from render_agent.text.display import stage
 from render_agent.text.safe_parse import decode, plain
 
 logger = logging.getLogger(__name__)
@@ -160,8 +161,10 @@ def _visibility(
     """Return what the views of every question with a scan showed, measured now or kept from before."""
     known, keys, tasks = _compare(folder, config, states)
     before = len(known)
-    for visibility in _measure_all(config, tasks, processes):
-        known |= visibility
+    with stage("measuring what the views of each scene showed", len(tasks)) as measuring:
+        for visibility in _measure_all(config, tasks, processes):
+            known |= visibility
+            measuring.advance()
     if len(known) > before:
         write_cache(
             folder.path, {name: (keys[name], known[name]) for name in keys if name in known}

@@ -27,6 +27,7 @@ from render_agent.analysis.export.selection import SelectedRun
 from render_agent.errors import SceneError, SetupError, UsageError
 from render_agent.observation.picture_store import safe_name
 from render_agent.system.whole_files import json_lines
+from render_agent.text.display import tracked
 
 TABLES: dict[str, tuple[Rows, Columns, str]] = {
     "": (question_rows, COLUMNS_OF_QUESTIONS, "rows"),
@@ -160,7 +161,7 @@ def _rerun(runs: Sequence[SelectedRun], to: Path, *, folder: bool) -> Written:
         # Boxes of a question's own scene say nothing of another one that it was shown.
         facts = known_facts(questions, run.config.annotations) if stress.own_scene else {}
         within = to / run.name if len(runs) > 1 else to
-        for state in run.states:
+        for state in tracked(run.states, f"writing the recordings of {run.name}"):
             file = within / f"{safe_name(state.id)}.rrd" if folder else to
             try:
                 scene = None if run.config.blind else scenes.get(state.question)

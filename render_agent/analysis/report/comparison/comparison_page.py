@@ -35,6 +35,7 @@ from render_agent.observation.picture_store import safe_name
 from render_agent.score.summary import OFFICIAL
 from render_agent.score.tables import figure, interval, probability, signed
 from render_agent.system.whole_files import write_whole
+from render_agent.text.display import tracked
 from render_agent.web.templates import environment
 
 COLUMNS = ("id", "page", "type", "dataset", "scene", "outcome", "truth", "answer", "text")
@@ -98,7 +99,7 @@ def _write_changed(comparison: Comparison, folder: Path) -> None:
     beside = neighbours(change.question_id for change in comparison.changes)
     template, frame = environment("analysis/report").get_template("compared.html"), comparison.frame
     try:
-        for change in comparison.changes:
+        for change in tracked(comparison.changes, "writing pages"):
             sides = [
                 _side_part(run, own.get(change.question_id), drawn, folder)
                 for run, own, drawn in zip(comparison.runs, states, plans, strict=True)

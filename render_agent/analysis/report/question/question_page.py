@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from render_agent.dialogue.chat import Message, encodable
 from render_agent.dialogue.state import Question, QuestionState
 from render_agent.score.official import CHOICE_TYPES
 from render_agent.system.whole_files import write_whole
+from render_agent.text.display import stage
 from render_agent.web.templates import environment
 
 LONG_CHARACTERS = 160
@@ -252,9 +253,14 @@ def write_pages(report: ReportData, folder: Path, processes: int) -> None:
     tasks = [
         _task(report, folder, states) for states in split_by_scene(report.states, 4 * processes)
     ]
-    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-        for done in [pool.submit(_write, task) for task in tasks]:
+    with (
+        stage("writing pages", len(report.states)) as writing,
+        ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool,
+    ):
+        questions = {pool.submit(_write, task): len(task.entries) for task in tasks}
+        for done in as_completed(questions):
             done.result()
+            writing.advance(questions[done])
 
 
 def plans_of(report: ReportData, folder: Path) -> Plans:

@@ -1,0 +1,137 @@
+"""How true the time left is that a run tells: read at 10, 25, 50 and 75 % of runs of different kinds.
+
+    python benchmarks/time_left.py --output benchmarks/results/time_left
+
+A reading holds where it is within a factor of 1.5 of the time that the run really took from then on.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from render_agent.config import RunConfig  # noqa: E402
+from render_agent.config.flags import checked  # noqa: E402
+from render_agent.dialogue.state import QuestionState, Turn  # noqa: E402
+from render_agent.runs.progress import Progress  # noqa: E402
+from render_agent.runs.runner import start_run  # noqa: E402
+from render_agent.text.console import plain_console  # noqa: E402
+from render_agent.text.display import Quiet  # noqa: E402
+
+SHARES = (0.10, 0.25, 0.50, 0.75)
+FACTOR = 1.5
+
+SCRIPTED = {"engine": "scripted", "model": "wanderer", "max_turns": 8}
+SMALL = {"engine": "transformers", "model": "small"}
+KINDS: dict[str, dict[str, Any]] = {
+    "scripted, default phases": SCRIPTED,
+    "scripted, no batched turns": {**SCRIPTED, "max_batched_turns": 0},
+    "scripted, all turns batched": {**SCRIPTED, "max_batched_turns": 8},
+    "scripted, one after the other": {**SCRIPTED, "max_batched_turns": 0, "finish_together": 1},
+    "scripted, 24 questions": {**SCRIPTED, "limit": 24},
+    "scripted, three samples a turn": {**SCRIPTED, "agent": "vote:3", "temperature": 1.0},
+    "scripted, ray casting": {**SCRIPTED, "renderer": "raycast", "limit": 60},
+    "small model, default phases": {**SMALL, "limit": 60},
+    "small model, no batched turns": {**SMALL, "limit": 60, "max_batched_turns": 0},
+    "small model, batches of four": {**SMALL, "limit": 40, "batch_size": 4},
+    "small model, one after the other": {**SMALL, "limit": 24, "max_batched_turns": 0, "finish_together": 1},
+    "small model, one type": {**SMALL, "type": ("object_rel_distance",)},
+}  # fmt: skip
+
+
+class Readings(Progress):
+    """Writes down what the time left was after each turn."""
+
+    def took(self, state: QuestionState, turn: Turn) -> None:
+        """Take the turn and read the clock."""
+        super().took(state, turn)
+        self.readings.append((time.monotonic(), self.seconds_left))
+
+    readings: list[tuple[float, float | None]]
+
+
+def read(options: dict[str, Any], output: Path) -> tuple[float, list[float | None]]:
+    """Return the seconds of a run from its first turn on, and what it said was left at each share, None where nothing."""
+    config = RunConfig(
+        **checked({"batch": True, "benchmark": "rooms", **options, "output": output})
+    )
+    run = start_run(config.absolute())
+    observer = Readings(
+        run.states,
+        Quiet(plain_console(stderr=True)),
+        max_batched_turns=run.max_batched_turns,
+        max_turns=config.max_turns,
+    )
+    observer.readings = []
+    try:
+        run.go(observer)
+    finally:
+        run.close()
+    end = observer.readings[-1][0]
+    took = observer.elapsed - (time.monotonic() - end)
+    began = end - took
+    told = []
+    for share in SHARES:
+        before = [left for at, left in observer.readings if at <= began + share * took]
+        told.append(before[-1] if before else None)
+    return took, told
+
+
+@click.command()
+@click.option(
+    "--output", type=click.Path(path_type=Path), default=None, help="FILE without its ending."
+)
+@click.option("--only", default="", help="Kinds whose name holds this text.")
+def main(output: Path | None, only: str) -> None:
+    """Measure and write the table."""
+    rows, held, readings = [], 0, 0
+    with tempfile.TemporaryDirectory() as folder:
+        for name, options in KINDS.items():
+            if only not in name:
+                continue
+            seconds, told = read(options, Path(folder))
+            row: dict[str, Any] = {"run": name, "seconds": round(seconds, 1)}
+            for share, left in zip(SHARES, told, strict=True):
+                true = (1 - share) * seconds
+                row[f"{share:.0%}"] = None if left is None else round(left / true, 2)
+                if left is not None:
+                    readings += 1
+                    held += true / FACTOR <= left <= true * FACTOR
+            rows.append(row)
+            print(json.dumps(row), flush=True)
+    words = [
+        "# The time left that a run tells",
+        "",
+        "`python benchmarks/time_left.py --output benchmarks/results/time_left`",
+        "",
+        f"Told over true, at so much of the run; {held} of {readings} readings are within a factor of {FACTOR}."
+        " A dash: nothing was told yet.",
+        "",
+        "| run | seconds | " + " | ".join(f"{share:.0%}" for share in SHARES) + " |",
+        "|--|--:|" + "--:|" * len(SHARES),
+    ]
+    for row in rows:
+        cells = [
+            "–" if row[f"{share:.0%}"] is None else f"{row[f'{share:.0%}']:.2f}" for share in SHARES
+        ]
+        words.append(f"| {row['run']} | {row['seconds']} | " + " | ".join(cells) + " |")
+    words += ["", f"{platform.platform()}, Python {platform.python_version()}."]
+    text = "\n".join(words) + "\n"
+    print(text)
+    if output is not None:
+        output.with_suffix(".md").write_text(text)
+        output.with_suffix(".json").write_text(json.dumps({"rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
