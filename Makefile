@@ -13,14 +13,14 @@ PIP_FILES := setup.cfg pyproject.toml constraints.txt constraints-cpu.txt script
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: $(VENV)/ready-test ## set up, then explore the bundled rooms, answer their questions, write the report
+run: $(VENV)/ready-test $(VENV)/view3d ## set up, then explore the bundled rooms, answer their questions, write the report
 	$(VENV)/bin/render-agent --batch --benchmark rooms --model small --image-size 320x240
 	$(VENV)/bin/render-agent report recent
 
-test: $(VENV)/ready-test $(VENV)/browser ## set up, then run the tests, without those marked slow
+test: $(VENV)/ready-test $(VENV)/browser $(VENV)/view3d ## set up, then run the tests, without those marked slow
 	$(TESTS) -m "not slow"
 
-test-all: $(VENV)/ready-test $(VENV)/browser ## set up, then run all tests, also those marked slow
+test-all: $(VENV)/ready-test $(VENV)/browser $(VENV)/view3d ## set up, then run all tests, also those marked slow
 	$(TESTS)
 
 test-oldest: $(VENV)/ready-test ## set up, then run the engine's tests with the oldest transformers that is supported
@@ -59,7 +59,7 @@ pins: ## take the newest packages that setup.cfg allows, and pin them in constra
 		--exclude torch --exclude torchvision; } >constraints.new
 	@mv constraints.new constraints.txt
 
-setup: $(VENV)/ready-test ## set up only: .venv, packages, system libraries, compiled kernels
+setup: $(VENV)/ready-test $(VENV)/view3d ## set up only: .venv, packages, system libraries, compiled kernels
 
 clean: ## remove all environments and caches; runs are kept
 	rm -rf $(VENV) $(VENV)-oldest $(VENV)-audit $(VLLM_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -72,6 +72,11 @@ $(VENV)/ready-bench: EXTRAS := test,bench
 # The stamp is written last: a set-up that was interrupted begins again.
 $(VENV)/ready-%: $(PIP_FILES)
 	@scripts/set-up $(EXTRAS)
+	@touch $@
+
+# The pages of reports show scans in 3D with three.js, which npm brings.
+$(VENV)/view3d: $(VENV)/ready-test scripts/view3d/build scripts/view3d/view3d.js scripts/view3d/package-lock.json
+	@scripts/view3d/build
 	@touch $@
 
 # The tests of pages need a browser; nothing else does.

@@ -83,3 +83,35 @@
     window.addEventListener("hashchange", connect);
   }
 })();
+
+/* The 3D view: its program and its scene are loaded as it is opened first. */
+(function () {
+  const root = document.querySelector("details.view3d");
+  if (!root) return;
+
+  function script(source) {
+    return new Promise((resolve, reject) => {
+      const made = document.createElement("script");
+      made.src = source;
+      made.addEventListener("load", resolve);
+      made.addEventListener("error", reject);
+      document.head.append(made);
+    });
+  }
+
+  async function open() {
+    root.removeEventListener("toggle", open);
+    let received = null;
+    window.renderAgentScene = (header, text) => { received = { header, text }; };
+    try {
+      await script(root.dataset.viewer);
+      await script(root.dataset.scene);
+      const data = JSON.parse(root.dataset.view);
+      await window.RenderAgentView3D(root, data, received);
+    } catch (error) {
+      for (const part of root.querySelectorAll(".stage, .controls, .keys")) part.hidden = true;
+      root.querySelector(".refusal").hidden = false;
+    }
+  }
+  root.addEventListener("toggle", open);
+})();

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image, PngImagePlugin
 
 from render_agent.analysis.diagnosis.model import Diagnosis
+from render_agent.analysis.report.view3d.scene_file import scene_file, write_scene
 from render_agent.dialogue.state import QuestionState, SceneSource
 from render_agent.errors import RenderError, SceneError
 from render_agent.geometry.camera import Camera, MapCamera
@@ -40,12 +41,13 @@ class Plan:
     """A scene from above, without a path.
 
     file: the picture, relative to the report; None where the scan cannot be drawn. camera: which
-    pixel of a picture of `size` shows which point.
+    pixel of a picture of `size` shows which point. scene: the file of the 3D view, relative to the report.
     """
 
     file: str | None
     camera: MapCamera
     size: tuple[int, int] = SIZE_PIXELS
+    scene: str | None = None
 
     @property
     def plot(self) -> Plot:
@@ -86,17 +88,22 @@ class Plans:
 
     def _drawn(self, state: QuestionState, camera: Camera) -> Plan | None:
         file = f"plans/{safe_name(state.question.scene)}.png"
-        if (kept := _read(self.report / file)) is not None:
-            return Plan(file, kept)
+        in_3d = scene_file(state.question.scene)
+        kept = _read(self.report / file)
+        if kept is not None and (self.report / in_3d).is_file():
+            return Plan(file, kept, scene=in_3d)
         try:
             scene = self.scenes.get(state.question)
+            write_scene(scene, self.report / in_3d)
+            if kept is not None:
+                return Plan(file, kept, scene=in_3d)
             if self._top is None:
                 self._top = TopView(make_renderer("rasteriser"), SIZE_PIXELS)
             drawn = self._top.plan(scene, camera)
         except (SceneError, RenderError):
             return None
         write_whole(self.report / file, _encoded(drawn.picture, drawn.camera), durable=False)
-        return Plan(file, drawn.camera)
+        return Plan(file, drawn.camera, scene=in_3d)
 
 
 def cameras_of(state: QuestionState) -> Iterator[Camera]:

@@ -27,6 +27,7 @@ from render_agent.analysis.report.question.turns import (
     turn_parts,
     well_seen,
 )
+from render_agent.analysis.report.view3d.page_data import view_data
 from render_agent.analysis.report.words import outcome, type_words
 from render_agent.config import RunConfig
 from render_agent.dialogue.answer import letters
@@ -89,6 +90,12 @@ class QuestionPart:
     passive: bool
     max_turns: int
     size: tuple[int, int]
+
+    def in_3d(self, pictures: str) -> dict[str, Any] | None:
+        """Return the data of its 3D view, None where there is none; pictures: the way to the run folder."""
+        if self.plan is None or self.plan.scene is None:
+            return None
+        return view_data(self.state, self.diagnosis, self.size, pictures)
 
     @property
     def question(self) -> Question:

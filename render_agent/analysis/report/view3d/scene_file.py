@@ -1,0 +1,93 @@
+"""A scene as a file for the 3D view: small enough for a browser, written once a scene."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.observation.picture_store import safe_name
+from render_agent.scene.free_space.surface import cell_keys
+from render_agent.scene.model import Scene
+from render_agent.system.whole_files import write_whole
+
+MAX_FACES, MAX_POINTS = 150_000, 300_000
+"""A browser draws so many at ease; larger scenes are made coarser."""
+
+FINEST_METRES, COARSER_FACTOR = 0.01, 1.25
+"""Metres: vertices that share such a cell become one; cells grow by the factor until few enough are left."""
+
+STEPS = 65_535
+"""Positions are whole steps of the scene's longest side divided by so many: 0.3 mm of a hall of 20 m."""
+
+
+def scene_file(scene: str) -> str:
+    """Return where the file of a scene lies, relative to the report."""
+    return f"scenes3d/{safe_name(scene)}.js"
+
+
+def write_scene(scene: Scene, file: Path) -> None:
+    """Write a scene as a script that hands it to the 3D view.
+
+    Pages that are opened from disk may load scripts and nothing else. The numbers are deflated and in
+    base64: positions as steps (n, 3) uint16, colours (n, 3) uint8, faces (m, 3) uint32.
+    """
+    points, colours, faces = coarser(scene)
+    low = points.min(axis=0).astype(np.float64)
+    step = max(float(np.ptp(points, axis=0).max()), 1e-6) / STEPS
+    header = {
+        "vertices": len(points),
+        "faces": len(faces),
+        "low": low.tolist(),
+        "step": step,
+    }
+    steps = np.rint((points - low) / step).astype("<u2")
+    numbers = steps.tobytes() + colours.tobytes() + faces.astype("<u4").tobytes()
+    text = base64.b64encode(zlib.compress(numbers, 6)).decode()
+    write_whole(
+        file, f'renderAgentScene({json.dumps(header)}, "{text}");\n'.encode(), durable=False
+    )
+
+
+def coarser(
+    scene: Scene,
+) -> tuple[NDArray[np.float32], NDArray[np.uint8], NDArray[np.int32]]:
+    """Return the points (n, 3), colours (n, 3) and faces (m, 3) of a scene, few enough for a browser.
+
+    The vertices in a cell become their mean, and so do their colours; faces that have lost their area go
+    (Rossignac and Borrel 1993, "Multi-resolution 3D approximations"). A cloud has no faces.
+    """
+    none = np.empty((0, 3), np.int32)
+    faces = none if scene.faces is None else scene.faces
+    points, colours, cell = scene.points, scene.colours, FINEST_METRES
+    while len(faces) > MAX_FACES or (scene.is_cloud and len(points) > MAX_POINTS):
+        points, colours, faces = _clustered(scene, cell)
+        cell *= COARSER_FACTOR
+    return points, colours, faces
+
+
+def _clustered(scene: Scene, cell: float) -> tuple[Any, Any, Any]:
+    _, cluster = np.unique(cell_keys(scene.points, cell), return_inverse=True)
+    count = np.bincount(cluster)
+
+    def mean(values: NDArray[Any]) -> NDArray[np.float64]:
+        sums = [np.bincount(cluster, values[:, axis]) for axis in range(3)]
+        return np.column_stack(sums) / count[:, None]
+
+    faces = np.empty((0, 3), np.int32)
+    if scene.faces is not None:
+        faces = cluster[scene.faces].astype(np.int32)
+        a, b, c = faces.T
+        faces = faces[(a != b) & (b != c) & (a != c)]
+        _, first = np.unique(np.sort(faces, axis=1), axis=0, return_index=True)
+        faces = faces[np.sort(first)]
+    return (
+        mean(scene.points).astype(np.float32),
+        np.rint(mean(scene.colours)).astype(np.uint8),
+        faces,
+    )

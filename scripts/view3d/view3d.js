@@ -1,0 +1,292 @@
+/* The 3D view of a question: the scan, the camera's path, what each view showed, the boxes that the question
+   names. Loaded when a reader opens it; nothing here asks for anything over a network.
+
+   A page has a <details class="view3d"> with its data as JSON; the scene comes as a script that calls
+   renderAgentScene(header, deflated numbers in base64), since pages opened from disk may fetch nothing. */
+import {
+  BufferAttribute, BufferGeometry, Color, ColorManagement, DoubleSide, Line, LineBasicMaterial, LineSegments,
+  LinearSRGBColorSpace, Mesh, MeshBasicMaterial, PerspectiveCamera, Plane, Points, PointsMaterial, Scene,
+  SphereGeometry, Vector3, WebGLRenderer,
+} from "three";
+import { OrbitControls } from "three/addons/controls/OrbitControls.js";
+
+const COLOURS = { well: 0x1a7f4b, seen: 0xd98e04, never: 0xc62828, path: 0x2563eb, now: 0xd6248a, other: 0x7b8794 };
+const FRUSTUM_METRES = 0.7, STEP_METRES = 0.15, FILM_SECONDS = 1.6, FLY_SECONDS = 0.6;
+const POINT_METRES = 0.035, MARKER_METRES = 0.06;
+
+/* The scan's numbers are colours as shown on a screen: nothing may convert them. */
+ColorManagement.enabled = false;
+
+const vector = (numbers) => new Vector3(...numbers);
+
+async function inflated(text) {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Response(stream).arrayBuffer();
+}
+
+/* The scan as an object of three: a mesh where it has faces, else points. */
+async function scan({ header, text }, cut) {
+  const buffer = await inflated(text);
+  const { vertices, faces, low, step } = header;
+  const steps = new Uint16Array(buffer, 0, 3 * vertices);
+  const positions = Float32Array.from(steps, (value, index) => low[index % 3] + step * value);
+  const colours = new Uint8Array(buffer, 6 * vertices, 3 * vertices);
+  const geometry = new BufferGeometry();
+  geometry.setAttribute("position", new BufferAttribute(positions, 3));
+  geometry.setAttribute("color", new BufferAttribute(colours, 3, true));
+  const look = { vertexColors: true, clippingPlanes: [cut] };
+  if (!faces) return new Points(geometry, new PointsMaterial({ ...look, size: POINT_METRES }));
+  const corners = new Uint32Array(buffer.slice(-12 * faces));
+  geometry.setIndex(new BufferAttribute(corners, 1));
+  return new Mesh(geometry, new MeshBasicMaterial({ ...look, side: DoubleSide }));
+}
+
+function lines(points, colour, kind = LineSegments) {
+  const geometry = new BufferGeometry().setFromPoints(points);
+  return new kind(geometry, new LineBasicMaterial({ color: colour, transparent: true }));
+}
+
+/* The four corners of a view's picture, from its top left clockwise, FRUSTUM_METRES before its camera. */
+function picture({ position, forward, up, fov }, aspect) {
+  const ahead = vector(forward), above = vector(up), right = ahead.clone().cross(above);
+  const height = Math.tan((fov * Math.PI) / 360) * FRUSTUM_METRES, width = height * aspect;
+  const middle = vector(position).addScaledVector(ahead, FRUSTUM_METRES);
+  return [[-1, 1], [1, 1], [1, -1], [-1, -1]].map(([x, y]) =>
+    middle.clone().addScaledVector(right, x * width).addScaledVector(above, y * height));
+}
+
+function frustum(view, aspect) {
+  const eye = vector(view.position), corners = picture(view, aspect);
+  return lines(corners.flatMap((corner, index) => [eye, corner, corner, corners[(index + 1) % 4]]), COLOURS.other);
+}
+
+function box({ centre, size, axes }) {
+  const sides = axes.map((axis, index) => vector(axis).multiplyScalar(size[index] / 2));
+  const corner = (signs) => sides.reduce((sum, side, index) => sum.addScaledVector(side, signs[index]), vector(centre));
+  const ends = [];
+  for (const axis of [0, 1, 2]) {
+    for (const [one, other] of [[-1, -1], [-1, 1], [1, -1], [1, 1]]) {
+      for (const end of [-1, 1]) {
+        const signs = [];
+        signs[axis] = end;
+        signs[(axis + 1) % 3] = one;
+        signs[(axis + 2) % 3] = other;
+        ends.push(corner(signs));
+      }
+    }
+  }
+  return lines(ends, COLOURS.never);
+}
+
+/* The CSS matrix that lays a rectangle of w × h pixels over four points of the screen, clockwise from its
+   top left: the projective map between two quadrilaterals (Heckbert 1989, "Fundamentals of Texture Mapping"). */
+function laidOver(w, h, [a, b, c, d]) {
+  const dx1 = b.x - c.x, dx2 = d.x - c.x, dx3 = a.x - b.x + c.x - d.x;
+  const dy1 = b.y - c.y, dy2 = d.y - c.y, dy3 = a.y - b.y + c.y - d.y;
+  const whole = dx1 * dy2 - dx2 * dy1;
+  const g = (dx3 * dy2 - dx2 * dy3) / whole, k = (dx1 * dy3 - dx3 * dy1) / whole;
+  const columns = [
+    [(b.x - a.x + g * b.x) / w, (b.y - a.y + g * b.y) / w, 0, g / w],
+    [(d.x - a.x + k * d.x) / h, (d.y - a.y + k * d.y) / h, 0, k / h],
+    [0, 0, 1, 0],
+    [a.x, a.y, 0, 1],
+  ];
+  return "matrix3d(" + columns.flat().join(",") + ")";
+}
+
+class View3D {
+  constructor(root, data, object, cut) {
+    this.root = root;
+    this.data = data;
+    this.cut = cut;
+    this.stage = root.querySelector(".stage");
+    this.image = document.createElement("img");
+    this.image.alt = "";
+    this.stage.append(this.image);
+    this.aspect = data.size[0] / data.size[1];
+    this.turn = 0;
+    this.renderer = new WebGLRenderer({ antialias: true });
+    this.renderer.outputColorSpace = LinearSRGBColorSpace;
+    this.renderer.localClippingEnabled = true;
+    this.renderer.setPixelRatio(Math.min(2, window.devicePixelRatio));
+    this.canvas = this.renderer.domElement;
+    this.canvas.tabIndex = 0;
+    this.canvas.setAttribute("role", "img");
+    this.canvas.setAttribute("aria-label", "The scan in 3D, with the camera's path and the views that were taken");
+    this.stage.prepend(this.canvas);
+    this.scene = new Scene();
+    this.scene.background = new Color(0xd8dbe0);
+    this.camera = new PerspectiveCamera(60, 1, 0.02, 500);
+    this.camera.up.set(0, 0, 1);
+    this.controls = new OrbitControls(this.camera, this.canvas);
+    this.controls.addEventListener("change", () => this.draw());
+    this.scene.add(object);
+    object.geometry.computeBoundingBox();
+    this.bounds = object.geometry.boundingBox;
+    this.add();
+    this.bind();
+    this.overview();
+    this.go(0);
+  }
+
+  add() {
+    const { turns, boxes } = this.data;
+    this.boxes = boxes.map(box);
+    this.frustums = turns.map((turn) => turn.views.map((view) => frustum(view, this.aspect)));
+    this.path = lines(turns.map((turn) => vector(turn.position)), COLOURS.path, Line);
+    this.marker = new Mesh(new SphereGeometry(MARKER_METRES), new MeshBasicMaterial({ color: COLOURS.now }));
+    this.scene.add(...this.boxes, ...this.frustums.flat(), this.path, this.marker);
+  }
+
+  bind() {
+    const { root, data } = this, $ = (name) => root.querySelector(name);
+    this.slider = $("[name=turn]");
+    this.slider.max = data.turns.length - 1;
+    this.slider.addEventListener("input", () => this.go(Number(this.slider.value)));
+    $("[name=before]").addEventListener("click", () => this.go(this.turn - 1));
+    $("[name=after]").addEventListener("click", () => this.go(this.turn + 1));
+    $("[name=film]").addEventListener("click", (event) => this.film(event.target));
+    $("[name=above]").addEventListener("click", () => this.overview());
+    $("[name=stand]").addEventListener("click", () => this.stand());
+    this.height = $("[name=cut]");
+    this.height.min = this.bounds.min.z;
+    this.height.max = this.bounds.max.z + Number(this.height.step);
+    this.height.addEventListener("input", () => this.cutAt(Number(this.height.value)));
+    this.canvas.addEventListener("keydown", (event) => this.key(event));
+    new ResizeObserver(() => this.fit()).observe(this.stage);
+    this.fit();
+  }
+
+  cutAt(height) {
+    this.height.value = this.cut.constant = height;
+    this.draw();
+  }
+
+  fit() {
+    const { clientWidth: width, clientHeight: height } = this.stage;
+    if (!width || !height) return;
+    this.renderer.setSize(width, height, false);
+    this.camera.aspect = width / height;
+    this.camera.updateProjectionMatrix();
+    this.draw();
+  }
+
+  /* Show everything from above, a little from the side. */
+  overview() {
+    const { min, max } = this.bounds, middle = min.clone().add(max).multiplyScalar(0.5);
+    const reach = Math.max(max.x - min.x, max.y - min.y, 2);
+    this.cutAt(Math.min(this.bounds.max.z, this.data.cut));
+    this.controls.target.copy(middle);
+    this.camera.fov = 60;
+    this.camera.position.copy(middle).add(new Vector3(0, -0.45 * reach, 0.95 * reach));
+    this.camera.updateProjectionMatrix();
+    this.controls.update();
+    this.draw();
+  }
+
+  /* Fly to where a view of this turn was taken, and look as it looked. */
+  stand() {
+    const turn = this.data.turns[this.turn], view = turn.views[turn.views.length - 1] || turn;
+    const from = this.camera.position.clone(), to = vector(view.position);
+    const was = this.controls.target.clone(), looks = to.clone().addScaledVector(vector(view.forward), 0.5);
+    const fov = this.camera.fov, began = performance.now();
+    this.cutAt(Number(this.height.max));
+    const still = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+    const step = (now) => {
+      const share = still ? 1 : Math.min(1, (now - began) / (1000 * FLY_SECONDS));
+      this.camera.position.lerpVectors(from, to, share);
+      this.controls.target.lerpVectors(was, looks, share);
+      this.camera.fov = fov + (view.fov - fov) * share;
+      this.camera.updateProjectionMatrix();
+      this.controls.update();
+      if (share < 1) requestAnimationFrame(step);
+      else this.draw();
+    };
+    step(began);
+  }
+
+  film(button) {
+    const playing = this.timer !== undefined;
+    if (playing) clearInterval(this.timer);
+    else if (this.turn === this.data.turns.length - 1) this.go(0);
+    this.timer = playing ? undefined : setInterval(() => {
+      this.go(this.turn + 1);
+      if (this.turn === this.data.turns.length - 1) this.film(button);
+    }, 1000 * FILM_SECONDS);
+    button.textContent = playing ? "Play" : "Stop";
+  }
+
+  key(event) {
+    const walk = { w: [1, 0], s: [-1, 0], a: [0, 1], d: [0, -1] }[event.key.toLowerCase()];
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "ArrowLeft") this.go(this.turn - 1);
+    else if (event.key === "ArrowRight") this.go(this.turn + 1);
+    else if (walk) this.walk(...walk);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  walk(ahead, left) {
+    const forward = this.controls.target.clone().sub(this.camera.position).setZ(0).normalize();
+    const move = forward.clone().multiplyScalar(ahead).add(new Vector3(-forward.y, forward.x, 0).multiplyScalar(left));
+    this.camera.position.addScaledVector(move, STEP_METRES);
+    this.controls.target.addScaledVector(move, STEP_METRES);
+    this.controls.update();
+  }
+
+  /* Show a turn: where it stood, what it saw, what had been seen until then. */
+  go(number) {
+    const { turns, boxes } = this.data;
+    this.turn = Math.max(0, Math.min(turns.length - 1, number));
+    const turn = turns[this.turn], past = turns.slice(0, this.turn + 1);
+    const known = (name) => new Set(past.flatMap((entry) => entry[name]));
+    const well = known("well"), seen = known("seen");
+    this.boxes.forEach((lines, index) =>
+      lines.material.color.set(COLOURS[well.has(index) ? "well" : seen.has(index) ? "seen" : "never"]));
+    this.frustums.forEach((own, index) => own.forEach((lines) => {
+      lines.visible = index <= this.turn;
+      lines.material.color.set(index === this.turn ? COLOURS.now : COLOURS.other);
+      lines.material.opacity = index === this.turn ? 1 : 0.45;
+    }));
+    this.path.geometry.setDrawRange(0, this.turn + 1);
+    this.marker.position.copy(vector(turn.position));
+    this.slider.value = this.turn;
+    this.root.querySelector(".turn-number").textContent = `Turn ${turn.number} of ${turns[turns.length - 1].number}`;
+    this.root.querySelector(".said").textContent = turn.said;
+    this.root.querySelector(".happened").textContent = turn.happened;
+    const names = boxes.map((entry, index) =>
+      `${entry.name}: ${well.has(index) ? "seen well" : seen.has(index) ? "seen" : "not seen yet"}`);
+    this.root.querySelector(".boxes").textContent = names.join(" · ");
+    this.shown = turn.views[turn.views.length - 1];
+    if (this.shown) this.image.src = this.shown.file;
+    this.draw();
+  }
+
+  draw() {
+    if (this.waiting) return;
+    this.waiting = requestAnimationFrame(() => {
+      this.waiting = undefined;
+      this.renderer.render(this.scene, this.camera);
+      this.lay();
+      this.root.dataset.drawn = Number(this.root.dataset.drawn || 0) + 1;
+    });
+  }
+
+  /* Lay the picture of the view over its frustum; a picture of a page from disk may be no texture. */
+  lay() {
+    const { clientWidth: width, clientHeight: height } = this.stage;
+    const corners = this.shown ? picture(this.shown, this.aspect).map((corner) => corner.project(this.camera)) : [];
+    const ahead = corners.length && corners.every((corner) => Math.abs(corner.z) < 1);
+    this.image.hidden = !ahead;
+    if (!ahead) return;
+    const screen = corners.map(({ x, y }) => ({ x: ((x + 1) / 2) * width, y: ((1 - y) / 2) * height }));
+    this.image.style.transform = laidOver(this.image.clientWidth, this.image.clientHeight, screen);
+  }
+}
+
+window.RenderAgentView3D = async function (root, data, received) {
+  const cut = new Plane(new Vector3(0, 0, -1), data.cut);
+  return new View3D(root, data, await scan(received, cut), cut);
+};

@@ -1,0 +1,164 @@
+"""The 3D view of a question's page: the file of a scene, and what a browser shows of it, opened from disk."""
+
+import base64
+import json
+import re
+import zlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from factories.reports import reported, run_rooms
+from PIL import Image
+
+from render_agent.analysis.report.view3d.scene_file import MAX_FACES, coarser, write_scene
+from render_agent.scene.model import Scene
+from render_agent.web.templates import ASSETS
+
+
+def scene_of(points, colours, faces):
+    """Return a scene of these arrays."""
+    bounds = np.array([points.min(0), points.max(0)], np.float64)
+    return Scene("made", points, colours, faces, 0.0, 2.5, bounds)
+
+
+def read_back(file):
+    """Return header, points, colours and faces of a scene's file."""
+    header, text = re.fullmatch(r'renderAgentScene\((.*), "(.*)"\);\n', file.read_text()).groups()
+    header, numbers = json.loads(header), zlib.decompress(base64.b64decode(text))
+    count, faces = header["vertices"], header["faces"]
+    steps = np.frombuffer(numbers, "<u2", 3 * count).reshape(-1, 3)
+    colours = np.frombuffer(numbers, np.uint8, 3 * count, 6 * count).reshape(-1, 3)
+    corners = np.frombuffer(numbers, "<u4", 3 * faces, 9 * count).reshape(-1, 3)
+    return header, np.array(header["low"]) + header["step"] * steps, colours, corners
+
+
+def test_a_small_scene_is_written_as_it_is(tmp_path, small_scene):
+    write_scene(small_scene, tmp_path / "scene.js")
+    _, points, colours, faces = read_back(tmp_path / "scene.js")
+    assert np.abs(points - small_scene.points).max() < 1e-3
+    assert np.array_equal(colours, small_scene.colours)
+    assert np.array_equal(faces, small_scene.faces)
+
+
+def test_a_large_mesh_is_made_coarser_where_it_is(large_scene):
+    points, colours, faces = coarser(large_scene)
+    assert MAX_FACES / 4 < len(faces) <= MAX_FACES < len(large_scene.faces)
+    assert np.abs(points.min(0) - large_scene.points.min(0)).max() < 0.1
+    assert np.abs(points.max(0) - large_scene.points.max(0)).max() < 0.1
+    left = points[:, 0] < 4.9
+    assert (colours[left, 0] > colours[left, 2]).all()
+    assert (colours[points[:, 0] > 5.1, 2] > 200).all()
+
+
+def test_a_large_cloud_is_thinned(large_scene):
+    cloud = replace(large_scene, faces=None)
+    points, colours, faces = coarser(cloud)
+    assert len(points) == len(colours) <= len(cloud.points)
+    assert len(faces) == 0
+
+
+@pytest.fixture(scope="module")
+def small_scene():
+    """Two triangles, red and blue."""
+    points = np.array([[0, 0, 0], [2, 0, 0], [0, 3, 0], [2, 3, 1]], np.float32)
+    colours = np.array([[200, 0, 0]] * 3 + [[0, 0, 200]], np.uint8)
+    return scene_of(points, colours, np.array([[0, 1, 2], [1, 3, 2]], np.int32))
+
+
+@pytest.fixture(scope="module")
+def large_scene():
+    """A floor of 10 × 5 m, 360,000 faces, its left half red, its right half blue."""
+    x, y = np.meshgrid(np.linspace(0, 10, 601), np.linspace(0, 5, 301), indexing="ij")
+    points = np.column_stack([x.ravel(), y.ravel(), np.zeros(x.size)]).astype(np.float32)
+    colours = np.where(points[:, :1] < 5, [[220, 30, 30]], [[30, 30, 220]]).astype(np.uint8)
+    corner = (np.arange(600)[:, None] * 301 + np.arange(300)).ravel()
+    faces = np.concatenate(
+        [
+            np.column_stack([corner, corner + 301, corner + 1]),
+            np.column_stack([corner + 1, corner + 301, corner + 302]),
+        ]
+    )
+    return scene_of(points, colours, faces.astype(np.int32))
+
+
+@pytest.fixture(scope="module")
+def page_file(tmp_path_factory):
+    """The page of one question of a run of several turns."""
+    if not (ASSETS / "view3d.js").is_file():
+        pytest.skip("the 3D view is not built here: see scripts/view3d/build")
+    folder = run_rooms(tmp_path_factory.mktemp("in3d"), id=("3",), max_turns=4)
+    return reported(folder).parent / "questions" / "3.html"
+
+
+def opened(window, page_file):
+    """Return a page with its 3D view open and drawn, and what it asked for."""
+    page, asked = window.new_page(), []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(page_file.as_uri())
+    assert not any("view3d.js" in url for url in asked), "loaded only when it is opened"
+    page.click("details.view3d summary")
+    page.wait_for_selector("details.view3d[data-drawn]", timeout=120_000)
+    return page, asked
+
+
+def colours_of(page, file):
+    """Return the pixels of the canvas's place, (H, W, 3)."""
+    page.locator("details.view3d .stage").screenshot(path=file)
+    return np.asarray(Image.open(file).convert("RGB"))
+
+
+def test_the_view_shows_the_room_the_turns_and_asks_nobody(window, page_file, tmp_path):
+    page, asked = opened(window, page_file)
+    try:
+        assert all(url.startswith("file:") for url in asked)
+        above = colours_of(page, tmp_path / "above.png")
+        assert len(np.unique(above.reshape(-1, 3), axis=0)) > 500, "the room is drawn"
+        number = page.locator("details.view3d .turn-number")
+        assert number.text_content().startswith("Turn 1 of")
+        page.focus("details.view3d canvas")
+        page.keyboard.press("ArrowRight")
+        assert number.text_content().startswith("Turn 2 of")
+        page.keyboard.press("ArrowLeft")
+        assert number.text_content().startswith("Turn 1 of")
+    finally:
+        page.close()
+
+
+def test_standing_there_shows_what_the_view_showed(window, page_file, tmp_path):
+    page, _ = opened(window, page_file)
+    try:
+        page.emulate_media(reduced_motion="reduce")
+        source = page.locator("details.view3d .stage img").get_attribute("src")
+        page.evaluate("document.querySelector('.view3d .stage img').style.visibility = 'hidden'")
+        drawn = page.locator("details.view3d").get_attribute("data-drawn")
+        page.click("details.view3d [name=stand]")
+        page.wait_for_function(
+            f"document.querySelector('.view3d').dataset.drawn !== '{drawn}'", timeout=60_000
+        )
+        seen = colours_of(page, tmp_path / "seen.png")
+    finally:
+        page.close()
+    with Image.open((page_file.parent / source).resolve()) as picture:
+        view = picture.convert("RGB").resize((seen.shape[1], seen.shape[0]))
+    # Compared coarsely: lines of boxes and views lie over the 3D view, and its scan may be coarser.
+    small = (32, 24)
+    coarse = [np.asarray(Image.fromarray(np.asarray(p)).resize(small), float) for p in (seen, view)]
+    close = (np.abs(coarse[0] - coarse[1]).max(axis=2) < 24).mean()
+    mirrored = (np.abs(coarse[0] - coarse[1][:, ::-1]).max(axis=2) < 24).mean()
+    assert close > 0.9
+    assert close > mirrored + 0.2
+
+
+def test_where_it_cannot_be_shown_the_page_says_so(browser, page_file):
+    page = browser.new_context().new_page()
+    try:
+        page.add_init_script(
+            "HTMLCanvasElement.prototype.getContext = function () { return null; };"
+        )
+        page.goto(page_file.as_uri())
+        page.click("details.view3d summary")
+        page.wait_for_selector("details.view3d .refusal:not([hidden])", timeout=60_000)
+        assert page.locator("details.view3d .stage").is_hidden()
+    finally:
+        page.context.close()
