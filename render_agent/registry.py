@@ -96,7 +96,6 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
         "geometry": "render_agent.agents.verifiers.registry:GeometryPlan",
         "judge": "render_agent.agents.verifiers.registry:JudgePlan",
         "embedding": "render_agent.agents.verifiers.registry:EmbeddingPlan",
-        "learned": "render_agent.agents.verifiers.registry:LearnedPlan",
     },
     "view policy": {
         "free": "render_agent.observation.view_policies.built_in:Free",
@@ -145,6 +144,7 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
 """The program's own parts."""
 
 LAB: Mapping[Kind, Sequence[str]] = {
+    "verifier": ("learned",),
     "scripted policy": ("expert", "stumbler"),
     "command": ("train-verifier", "make-rooms", "bench"),
 }

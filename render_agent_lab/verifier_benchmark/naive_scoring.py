@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from render_agent.agents.verifiers.learned.ensemble import Ensemble, FloatArray
-from render_agent.agents.verifiers.learned.history import Histories
-from render_agent.agents.verifiers.learned.network import MemberNetwork, PoolingBlock, extract
-from render_agent.agents.verifiers.learned.shape import Features
+from render_agent_lab.learned_verifier.ensemble import Ensemble, FloatArray
+from render_agent_lab.learned_verifier.history import Histories
+from render_agent_lab.learned_verifier.network import MemberNetwork, PoolingBlock, extract
+from render_agent_lab.learned_verifier.shape import Features
 
 
 class PlainPoolingBlock(PoolingBlock):

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from render_agent.agents.verifiers.learned.ensemble import Ensemble
-from render_agent.agents.verifiers.learned.shape import Shape
 from render_agent.errors import SetupError
+from render_agent_lab.learned_verifier.ensemble import Ensemble
+from render_agent_lab.learned_verifier.shape import Shape
 from render_agent_lab.verifier_training.batches import Integers, Prepared
 from render_agent_lab.verifier_training.checkpoint import (
     Checkpoint,

@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from render_agent.agents.verifiers.learned.ensemble import Ensemble
-from render_agent.agents.verifiers.learned.history import Histories
-from render_agent.agents.verifiers.learned.network import (
+from render_agent_lab.learned_verifier.ensemble import Ensemble
+from render_agent_lab.learned_verifier.history import Histories
+from render_agent_lab.learned_verifier.network import (
     MemberNetwork,
     extract,
     positions,
     shared_moves,
 )
-from render_agent.agents.verifiers.learned.shape import Features, Shape
+from render_agent_lab.learned_verifier.shape import Features, Shape
 from render_agent_lab.verifier_benchmark.naive_scoring import (
     PlainPoolingBlock,
     score_one_by_one,

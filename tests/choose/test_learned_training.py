@@ -9,9 +9,9 @@ import torch
 from factories.examples import SMALL, choice_examples
 from scipy.stats import binomtest
 
-from render_agent.agents.verifiers.learned.ensemble import Ensemble
-from render_agent.agents.verifiers.learned.shape import Features
 from render_agent.errors import SetupError
+from render_agent_lab.learned_verifier.ensemble import Ensemble
+from render_agent_lab.learned_verifier.shape import Features
 from render_agent_lab.verifier_training.batches import Prepared
 from render_agent_lab.verifier_training.choice_accuracy import choose
 from render_agent_lab.verifier_training.example import Example
