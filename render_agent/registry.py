@@ -118,10 +118,7 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
         "explorer": "render_agent.engines.scripted.blind_policies:EXPLORER",
         "random": "render_agent.engines.scripted.blind_policies:RANDOM",
         "frequency": "render_agent.engines.scripted.blind_policies:FREQUENCY",
-        "oracle": "render_agent.engines.scripted.blind_policies:ORACLE",
-        "witness": "render_agent.engines.scripted.sighted_oracle:WITNESS",
         "wanderer": "render_agent.engines.scripted.blind_policies:WANDERER",
-        "seeker": "render_agent.engines.scripted.sighted_oracle:SEEKER",
     },
     "command": {
         "ls": "render_agent.cli.main:ls",
@@ -145,7 +142,7 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
 
 LAB: Mapping[Kind, Sequence[str]] = {
     "verifier": ("learned",),
-    "scripted policy": ("expert", "stumbler"),
+    "scripted policy": ("oracle", "witness", "seeker", "expert", "stumbler"),
     "command": ("train-verifier", "make-rooms", "bench"),
 }
 """Names of the parts of `render_agent_lab`, the second package of this repository, which setup.cfg declares."""
