@@ -29,6 +29,7 @@ Kind = Literal[
     "view policy",
     "picture stress",
     "scripted policy",
+    "small model",
     "command",
 ]
 
@@ -42,6 +43,7 @@ GROUPS: dict[Kind, str] = {
     "view policy": "render_agent.view_policies",
     "picture stress": "render_agent.picture_stresses",
     "scripted policy": "render_agent.policies",
+    "small model": "render_agent.small_models",
     "command": "render_agent.commands",
 }
 """The group of entry points in which a package declares its parts of each kind."""
@@ -56,6 +58,7 @@ FORMS: dict[Kind, str] = {
     "view policy": "render_agent.observation.view_policies.base:ViewPolicy",
     "picture stress": "render_agent.observation.stress.base:PictureStress",
     "scripted policy": "render_agent.engines.scripted.base:Policy",
+    "small model": "render_agent.engines.transformers.model.pretrained:Pretrained",
     "command": "click:Command",
 }
 """The protocol or base class of each kind of part, whose members every part must have."""
@@ -120,6 +123,7 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
         "frequency": "render_agent.engines.scripted.blind_policies:FREQUENCY",
         "wanderer": "render_agent.engines.scripted.blind_policies:WANDERER",
     },
+    "small model": {},
     "command": {
         "ls": "render_agent.cli.main:ls",
         "show": "render_agent.cli.main:show",
@@ -143,6 +147,7 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
 LAB: Mapping[Kind, Sequence[str]] = {
     "verifier": ("learned",),
     "scripted policy": ("oracle", "witness", "seeker", "expert", "stumbler"),
+    "small model": ("qwen3-vl", "qwen2_5-vl", "internvl"),
     "command": ("train-verifier", "make-rooms", "bench"),
 }
 """Names of the parts of `render_agent_lab`, the second package of this repository, which setup.cfg declares."""
