@@ -23,7 +23,8 @@ class PlainPoolingBlock(PoolingBlock):
             for x in (self.key(tokens), self.value(tokens))
         )
         logits = asked[:, :, None] @ key.transpose(2, 3) * asked.shape[-1] ** -0.5
-        return (logits.softmax(-1) @ value)[:, :, 0]
+        attended: torch.Tensor = logits.softmax(-1) @ value
+        return attended[:, :, 0]
 
 
 def plain(ensemble: Ensemble) -> Ensemble:
