@@ -120,11 +120,18 @@ def bare(*words):
 SMALL = ("--max-turns", 2, "--image-size", "96x72", "--json")
 
 
-def test_a_run_needs_no_extra_nor_does_going_on_with_it(tmp_path):
+def test_a_run_needs_no_extra(tmp_path):
     questions, runs = make_questions(tmp_path, 1), tmp_path / "runs"
     words = ("--batch", "--benchmark", questions, "--engine", "scripted", "--output", runs)
     done = json.loads(bare(*words, *SMALL))
     assert done["status"] == "complete"
+
+
+@pytest.mark.slow
+def test_nor_does_going_on_with_a_run(tmp_path):
+    questions, runs = make_questions(tmp_path, 1), tmp_path / "runs"
+    words = ("--batch", "--benchmark", questions, "--engine", "scripted", "--output", runs)
+    done = json.loads(bare(*words, *SMALL))
     path = find_run(runs, "recent").path
     (path / "results.json").unlink()
     lines = (path / "turns.jsonl").read_bytes().splitlines(keepends=True)

@@ -190,6 +190,7 @@ def policy(questions, seed):
 """
 
 
+@pytest.mark.slow
 def test_a_sweep_that_was_killed_comes_to_the_same_table(tmp_path):
     hangs = tmp_path / "hangs.py"
     hangs.write_text(HANGS)

@@ -136,8 +136,9 @@ def test_depth_is_bounded(text, tmp_path):
     file.write_text(text + "\n{}\n")
     with pytest.raises(RunLogError, match=r"line 1 of .* is not JSON"):
         read_lines(file)
-    with pytest.raises(ValueError, match=r".+"):
-        parse_yaml(text)
+    if text.endswith("]"):  # it takes a second to say so
+        with pytest.raises(ValueError, match="nested too deeply"):
+            parse_yaml(text)
 
 
 def test_sizes_are_bounded(tmp_path, monkeypatch):
@@ -172,8 +173,8 @@ def test_there_is_one_door_for_json_and_one_for_yaml():
         for call in calls(tree)
         if ast.unparse(call.func) == "Console"
         or (
-            "json.dumps(" in "".join(map(ast.unparse, call.args))
-            and ast.unparse(call.func).endswith("echo")
+            ast.unparse(call.func).endswith("echo")
+            and "json.dumps(" in "".join(map(ast.unparse, call.args))
         )
     }
     assert printed == {"render_agent/text/console.py"}
