@@ -1,6 +1,7 @@
 """What is not installed is asked for by the name of its extra, before any work is done."""
 
 import json
+import re
 import subprocess
 import sys
 from configparser import ConfigParser
@@ -42,6 +43,12 @@ def test_every_extra_brings_what_it_is_asked_for(module, extra):
     package = PACKAGES.get(module, module)
     assert package in declared()[extra]
     assert package not in declared()[""]
+
+
+def test_the_oldest_transformers_that_is_allowed_is_the_one_that_make_test_oldest_tries():
+    tree = Path(__file__).parents[1]
+    (tried,) = re.findall(r"^version=(\d+\.\d+)\.", (tree / "scripts/test-oldest").read_text(), re.M)
+    assert f"transformers>={tried},<" in (tree / "setup.cfg").read_text("utf-8")
 
 
 @pytest.mark.parametrize("module", [*EXTRAS, "open3d"])
