@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from functools import cache
 from graphlib import TopologicalSorter
 from importlib.util import find_spec
 
@@ -62,9 +63,13 @@ def imports(tree):
             yield from imports(node)
 
 
+IMPORTS = {name: list(imports(tree)) for name, tree in TREES.items()}
+"""What every module of the package imports, with the line."""
+
+
 def own_imports(name):
     """Give the modules of the package that a module imports, with the line."""
-    for imported, line in imports(TREES[name]):
+    for imported, line in IMPORTS[name]:
         if imported.partition(".")[0] != "render_agent":
             continue
         known = imported.removeprefix("render_agent").lstrip(".")
@@ -122,8 +127,8 @@ def test_the_core_imports_no_ring():
     outside = {"render_agent_lab", "training", "benchmarks", "tests"}
     wrong = [
         f"{name}:{line} imports {imported}"
-        for name, tree in TREES.items()
-        for imported, line in imports(tree)
+        for name in TREES
+        for imported, line in IMPORTS[name]
         if imported.partition(".")[0] in outside
         or (
             room_of(name) in CORE
@@ -190,8 +195,8 @@ def test_every_room_says_what_it_holds_imports_and_where_to_start():
 def test_a_heavy_library_is_imported_in_its_place_only(library):
     elsewhere = [
         f"{name} line {line}"
-        for name, tree in TREES.items()
-        for imported, line in imports(tree)
+        for name in TREES
+        for imported, line in IMPORTS[name]
         if imported.partition(".")[0] == library and not within(name, DOORS[library])
     ]
     assert not elsewhere
@@ -239,6 +244,7 @@ def test_public_things_have_docstrings():
     assert not undescribed
 
 
+@cache
 def calls_of(tree):
     return [
         (ast.unparse(node.func), node.lineno)

@@ -25,6 +25,7 @@ def same(one, other):
     return all(torch.equal(one.parameters[name], other.parameters[name]) for name in one.parameters)
 
 
+@pytest.mark.slow
 def test_it_learns_to_choose_in_states_that_it_has_not_seen():
     settings = Settings(members=3, epochs=7, batch=32, rate=1e-2, seed=1)
     held_out = choice_examples(150, seed=2)

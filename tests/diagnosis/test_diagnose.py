@@ -329,7 +329,7 @@ def test_the_command_says_why(looking, staring):
     "options",
     [
         {},
-        {"pictures": "mirrored"},
+        pytest.param({"pictures": "mirrored"}, marks=pytest.mark.slow),
         pytest.param({"views": "four"}, marks=pytest.mark.slow),
         pytest.param({"views": "oracle"}, marks=pytest.mark.slow),
     ],

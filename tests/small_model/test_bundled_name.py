@@ -64,6 +64,7 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_the_name_goes_before_a_directory_which_is_reached_by_its_path(folder, here):
     assert find_model("small").folder == folder
     assert find_model("./small").folder.resolve() == here / "small"
@@ -187,6 +188,7 @@ def test_a_judge_goes_on_with_the_model_that_it_began_with_alone(tmp_path, copy)
         resume_run(RunFolder(run.path), {})
 
 
+@pytest.mark.slow
 def test_one_question_from_the_command_line(type_in, tmp_path):
     make_questions(tmp_path, 1)
     asked = ("--ply", "room.ply", "--question", "How many boxes are there?", "--model", "small")

@@ -35,6 +35,7 @@ def shipped(checkpoint, tmp_path_factory):
     return ship(tmp_path_factory.mktemp("models") / "some" / "small", checkpoint)
 
 
+@pytest.mark.slow
 def test_loaded_as_anyone_loads_it_it_scores_as_the_trained_weights(checkpoint, shipped):
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
