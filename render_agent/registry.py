@@ -108,7 +108,6 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
         "top": "render_agent.observation.view_policies.built_in:Top",
         "random-walk": "render_agent.observation.view_policies.built_in:RandomWalkViews",
         "tour": "render_agent.observation.view_policies.built_in:TourViews",
-        "oracle": "render_agent.observation.view_policies.built_in:OracleViews",
     },
     "picture stress": {
         "real": "render_agent.observation.stress.base:Real",
@@ -146,6 +145,7 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
 
 LAB: Mapping[Kind, Sequence[str]] = {
     "verifier": ("learned",),
+    "view policy": ("oracle",),
     "scripted policy": ("oracle", "witness", "seeker", "expert", "stumbler"),
     "small model": ("qwen3-vl", "qwen2_5-vl", "internvl"),
     "command": ("train-verifier", "make-rooms", "bench"),

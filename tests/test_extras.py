@@ -47,7 +47,9 @@ def test_every_extra_brings_what_it_is_asked_for(module, extra):
 
 def test_the_oldest_transformers_that_is_allowed_is_the_one_that_make_test_oldest_tries():
     tree = Path(__file__).parents[1]
-    (tried,) = re.findall(r"^version=(\d+\.\d+)\.", (tree / "scripts/test-oldest").read_text(), re.M)
+    (tried,) = re.findall(
+        r"^version=(\d+\.\d+)\.", (tree / "scripts/test-oldest").read_text(), re.M
+    )
     assert f"transformers>={tried},<" in (tree / "setup.cfg").read_text("utf-8")
 
 

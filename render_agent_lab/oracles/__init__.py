@@ -1,6 +1,6 @@
-"""Oracles: scripted policies that answer from what is known of a scene's boxes, at once or once their views have shown it.
+"""Oracles: what goes by the boxes of a scene, to test views and to measure by, as policies that answer and as views.
 
-Holds the `sighted_oracle`, what it looks with (`question_visibility`) and how boxes become answers (`exact_solver`). It
-imports `render_agent`, in whose `scripted` engine its policies answer: they test views and measure verifiers, and are no
-models. Start with `sighted_oracle`.
+Holds the `sighted_oracle`, what it looks with (`question_visibility`), how boxes become answers (`exact_solver`), and the
+views of `named_objects`. It imports `render_agent`, which finds them as `--model` of the scripted engine and as `--views`.
+Start with `sighted_oracle`.
 """
