@@ -68,7 +68,7 @@ def test_the_explorer_turns_walks_and_asks_for_maps():
 
 @pytest.mark.parametrize("name", registry.names("scripted policy"))
 def test_replies_depend_neither_on_batches_nor_on_order(name):
-    asked = [request(question.id, turn) for question in MIXED for turn in range(8)]
+    asked = [request(question.id, turn) for question in MIXED for turn in (0, 1, 4, 7)]
     replies = {
         (r.question_id, r.turn): make_scripted(name, MIXED, 5).policy.reply(r) for r in asked
     }

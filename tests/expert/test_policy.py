@@ -111,6 +111,7 @@ class Without:
         return int((with_it != without).any(axis=-1).sum())
 
 
+@pytest.mark.slow
 def test_it_names_no_place_that_no_view_showed_and_every_place_is_a_box(free):
     known, without, named = known_scenes(list(free.asked.values())), Without(), 0
     for question, turns, replies in free.replies():
