@@ -244,12 +244,17 @@ def test_public_things_have_docstrings():
     assert not undescribed
 
 
+def _dotted(node):
+    """Return a dotted name, "" where something else is called."""
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
 @cache
 def calls_of(tree):
     return [
-        (ast.unparse(node.func), node.lineno)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call)
+        (_dotted(node.func), node.lineno) for node in ast.walk(tree) if isinstance(node, ast.Call)
     ]
 
 

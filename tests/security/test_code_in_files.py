@@ -21,7 +21,14 @@ TREE = Path(__file__).parents[2]
 
 SOURCES = {
     str(path.relative_to(TREE)): ast.parse(path.read_text("utf-8"))
-    for part in ("render_agent", "training", "benchmarks", "examples", "scripts")
+    for part in (
+        "render_agent",
+        "render_agent_lab",
+        "training",
+        "benchmarks",
+        "examples",
+        "scripts",
+    )
     for path in sorted((TREE / part).rglob("*.py"))
 }
 
@@ -52,6 +59,15 @@ def calls(tree):
     return [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
 
 
+def name_called(call):
+    """Return the dotted name that is called, "" where something else is."""
+    parts, node = [], call.func
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *parts[::-1]]) if isinstance(node, ast.Name) else ""
+
+
 def is_false(node):
     return isinstance(node, ast.Constant) and node.value is False
 
@@ -72,7 +88,7 @@ def unpickling(tree):
 def running(tree):
     """Give the calls of a program that make code or files of texts, with their lines."""
     for call in calls(tree):
-        if (called := ast.unparse(call.func)) in RUN_TEXTS:
+        if (called := name_called(call)) in RUN_TEXTS:
             yield call.lineno, called
 
 
@@ -94,6 +110,8 @@ def trusting(tree):
 def loading(tree):
     """Give the lines in which something is loaded without saying that it is no code."""
     for call in calls(tree):
+        if getattr(call.func, "attr", "") not in ("load", "from_pretrained"):
+            continue
         said = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
         spread = {ast.unparse(k.value) for k in call.keywords if k.arg is None}
         called = ast.unparse(call.func)
