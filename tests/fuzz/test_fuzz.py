@@ -13,7 +13,7 @@ from fuzz_search import Search
 from fuzz_targets import TARGETS
 from fuzz_trying import Outcome
 
-INPUTS = 12
+INPUTS = 20
 """New inputs of every target; what reads whole runs has as many as fit into its share of the time."""
 
 INPUTS_OF_RUNS = 4
