@@ -10,7 +10,7 @@ from factories.runs import make_questions, play
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.table import Table
-from test_code_in_files import SOURCES, calls, name_called
+from test_code_in_files import calls, name_called, sources
 
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import RunLogError
@@ -159,7 +159,7 @@ def test_numbers_beyond_all_bounds_are_no_crash():
 
 
 def test_there_is_one_door_for_json_and_one_for_yaml():
-    own = {name: tree for name, tree in SOURCES.items() if name.startswith("render_agent/")}
+    own = {name: tree for name, tree in sources().items() if name.startswith("render_agent/")}
     found = {
         name
         for name, tree in own.items()
