@@ -37,6 +37,7 @@ MEDIUM = Shape(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.integers(0, 2**16), st.integers(1, 7), st.integers(1, 4), st.integers(0, 5))
 def test_three_ways_give_the_same_scores(seed, count, members, shared):

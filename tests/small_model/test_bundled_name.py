@@ -141,6 +141,7 @@ def played(config):
         run.close()
 
 
+@pytest.mark.slow
 def test_a_run_records_its_name_its_weights_and_what_it_is(tmp_path, here):
     config = make_config(tmp_path, make_questions(tmp_path, 2), **SHORT).absolute()
     path, results = played(config)

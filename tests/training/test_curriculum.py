@@ -253,6 +253,7 @@ def test_gradients_of_parts_add_up_to_those_of_one_batch(model, pictures, monkey
     assert all(found[name].norm() > 0 for name in found)
 
 
+@pytest.mark.slow
 def test_no_examples_leave_no_gradients(model):
     lesson = Lesson(model, TOKENIZER, None, joint=False)
     assert lesson.gather([]) == {}

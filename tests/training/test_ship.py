@@ -59,6 +59,7 @@ def test_loaded_as_anyone_loads_it_it_scores_as_the_trained_weights(checkpoint, 
         assert torch.equal(weight.half().float(), kept), name
 
 
+@pytest.mark.slow
 def test_training_goes_on_from_what_was_shipped(checkpoint, shipped):
     before, after = weights_of(checkpoint), weights_of(shipped)
     assert before.keys() == after.keys()
