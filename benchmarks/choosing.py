@@ -26,10 +26,10 @@ import click
 import numpy as np
 
 from render_agent.cli.main import cli
-from render_agent.render.visibility.question_visibility import QuestionVisibility
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import read_states
 from render_agent.runs.log.results import question_work
+from render_agent_lab.oracles.question_visibility import QuestionVisibility
 from render_agent_lab.verifier_benchmark.decisions import moves_until_found
 from render_agent_lab.verifier_benchmark.resampling import estimate
 from render_agent_lab.verifier_benchmark.walks import made_rooms, walk

@@ -32,7 +32,6 @@ sys.path.insert(0, str(ROOT))
 from render_agent.config import AUTO, RunConfig  # noqa: E402
 from render_agent.dialogue import chat  # noqa: E402
 from render_agent.engines.base import Request  # noqa: E402
-from render_agent.engines.transformers.model.random_model import random_model  # noqa: E402
 from render_agent.engines.transformers.scheduler import Scheduler  # noqa: E402
 from render_agent.questions.selection import choose_questions  # noqa: E402
 from render_agent_lab.bench.command import about  # noqa: E402
@@ -43,6 +42,7 @@ from render_agent_lab.bench.physical_floor import measured_rates  # noqa: E402
 from render_agent_lab.bench.report import circumstances  # noqa: E402
 from render_agent_lab.bench.script import Lengths, ScriptedWalk  # noqa: E402
 from render_agent_lab.bench.variants import Variant  # noqa: E402
+from render_agent_lab.random_models.random_model import random_model  # noqa: E402
 
 BIG, LESS = "Qwen/Qwen3-VL-8B-Instruct", "Qwen/Qwen3-VL-2B-Instruct"
 FORCED = Lengths((1, 9), 60.0)

@@ -31,7 +31,6 @@ sys.path.insert(0, str(ROOT))
 from render_agent.config import RunConfig  # noqa: E402
 from render_agent.dialogue.state import Question  # noqa: E402
 from render_agent.engines.base import Engine  # noqa: E402
-from render_agent.engines.transformers.model.random_model import random_model  # noqa: E402
 from render_agent.engines.transformers.scheduler import Scheduler  # noqa: E402
 from render_agent_lab.bench.command import about  # noqa: E402
 from render_agent_lab.bench.compared_engines import Engines  # noqa: E402
@@ -39,6 +38,7 @@ from render_agent_lab.bench.figures import summary  # noqa: E402
 from render_agent_lab.bench.measure import Bench  # noqa: E402
 from render_agent_lab.bench.report import circumstances  # noqa: E402
 from render_agent_lab.bench.variants import Variant  # noqa: E402
+from render_agent_lab.random_models.random_model import random_model  # noqa: E402
 
 WORDS = (
     "CUDA out of memory. Tried to allocate 2.00 GiB.",

@@ -49,9 +49,9 @@ MOST_APART = 1e-6
 
 def measure(candidates: int, members: int, rounds: int, device: str) -> dict[str, Any]:
     """Return the seconds of every way by round, and how far its scores are from those one by one."""
-    from render_agent.agents.verifiers.learned.ensemble import Ensemble
-    from render_agent.agents.verifiers.learned.history import Histories
-    from render_agent.agents.verifiers.learned.shape import Features, Shape
+    from render_agent_lab.learned_verifier.ensemble import Ensemble
+    from render_agent_lab.learned_verifier.history import Histories
+    from render_agent_lab.learned_verifier.shape import Features, Shape
     from render_agent_lab.verifier_benchmark.naive_scoring import (
         plain,
         score_one_by_one,

@@ -33,9 +33,9 @@ def measure(shape: str, read_before: int, repeats: int) -> dict[str, Any]:
     from render_agent.engines.transformers.families.inputs import PreparedPrompt
     from render_agent.engines.transformers.kv_cache import Sequence
     from render_agent.engines.transformers.model.load import open_model
-    from render_agent.engines.transformers.model.random_model import random_model
     from render_agent.engines.transformers.prefill import Unread, new_cache, read
     from render_agent.engines.transformers.sequences import Sample
+    from render_agent_lab.random_models.random_model import random_model
 
     loaded = open_model(shape, pretrained=random_model(shape))
     model, axes = loaded.model, loaded.inputs.family.axes

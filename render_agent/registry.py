@@ -29,6 +29,7 @@ Kind = Literal[
     "view policy",
     "picture stress",
     "scripted policy",
+    "small model",
     "command",
 ]
 
@@ -42,6 +43,7 @@ GROUPS: dict[Kind, str] = {
     "view policy": "render_agent.view_policies",
     "picture stress": "render_agent.picture_stresses",
     "scripted policy": "render_agent.policies",
+    "small model": "render_agent.small_models",
     "command": "render_agent.commands",
 }
 """The group of entry points in which a package declares its parts of each kind."""
@@ -56,6 +58,7 @@ FORMS: dict[Kind, str] = {
     "view policy": "render_agent.observation.view_policies.base:ViewPolicy",
     "picture stress": "render_agent.observation.stress.base:PictureStress",
     "scripted policy": "render_agent.engines.scripted.base:Policy",
+    "small model": "render_agent.engines.transformers.model.pretrained:Pretrained",
     "command": "click:Command",
 }
 """The protocol or base class of each kind of part, whose members every part must have."""
@@ -96,7 +99,6 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
         "geometry": "render_agent.agents.verifiers.registry:GeometryPlan",
         "judge": "render_agent.agents.verifiers.registry:JudgePlan",
         "embedding": "render_agent.agents.verifiers.registry:EmbeddingPlan",
-        "learned": "render_agent.agents.verifiers.registry:LearnedPlan",
     },
     "view policy": {
         "free": "render_agent.observation.view_policies.built_in:Free",
@@ -106,7 +108,6 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
         "top": "render_agent.observation.view_policies.built_in:Top",
         "random-walk": "render_agent.observation.view_policies.built_in:RandomWalkViews",
         "tour": "render_agent.observation.view_policies.built_in:TourViews",
-        "oracle": "render_agent.observation.view_policies.built_in:OracleViews",
     },
     "picture stress": {
         "real": "render_agent.observation.stress.base:Real",
@@ -119,11 +120,9 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
         "explorer": "render_agent.engines.scripted.blind_policies:EXPLORER",
         "random": "render_agent.engines.scripted.blind_policies:RANDOM",
         "frequency": "render_agent.engines.scripted.blind_policies:FREQUENCY",
-        "oracle": "render_agent.engines.scripted.blind_policies:ORACLE",
-        "witness": "render_agent.engines.scripted.sighted_oracle:WITNESS",
         "wanderer": "render_agent.engines.scripted.blind_policies:WANDERER",
-        "seeker": "render_agent.engines.scripted.sighted_oracle:SEEKER",
     },
+    "small model": {},
     "command": {
         "ls": "render_agent.cli.main:ls",
         "show": "render_agent.cli.main:show",
@@ -145,7 +144,10 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
 """The program's own parts."""
 
 LAB: Mapping[Kind, Sequence[str]] = {
-    "scripted policy": ("expert", "stumbler"),
+    "verifier": ("learned",),
+    "view policy": ("oracle",),
+    "scripted policy": ("oracle", "witness", "seeker", "expert", "stumbler"),
+    "small model": ("qwen3-vl", "qwen2_5-vl", "internvl"),
     "command": ("train-verifier", "make-rooms", "bench"),
 }
 """Names of the parts of `render_agent_lab`, the second package of this repository, which setup.cfg declares."""

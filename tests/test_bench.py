@@ -11,8 +11,6 @@ from render_agent.cli.main import cli
 from render_agent.config import RunConfig
 from render_agent.engines.base import Request
 from render_agent.engines.scripted import ScriptedEngine
-from render_agent.engines.transformers.model.published_shapes import SHAPES, find_shape
-from render_agent.engines.transformers.model.random_model import random_model
 from render_agent.errors import SetupError, UsageError
 from render_agent.questions.rooms import bundled
 from render_agent_lab.bench import figures
@@ -23,6 +21,8 @@ from render_agent_lab.bench.meter import MeteredEngine, overlap
 from render_agent_lab.bench.report import COLUMNS, markdown
 from render_agent_lab.bench.script import Lengths, ScriptedWalk
 from render_agent_lab.bench.variants import Variant, variants
+from render_agent_lab.random_models.published_shapes import SHAPES, find_shape
+from render_agent_lab.random_models.random_model import random_model
 
 
 def request(question_id, turn=0, last=False):
@@ -177,7 +177,7 @@ def make_config(**options):
 def small():
     import torch
 
-    from render_agent.engines.transformers.model.random_model import random_model
+    from render_agent_lab.random_models.random_model import random_model
 
     torch.set_num_threads(1)
     return random_model("small", "cpu")
@@ -188,7 +188,7 @@ def test_every_schedule_says_the_same_with_replies_given_beforehand(small):
         Variant("transformers", name, "none", size, "rasteriser")
         for name, size in (("sequential", 1), ("two-phase", 16), ("refill", 3))
     ]
-    rows = compared(ways, make_config(), small)
+    rows = compared(ways, make_config(limit=2), small)
     assert [row["questions_that_differ"] for row in rows] == [0, 0, 0]
     assert [row["failed"] for row in rows] == [0, 0, 0]
     assert rows[0]["calls"] == rows[0]["turns"] > rows[1]["calls"] >= rows[2]["calls"]
@@ -213,8 +213,8 @@ def test_every_schedule_says_the_same_in_the_models_own_words(small):
 def test_shapes_have_as_many_weights_as_the_published_models():
     import torch
 
-    from render_agent.engines.transformers.model.random_model import config_of, made_tokenizer
     from render_agent.engines.transformers.model.torchvision_compat import cure_torchvision
+    from render_agent_lab.random_models.random_model import config_of, made_tokenizer
 
     cure_torchvision()
     from transformers import AutoModelForImageTextToText

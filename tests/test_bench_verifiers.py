@@ -19,16 +19,16 @@ from render_agent.cli.main import cli
 from render_agent.config.agent_plan import verifier_plans
 from render_agent.config.choice import sha256
 from render_agent.dialogue.state import Question, QuestionState
-from render_agent.engines.scripted.sighted_oracle import shown_facts
 from render_agent.errors import SetupError
 from render_agent.observation import Observation
 from render_agent.questions.mentions import kind_of
 from render_agent.questions.sufficiency import ROOM_SIZE_TYPE
-from render_agent.render.visibility.question_visibility import QuestionVisibility
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import read_states
 from render_agent.score.means import MICRO, intervals, tally
 from render_agent.score.means import Scored as ScoredAnswer
+from render_agent_lab.oracles.question_visibility import QuestionVisibility
+from render_agent_lab.oracles.sighted_oracle import shown_facts
 from render_agent_lab.verifier_benchmark.agreement import agreement
 from render_agent_lab.verifier_benchmark.calibration import by_probability, by_rank
 from render_agent_lab.verifier_benchmark.decisions import Decision, moves_until_found

@@ -75,6 +75,7 @@ def test_a_question_without_a_scan_is_missing_only_where_it_would_be_seen():
     assert QuestionState(question(), None, 9, blind=True).status is Status.ACTIVE
 
 
+@pytest.mark.slow
 def test_a_real_model_answers_blind_and_goes_on_after_a_cut(tmp_path):
     options = {
         "engine": "transformers", "model": str(bundled_model()), "dtype": "float32", "device": "cpu",

@@ -91,7 +91,7 @@ def test_models_are_those_of_the_engine(complete, tmp_path):
     assert complete("--model", "") == ["small", "Qwen/Qwen3-VL-2B-Instruct"]
     assert complete("--model", "Q") == ["Qwen/Qwen3-VL-2B-Instruct"]
     assert complete("--model", "./", kind="dir") == ["./"]
-    assert complete("--engine", "scripted", "--model", "w") == ["witness", "wanderer"]
+    assert complete("--engine", "scripted", "--model", "w") == ["wanderer", "witness"]
     assert set(complete("--engine", "scripted", "--model", "")) == set(
         registry.names("scripted policy")
     )

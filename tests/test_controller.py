@@ -46,8 +46,21 @@ def test_batching_saves_calls_and_one_after_the_other_is_strict(tmp_path):
     assert {line["phase"] for line in RunFolder(path).lines()[40:]} == {"finishing"}
 
 
-@pytest.mark.parametrize("batch_size", [1, 3, 64])
-@pytest.mark.parametrize(("batched", "together"), [(0, 1), (0, 5), (2, 2), (4, "auto"), (9, 1)])
+SCHEDULES = [
+    pytest.param(batched, together, batch_size, marks=() if quick else pytest.mark.slow)
+    for batched, together, few in (
+        (0, 1, {1, 64}),
+        (0, 5, {3}),
+        (2, 2, {1, 64}),
+        (4, "auto", {3}),
+        (9, 1, {64}),
+    )
+    for batch_size, quick in ((size, size in few) for size in (1, 3, 64))
+]
+"""Turns that are batched, questions that finish together, and sizes of batches, the quick ones of which differ in all."""
+
+
+@pytest.mark.parametrize(("batched", "together", "batch_size"), SCHEDULES)
 def test_no_schedule_changes_what_is_said(tmp_path, batched, together, batch_size):
     questions = make_questions(tmp_path, 7)
     reference, results = play(tmp_path, questions, walking(7), max_turns=5)

@@ -219,14 +219,12 @@ def test_annotations_are_counted_where_the_option_points(tmp_path):
 def small():
     import torch
 
-    from render_agent.doctor.families import FAMILIES
-
     torch.set_num_threads(1)
-    return FAMILIES["InternVL"]("cpu")
+    return families.small_models()["internvl"]("cpu")
 
 
 def test_a_family_that_answers_as_it_should_says_so(small, monkeypatch):
-    monkeypatch.setattr(families, "FAMILIES", {"InternVL": lambda device: small})
+    monkeypatch.setattr(families, "small_models", lambda: {"InternVL": lambda device: small})
     found = families.probe_families("cpu")["families"]["InternVL"]
     assert found["batch"] is None
     assert found["reuse"] is None
@@ -240,7 +238,7 @@ def test_a_family_whose_batches_say_something_else_is_found_out(small, monkeypat
         return scores.roll(1, -1) if scores.shape[0] > 1 else scores
 
     hook = small.model.lm_head.register_forward_hook(disturb)
-    monkeypatch.setattr(families, "FAMILIES", {"InternVL": lambda device: small})
+    monkeypatch.setattr(families, "small_models", lambda: {"InternVL": lambda device: small})
     found = families.probe_families("cpu")["families"]["InternVL"]
     hook.remove()
     assert "differs when others are answered with it" in found["batch"]
@@ -251,7 +249,7 @@ def test_a_family_that_a_library_lacks_is_a_sentence(monkeypatch):
     def make(device):
         raise ImportError("no such class")
 
-    monkeypatch.setattr(families, "FAMILIES", {"New": make})
+    monkeypatch.setattr(families, "small_models", lambda: {"New": make})
     assert (
         families.probe_families("cpu")["families"]["New"]["batch"] == "ImportError: no such class"
     )

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -24,13 +25,24 @@ def call(name: str, folder: Path, *words: str) -> str:
     return done.stdout
 
 
+def call_here(name: str, folder: Path, capsys, monkeypatch, *words: str) -> str:
+    """The same in this process, which has the libraries already."""
+    with monkeypatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(sys, "argv", [name, *words])
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    told, wrong = capsys.readouterr()
+    assert wrong == ""
+    return told
+
+
 def pixels(path: Path):
     with Image.open(path) as picture:
         return np.asarray(picture.convert("RGB"))
 
 
-def test_ask_a_scan(tmp_path):
-    told = call("ask_a_scan.py", tmp_path)
+def test_ask_a_scan(tmp_path, capsys, monkeypatch):
+    told = call_here("ask_a_scan.py", tmp_path, capsys, monkeypatch)
     dialogue = render_agent.load_run(output=tmp_path / "experiment_logs").dialogue("question")
     for turn in dialogue.turns:
         assert f"turn {turn.number}: shown" in told
@@ -39,9 +51,9 @@ def test_ask_a_scan(tmp_path):
     assert (pixels(tmp_path / "map.png") == dialogue.map().pixels).all()
 
 
-def test_look_around(tmp_path):
+def test_look_around(tmp_path, capsys, monkeypatch):
     scan = render_agent.bundled_rooms()["room00"]
-    told = call("look_around.py", tmp_path, str(scan))
+    told = call_here("look_around.py", tmp_path, capsys, monkeypatch, str(scan))
     with render_agent.open_scene(scan) as scene:
         assert repr(scene) in told
         first = scene.view()

@@ -1,6 +1,7 @@
 """What is not installed is asked for by the name of its extra, before any work is done."""
 
 import json
+import re
 import subprocess
 import sys
 from configparser import ConfigParser
@@ -42,6 +43,14 @@ def test_every_extra_brings_what_it_is_asked_for(module, extra):
     package = PACKAGES.get(module, module)
     assert package in declared()[extra]
     assert package not in declared()[""]
+
+
+def test_the_oldest_transformers_that_is_allowed_is_the_one_that_make_test_oldest_tries():
+    tree = Path(__file__).parents[1]
+    (tried,) = re.findall(
+        r"^version=(\d+\.\d+)\.", (tree / "scripts/test-oldest").read_text(), re.M
+    )
+    assert f"transformers>={tried},<" in (tree / "setup.cfg").read_text("utf-8")
 
 
 @pytest.mark.parametrize("module", [*EXTRAS, "open3d"])
@@ -120,11 +129,18 @@ def bare(*words):
 SMALL = ("--max-turns", 2, "--image-size", "96x72", "--json")
 
 
-def test_a_run_needs_no_extra_nor_does_going_on_with_it(tmp_path):
+def test_a_run_needs_no_extra(tmp_path):
     questions, runs = make_questions(tmp_path, 1), tmp_path / "runs"
     words = ("--batch", "--benchmark", questions, "--engine", "scripted", "--output", runs)
     done = json.loads(bare(*words, *SMALL))
     assert done["status"] == "complete"
+
+
+@pytest.mark.slow
+def test_nor_does_going_on_with_a_run(tmp_path):
+    questions, runs = make_questions(tmp_path, 1), tmp_path / "runs"
+    words = ("--batch", "--benchmark", questions, "--engine", "scripted", "--output", runs)
+    done = json.loads(bare(*words, *SMALL))
     path = find_run(runs, "recent").path
     (path / "results.json").unlink()
     lines = (path / "turns.jsonl").read_bytes().splitlines(keepends=True)

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from functools import cache
 from graphlib import TopologicalSorter
 from importlib.util import find_spec
 
@@ -40,8 +41,13 @@ def modules_of(package):
 
 
 SOURCES = modules_of("render_agent")
-TREES = {name: ast.parse(path.read_text("utf-8")) for name, path in SOURCES.items()}
 LEVEL_OF = {room: number for number, level in enumerate(LEVELS) for room in level.split()}
+
+
+@cache
+def trees():
+    """Return the parsed modules of the package by name; not before a test asks, as every process collects all tests."""
+    return {name: ast.parse(path.read_text("utf-8")) for name, path in SOURCES.items()}
 
 
 def only_for_types(node):
@@ -62,9 +68,15 @@ def imports(tree):
             yield from imports(node)
 
 
+@cache
+def imports_of(name):
+    """Return what a module of the package imports, with the line."""
+    return list(imports(trees()[name]))
+
+
 def own_imports(name):
     """Give the modules of the package that a module imports, with the line."""
-    for imported, line in imports(TREES[name]):
+    for imported, line in imports_of(name):
         if imported.partition(".")[0] != "render_agent":
             continue
         known = imported.removeprefix("render_agent").lstrip(".")
@@ -122,8 +134,8 @@ def test_the_core_imports_no_ring():
     outside = {"render_agent_lab", "training", "benchmarks", "tests"}
     wrong = [
         f"{name}:{line} imports {imported}"
-        for name, tree in TREES.items()
-        for imported, line in imports(tree)
+        for name in trees()
+        for imported, line in imports_of(name)
         if imported.partition(".")[0] in outside
         or (
             room_of(name) in CORE
@@ -190,8 +202,8 @@ def test_every_room_says_what_it_holds_imports_and_where_to_start():
 def test_a_heavy_library_is_imported_in_its_place_only(library):
     elsewhere = [
         f"{name} line {line}"
-        for name, tree in TREES.items()
-        for imported, line in imports(tree)
+        for name in trees()
+        for imported, line in imports_of(name)
         if imported.partition(".")[0] == library and not within(name, DOORS[library])
     ]
     assert not elsewhere
@@ -225,7 +237,7 @@ def public_classes(tree):
 def test_public_things_have_docstrings():
     undescribed = [
         f"{name}: {node.name}"
-        for name, tree in TREES.items()
+        for name, tree in trees().items()
         for scope in [tree, *public_classes(tree)]
         for node in scope.body
         if isinstance(node, ast.ClassDef | ast.FunctionDef)
@@ -234,23 +246,29 @@ def test_public_things_have_docstrings():
         and not any(ast.unparse(d).endswith((".setter", "overload")) for d in node.decorator_list)
     ]
     undescribed += [
-        name for name, tree in TREES.items() if tree.body and not ast.get_docstring(tree)
+        name for name, tree in trees().items() if tree.body and not ast.get_docstring(tree)
     ]
     assert not undescribed
 
 
+def _dotted(node):
+    """Return a dotted name, "" where something else is called."""
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+@cache
 def calls_of(tree):
     return [
-        (ast.unparse(node.func), node.lineno)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call)
+        (_dotted(node.func), node.lineno) for node in ast.walk(tree) if isinstance(node, ast.Call)
     ]
 
 
 def test_nothing_is_printed():
     assert not [
         f"{name}:{line}"
-        for name, tree in TREES.items()
+        for name, tree in trees().items()
         for called, line in calls_of(tree)
         if called == "print"
     ]
@@ -260,7 +278,7 @@ def test_only_the_command_line_exits():
     exits = {"sys.exit", "exit", "quit", "os._exit"}
     assert not [
         f"{name}:{line}"
-        for name, tree in TREES.items()
+        for name, tree in trees().items()
         for called, line in calls_of(tree)
         if called in exits and name not in ("__main__", "cli.main", "doctor.probe")
     ]

@@ -242,6 +242,7 @@ def test_the_page_is_good_for_everybody(tmp_path, page, width, scheme):
         expect(page.locator("h1")).to_have_text("This sitting is over")
 
 
+@pytest.mark.slow
 def test_killed_and_interrupted_it_goes_on_where_it_was(tmp_path, free_page):
     page = free_page
     questions = ask_about_a_room(tmp_path, DIRECTION)

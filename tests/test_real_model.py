@@ -37,6 +37,9 @@ ASKED = {"benchmark": "rooms", "id": ("20", "27", "64")}
 TWO = {"id": ("20", "64")}
 """The first and the last of them."""
 
+SHORT = {"max_new_tokens": min(SENTENCE, 32)}
+"""Replies that are compared word for word need not end."""
+
 
 def rooms(folder, **more):
     return make_config(
@@ -57,7 +60,7 @@ def alone(tmp_path_factory):
     """A run of one question after the other, nothing kept over the turns."""
     folder = tmp_path_factory.mktemp("alone")
     anew = {"batch_size": 1, "max_batched_turns": 0, "engine_option": ("reuse=none",)}
-    return play(rooms(folder, **TWO, **anew))
+    return play(rooms(folder, **TWO, **SHORT, **anew))
 
 
 def test_it_runs_in_single_precision_on_a_processor(alone):
@@ -78,7 +81,7 @@ def test_it_runs_in_single_precision_on_a_processor(alone):
 )
 @pytest.mark.slow
 def test_batch_is_single_and_kept_is_recomputed_under_every_schedule(tmp_path, alone, schedule):
-    equal_but_for_the_schedule(play(rooms(tmp_path, **TWO, **schedule)), alone)
+    equal_but_for_the_schedule(play(rooms(tmp_path, **TWO, **SHORT, **schedule)), alone)
 
 
 def equal_but_for_the_schedule(one, other):
@@ -90,7 +93,7 @@ def equal_but_for_the_schedule(one, other):
 def together(tmp_path_factory):
     """A run of batches of two, then of two dialogues side by side, what was read kept over the turns."""
     schedule = {"batch_size": 2, "max_batched_turns": 1, "finish_together": 2}
-    return play(rooms(tmp_path_factory.mktemp("together"), **TWO, **schedule))
+    return play(rooms(tmp_path_factory.mktemp("together"), **TWO, **SHORT, **schedule))
 
 
 def test_batch_is_single_and_kept_is_recomputed(alone, together):

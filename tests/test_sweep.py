@@ -190,6 +190,7 @@ def policy(questions, seed):
 """
 
 
+@pytest.mark.slow
 def test_a_sweep_that_was_killed_comes_to_the_same_table(tmp_path):
     hangs = tmp_path / "hangs.py"
     hangs.write_text(HANGS)
@@ -373,6 +374,7 @@ def test_what_is_no_sweep_is_one_sentence(tmp_path, text, said):
         sweep(tmp_path / "b.yaml")
 
 
+@pytest.mark.slow
 def test_the_example_runs(tmp_path):
     assert sweep(EXAMPLE, "--output", tmp_path, "--dry-run").count("160 questions") == 10
     few = ("--scene", "room07", "--limit", 1, "--image-size", "64x48", "--model", "random")

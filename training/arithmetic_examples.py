@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from render_agent.geometry.directions import DIRECTION_NAMES, quadrant
 from render_agent_lab.expert.derive import (
     FULL,
     Knowledge,
@@ -24,6 +23,7 @@ from render_agent_lab.expert.derive import (
     turn_text,
     turning,
 )
+from render_agent_lab.oracles.directions import DIRECTION_NAMES, quadrant
 
 TYPE = "drill"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -71,7 +71,10 @@ class Masters:
         orthogonal = partial(torch.optim.Muon, momentum=0.95, adjust_lr_fn="match_rms_adamw")
         adamw = partial(torch.optim.AdamW, betas=(0.9, 0.98), foreach=True)
         inside, outside = those(True, BOLDER), those(False, 1.0)
-        kinds = {"muon": (orthogonal, inside), "adamw": (adamw, outside)}
+        kinds: dict[str, tuple[Callable[..., Any], Any]] = {
+            "muon": (orthogonal, inside),
+            "adamw": (adamw, outside),
+        }
         self.optimizers = {name: kind(some) for name, (kind, some) in kinds.items() if some}
 
     def step(self, rate: float) -> float:

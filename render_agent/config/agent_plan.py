@@ -179,9 +179,9 @@ def verifier_plans(texts: Sequence[str]) -> tuple[VerifierPlan, ...]:
 
 def _verifier_plan(text: str) -> VerifierPlan:
     name, colon, argument = text.strip().partition(":")
-    known = registry.names("verifier")
-    maker = registry.load("verifier", name) if name in known else None
+    maker = registry.load("verifier", name) if registry.is_known("verifier", name) else None
     if maker is None or not maker.accepts(argument if colon else None):
+        known = registry.names("verifier")
         forms = (form for part in known for form in registry.load("verifier", part).forms)
         raise UsageError(f"--verifier {text!r:.80} is not valid: write one of {', '.join(forms)}")
     plan: VerifierPlan = maker(argument or None)

@@ -43,8 +43,8 @@ class Named(click.Choice[str]):
 
     def convert(self, value: Any, param: Any, ctx: Any) -> str:
         """Return the name."""
-        known = list(self.choices) if value in self.choices else registry.names(self.kind)
-        if value not in known:
+        if value not in self.choices and not registry.is_known(self.kind, str(value)):
+            known = registry.names(self.kind)
             self.fail(
                 f"there is no {self.kind} {value!r}: choose one of {', '.join(known)}, or install the"
                 " package that brings it"

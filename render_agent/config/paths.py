@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from render_agent import registry
 from render_agent.models import bundled_model
 
 PATHS = (
@@ -36,7 +37,10 @@ def absolute_paths(options: Mapping[str, Any]) -> dict[str, Any]:
 def _with_its_folder(verifier: str) -> str:
     """Return a verifier such as learned:DIR with its folder made absolute; MODEL may be a name."""
     name, colon, folder = verifier.partition(":")
-    there = _is(Path.is_dir, folder) if name == "learned" else _holds_model(folder)
+    known = name in registry.names("verifier")
+    forms = registry.load("verifier", name).forms if colon and known else ()
+    a_folder = any(form.endswith(":DIR") for form in forms)
+    there = _is(Path.is_dir, folder) if a_folder else _holds_model(folder)
     return f"{name}:{Path(folder).absolute()}" if colon and there else verifier
 
 

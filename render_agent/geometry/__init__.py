@@ -1,4 +1,4 @@
-"""Cameras, poses, oriented boxes and directions, in numpy alone.
+"""Cameras, poses and oriented boxes, in numpy alone.
 
 Imports no other room. Start with `camera`, where the one convention of axes, angles and pixels stands.
 """

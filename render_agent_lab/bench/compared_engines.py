@@ -73,7 +73,7 @@ def load(config: RunConfig, random_weights: str | None) -> Pretrained:
     """
     options = engine_options(config.engine_option)
     if random_weights is not None:
-        from render_agent.engines.transformers.model.random_model import random_model
+        from render_agent_lab.random_models.random_model import random_model
 
         attention = options.get("attn_implementation")
         return random_model(random_weights, config.device, config.dtype, attention, config.seed)

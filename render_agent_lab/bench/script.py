@@ -12,8 +12,8 @@ from typing import Any
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Request
 from render_agent.engines.scripted.blind_policies import draw
-from render_agent.engines.transformers.model.random_model import FILLER
 from render_agent.questions.chance import frequent_answers
+from render_agent_lab.random_models.random_model import FILLER
 
 REPLY_TOKENS, SPREAD = 120, 0.45
 """Median of a reply's tokens, and the standard deviation of their logarithm.

@@ -10,9 +10,9 @@ import numpy as np
 from render_agent.agents.verifiers.base import FloatArray, TurnContext
 from render_agent.dialogue.state import Candidate, Evidence, Judgement, QuestionState
 from render_agent.observation.picture_store import Pictures
-from render_agent.render.visibility.question_visibility import QuestionVisibility
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import read_states
+from render_agent_lab.oracles.question_visibility import QuestionVisibility
 
 
 @dataclass(frozen=True, eq=False)

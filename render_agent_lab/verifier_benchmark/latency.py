@@ -15,9 +15,9 @@ from render_agent.agents.verifiers.geometry import GeometryVerifier
 from render_agent_lab.verifier_benchmark.decisions import Decision
 
 if TYPE_CHECKING:
-    from render_agent.agents.verifiers.learned.history import Histories
-    from render_agent.agents.verifiers.learned.shape import Features
-    from render_agent.agents.verifiers.learned.verifier import LearnedVerifier
+    from render_agent_lab.learned_verifier.history import Histories
+    from render_agent_lab.learned_verifier.shape import Features
+    from render_agent_lab.learned_verifier.verifier import LearnedVerifier
 
 ONE_BY_ONE = "one by one"
 TOGETHER = "the candidates of a state together"
@@ -80,7 +80,7 @@ def ways_of(verifier: Verifier) -> Mapping[str, Way]:
     if isinstance(verifier, GeometryVerifier):
         return _of_geometry(verifier) | {REMEMBERED: together}
     if verifier.name.startswith("learned"):
-        from render_agent.agents.verifiers.learned.verifier import LearnedVerifier
+        from render_agent_lab.learned_verifier.verifier import LearnedVerifier
 
         assert isinstance(verifier, LearnedVerifier), "its name is its own"
         return _of_learned(verifier)
@@ -112,8 +112,8 @@ def _of_geometry(verifier: GeometryVerifier) -> dict[str, Way]:
 
 def _of_learned(verifier: LearnedVerifier) -> dict[str, Way]:
     """Return the ways of the ensemble; features of views and questions are given in all of them."""
-    from render_agent.agents.verifiers.learned.encoder import EncoderInput, FeatureCache
-    from render_agent.agents.verifiers.learned.history import read_histories
+    from render_agent_lab.learned_verifier.encoder import EncoderInput, FeatureCache
+    from render_agent_lab.learned_verifier.history import read_histories
     from render_agent_lab.verifier_benchmark.naive_scoring import score_one_by_one, score_repeated
 
     given: dict[int, tuple[Features, Histories]] = {}

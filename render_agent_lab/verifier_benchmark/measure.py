@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from render_agent.agents.verifiers.base import Verifier
-from render_agent.agents.verifiers.registry import LearnedPlan
 from render_agent.config import RunConfig
 from render_agent.config.agent_plan import VerifierPlan
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Engine
 from render_agent.errors import SetupError
 from render_agent.observation.picture_store import Pictures
-from render_agent.render.visibility.question_visibility import QuestionVisibility
 from render_agent.runs.log.folder import RunFolder
+from render_agent_lab.learned_verifier.learned_plan import LearnedPlan
+from render_agent_lab.oracles.question_visibility import QuestionVisibility
 from render_agent_lab.verifier_benchmark.agreement import agreement
 from render_agent_lab.verifier_benchmark.calibration import by_probability, by_rank
 from render_agent_lab.verifier_benchmark.decisions import Decision, Left, decisions_of

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from render_agent.agents.verifiers.learned.ensemble import Ensemble, FloatArray
-from render_agent.agents.verifiers.learned.history import Histories
-from render_agent.agents.verifiers.learned.network import MemberNetwork, PoolingBlock, extract
-from render_agent.agents.verifiers.learned.shape import Features
+from render_agent_lab.learned_verifier.ensemble import Ensemble, FloatArray
+from render_agent_lab.learned_verifier.history import Histories
+from render_agent_lab.learned_verifier.network import MemberNetwork, PoolingBlock, extract
+from render_agent_lab.learned_verifier.shape import Features
 
 
 class PlainPoolingBlock(PoolingBlock):
@@ -23,7 +23,8 @@ class PlainPoolingBlock(PoolingBlock):
             for x in (self.key(tokens), self.value(tokens))
         )
         logits = asked[:, :, None] @ key.transpose(2, 3) * asked.shape[-1] ** -0.5
-        return (logits.softmax(-1) @ value)[:, :, 0]
+        attended: torch.Tensor = logits.softmax(-1) @ value
+        return attended[:, :, 0]
 
 
 def plain(ensemble: Ensemble) -> Ensemble:

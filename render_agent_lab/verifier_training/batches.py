@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from render_agent.agents.verifiers.learned.network import extract
-from render_agent.agents.verifiers.learned.shape import Shape
+from render_agent_lab.learned_verifier.network import extract
+from render_agent_lab.learned_verifier.shape import Shape
 from render_agent_lab.verifier_training.example import Example
 
 Integers = NDArray[np.int64]

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from render_agent.agents.verifiers.learned.card import CARD, FORMAT, WEIGHTS
-from render_agent.agents.verifiers.learned.ensemble import Ensemble, stored_name
-from render_agent.agents.verifiers.learned.history import NUMBERS
-from render_agent.agents.verifiers.learned.shape import Shape
 from render_agent.errors import SetupError
+from render_agent_lab.learned_verifier.card import CARD, FORMAT, WEIGHTS
+from render_agent_lab.learned_verifier.ensemble import Ensemble, stored_name
+from render_agent_lab.learned_verifier.history import NUMBERS
+from render_agent_lab.learned_verifier.shape import Shape
 from render_agent_lab.verifier_training.checkpoint import write_tensors
 
 HEAD = """# A verifier of camera moves

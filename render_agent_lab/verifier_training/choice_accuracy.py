@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from render_agent.agents.verifiers.learned.ensemble import Ensemble
 from render_agent.agents.verifiers.score_fusion import highest, mean_ranks
+from render_agent_lab.learned_verifier.ensemble import Ensemble
 from render_agent_lab.verifier_training.batches import Prepared
 from render_agent_lab.verifier_training.example import Example
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.agents.verifiers.learned.history import Histories
-from render_agent.agents.verifiers.learned.shape import Features
+from render_agent_lab.learned_verifier.history import Histories
+from render_agent_lab.learned_verifier.shape import Features
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
-from render_agent.agents.verifiers.learned.encoder import Encoder, EncoderInput, FeatureCache
-from render_agent.agents.verifiers.learned.history import read_histories
+from render_agent_lab.learned_verifier.encoder import Encoder, EncoderInput, FeatureCache
+from render_agent_lab.learned_verifier.history import read_histories
 from render_agent_lab.verifier_training.decision import Decision
 from render_agent_lab.verifier_training.example import Example
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from render_agent.agents.verifiers.learned.ensemble import Ensemble
-from render_agent.agents.verifiers.learned.shape import Shape
 from render_agent.errors import SetupError
+from render_agent_lab.learned_verifier.ensemble import Ensemble
+from render_agent_lab.learned_verifier.shape import Shape
 from render_agent_lab.verifier_training.batches import Integers, Prepared
 from render_agent_lab.verifier_training.checkpoint import (
     Checkpoint,
@@ -179,7 +179,7 @@ def _share(step: int, steps: int, settings: Settings) -> float:
 
 def _cut(parameters: list[torch.Tensor]) -> None:
     """Shorten each member's gradient to MOST_GRADIENT."""
-    gradients = [tensor.grad for tensor in parameters]
+    gradients = [tensor.grad for tensor in parameters if tensor.grad is not None]
     squares = torch.stack([(g * g).reshape(len(g), -1).sum(1) for g in gradients])
     factor = (MOST_GRADIENT / (squares.sum(0).sqrt() + 1e-12)).clamp(max=1.0)
     for gradient in gradients:

@@ -8,7 +8,7 @@ import torch
 from torch.func import vmap
 from torch.nn import functional
 
-from render_agent.agents.verifiers.learned.ensemble import Ensemble
+from render_agent_lab.learned_verifier.ensemble import Ensemble
 from render_agent_lab.verifier_training.batches import Batch
 
 MAX_LOG_SCALE = math.log(100)

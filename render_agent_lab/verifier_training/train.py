@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from render_agent.agents.verifiers.learned.card import CARD
-from render_agent.agents.verifiers.learned.encoder import Encoder
-from render_agent.agents.verifiers.learned.encoder_registry import make_encoder
-from render_agent.agents.verifiers.learned.ensemble import Ensemble, place_of
-from render_agent.agents.verifiers.learned.shape import Shape
 from render_agent.config.choice import sha256
 from render_agent.errors import SetupError, UsageError
 from render_agent.runs.log.folder import RunFolder
+from render_agent_lab.learned_verifier.card import CARD
+from render_agent_lab.learned_verifier.encoder import Encoder
+from render_agent_lab.learned_verifier.encoder_registry import make_encoder
+from render_agent_lab.learned_verifier.ensemble import Ensemble, place_of
+from render_agent_lab.learned_verifier.shape import Shape
 from render_agent_lab.verifier_training.card import card_text, save
 from render_agent_lab.verifier_training.choice_accuracy import scores_of
 from render_agent_lab.verifier_training.decision import Decision, scene_names

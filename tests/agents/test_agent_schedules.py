@@ -10,10 +10,10 @@ COUNT = 4
 
 SCHEDULES = [
     (ScriptedEngine, 1, 0, 1),
-    (ScriptedEngine, 2, 4, 1),
+    pytest.param(ScriptedEngine, 2, 4, 1, marks=pytest.mark.slow),
     (ScriptedEngine, 64, 0, 3),
     (FreeRunning, 1, 1, 1),
-    (FreeRunning, 2, 0, 8),
+    pytest.param(FreeRunning, 2, 0, 8, marks=pytest.mark.slow),
     (FreeRunning, 5, 4, 3),
 ]
 """Engine, batch size, turns that all questions take together, and how many then finish side by side."""

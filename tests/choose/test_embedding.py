@@ -9,8 +9,6 @@ from factories.siglip import noise_pictures, small_siglip
 
 from render_agent.agents.verifiers.base import TurnContext
 from render_agent.agents.verifiers.embedding import EmbeddingVerifier, asked_for
-from render_agent.agents.verifiers.learned.encoder import EncoderInput, FeatureCache
-from render_agent.agents.verifiers.learned.encoder_registry import SiglipEncoder
 from render_agent.agents.verifiers.siglip import Siglip, find_siglip, load_siglip
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import Candidate, Question, QuestionState, View
@@ -18,6 +16,8 @@ from render_agent.engines.transformers.memory.faults import MEMORY_PHRASES
 from render_agent.errors import EngineError, SetupError
 from render_agent.geometry.camera import Camera
 from render_agent.observation import Observation
+from render_agent_lab.learned_verifier.encoder import EncoderInput, FeatureCache
+from render_agent_lab.learned_verifier.encoder_registry import SiglipEncoder
 
 HERE = Camera((0.0, 0.0, 1.6))
 PICTURES = noise_pictures(5)

@@ -9,7 +9,6 @@ from hypothesis.extra.numpy import arrays
 from render_agent.agents.verifiers.score_fusion import (
     FUSIONS,
     highest,
-    mean_embeddings,
     mean_normalised,
     mean_ranks,
 )
@@ -71,19 +70,6 @@ def test_members_are_heard_alike_however_large_their_numbers_are():
     assert highest([0.2, 0.7, 0.7]) == 1
 
 
-def test_embeddings_of_one_space_are_averaged_as_directions():
-    rng = np.random.default_rng(0)
-    contexts, histories = rng.standard_normal((3, 8)), rng.standard_normal((3, 5, 8))
-
-    def unit(x):
-        return x / np.linalg.norm(x, axis=-1, keepdims=True)
-
-    by_hand = unit(unit(histories).mean(0)) @ unit(unit(contexts).mean(0))
-    np.testing.assert_allclose(mean_embeddings(contexts, histories), by_hand, atol=1e-12)
-    one = mean_embeddings(contexts, histories, [0.0, 1.0, 0.0])
-    np.testing.assert_allclose(one, unit(histories[1]) @ unit(contexts[1]), atol=1e-12)
-
-
 @pytest.mark.parametrize("fuse", FUSIONS.values())
 @pytest.mark.parametrize(
     "scores", [[], [[]], [1.0, 2.0], [[1.0, np.nan]], [[np.inf, 1.0]], np.zeros((2, 0))]
@@ -99,12 +85,3 @@ def test_what_is_no_score_is_refused(fuse, scores):
 def test_what_is_no_weight_is_refused(weights):
     with pytest.raises(ValueError, match="weight"):
         mean_ranks([[1.0, 2.0], [2.0, 1.0]], weights)
-
-
-def test_embeddings_that_fit_no_ensemble_are_refused():
-    with pytest.raises(ValueError, match=r"\(M, W\)"):
-        mean_embeddings(np.ones((2, 4)), np.ones((3, 5, 4)))
-    with pytest.raises(ValueError, match="no direction"):
-        mean_embeddings(np.ones((2, 4)), np.zeros((2, 5, 4)))
-    with pytest.raises(ValueError, match="not a finite"):
-        mean_embeddings(np.full((2, 4), np.nan), np.ones((2, 5, 4)))

@@ -38,6 +38,9 @@ IMAGES = [speckled(width, height, seed) for seed, (width, height) in enumerate(S
 EARLIER = [[], [speckled(64, 32, 50)], [], [speckled(32, 32, 51), speckled(64, 64, 52)]]
 USERS = ["Where is it?", "Where is the chair and what is in it?", "Is it done?", "Is it?"]
 MODES = ("yes", "json", "pairwise")
+MODES_AT_LENGTH = ("yes", *(pytest.param(mode, marks=pytest.mark.slow) for mode in MODES[1:]))
+"""For what takes seconds in each; all of them where there is time."""
+
 EVERY = tuple(range(len(IMAGES)))
 
 
@@ -195,7 +198,7 @@ def test_shorter_prompts_are_padded_on_the_left(engine, monkeypatch, mode):
     assert all((mask.diff(dim=1) >= 0).all() and (mask[:, -1] == 1).all() for mask in masks)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", MODES_AT_LENGTH)
 def test_memory_that_runs_out_at_any_call_leaves_the_scores(loaded, alone, monkeypatch, mode):
     """Calls are those that read prompts and words, or that write replies."""
     # It is tested with what calls it, and takes half a second.
@@ -222,7 +225,7 @@ def test_memory_that_runs_out_at_any_call_leaves_the_scores(loaded, alone, monke
     assert fails == undisturbed - 1 >= 1
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", MODES_AT_LENGTH)
 def test_a_memory_of_one_row_leaves_the_scores(engine, alone, monkeypatch, mode):
     monkeypatch.setattr("render_agent.engines.transformers.memory.faults.free_memory", lambda: None)
     forward = engine.model.forward

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from render_agent.agents.verifiers.judge.batch_score import batch_score
 from render_agent.agents.verifiers.judge.model_queries import log_odds
-from render_agent.agents.verifiers.judge.pairwise import Outcome, orders, probability, standings
+from render_agent.agents.verifiers.judge.pairwise import orders, probability, standings
 from render_agent.agents.verifiers.judge.reply_parser import Unreadable, read_criteria
 from render_agent.agents.verifiers.judge.rubric import Criterion, Rubric
 from render_agent.agents.verifiers.judge.score import Fault, Finding, counts
@@ -184,7 +184,7 @@ def test_a_pair_of_which_one_order_cannot_be_read_is_left_out_for_both():
 @given(st.lists(st.floats(-20, 20), min_size=2, max_size=6), st.floats(-10, 10))
 def test_a_liking_for_a_place_cancels_exactly(worths, liking):
     def shares(bias):
-        outcomes = {(i, j): Outcome(worths[i] - worths[j] + bias) for i, j in orders(len(worths))}
+        outcomes = {(i, j): worths[i] - worths[j] + bias for i, j in orders(len(worths))}
         return [standing.share for standing in standings(len(worths), outcomes)]
 
     assert shares(liking) == pytest.approx(shares(0), abs=1e-9)

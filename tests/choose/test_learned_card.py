@@ -8,10 +8,10 @@ import torch
 from factories.examples import SMALL, random_features, random_histories
 from safetensors.torch import load_file, save_file
 
-from render_agent.agents.verifiers.learned.card import CARD, WEIGHTS
-from render_agent.agents.verifiers.learned.checkpoint import load
-from render_agent.agents.verifiers.learned.ensemble import Ensemble
 from render_agent.errors import SetupError
+from render_agent_lab.learned_verifier.card import CARD, WEIGHTS
+from render_agent_lab.learned_verifier.checkpoint import load
+from render_agent_lab.learned_verifier.ensemble import Ensemble
 from render_agent_lab.verifier_training.card import save
 
 LEARNED = {"encoder": "noise", "scenes": ["room00", "room01"], "held_out": {"chosen": 0.5}}

@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from render_agent.agents.verifiers.learned.ensemble import Ensemble
-from render_agent.agents.verifiers.learned.history import Histories
-from render_agent.agents.verifiers.learned.network import (
+from render_agent_lab.learned_verifier.ensemble import Ensemble
+from render_agent_lab.learned_verifier.history import Histories
+from render_agent_lab.learned_verifier.network import (
     MemberNetwork,
     extract,
     positions,
     shared_moves,
 )
-from render_agent.agents.verifiers.learned.shape import Features, Shape
+from render_agent_lab.learned_verifier.shape import Features, Shape
 from render_agent_lab.verifier_benchmark.naive_scoring import (
     PlainPoolingBlock,
     score_one_by_one,
@@ -37,6 +37,7 @@ MEDIUM = Shape(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.integers(0, 2**16), st.integers(1, 7), st.integers(1, 4), st.integers(0, 5))
 def test_three_ways_give_the_same_scores(seed, count, members, shared):

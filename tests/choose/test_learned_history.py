@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from render_agent.agents.verifiers.learned.history import (
+from render_agent.dialogue.reply import Action
+from render_agent.geometry.camera import Camera, wrapped
+from render_agent_lab.learned_verifier.history import (
     NUMBERS,
     POSE,
     Histories,
@@ -15,8 +17,6 @@ from render_agent.agents.verifiers.learned.history import (
     encode_history,
     stack,
 )
-from render_agent.dialogue.reply import Action
-from render_agent.geometry.camera import Camera, wrapped
 
 
 def numbers(action, camera=None):

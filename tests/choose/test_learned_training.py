@@ -9,9 +9,9 @@ import torch
 from factories.examples import SMALL, choice_examples
 from scipy.stats import binomtest
 
-from render_agent.agents.verifiers.learned.ensemble import Ensemble
-from render_agent.agents.verifiers.learned.shape import Features
 from render_agent.errors import SetupError
+from render_agent_lab.learned_verifier.ensemble import Ensemble
+from render_agent_lab.learned_verifier.shape import Features
 from render_agent_lab.verifier_training.batches import Prepared
 from render_agent_lab.verifier_training.choice_accuracy import choose
 from render_agent_lab.verifier_training.example import Example
@@ -25,6 +25,7 @@ def same(one, other):
     return all(torch.equal(one.parameters[name], other.parameters[name]) for name in one.parameters)
 
 
+@pytest.mark.slow
 def test_it_learns_to_choose_in_states_that_it_has_not_seen():
     settings = Settings(members=3, epochs=7, batch=32, rate=1e-2, seed=1)
     held_out = choice_examples(150, seed=2)

@@ -5,10 +5,13 @@ import pytest
 import torch
 from PIL import Image
 
-from render_agent.agents.verifiers.learned.encoder import EncoderInput, FeatureCache
-from render_agent.agents.verifiers.learned.encoder_registry import check_encoder, make_encoder
-from render_agent.agents.verifiers.learned.network import extract
-from render_agent.agents.verifiers.learned.pixels import (
+from render_agent.dialogue.state import Question, View
+from render_agent.errors import SetupError
+from render_agent.geometry.camera import Camera, MapCamera
+from render_agent_lab.learned_verifier.encoder import EncoderInput, FeatureCache
+from render_agent_lab.learned_verifier.encoder_registry import check_encoder, make_encoder
+from render_agent_lab.learned_verifier.network import extract
+from render_agent_lab.learned_verifier.pixels import (
     CODE,
     COLUMNS,
     CONTENT,
@@ -18,10 +21,7 @@ from render_agent.agents.verifiers.learned.pixels import (
     VIEW_ROWS,
     PixelEncoder,
 )
-from render_agent.agents.verifiers.learned.shape import Shape
-from render_agent.dialogue.state import Question, View
-from render_agent.errors import SetupError
-from render_agent.geometry.camera import Camera, MapCamera
+from render_agent_lab.learned_verifier.shape import Shape
 
 SIZE = 240
 MAP = MapCamera((1.0, 2.0), 2.0, 2 * SIDE / SIZE)

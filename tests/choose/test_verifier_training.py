@@ -13,11 +13,6 @@ import torch
 from factories.runs import make_config, transcripts
 
 from render_agent.agents.verifiers.geometry import GeometryVerifier
-from render_agent.agents.verifiers.learned.card import CARD, WEIGHTS
-from render_agent.agents.verifiers.learned.checkpoint import load
-from render_agent.agents.verifiers.learned.encoder import EncoderInput
-from render_agent.agents.verifiers.learned.history import read_histories
-from render_agent.agents.verifiers.learned.verifier import load_verifier
 from render_agent.agents.verifiers.registry import describe_choosing
 from render_agent.agents.verifiers.score_fusion import mean_ranks
 from render_agent.analysis.diagnosis.diagnose import diagnose_run
@@ -29,6 +24,11 @@ from render_agent.questions.sufficiency import COUNTING_TYPE
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.phase_controller import Silent
 from render_agent.runs.runner import resume_run, start_run
+from render_agent_lab.learned_verifier.card import CARD, WEIGHTS
+from render_agent_lab.learned_verifier.checkpoint import load
+from render_agent_lab.learned_verifier.encoder import EncoderInput
+from render_agent_lab.learned_verifier.history import read_histories
+from render_agent_lab.learned_verifier.verifier import load_verifier
 from render_agent_lab.verifier_benchmark.naive_scoring import score_one_by_one
 from render_agent_lab.verifier_training.card import standing
 from render_agent_lab.verifier_training.decision import good_moves, scene_names

@@ -20,7 +20,6 @@ from render_agent.analysis.diagnosis.summary import notes, reading, summary
 from render_agent.cli.main import cli
 from render_agent.config import RunConfig
 from render_agent.engines.scripted import Replies, ScriptedEngine
-from render_agent.engines.scripted.sighted_oracle import REASON_NO_BOX, REASONS
 from render_agent.render.rasteriser.renderer import Rasteriser
 from render_agent.render.visibility.object_visibility import Seen, Sight, seen_well
 from render_agent.runs.log.folder import RunFolder
@@ -28,6 +27,7 @@ from render_agent.runs.log.reader import read_states
 from render_agent.runs.runner import start_run
 from render_agent.scene.formats.load import load_scene
 from render_agent.scene.room_truth import read_truth
+from render_agent_lab.oracles.sighted_oracle import REASON_NO_BOX, REASONS
 
 SCENES = Path(__file__).parents[2] / "scenes"
 QUESTIONS = SCENES / "questions.jsonl"
@@ -329,7 +329,7 @@ def test_the_command_says_why(looking, staring):
     "options",
     [
         {},
-        {"pictures": "mirrored"},
+        pytest.param({"pictures": "mirrored"}, marks=pytest.mark.slow),
         pytest.param({"views": "four"}, marks=pytest.mark.slow),
         pytest.param({"views": "oracle"}, marks=pytest.mark.slow),
     ],

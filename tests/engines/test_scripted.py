@@ -68,7 +68,7 @@ def test_the_explorer_turns_walks_and_asks_for_maps():
 
 @pytest.mark.parametrize("name", registry.names("scripted policy"))
 def test_replies_depend_neither_on_batches_nor_on_order(name):
-    asked = [request(question.id, turn) for question in MIXED for turn in range(8)]
+    asked = [request(question.id, turn) for question in MIXED for turn in (0, 1, 4, 7)]
     replies = {
         (r.question_id, r.turn): make_scripted(name, MIXED, 5).policy.reply(r) for r in asked
     }
@@ -213,7 +213,7 @@ def test_a_policy_that_fails_at_a_question_fails_it_alone(tmp_path, caplog):
         ("c.json", '{"1": ["x"]}', "entry 1: it must be"),
         ("d.jsonl", '{"id": 1, "replies": []}\n{"id": 2, "replies": "x"}', "entry 2: it must be"),
         ("e.jsonl", '{"id": 1}', "entry 1: it must be"),
-        ("f.txt", "", "has no model .* give one of explorer, random, frequency, oracle, witness, wanderer, seeker, expert, stumbler, or an existing"),
+        ("f.txt", "", "has no model .* give one of explorer, random, frequency, wanderer, oracle, witness, seeker, expert, stumbler, or an existing"),
     ],
 )  # fmt: skip
 def test_a_file_that_holds_no_policy_is_a_set_up_error_of_one_sentence(

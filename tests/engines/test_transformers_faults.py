@@ -93,7 +93,7 @@ def length_of(reply):
     return reply.tokens.prompt + 6
 
 
-@pytest.mark.parametrize("fits", [1.0, 1.5, 2, 4, 7, 10])
+@pytest.mark.parametrize("fits", [1.0, 2, 7])
 def test_a_batch_that_does_not_fit_is_halved_until_it_does(engine, monkeypatch, fits):
     undisturbed = engine.generate(REQUESTS)
     expected = [reply.samples for reply in undisturbed]
@@ -115,7 +115,7 @@ def test_a_batch_that_does_not_fit_is_halved_until_it_does(engine, monkeypatch, 
     assert {event for reply in replies for event in reply.events} <= {"batch_grown"}
 
 
-@pytest.mark.parametrize("place", range(7))
+@pytest.mark.parametrize("place", [0, 1, 3, 6])
 def test_running_out_of_memory_at_any_call_loses_nothing(engine, monkeypatch, place):
     expected = [reply.samples for reply in engine.generate(REQUESTS)]
     engine.batch_size = 3

@@ -99,13 +99,17 @@ def run(program, home, hub, *arguments, offline=False):
     return done.stdout.strip()
 
 
-def test_a_model_is_fetched_once_and_found_again_without_the_hub(hub, tmp_path):
+def test_a_model_is_asked_about_without_its_weights(hub, tmp_path):
     described = json.loads(run(FIND, tmp_path, hub, "team/small"))
     assert described["revision"] == COMMIT
     assert described["weights"] is None
     partly = run(FIND, tmp_path, hub, "team/small", offline=True)
     assert "holds no weights" in partly
 
+
+@pytest.mark.slow
+def test_a_model_that_was_fetched_answers_and_is_found_again_without_the_hub(hub, tmp_path):
+    described = json.loads(run(FIND, tmp_path, hub, "team/small"))
     online = json.loads(run(ASK, tmp_path, hub, "team/small"))
     assert online[0] == COMMIT
     assert online[1]

@@ -12,22 +12,22 @@ from render_agent.dialogue.state import Question, View
 from render_agent.engines.base import Request
 from render_agent.engines.registry import describe_engine, make_engine
 from render_agent.engines.scripted.blind_policies import Explorer, RandomAnswer
-from render_agent.engines.scripted.sighted_oracle import (
+from render_agent.geometry.boxes import upright
+from render_agent.geometry.camera import Camera, MapCamera, vertical_from_horizontal
+from render_agent.questions.ground_truth import Facts, known_facts
+from render_agent.questions.rooms import bundled
+from render_agent.render.around import camera_ahead
+from render_agent.scene.cache import SceneCache
+from render_agent.scene.formats.load import load_scene
+from render_agent.scene.mirrored import mirrored
+from render_agent_lab.oracles.question_visibility import QuestionVisibility
+from render_agent_lab.oracles.sighted_oracle import (
     REASON_NO_BOX,
     REASONS,
     SightedOracle,
     shown_facts,
     sighted_oracle,
 )
-from render_agent.geometry.boxes import upright
-from render_agent.geometry.camera import Camera, MapCamera, vertical_from_horizontal
-from render_agent.questions.ground_truth import Facts, known_facts
-from render_agent.questions.rooms import bundled
-from render_agent.render.around import camera_ahead
-from render_agent.render.visibility.question_visibility import QuestionVisibility
-from render_agent.scene.cache import SceneCache
-from render_agent.scene.formats.load import load_scene
-from render_agent.scene.mirrored import mirrored
 
 SIZE = (160, 120)
 FIELD = vertical_from_horizontal(75, *SIZE)

@@ -16,7 +16,6 @@ from render_agent.dialogue.prompt import reply_schema
 from render_agent.engines.base import Request
 from render_agent.engines.registry import describe_engine
 from render_agent.engines.scripted import make_scripted
-from render_agent.engines.scripted.blind_policies import oracle
 from render_agent.geometry.camera import AnyCamera, Camera
 from render_agent.observation.stress.mirrored import mirrored_truth, names_sides
 from render_agent.questions.rooms import BUNDLED, bundled
@@ -30,6 +29,7 @@ from render_agent_lab.expert.derive import spot_of, things
 from render_agent_lab.expert.known import known_scenes
 from render_agent_lab.expert.policy import TURNS, expert
 from render_agent_lab.expert.search import is_wrong_turn, wrong_turn
+from render_agent_lab.oracles.sighted_oracle import oracle
 
 pytestmark = pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here")
 
@@ -111,6 +111,7 @@ class Without:
         return int((with_it != without).any(axis=-1).sum())
 
 
+@pytest.mark.slow
 def test_it_names_no_place_that_no_view_showed_and_every_place_is_a_box(free):
     known, without, named = known_scenes(list(free.asked.values())), Without(), 0
     for question, turns, replies in free.replies():

@@ -19,7 +19,7 @@ class Dialogues:
     are asked alike. Question i has `turns` turns, less one where i is odd, so that rows retire.
     """
 
-    def __init__(self, count=6, turns=4, instructions="Explore the room. " * 12, **more):
+    def __init__(self, count=5, turns=3, instructions="Explore the room. " * 12, **more):
         self.ids = [f"q{number}" for number in range(count)]
         self.turns = {name: turns - number % 2 for number, name in enumerate(self.ids)}
         self.messages = {

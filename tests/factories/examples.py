@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from render_agent.agents.verifiers.learned.history import Histories, encode_history, stack
-from render_agent.agents.verifiers.learned.shape import Features, Shape
 from render_agent.dialogue.reply import Action
+from render_agent_lab.learned_verifier.history import Histories, encode_history, stack
+from render_agent_lab.learned_verifier.shape import Features, Shape
 from render_agent_lab.verifier_training.example import Example
 
 SMALL = Shape(

@@ -13,7 +13,7 @@ from render_agent_lab.room_generator.write import truth_of
 COARSE = 0.3
 """Metres between vertices: only the mesh differs from that of a dense home."""
 
-MADE = [*((5, n) for n in range(5)), (6, 0)]
+MADE = [*((5, n) for n in range(4)), (6, 0)]
 """Seeds and numbers."""
 
 

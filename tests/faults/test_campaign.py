@@ -13,9 +13,7 @@ SCRIPT = Path(__file__).with_name("campaign.py")
 QUICK = (
     "kill -9 of a run that is continued",
     "SIGTERM",
-    "two processes on one run",
     "disk full (ENOSPC)",
-    "out of memory in the engine",
     "renderer crashes its process once",
 )
 

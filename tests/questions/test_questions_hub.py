@@ -77,7 +77,14 @@ def load(home, hub, *arguments, offline=False):
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize("arguments", [(), ("nyu-visionx/VSI-Bench",), ("team/copy",)])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        pytest.param(("nyu-visionx/VSI-Bench",), marks=pytest.mark.slow),
+        pytest.param(("team/copy",), marks=pytest.mark.slow),
+    ],
+)
 def test_questions_are_fetched_and_found_again_without_the_hub(hub, tmp_path, arguments):
     assert load(tmp_path, hub, *arguments) == "['fetched']"
     assert load(tmp_path, hub, *arguments, offline=True) == "['fetched']"

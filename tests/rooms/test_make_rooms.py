@@ -14,6 +14,7 @@ def run(*arguments):
     return CliRunner().invoke(make_rooms_command, [str(argument) for argument in arguments])
 
 
+@pytest.mark.slow
 def test_the_same_command_writes_the_same_bytes(tmp_path):
     options = ("--count", 1, "--seed", 4, "--spacing", 0.3, "--as-scan", "--questions", 9)
     for folder in ("one", "two"):

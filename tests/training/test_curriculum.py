@@ -234,6 +234,7 @@ def by_hand(model, pictures):
     return loss.item(), gradients(model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("joint", [True, False])
 def test_gradients_of_parts_add_up_to_those_of_one_batch(model, pictures, monkeypatch, joint):
     loss, wanted = by_hand(model, pictures)
@@ -252,6 +253,7 @@ def test_gradients_of_parts_add_up_to_those_of_one_batch(model, pictures, monkey
     assert all(found[name].norm() > 0 for name in found)
 
 
+@pytest.mark.slow
 def test_no_examples_leave_no_gradients(model):
     lesson = Lesson(model, TOKENIZER, None, joint=False)
     assert lesson.gather([]) == {}

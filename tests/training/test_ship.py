@@ -35,6 +35,7 @@ def shipped(checkpoint, tmp_path_factory):
     return ship(tmp_path_factory.mktemp("models") / "some" / "small", checkpoint)
 
 
+@pytest.mark.slow
 def test_loaded_as_anyone_loads_it_it_scores_as_the_trained_weights(checkpoint, shipped):
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
@@ -58,6 +59,7 @@ def test_loaded_as_anyone_loads_it_it_scores_as_the_trained_weights(checkpoint, 
         assert torch.equal(weight.half().float(), kept), name
 
 
+@pytest.mark.slow
 def test_training_goes_on_from_what_was_shipped(checkpoint, shipped):
     before, after = weights_of(checkpoint), weights_of(shipped)
     assert before.keys() == after.keys()

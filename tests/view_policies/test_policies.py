@@ -13,13 +13,7 @@ from render_agent.dialogue.moves import Limits
 from render_agent.geometry.boxes import upright
 from render_agent.geometry.camera import vertical_from_horizontal
 from render_agent.observation.view_policies.base import ViewContext
-from render_agent.observation.view_policies.named_objects import greedy_views
 from render_agent.observation.view_policies.tour import in_short_order, spread_out, tour
-from render_agent.observation.view_policies.viewpoint_search import (
-    CLOSE_METRES,
-    ViewpointSearch,
-    Wanted,
-)
 from render_agent.questions.ground_truth import known_facts, placed
 from render_agent.questions.mentions import named_categories
 from render_agent.questions.rooms import bundled
@@ -28,6 +22,12 @@ from render_agent.render.start_pose import start_camera, surface
 from render_agent.render.visibility.object_visibility import Sight, seen_well
 from render_agent.scene.cache import SceneCache
 from render_agent.scene.free_space.free_space import FreeSpace
+from render_agent_lab.oracles.named_objects import greedy_views
+from render_agent_lab.oracles.viewpoint_search import (
+    CLOSE_METRES,
+    ViewpointSearch,
+    Wanted,
+)
 
 SIZE = (320, 240)
 QUESTIONS = bundled()

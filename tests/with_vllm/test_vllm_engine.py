@@ -81,6 +81,15 @@ def test_free_running_gives_the_same_replies_and_none_twice(engine):
     assert list(engine.ready()) == []
 
 
+def test_waiting_ends_when_woken_and_nothing_is_lost(engine):
+    engine.submit([asking("q", max_new_tokens=200)])
+    engine.wake()
+    assert list(engine.ready()) == []
+    ((_, reply),) = engine.ready()
+    assert reply.error is None
+    assert reply.tokens.reply > 1
+
+
 def test_it_answers_as_transformers_does(engine):
     from render_agent.engines.transformers.generate_engine import TransformersEngine
 

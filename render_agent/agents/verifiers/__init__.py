@@ -1,6 +1,6 @@
 """Verifiers: each scores the candidate moves of a turn, and `score_fusion` makes one score of theirs.
 
-Holds a verifier a module (`random`, `geometry`, `embedding`) or folder (`judge`, `learned`), and the `registry` of
+Holds a verifier a module (`random`, `geometry`, `embedding`) or folder (`judge`), and the `registry` of
 `--verifier`. May import questions, scenes, renderers and engines, never an agent. Start with `base`, which has the
 protocol.
 """

@@ -41,29 +41,6 @@ def mean_normalised(scores: ArrayLike, weights: Sequence[float] | None = None) -
     return _weighted(checked, weights) @ np.stack([_normalised(row) for row in checked])
 
 
-def mean_embeddings(
-    contexts: ArrayLike, histories: ArrayLike, weights: Sequence[float] | None = None
-) -> FloatArray:
-    """Return the cosines of the members' mean embeddings, each of length 1 before and after the mean.
-
-    contexts (M, W), histories (M, N, W). It supposes that the members share one space, as those of one
-    training run do. Spaces of independent members are turned against each other, so that one member's
-    context against another's histories is noise in the sum: `mean_ranks` needs no shared space.
-    """
-    context = np.asarray(contexts, np.float64)
-    moves = np.asarray(histories, np.float64)
-    if context.ndim != 2 or moves.ndim != 3 or moves.shape[::2] != context.shape:
-        raise ValueError(
-            f"embeddings of (M, W) and (M, N, W) are needed, not {context.shape} and {moves.shape}"
-        )
-    _checked(moves.reshape(len(moves), -1))
-    _checked(context)
-    parts = _weighted(context, weights)
-    mean_context = _unit(np.einsum("m,mw->w", parts, _unit(context)))
-    mean_moves = _unit(np.einsum("m,mnw->nw", parts, _unit(moves)))
-    return mean_moves @ mean_context
-
-
 FUSIONS: Mapping[str, Callable[[ArrayLike, Sequence[float] | None], FloatArray]] = {
     "ranks": mean_ranks,
     "normalised": mean_normalised,
@@ -147,10 +124,3 @@ def _normalised(row: FloatArray) -> FloatArray:
         return np.zeros(len(row))
     scaled = (row - row.min()) / span
     return np.asarray((scaled - scaled.mean()) / scaled.std())
-
-
-def _unit(x: FloatArray) -> FloatArray:
-    lengths = np.linalg.norm(x, axis=-1, keepdims=True)
-    if not lengths.all():
-        raise ValueError("an embedding is 0 and has no direction")
-    return np.asarray(x / lengths)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 import numpy as np
 from msgspec import Struct
@@ -21,8 +20,7 @@ from render_agent.geometry.boxes import OrientedBox
 from render_agent.geometry.camera import Camera, Vector
 from render_agent.questions.ground_truth import Facts
 from render_agent.render.base import Renderer
-from render_agent.render.visibility.coverage import Surface
-from render_agent.render.visibility.object_visibility import Counted, Sight
+from render_agent.render.visibility.room_visibility import NOTHING, Room
 from render_agent.scene.free_space.free_space import FreeSpace
 from render_agent.scene.model import Scene
 
@@ -51,70 +49,6 @@ class Visibility:
     turns: tuple[TurnVisibility, ...] = ()
 
 
-class SceneVisibility:
-    """Measures the views of one scene, each camera's once; owned by the thread that owns the renderer.
-
-    boxes: of the scene by category, in its frame. size: of the pictures.
-    """
-
-    def __init__(
-        self,
-        renderer: Renderer,
-        scene: Scene,
-        space: FreeSpace,
-        boxes: Mapping[str, Sequence[OrientedBox]],
-        size: tuple[int, int],
-    ) -> None:
-        self._boxes = _by_name(boxes)
-        everything = [box for some in self._boxes.values() for box in some]
-        places = iter(range(len(everything)))
-        self._indices = {
-            name: list(islice(places, len(some))) for name, some in self._boxes.items()
-        }
-        self._sight = Sight(renderer, scene, everything, size)
-        self._surface = Surface.of(scene, space, renderer)
-        self._known: dict[tuple[str, Camera], tuple[Counted, NDArray[np.bool_]]] = {}
-
-    def measure(self, shown: ShownViews) -> Visibility:
-        """Return what the views of one question showed. RenderError where they cannot be drawn."""
-        indices = [index for name in shown.named for index in self._indices.get(name, ())]
-        covered = np.zeros(len(self._surface.points), bool)
-        turns = []
-        for views in shown.views:
-            sightings: list[Sighting] = []
-            for view in views:
-                if view.kind != "top" and isinstance(view.camera, Camera):
-                    counted, surface = self._look(view.kind, view.camera)
-                    covered |= surface
-                    seen = self._sight.seen(counted, view.camera.position, indices)
-                    sightings += [
-                        Sighting(
-                            view.number,
-                            box,
-                            round(each.area, 1),
-                            round(each.share, 3),
-                            round(each.distance, 3),
-                        )
-                        for box, each in enumerate(seen)
-                    ]
-            coverage = round(float(covered.mean()), 4) if len(covered) else None
-            turns.append(TurnVisibility(coverage, tuple(sightings)))
-        return Visibility(_named(shown.named, self._boxes), tuple(turns))
-
-    def _look(self, kind: str, camera: Camera) -> tuple[Counted, NDArray[np.bool_]]:
-        """Return the pixels of each box in a view, and the points of the surface that it shows."""
-        if (kind, camera) not in self._known:
-            parts = []
-            for sight, each in self._sight.looks(kind, camera):
-                frame = sight.frame(each)
-                parts.append((sight.count(frame, each), self._surface.seen(frame, each)))
-            counted, surface = parts[0]
-            for more, points in parts[1:]:
-                counted, surface = counted + more, surface | points
-            self._known[kind, camera] = counted, surface
-        return self._known[kind, camera]
-
-
 def measure_scene(
     renderer: Renderer,
     scene: Scene,
@@ -125,10 +59,35 @@ def measure_scene(
 ) -> dict[str, Visibility]:
     """Return what the views of every question about a scene showed, by the question's id.
 
-    facts: what is known of it, in its frame. RenderError where it cannot be drawn.
+    facts: what is known of it, in its frame. size: of the pictures. RenderError where it cannot be drawn.
     """
-    visibility = SceneVisibility(renderer, scene, space, {} if facts is None else facts.boxes, size)
-    return {shown.question_id: visibility.measure(shown) for shown in questions}
+    room = Room(scene, lambda: space, facts or NOTHING, size)
+    return {
+        shown.question_id: Visibility(named_boxes(shown, facts), _turns(shown, room, renderer))
+        for shown in questions
+    }
+
+
+def _turns(shown: ShownViews, room: Room, renderer: Renderer) -> tuple[TurnVisibility, ...]:
+    """Return what the views of one question's turns showed."""
+    which = [n for name in shown.named for n, label in enumerate(room.labels) if label == name]
+    covered = room.covered((), renderer)
+    turns = []
+    for views in shown.views:
+        taken = [view for view in views if view.kind != "top" and isinstance(view.camera, Camera)]
+        sightings: list[Sighting] = []
+        for view in taken:
+            for box, seen in enumerate(room.sightings(view, which, renderer)):
+                area, share, distance = (
+                    round(seen.area, 1),
+                    round(seen.share, 3),
+                    round(seen.distance, 3),
+                )
+                sightings.append(Sighting(view.number, box, area, share, distance))
+            covered |= room.shown(view, renderer).covered
+        coverage = round(float(covered.mean()), 4) if len(covered) else None
+        turns.append(TurnVisibility(coverage, tuple(sightings)))
+    return tuple(turns)
 
 
 def new_views(turns: Sequence[Sequence[View]]) -> tuple[tuple[View, ...], ...]:

@@ -1,7 +1,8 @@
 """The engine that replies by rule: baselines, written replies, and policies in anybody's Python.
 
-Holds the `engine`, which asks a policy for each reply, the policies, and the `registry` that finds one by its name. May
-import what is known of scenes and questions, and what views show of them; no other engine. Start with `base`.
+Holds the `engine`, which asks a policy for each reply, the policies that look at nothing, and the `registry` that finds
+one by its name; the second package brings those that know the truth. May import what is known of questions, and no
+other engine. Start with `base`.
 """
 
 from render_agent.engines.scripted.base import NamedPolicy, Policy

@@ -1,4 +1,4 @@
-"""The policies that look at no view: random walks, chance, the commonest answer, and the truth itself."""
+"""The policies that look at no view: random walks, chance, and the commonest answer."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from render_agent.dialogue.state import Question
 from render_agent.engines.base import Request
 from render_agent.engines.scripted.base import NamedPolicy
 from render_agent.questions.chance import frequent_answers
-from render_agent.questions.exact_solver import true_answer
-from render_agent.questions.ground_truth import known_facts
 from render_agent.score.official import is_number
 
 FITTED = "fitted on the truths of the very questions it answers, as the paper's row is"
@@ -151,29 +149,7 @@ def frequency(questions: Sequence[Question], seed: int = 0) -> FixedAnswers:
     return FixedAnswers(frequent_answers(questions))
 
 
-def oracle(
-    questions: Sequence[Question], seed: int = 0, annotations: str | None = None
-) -> FixedAnswers:
-    """Return the policy that answers from what is known of the scenes, else as `frequency` does.
-
-    annotations: the official ones; without them, what the scenes are built from or what lies beside
-    them. Errors: QuestionsError where a file of truths is in no known format.
-    """
-    facts = known_facts(questions, annotations)
-    answers = {q.id: true_answer(q, facts[q.scene]) for q in questions if q.scene in facts}
-    known = {question_id: answer for question_id, answer in answers.items() if answer is not None}
-    return FixedAnswers(frequent_answers(questions) | known)
-
-
 FREQUENCY = NamedPolicy(
     lambda questions, seed, config: frequency(questions, seed),
     f"answers by rule: the commonest answer to each type, {FITTED}",
-)
-ORACLE = NamedPolicy(
-    lambda questions, seed, config: oracle(
-        questions, seed, None if config is None else config.annotations
-    ),
-    "answers from the truth: the scenes' annotations; where they do not tell, the commonest answer,"
-    f" {FITTED}",
-    knows_boxes=True,
 )

@@ -22,14 +22,14 @@ def policy_maker(model: str) -> NamedPolicy:
 
     SetupError where it is neither, or where the file cannot be read or imported.
     """
-    known = registry.names("scripted policy")
-    if model in known:
+    if registry.is_known("scripted policy", model):
         policy: NamedPolicy = registry.load("scripted policy", model)
         return policy
     path = Path(model)
     if path.suffix not in SUFFIXES or not path.is_file():
+        known = ", ".join(registry.names("scripted policy"))
         raise SetupError(
-            f"--engine scripted has no model {model!r}: give one of {', '.join(known)}, or an existing"
+            f"--engine scripted has no model {model!r}: give one of {known}, or an existing"
             " .py, .json or .jsonl file"
         )
     return policy_of_file(path)

@@ -254,7 +254,8 @@ def _positions(model: Any, tensors: Any) -> torch.Tensor:
     """Return the positions of a batch's tokens, (axes, rows, length): three axes where pictures have them."""
     mask = tensors["attention_mask"]
     if not hasattr(model.model, "get_rope_index"):
-        return (mask.cumsum(-1) - 1).clamp(min=0)[None]
+        rows: torch.Tensor = (mask.cumsum(-1) - 1).clamp(min=0)
+        return rows[None]
     names = ("mm_token_type_ids", "image_grid_thw")
     found, _ = model.model.get_rope_index(
         tensors["input_ids"],

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from render_agent.config.choice import InputFile
-from render_agent.errors import SetupError
 from render_agent.observation.view_policies.base import (
     FurtherViews,
     Policy,
@@ -18,7 +16,6 @@ from render_agent.observation.view_policies.base import (
 if TYPE_CHECKING:
     from render_agent.config import RunConfig
     from render_agent.dialogue.state import Question
-    from render_agent.questions.ground_truth import Facts
 
 
 class Free(ViewPolicy):
@@ -136,45 +133,3 @@ class TourViews(ViewPolicy):
         from render_agent.observation.view_policies.tour import Tour
 
         return Tour(config.max_turns - 1)
-
-
-class OracleViews(ViewPolicy):
-    """Views of the objects that a question names, by boxes that are known."""
-
-    name = "oracle"
-    words = "{count} that look at the objects named, by boxes that are known"
-
-    def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
-        """Raise SetupError where nothing is known of a scene that is to be looked at."""
-        known_boxes(config, questions)
-
-    def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
-        """Give the files of boxes."""
-        from render_agent.questions.input_files import annotation_files
-
-        return annotation_files(config, questions)
-
-    def build(self, config: RunConfig, questions: Sequence[Question]) -> Policy:
-        """Return what looks at named objects. SetupError as in `check`."""
-        from render_agent.observation.view_policies.named_objects import NamedObjects
-
-        return NamedObjects(config.max_turns - 1, known_boxes(config, questions))
-
-
-def known_boxes(config: RunConfig, questions: Sequence[Question]) -> dict[str, Facts]:
-    """Return what is known of the scenes of some questions, by scene.
-
-    SetupError where nothing is known of a scene that is to be looked at.
-    """
-    from render_agent.questions.ground_truth import known_facts
-
-    looked_at = [question for question in questions if question.scan is not None]
-    facts = known_facts(looked_at, config.annotations)
-    unknown = sorted({question.scene for question in looked_at} - facts.keys())
-    if unknown:
-        raise SetupError(
-            f"--views oracle needs the boxes of the objects, and those of {len(unknown)} scenes are not"
-            f" known ({unknown[0]} among them): name VSI-Bench's official annotations by --annotations"
-            " DIR, or run the bundled rooms by --benchmark rooms"
-        )
-    return facts

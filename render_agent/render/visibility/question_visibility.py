@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property, partial
-from typing import Self
+from collections.abc import Iterable
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question, View
-from render_agent.questions.ground_truth import Facts, known_facts
-from render_agent.questions.mentions import kind_of, named_categories
-from render_agent.questions.sufficiency import COUNTING_TYPE, ROOM_SIZE_TYPE
+from render_agent.questions.mentions import named_categories
 from render_agent.render.base import Renderer
-from render_agent.render.registry import make_renderer
-from render_agent.render.visibility.room_visibility import Room, Rooms
-from render_agent.scene.cache import SceneCache
-from render_agent.score.official import ORDER
-
-Thing = str | int
-"""What is to be found: a category, or where every object of it counts, a box by its number."""
+from render_agent.render.visibility.room_visibility import Room
 
 
 def named_boxes(question: Question, room: Room) -> list[int]:
@@ -39,67 +28,3 @@ def boxes_seen(
     for view in dict.fromkeys(views):
         seen |= room.seen(view, which, renderer)
     return frozenset(seen)
-
-
-def as_things(question: Question, room: Room, boxes: Iterable[int]) -> frozenset[Thing]:
-    """Return boxes as the things of a question: themselves where every one counts, else their categories."""
-    if kind_of(question) == COUNTING_TYPE:
-        return frozenset(boxes)
-    return frozenset(room.labels[number] for number in boxes)
-
-
-class QuestionVisibility:
-    """Finds what questions name in the views of a run; owned by the thread that calls it.
-
-    scenes: those of the run. facts: what is known of them, as files have it. size: width and height of
-    the views in pixels.
-    """
-
-    def __init__(
-        self, scenes: SceneCache, facts: Mapping[str, Facts], size: tuple[int, int]
-    ) -> None:
-        self.scenes = scenes
-        self.facts = facts
-        self.rooms = Rooms(size)
-
-    @classmethod
-    def of(cls, config: RunConfig, questions: Sequence[Question]) -> Self:
-        """Return those for the views of a run. QuestionsError where a file of truths is in no known format."""
-        facts = known_facts(questions, config.annotations)
-        return cls(config.picture_stress.scenes(config, questions), facts, config.image_size)
-
-    @cached_property
-    def renderer(self) -> Renderer:
-        """What draws the frames that are looked at."""
-        return make_renderer()
-
-    def room(self, question: Question) -> Room:
-        """Return the room of a scene of which something is known. SceneError where it cannot be read."""
-        scene, space = partial(self.scenes.get, question), partial(self.scenes.space, question)
-        return self.rooms.room(question.scene, scene, space, self.facts[question.scene])
-
-    def things(self, question: Question) -> frozenset[Thing]:
-        """Return all that has to be seen well for a question, nothing where nobody can tell.
-
-        That is so for the size of a room and the order in a video, and where something that is named has
-        no boxes. SceneError where the scene cannot be read.
-        """
-        names = named_categories(question)
-        facts = self.facts.get(question.scene)
-        if facts is None or not names or kind_of(question) in (ROOM_SIZE_TYPE, ORDER):
-            return frozenset()
-        labels = {label.lower() for label, some in facts.boxes.items() if some}
-        if not labels.issuperset(names):
-            return frozenset()
-        room = self.room(question)
-        return as_things(question, room, named_boxes(question, room))
-
-    def seen(self, question: Question, views: Iterable[View]) -> frozenset[Thing]:
-        """Return which of the things some views show well. RenderError where they cannot be drawn."""
-        room = self.room(question)
-        return as_things(question, room, boxes_seen(question, room, views, self.renderer))
-
-    def close(self) -> None:
-        """Give the renderer back."""
-        if "renderer" in self.__dict__:
-            self.renderer.close()

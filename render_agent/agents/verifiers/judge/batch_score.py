@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from contextlib import closing, nullcontext
+from functools import partial
 from typing import get_args
 
 from render_agent.agents.verifiers.judge import prompts
 from render_agent.agents.verifiers.judge.model_queries import JudgedPicture, ModelQueries, log_odds
 from render_agent.agents.verifiers.judge.pairwise import probability, score_by_pairs
 from render_agent.agents.verifiers.judge.pictures import MAX_SIDE_PIXELS, Pictures, Source
-from render_agent.agents.verifiers.judge.reply_parser import Unreadable, read_criteria
+from render_agent.agents.verifiers.judge.reply_parser import read_criteria
 from render_agent.agents.verifiers.judge.rubric import MAX_REASON_CHARACTERS, Mode, Rubric
-from render_agent.agents.verifiers.judge.score import Fault, Score
+from render_agent.agents.verifiers.judge.score import Fault, Score, Unreadable, score_of
 from render_agent.config import AUTO, RunConfig
 from render_agent.engines.base import Engine, Reply, Scores
 from render_agent.errors import UsageError
@@ -130,18 +131,14 @@ def _by_yes(asking: ModelQueries, shown: Sequence[JudgedPicture]) -> list[Score]
         for entry in shown
     ]
     words = (*prompts.YES_WORDS, *prompts.NO_WORDS)
-    return [_yes(scores) for scores in asking.likely(messages, words)]
+    return [score_of(scores, _yes) for scores in asking.likely(messages, words)]
 
 
-def _yes(scores: Scores) -> Score:
-    seconds = scores.seconds / scores.batch_size
-    if scores.error is not None:
-        return Score(None, scores.error, Fault.ENGINE, tokens=scores.tokens, seconds=seconds)
+def _yes(scores: Scores) -> Score | Unreadable:
     odds = log_odds(scores.log_probabilities, len(prompts.YES_WORDS))
     if odds is None:
-        reason = "the model gives neither yes nor no any probability"
-        return Score(None, reason, Fault.REPLY, tokens=scores.tokens, seconds=seconds)
-    return Score(probability(odds[0]), support=odds[1], tokens=scores.tokens, seconds=seconds)
+        return Unreadable("the model gives neither yes nor no any probability")
+    return Score(probability(odds[0]), support=odds[1])
 
 
 def _by_criteria(
@@ -152,15 +149,12 @@ def _by_criteria(
         prompts.about_one(entry.prompts, entry.earlier, entry.picture, form) for entry in shown
     ]
     replies = asking.written(messages, prompts.criteria_schema(rubric))
-    return [_criteria(reply, rubric) for reply in replies]
+    return [score_of(reply, partial(_criteria, rubric)) for reply in replies]
 
 
-def _criteria(reply: Reply, rubric: Rubric) -> Score:
-    seconds = reply.seconds / reply.batch_size
-    if reply.error is not None:
-        return Score(None, reply.error, Fault.ENGINE, tokens=reply.tokens, seconds=seconds)
+def _criteria(rubric: Rubric, reply: Reply) -> Score | Unreadable:
     findings = read_criteria(reply, rubric)
     if isinstance(findings, Unreadable):
-        return Score(None, findings.reason, Fault.REPLY, tokens=reply.tokens, seconds=seconds)
+        return findings
     value = rubric.value({name: finding.value for name, finding in findings.items()})
-    return Score(value, criteria=findings, tokens=reply.tokens, seconds=seconds)
+    return Score(value, criteria=findings)

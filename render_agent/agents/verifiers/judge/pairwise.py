@@ -19,22 +19,14 @@ from statistics import fmean
 
 from render_agent.agents.verifiers.judge import prompts
 from render_agent.agents.verifiers.judge.model_queries import JudgedPicture, ModelQueries, log_odds
-from render_agent.agents.verifiers.judge.reply_parser import Unreadable, read_better
+from render_agent.agents.verifiers.judge.reply_parser import read_better
 from render_agent.agents.verifiers.judge.rubric import MAX_REASON_CHARACTERS, Rubric
-from render_agent.agents.verifiers.judge.score import Fault, Score
+from render_agent.agents.verifiers.judge.score import Fault, Score, Unreadable, score_of
 from render_agent.dialogue.state import Tokens
 from render_agent.engines.base import Reply, Scores
 
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What one order of a comparison says: above 0 that the first picture is better.
-
-    log_odds: of the first against the second; plus or minus 1 where a reply only names one.
-    """
-
-    log_odds: float
-    named: bool = False
+Outcomes = Mapping[tuple[int, int], float]
+"""By ordered pair of pictures the log-odds of the first against the second; plus or minus 1 where a reply names one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +46,16 @@ def orders(count: int) -> list[tuple[int, int]]:
     return list(permutations(range(count), 2))
 
 
-def standings(count: int, outcomes: Mapping[tuple[int, int], Outcome]) -> list[Standing]:
+def standings(count: int, outcomes: Outcomes, *, named: bool = False) -> list[Standing]:
     """Return how each of so many pictures stands.
 
-    outcomes: by ordered pair. A pair of which one order is missing is left out, for both: half of it
-    would be the liking for a place.
+    A pair of which one order is missing is left out, for both: half of it would be the liking for a place.
+    named: whether outcomes are what replies name, and no log-odds.
     """
-    return [_standing(count, number, outcomes) for number in range(count)]
+    return [_standing(count, number, outcomes, named=named) for number in range(count)]
 
 
-def _standing(count: int, number: int, outcomes: Mapping[tuple[int, int], Outcome]) -> Standing:
+def _standing(count: int, number: int, outcomes: Outcomes, *, named: bool) -> Standing:
     both = [
         (outcomes[number, other], outcomes[other, number])
         for other in range(count)
@@ -71,18 +63,11 @@ def _standing(count: int, number: int, outcomes: Mapping[tuple[int, int], Outcom
     ]
     if not both:
         return Standing(None, 0, None)
-    return Standing(
-        fmean(_win(first, second) for first, second in both),
-        len(both),
-        fmean(first.log_odds * second.log_odds < 0 for first, second in both),
-    )
-
-
-def _win(first: Outcome, second: Outcome) -> float:
-    """Return the share of a win, 0 to 1; first: the order in which the picture comes first."""
-    if first.named or second.named:
-        return ((first.log_odds > 0) + (second.log_odds < 0)) / 2
-    return probability((first.log_odds - second.log_odds) / 2)
+    wins = [
+        ((first > 0) + (second < 0)) / 2 if named else probability((first - second) / 2)
+        for first, second in both
+    ]
+    return Standing(fmean(wins), len(both), fmean(first * second < 0 for first, second in both))
 
 
 def probability(log_odds: float) -> float:
@@ -91,17 +76,6 @@ def probability(log_odds: float) -> float:
         small = exp(log_odds)
         return small / (1 + small)
     return 1 / (1 + exp(-log_odds))
-
-
-@dataclass(frozen=True, slots=True)
-class OrderedResult:
-    """One order of a comparison: its outcome, or why there is none, and what it took."""
-
-    outcome: Outcome | None
-    reason: str
-    fault: Fault | None
-    tokens: Tokens
-    seconds: float
 
 
 def score_by_pairs(
@@ -119,7 +93,8 @@ def score_by_pairs(
             (first, second): compared[members[first], members[second]]
             for first, second in orders(len(members))
         }
-        scores.update(zip(members, _standing_scores(len(members), results), strict=True))
+        found = _standing_scores(len(members), results, named=not _gives_odds(queries))
+        scores.update(zip(members, found, strict=True))
     return [scores[number] for number in range(len(shown))]
 
 
@@ -128,9 +103,10 @@ def _compare(
     shown: Sequence[JudgedPicture],
     pairs: Sequence[tuple[int, int]],
     rubric: Rubric | None,
-) -> list[OrderedResult]:
-    """Return what every ordered pair says: by probabilities where the engine gives them, else written."""
-    likely = queries.engine.capabilities.score
+) -> list[Score]:
+    """Return what every ordered pair says, its value as in Outcomes: by probabilities where the engine gives
+    them, else written."""
+    likely = _gives_odds(queries)
     form = prompts.PAIR_FORMAT if likely else prompts.PAIR_OBJECT_FORMAT
     messages = [
         prompts.about_two(
@@ -143,40 +119,35 @@ def _compare(
     ]
     if likely:
         letters = [word for words in prompts.LETTERS for word in words]
-        return [_likelier(scores) for scores in queries.likely(messages, letters)]
+        return [score_of(scores, _likelier) for scores in queries.likely(messages, letters)]
     longest = rubric.longest_reason if rubric else MAX_REASON_CHARACTERS
-    return [_named(reply) for reply in queries.written(messages, prompts.pair_schema(longest))]
+    replies = queries.written(messages, prompts.pair_schema(longest))
+    return [score_of(reply, _named) for reply in replies]
 
 
-def _likelier(scores: Scores) -> OrderedResult:
-    used = scores.tokens, scores.seconds / scores.batch_size
-    if scores.error is not None:
-        return OrderedResult(None, scores.error, Fault.ENGINE, *used)
+def _gives_odds(queries: ModelQueries) -> bool:
+    return queries.engine.capabilities.score
+
+
+def _likelier(scores: Scores) -> Score | Unreadable:
     odds = log_odds(scores.log_probabilities, len(prompts.LETTERS[0]))
     if odds is None:
-        return OrderedResult(
-            None, "the model gives neither A nor B any probability", Fault.REPLY, *used
-        )
-    return OrderedResult(Outcome(odds[0]), "", None, *used)
+        return Unreadable("the model gives neither A nor B any probability")
+    return Score(odds[0])
 
 
-def _named(reply: Reply) -> OrderedResult:
-    used = reply.tokens, reply.seconds / reply.batch_size
-    if reply.error is not None:
-        return OrderedResult(None, reply.error, Fault.ENGINE, *used)
+def _named(reply: Reply) -> Score | Unreadable:
     better = read_better(reply)
-    if isinstance(better, Unreadable):
-        return OrderedResult(None, better.reason, Fault.REPLY, *used)
-    return OrderedResult(Outcome(1.0 - 2 * better, named=True), "", None, *used)
+    return better if isinstance(better, Unreadable) else Score(1.0 - 2 * better)
 
 
-def _standing_scores(count: int, compared: Mapping[tuple[int, int], OrderedResult]) -> list[Score]:
+def _standing_scores(
+    count: int, compared: Mapping[tuple[int, int], Score], *, named: bool
+) -> list[Score]:
     """Return the scores of the pictures of one state."""
-    outcomes = {
-        pair: entry.outcome for pair, entry in compared.items() if entry.outcome is not None
-    }
+    outcomes = {pair: entry.value for pair, entry in compared.items() if entry.value is not None}
     scores = []
-    for number, standing in enumerate(standings(count, outcomes)):
+    for number, standing in enumerate(standings(count, outcomes, named=named)):
         own = [entry for pair, entry in compared.items() if number in pair]
         tokens = Tokens(
             prompt=sum(entry.tokens.prompt for entry in own) // 2,

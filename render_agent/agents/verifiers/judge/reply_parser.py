@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from render_agent.agents.verifiers.judge.rubric import Criterion, Rubric
-from render_agent.agents.verifiers.judge.score import Finding
+from render_agent.agents.verifiers.judge.score import Finding, Unreadable
 from render_agent.dialogue.chat import without_thinking
 from render_agent.engines.base import Reply
 from render_agent.text.safe_parse import parse_json
 
 _FENCED = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
-
-
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """Why a reply says nothing."""
-
-    reason: str
 
 
 def read_criteria(reply: Reply, rubric: Rubric) -> dict[str, Finding] | Unreadable:

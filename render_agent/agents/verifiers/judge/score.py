@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from render_agent.agents.verifiers.judge.rubric import Mode
 from render_agent.dialogue.state import Tokens
+from render_agent.engines.base import Reply, Scores
 from render_agent.errors import SetupError
 
 if TYPE_CHECKING:
@@ -24,6 +25,16 @@ class Fault(Enum):
     REPLY = "reply"
     ENGINE = "engine"
     ALONE = "alone"
+
+
+Answer = TypeVar("Answer", Reply, Scores)
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Why an answer of the engine says nothing."""
+
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +63,17 @@ class Score:
     support: float | None = None
     tokens: Tokens = Tokens()
     seconds: float = 0.0
+
+
+def score_of(answer: Answer, read: Callable[[Answer], Score | Unreadable]) -> Score:
+    """Return what an answer of the engine comes to by `read`, with what it took; a fault where it says nothing."""
+    if answer.error is not None:
+        score = Score(None, answer.error, Fault.ENGINE)
+    elif isinstance(found := read(answer), Unreadable):
+        score = Score(None, found.reason, Fault.REPLY)
+    else:
+        score = found
+    return replace(score, tokens=answer.tokens, seconds=answer.seconds / answer.batch_size)
 
 
 def counts(scores: Iterable[Score]) -> dict[str, int]:

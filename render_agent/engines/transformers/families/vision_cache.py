@@ -113,7 +113,7 @@ def _key(picture: torch.Tensor, grid: list[int] | None) -> bytes:
     """Return what tells a picture from every other: its pixels, their type, its grid."""
     pixels = picture.detach().contiguous().view(torch.uint8).cpu().numpy()
     shape = f"{picture.dtype} {tuple(picture.shape)} {grid}".encode()
-    return hashlib.blake2b(pixels, digest_size=16, key=hashlib.sha256(shape).digest()).digest()
+    return hashlib.blake2b(pixels.data, digest_size=16, key=hashlib.sha256(shape).digest()).digest()
 
 
 def _divided(output: Any, pictures: int) -> list[Features]:

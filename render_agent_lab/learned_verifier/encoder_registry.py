@@ -7,11 +7,11 @@ from typing import Any
 
 from PIL.Image import Image
 
-from render_agent.agents.verifiers.learned.encoder import Encoder, EncoderInput, Floats
-from render_agent.agents.verifiers.learned.pixels import PixelEncoder
 from render_agent.agents.verifiers.siglip import DEFAULT_SIGLIP, find_siglip, load_siglip
 from render_agent.dialogue.state import Question
 from render_agent.errors import SetupError
+from render_agent_lab.learned_verifier.encoder import Encoder, EncoderInput, Floats
+from render_agent_lab.learned_verifier.pixels import PixelEncoder
 
 
 class SiglipEncoder(Encoder):

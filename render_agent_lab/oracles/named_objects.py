@@ -1,20 +1,29 @@
-"""Views of what a question names: where its objects are known, the camera is turned to them."""
+"""The views of `--views oracle`: where the objects that a question names are known, the camera is turned to them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from render_agent.config import RunConfig
+from render_agent.config.choice import InputFile
 from render_agent.dialogue.state import Question
+from render_agent.errors import SetupError
 from render_agent.geometry.camera import Camera, wrapped
-from render_agent.observation.view_policies.base import FurtherViews, ViewContext
+from render_agent.observation.view_policies.base import (
+    FurtherViews,
+    Policy,
+    ViewContext,
+    ViewPolicy,
+)
 from render_agent.observation.view_policies.tour import Tour, in_short_order
-from render_agent.observation.view_policies.viewpoint_search import ViewpointSearch, Wanted
-from render_agent.questions.ground_truth import Facts, placed
+from render_agent.questions.ground_truth import Facts, known_facts, placed
+from render_agent.questions.input_files import annotation_files
 from render_agent.questions.mentions import named_categories
 from render_agent.scene.model import Scene
+from render_agent_lab.oracles.viewpoint_search import ViewpointSearch, Wanted
 
 VIEWS_PER_OBJECT = 3
 """Views of an object, from as many places, before the rest of the room is shown."""
@@ -97,3 +106,39 @@ def _alike(camera: Camera, other: Camera) -> bool:
         camera.position == other.position
         and abs(wrapped(camera.yaw - other.yaw)) < SAME_VIEW_DEGREES
     )
+
+
+class OracleViews(ViewPolicy):
+    """Views of the objects that a question names, by boxes that are known."""
+
+    name = "oracle"
+    words = "{count} that look at the objects named, by boxes that are known"
+
+    def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
+        """Raise SetupError where nothing is known of a scene that is to be looked at."""
+        known_boxes(config, questions)
+
+    def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
+        """Give the files of boxes."""
+        return annotation_files(config, questions)
+
+    def build(self, config: RunConfig, questions: Sequence[Question]) -> Policy:
+        """Return what looks at named objects. SetupError as in `check`."""
+        return NamedObjects(config.max_turns - 1, known_boxes(config, questions))
+
+
+def known_boxes(config: RunConfig, questions: Sequence[Question]) -> dict[str, Facts]:
+    """Return what is known of the scenes of some questions, by scene.
+
+    SetupError where nothing is known of a scene that is to be looked at.
+    """
+    looked_at = [question for question in questions if question.scan is not None]
+    facts = known_facts(looked_at, config.annotations)
+    unknown = sorted({question.scene for question in looked_at} - facts.keys())
+    if unknown:
+        raise SetupError(
+            f"--views oracle needs the boxes of the objects, and those of {len(unknown)} scenes are not"
+            f" known ({unknown[0]} among them): name VSI-Bench's official annotations by --annotations"
+            " DIR, or run the bundled rooms by --benchmark rooms"
+        )
+    return facts

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from render_agent.agents.verifiers.learned.encoder_registry import check_available
 from render_agent.errors import SetupError
 from render_agent.text.safe_parse import parse_json
+from render_agent_lab.learned_verifier.encoder_registry import check_available
 
 WEIGHTS, CARD = "verifier.safetensors", "verifier.json"
 

@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch.func import functional_call, stack_module_state, vmap
 
-from render_agent.agents.verifiers.learned.history import Histories
-from render_agent.agents.verifiers.learned.network import MemberNetwork, extract, shared_moves
-from render_agent.agents.verifiers.learned.shape import Features, Shape
+from render_agent_lab.learned_verifier.history import Histories
+from render_agent_lab.learned_verifier.network import MemberNetwork, extract, shared_moves
+from render_agent_lab.learned_verifier.shape import Features, Shape
 
 FloatArray = NDArray[np.float32]
 

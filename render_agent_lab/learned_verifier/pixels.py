@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from render_agent.agents.verifiers.learned.encoder import Encoder, EncoderInput, Floats
 from render_agent.dialogue.state import Question
 from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.questions.mentions import kind_of, named_categories
+from render_agent_lab.learned_verifier.encoder import Encoder, EncoderInput, Floats
 
 VERSION = 1
 """Raised whenever the same picture would give other numbers."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.agents.verifiers.learned.history import NUMBERS
+from render_agent_lab.learned_verifier.history import NUMBERS
 
 
 @dataclass(frozen=True, slots=True)

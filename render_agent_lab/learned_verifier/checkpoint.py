@@ -10,11 +10,11 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from render_agent.agents.verifiers.learned.card import CARD, FORMAT, WEIGHTS, read_card
-from render_agent.agents.verifiers.learned.ensemble import Ensemble, stored_name
-from render_agent.agents.verifiers.learned.history import NUMBERS
-from render_agent.agents.verifiers.learned.shape import Shape
 from render_agent.errors import SetupError
+from render_agent_lab.learned_verifier.card import CARD, FORMAT, WEIGHTS, read_card
+from render_agent_lab.learned_verifier.ensemble import Ensemble, stored_name
+from render_agent_lab.learned_verifier.history import NUMBERS
+from render_agent_lab.learned_verifier.shape import Shape
 
 
 def load(folder: Path, device: str = "cpu") -> tuple[Ensemble, dict[str, Any]]:

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from render_agent.agents.verifiers.base import TurnContext, Verdict, Verifier
-from render_agent.agents.verifiers.learned.card import encoder_told
-from render_agent.agents.verifiers.learned.checkpoint import load
-from render_agent.agents.verifiers.learned.encoder import Encoder, EncoderInput, FeatureCache
-from render_agent.agents.verifiers.learned.encoder_registry import check_encoder, make_encoder
-from render_agent.agents.verifiers.learned.ensemble import Ensemble, place_of
-from render_agent.agents.verifiers.learned.history import read_histories
 from render_agent.dialogue.state import Candidate
+from render_agent_lab.learned_verifier.card import encoder_told
+from render_agent_lab.learned_verifier.checkpoint import load
+from render_agent_lab.learned_verifier.encoder import Encoder, EncoderInput, FeatureCache
+from render_agent_lab.learned_verifier.encoder_registry import check_encoder, make_encoder
+from render_agent_lab.learned_verifier.ensemble import Ensemble, place_of
+from render_agent_lab.learned_verifier.history import read_histories
 
 
 class LearnedVerifier(Verifier):

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from render_agent.agents.verifiers.learned.shape import Shape
+from render_agent_lab.learned_verifier.shape import Shape
 
 TEMPERATURE = 0.07
 """How sharply a text token picks its patches; a constant of the design, not learned."""

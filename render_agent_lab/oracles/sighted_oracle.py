@@ -1,6 +1,6 @@
-"""The sighted oracle (`--model witness`): answers from the truth once the views have shown what a question names, else guesses.
+"""The oracles: `oracle` answers from the truth at once, `witness` once the views have shown what a question names, else it guesses.
 
-It is no model and no bound for one: it tests views. Whoever shows it more of what questions are about
+The sighted one is no model and no bound for one: it tests views. Whoever shows it more of what questions are about
 gets more right answers from it, and pictures that show nothing get it no further than chance.
 """
 
@@ -15,14 +15,19 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question, View
 from render_agent.engines.base import Request
 from render_agent.engines.scripted.base import NamedPolicy
-from render_agent.engines.scripted.blind_policies import Explorer, RandomAnswer, random_move
-from render_agent.questions.exact_solver import true_answer
-from render_agent.questions.sufficiency import COUNTING_TYPE, ROOM_SIZE_TYPE, first_shown, was_shown
-from render_agent.render.visibility.question_visibility import (
-    QuestionVisibility,
-    boxes_seen,
-    named_boxes,
+from render_agent.engines.scripted.blind_policies import (
+    FITTED,
+    Explorer,
+    FixedAnswers,
+    RandomAnswer,
+    random_move,
 )
+from render_agent.questions.chance import frequent_answers
+from render_agent.questions.ground_truth import known_facts
+from render_agent.questions.sufficiency import COUNTING_TYPE, ROOM_SIZE_TYPE, first_shown, was_shown
+from render_agent.render.visibility.question_visibility import boxes_seen, named_boxes
+from render_agent_lab.oracles.exact_solver import true_answer
+from render_agent_lab.oracles.question_visibility import QuestionVisibility
 
 REASONS = {
     True: "I have seen what this is about.",
@@ -143,10 +148,32 @@ def sighted_oracle(
     return SightedOracle(questions, seed, eyes, walks=config.free, wanders=wanders)
 
 
+def oracle(
+    questions: Sequence[Question], seed: int = 0, annotations: str | None = None
+) -> FixedAnswers:
+    """Return the policy that answers from what is known of the scenes, else as `frequency` does.
+
+    annotations: the official ones; without them, what the scenes are built from or what lies beside
+    them. Errors: QuestionsError where a file of truths is in no known format.
+    """
+    facts = known_facts(questions, annotations)
+    answers = {q.id: true_answer(q, facts[q.scene]) for q in questions if q.scene in facts}
+    known = {question_id: answer for question_id, answer in answers.items() if answer is not None}
+    return FixedAnswers(frequent_answers(questions) | known)
+
+
 def _answer(reasoning: str, answer: str) -> str:
     return json.dumps({"reasoning": reasoning, "answer": answer, "done": True})
 
 
+ORACLE = NamedPolicy(
+    lambda questions, seed, config: oracle(
+        questions, seed, None if config is None else config.annotations
+    ),
+    "answers from the truth: the scenes' annotations; where they do not tell, the commonest answer,"
+    f" {FITTED}",
+    knows_boxes=True,
+)
 WITNESS = NamedPolicy(
     sighted_oracle,
     "answers from the truth once its views have shown well what the question names, else by chance: a"

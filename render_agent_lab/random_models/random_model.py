@@ -13,9 +13,9 @@ from render_agent.engines.transformers.model.pretrained import (
     choose_device,
     silence_libraries,
 )
-from render_agent.engines.transformers.model.published_shapes import Shape, find_shape
 from render_agent.errors import SetupError
 from render_agent.text.safe_parse import parse_json
+from render_agent_lab.random_models.published_shapes import Shape, find_shape
 
 FILLER = (
     "I see a chair beside the table and a shelf behind it, so the door must be to the left of where"
