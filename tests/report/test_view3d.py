@@ -133,9 +133,7 @@ def test_standing_there_shows_what_the_view_showed(window, page_file, tmp_path):
         page.evaluate("document.querySelector('.view3d .stage img').style.visibility = 'hidden'")
         drawn = page.locator("details.view3d").get_attribute("data-drawn")
         page.click("details.view3d [name=stand]")
-        page.wait_for_function(
-            f"document.querySelector('.view3d').dataset.drawn !== '{drawn}'", timeout=60_000
-        )
+        page.wait_for_selector(f"details.view3d:not([data-drawn='{drawn}'])", timeout=60_000)
         seen = colours_of(page, tmp_path / "seen.png")
     finally:
         page.close()
