@@ -76,7 +76,9 @@ def texturing(scene: Scene, sources: NDArray[np.int32], order: NDArray[np.int32]
         uv,
         tints,
         materials,
-        np.concatenate([np.empty(0, np.uint32), *(level.view(np.uint32).ravel() for level in flat)]),
+        np.concatenate(
+            [np.empty(0, np.uint32), *(level.view(np.uint32).ravel() for level in flat)]
+        ),
         np.column_stack([starts[:-1], sizes[:, ::-1]]),
         np.cumsum([0, *map(len, chains)]).astype(np.int64),
         np.array([[WRAPS[way] for way in part.wrap] for part in pictured], np.int64).reshape(-1, 2),
@@ -105,7 +107,9 @@ def mip_levels(material: Material) -> list[NDArray[np.uint8]]:
     while max(levels[-1].shape[:2]) > 1:
         height, width = (max(1, side // 2) for side in levels[-1].shape[:2])
         smaller = np.empty((height, width, 4), np.uint8)
-        _halve(levels[-1], LIGHT_OF_LEVEL, LEVEL_OF_LIGHT, material.alpha_cutoff is not None, smaller)
+        _halve(
+            levels[-1], LIGHT_OF_LEVEL, LEVEL_OF_LIGHT, material.alpha_cutoff is not None, smaller
+        )
         levels.append(smaller)
     return levels
 

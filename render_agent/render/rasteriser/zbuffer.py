@@ -235,11 +235,10 @@ def draw_faces(
         for face in covering[:count]:
             a, b, c = faces[face, 0] - base, faces[face, 1] - base, faces[face, 2] - base
             material = -1
-            if holes and pages.materials[face] >= 0:
-                if pages.cutoffs[pages.materials[face]] >= 0.0:
-                    material = pages.materials[face]
-                    _normals(vertices, faces[face], matrix, corners, normals)
-                    picture_plane(normals, faces[face], pages.uv, plane)
+            if holes and pages.materials[face] >= 0 and pages.cutoffs[pages.materials[face]] >= 0.0:
+                material = pages.materials[face]
+                _normals(vertices, faces[face], matrix, corners, normals)
+                picture_plane(normals, faces[face], pages.uv, plane)
             if min(local[3, a], local[3, b], local[3, c]) < near:
                 for corner in range(3):
                     _corner(vertices, faces[face, corner], matrix, corners[corner])

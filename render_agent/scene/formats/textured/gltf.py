@@ -215,7 +215,9 @@ class _File:
             matrix = outer @ _node_matrix(node)
             if "mesh" in node:
                 yield int(node["mesh"]), matrix
-            pending += [(child, matrix, depth + 1) for child in reversed(node.get("children") or [])]
+            pending += [
+                (child, matrix, depth + 1) for child in reversed(node.get("children") or [])
+            ]
 
     def _part(self, primitive: Tree, look: Look) -> Part:
         """Return the part of one primitive in the frame of its mesh."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from render_agent.scene.formats.cleaning import Scan
 from render_agent.scene.srgb import linear, screen
-from render_agent.scene.texture import Material, Texture, Wrap
+from render_agent.scene.texture import Material, Texture, bilinear
 
 FloatArray = NDArray[np.float64]
 
@@ -135,38 +135,3 @@ def _light(
     if tints is not None:
         light *= tints
     return light
-
-
-def bilinear(
-    picture: NDArray[np.uint8], uv: NDArray[np.floating[Any]], wrap: tuple[Wrap, Wrap]
-) -> FloatArray:
-    """Return the colours, (k, 4) of 0 to 255, of a picture, (h, w, 4), at places (k, 2)."""
-    height, width = picture.shape[:2]
-    x, y = (
-        wrapped(np.asarray(uv[:, axis], np.float64), kind) * side - 0.5
-        for axis, kind, side in ((0, wrap[0], width), (1, wrap[1], height))
-    )
-    left, top = np.floor(x), np.floor(y)
-    right_share, lower_share = (x - left)[:, None], (y - top)[:, None]
-    columns = [_edge(left.astype(np.int64) + step, width, wrap[0]) for step in (0, 1)]
-    rows = [_edge(top.astype(np.int64) + step, height, wrap[1]) for step in (0, 1)]
-    upper, lower = (
-        picture[row, columns[0]] * (1 - right_share) + picture[row, columns[1]] * right_share
-        for row in rows
-    )
-    blended: FloatArray = upper * (1 - lower_share) + lower * lower_share
-    return blended
-
-
-def wrapped(places: FloatArray, wrap: Wrap) -> FloatArray:
-    """Return places along one side, (k,), moved into the picture, 0 to 1."""
-    if wrap == "clamp":
-        return np.clip(places, 0, 1)
-    if wrap == "mirror":
-        return 1 - np.abs(np.mod(places, 2) - 1)
-    return places - np.floor(places)
-
-
-def _edge(index: NDArray[np.int64], size: int, wrap: Wrap) -> NDArray[np.int64]:
-    """Return texels' indices, of which the outermost may lie one beyond the picture, within it."""
-    return index % size if wrap == "repeat" else np.clip(index, 0, size - 1)

@@ -58,7 +58,9 @@ def read_obj(path: Path) -> Scan:
     from trimesh.exchange.obj import load_obj
 
     text = path.read_bytes().decode("utf-8", "replace")
-    used = {" ".join(name.split()) for name in re.findall(r"^\s*usemtl\s+(.+)$", text, re.MULTILINE)}
+    used = {
+        " ".join(name.split()) for name in re.findall(r"^\s*usemtl\s+(.+)$", text, re.MULTILINE)
+    }
     libraries = re.findall(r"^\s*mtllib\s+(.+)$", text, re.MULTILINE)
     if used:  # trimesh knows a material's name only where it finds a file of materials
         text = "mtllib names\n" + re.sub(r"^\s*mtllib.*$", "", text, flags=re.MULTILINE)
@@ -69,7 +71,9 @@ def read_obj(path: Path) -> Scan:
     for geometry in shown:
         visual = geometry.get("visual")
         name = None if visual is None else getattr(visual.material, "name", None)
-        parts.append(_part(geometry, materials.get(str(name)), None if visual is None else visual.uv))
+        parts.append(
+            _part(geometry, materials.get(str(name)), None if visual is None else visual.uv)
+        )
     solid = [part for part in parts if part.faces is not None and len(part.faces)]
     if not solid:
         raise ValueError("it holds no surface")
