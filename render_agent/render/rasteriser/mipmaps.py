@@ -213,7 +213,7 @@ def texel_at(pages: Any, material: Any, plane: Any, u: Any, v: Any) -> Any:
     if steepest > 1.0:
         detail = min(0.5 * _log2(min(steepest, 1e30)), np.float64(last - level))
         whole = np.int64(detail)
-        share = np.uint64((detail - whole) * 256.0 + 0.5)
+        share = np.uint64(np.int64((detail - whole) * 256.0 + 0.5))
         level += whole
     repeat_s, repeat_t = pages.wraps[material, 0] == REPEAT, pages.wraps[material, 1] == REPEAT
     s, t = _within(s, pages.wraps[material, 0]), _within(t, pages.wraps[material, 1])
@@ -226,8 +226,9 @@ def texel_at(pages: Any, material: Any, plane: Any, u: Any, v: Any) -> Any:
         x, y = s * wide - 0.5, t * tall - 0.5
         # the places are -0.5 and more: cutting off after adding 1 rounds down
         left, top = np.int64(x + 1.0) - 1, np.int64(y + 1.0) - 1
-        across = np.uint64((x - left) * 256.0 + 0.5)
-        down = np.uint64((y - top) * 256.0 + 0.5)
+        across = np.int64((x - left) * 256.0 + 0.5)
+        down = np.int64((y - top) * 256.0 + 0.5)
+        both = (across * down + 128) >> 8
         right, bottom = left + 1, top + 1
         if left < 0:
             left = wide - 1 if repeat_s else 0
@@ -239,19 +240,14 @@ def texel_at(pages: Any, material: Any, plane: Any, u: Any, v: Any) -> Any:
             bottom = 0 if repeat_t else tall - 1
         upper, lower = start + top * wide, start + bottom * wide
         finer = found
-        found = _mix(
-            _mix(
-                _lanes(texels[np.uint64(upper + left)]),
-                _lanes(texels[np.uint64(upper + right)]),
-                across,
-            ),
-            _mix(
-                _lanes(texels[np.uint64(lower + left)]),
-                _lanes(texels[np.uint64(lower + right)]),
-                across,
-            ),
-            down,
-        )
+        # four shares of 256 in all: no lane grows beyond its 16 bits
+        found = (
+            _lanes(texels[np.uint64(upper + left)]) * np.uint64(256 - across - down + both)
+            + _lanes(texels[np.uint64(upper + right)]) * np.uint64(across - both)
+            + _lanes(texels[np.uint64(lower + left)]) * np.uint64(down - both)
+            + _lanes(texels[np.uint64(lower + right)]) * np.uint64(both)
+            + HALVES
+        ) >> np.uint64(8) & LANES
     return _mix(finer, found, share) if share else found
 
 
