@@ -64,9 +64,9 @@ class Texture:
     def bytes(self) -> int:
         """The memory that its arrays take; a picture of several materials counts once."""
         pictures = {id(part.picture): part.picture for part in self.materials}
-        held = [picture for picture in pictures.values() if picture is not None]
-        tints = [] if self.vertex_tints is None else [self.vertex_tints]
-        return sum(array.nbytes for array in (self.uv, self.face_materials, *held, *tints))
+        held = [picture.nbytes for picture in pictures.values() if picture is not None]
+        tints = 0 if self.vertex_tints is None else self.vertex_tints.nbytes
+        return self.uv.nbytes + self.face_materials.nbytes + tints + sum(held)
 
 
 def bilinear(
@@ -93,10 +93,11 @@ def bilinear(
 def _wrapped(places: FloatArray, wrap: Wrap) -> FloatArray:
     """Return places along one side, (k,), moved into the picture, 0 to 1."""
     if wrap == "clamp":
-        return np.clip(places, 0, 1)
+        return np.asarray(np.clip(places, 0, 1), np.float64)
     if wrap == "mirror":
-        return 1 - np.abs(np.mod(places, 2) - 1)
-    return places - np.floor(places)
+        return np.asarray(1 - np.abs(np.mod(places, 2) - 1), np.float64)
+    turned: FloatArray = places - np.floor(places)
+    return turned
 
 
 def _edge(index: NDArray[np.int64], size: int, wrap: Wrap) -> NDArray[np.int64]:

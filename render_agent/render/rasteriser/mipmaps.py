@@ -196,13 +196,19 @@ def _log2(value: Any) -> Any:
 
 
 @inlined_kernel
-def texel_at(pages: Any, material: Any, plane: Any, u: Any, v: Any) -> Any:
-    """Return the texel, in lanes (red lowest, alpha highest), that a face shows at a pixel's (u, v)."""
+def place_at(plane: Any, u: Any, v: Any) -> Any:
+    """Return where in its picture a face shows a pixel (u, v), and 1 / D·p; zeros where it is edge on."""
     scale = 1.0 / (plane[2, 0] * u + plane[2, 1] * v + plane[2, 2])
     s = (plane[0, 0] * u + plane[0, 1] * v + plane[0, 2]) * scale
     t = (plane[1, 0] * u + plane[1, 1] * v + plane[1, 2]) * scale
-    if not (abs(s) < 1e9 and abs(t) < 1e9):  # of a face that is seen edge on
+    if not (abs(s) < 1e9 and abs(t) < 1e9):
         scale = s = t = 0.0
+    return s, t, scale
+
+
+@inlined_kernel
+def detail_at(pages: Any, material: Any, plane: Any, s: Any, t: Any, scale: Any) -> Any:
+    """Return the mip level at a place, and how many of 256 parts the next coarser one has."""
     level = pages.first[material]
     last = pages.first[material + 1] - 1
     width, height = pages.sizes[level, 1] * scale, pages.sizes[level, 2] * scale
@@ -215,6 +221,12 @@ def texel_at(pages: Any, material: Any, plane: Any, u: Any, v: Any) -> Any:
         whole = np.int64(detail)
         share = np.uint64(np.int64((detail - whole) * 256.0 + 0.5))
         level += whole
+    return level, share
+
+
+@inlined_kernel
+def texel_at(pages: Any, material: Any, s: Any, t: Any, level: Any, share: Any) -> Any:
+    """Return the texel, in lanes (red lowest, alpha highest), at a place, between two mip levels."""
     repeat_s, repeat_t = pages.wraps[material, 0] == REPEAT, pages.wraps[material, 1] == REPEAT
     s, t = _within(s, pages.wraps[material, 0]), _within(t, pages.wraps[material, 1])
     texels = pages.texels
@@ -225,7 +237,8 @@ def texel_at(pages: Any, material: Any, plane: Any, u: Any, v: Any) -> Any:
         wide, tall = pages.sizes[level + step, 1], pages.sizes[level + step, 2]
         x, y = s * wide - 0.5, t * tall - 0.5
         # the places are -0.5 and more: cutting off after adding 1 rounds down
-        left, top = np.int64(x + 1.0) - 1, np.int64(y + 1.0) - 1
+        left: Any = np.int64(x + 1.0) - 1
+        top: Any = np.int64(y + 1.0) - 1
         across = np.int64((x - left) * 256.0 + 0.5)
         down = np.int64((y - top) * 256.0 + 0.5)
         both = (across * down + 128) >> 8
@@ -254,5 +267,7 @@ def texel_at(pages: Any, material: Any, plane: Any, u: Any, v: Any) -> Any:
 @kernel
 def is_hole(pages: Any, material: Any, plane: Any, u: Any, v: Any) -> Any:
     """Return whether a face has a hole at a pixel's (u, v): it shows less alpha than its material's cutoff."""
-    alpha = texel_at(pages, material, plane, u, v) >> np.uint64(48)
+    s, t, scale = place_at(plane, u, v)
+    level, share = detail_at(pages, material, plane, s, t, scale)
+    alpha = texel_at(pages, material, s, t, level, share) >> np.uint64(48)
     return np.float64(alpha) < pages.cutoffs[material]

@@ -18,7 +18,16 @@ from typing import Any
 import numpy as np
 
 from render_agent.render.rasteriser.kernels import kernel
-from render_agent.render.rasteriser.mipmaps import is_hole, picture_plane, texel_at
+from render_agent.render.rasteriser.mipmaps import (
+    detail_at,
+    is_hole,
+    picture_plane,
+    place_at,
+    texel_at,
+)
+
+SAME_DETAIL_PIXELS = 4
+"""Pixels of a row that share the mip level of a face; a graphics card has two by two."""
 
 
 @kernel
@@ -290,8 +299,10 @@ def colour_faces(
     plane = np.empty((3, 3), np.float64)
     pictured = len(pages.materials) > 0
     tinted = len(pages.tints) > 0
-    texel = np.uint64(0)
+    texel = share = np.uint64(0)
     material = -1
+    level = np.int64(0)
+    fresh = True
     last = -1
     for row in range(first_row, last_row):
         for column in range(keys.shape[1]):
@@ -301,8 +312,9 @@ def colour_faces(
                 for channel in range(3):
                     colours[row, column, channel] = background[channel]
                 continue
-            if face != last:
+            if face != last or column == 0:
                 last = face
+                fresh = True
                 _normals(vertices, faces[face], matrix, corners, normals)
                 material = pages.materials[face] if pictured else -1
                 if material >= 0:
@@ -317,7 +329,11 @@ def colour_faces(
             nearest[row, column] = order[face]
             u, v = column + 0.5, row + 0.5
             if material >= 0:
-                texel = texel_at(pages, material, plane, u, v)
+                s, t, w = place_at(plane, u, v)
+                if fresh or column % SAME_DETAIL_PIXELS == 0:
+                    level, share = detail_at(pages, material, plane, s, t, w)
+                    fresh = False
+                texel = texel_at(pages, material, s, t, level, share)
                 if not tinted:
                     for channel in range(3):
                         colours[row, column, channel] = texel & np.uint64(255)
@@ -334,9 +350,9 @@ def colour_faces(
             scale = 1.0 / total
             for channel in range(3):
                 shade = wa * shades[0, channel] + wb * shades[1, channel] + wc * shades[2, channel]
-                level = np.uint8(shade * scale + 0.5)
+                shown = np.uint8(shade * scale + 0.5)
                 if material >= 0:
-                    light = pages.light[texel & np.uint64(255)] * pages.light[level]
+                    light = pages.light[texel & np.uint64(255)] * pages.light[shown]
                     texel >>= np.uint64(16)
-                    level = pages.levels[np.int64(light * (len(pages.levels) - 1) + 0.5)]
-                colours[row, column, channel] = level
+                    shown = pages.levels[np.int64(light * (len(pages.levels) - 1) + 0.5)]
+                colours[row, column, channel] = shown

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from render_agent.errors import SceneError
 from render_agent.scene.formats.cleaning import Scan, triangles, unreadable
 from render_agent.scene.formats.textured.gltf import read_gltf
-from render_agent.scene.formats.textured.pictures import Refused
+from render_agent.scene.formats.textured.picture_files import Refused
 from render_agent.scene.formats.textured.wavefront import read_obj
 from render_agent.scene.srgb import screen
 

@@ -21,7 +21,12 @@ from render_agent.errors import SetupError
 from render_agent.extras import require
 from render_agent.scene.formats.cleaning import Scan, unreadable
 from render_agent.scene.formats.textured.parts import Part, joined
-from render_agent.scene.formats.textured.pictures import Picture, Unusable, decoded, file_beside
+from render_agent.scene.formats.textured.picture_files import (
+    Picture,
+    Unusable,
+    decoded,
+    file_beside,
+)
 from render_agent.scene.srgb import linear
 from render_agent.scene.texture import Material, Wrap
 from render_agent.text.safe_parse import parse_json

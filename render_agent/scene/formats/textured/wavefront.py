@@ -18,9 +18,14 @@ from PIL import Image
 
 from render_agent.scene.formats.cleaning import Scan, triangles
 from render_agent.scene.formats.textured.parts import Part, joined
-from render_agent.scene.formats.textured.pictures import Picture, Unusable, decoded, file_beside
+from render_agent.scene.formats.textured.picture_files import (
+    Picture,
+    Unusable,
+    decoded,
+    file_beside,
+)
 from render_agent.scene.srgb import linear
-from render_agent.scene.texture import Material
+from render_agent.scene.texture import Material, Wrap
 
 OPTION = re.compile(r"-(?:blendu|blendv|cc|clamp|imfchan|texres|bm|boost|mm|o|s|t|type)\b", re.I)
 """What may stand before a picture's name."""
@@ -154,7 +159,7 @@ def _material(entry: _Library, pictures: dict[str, NDArray[np.uint8]]) -> Materi
         picture = picture.copy()
         picture[..., 3] = np.asarray(Image.fromarray(clear).resize(size))
         cutoff = MASK_CUTOFF
-    wrap = "clamp" if entry.clamped else "repeat"
+    wrap: Wrap = "clamp" if entry.clamped else "repeat"
     return Material(
         picture, (red, green, blue, 1.0), (wrap, wrap), cutoff, captured=picture is not None
     )
