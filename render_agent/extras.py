@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from render_agent.errors import SetupError
 
 EXTRAS = {
+    "DracoPy": "scans",
     "inspect_ai": "inspect",
     "matplotlib": "report",
     "moderngl": "moderngl",

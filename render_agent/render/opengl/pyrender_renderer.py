@@ -2,7 +2,8 @@
 
 pyrender takes four samples a pixel: edges are blends of both sides, and a depth is that of one
 sample, up to half a pixel off the centre. Its points have one size a picture: near ones leave
-gaps, far ones are coarse; the rasteriser draws clouds better.
+gaps, far ones are coarse; the rasteriser draws clouds better. It knows no holes by a picture's alpha
+and draws them closed.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
 from render_agent.geometry.camera import Camera, FloatArray, MapCamera
 from render_agent.render.base import BACKGROUND, NEAR_METRES, Frame
 from render_agent.render.opengl.gl_thread import ThreadedRenderer
 from render_agent.render.projection import corners_of, focal_scale, furthest, projection
 from render_agent.render.rasteriser.faces import sound_faces
+from render_agent.render.rasteriser.mipmaps import mip_levels
 from render_agent.scene.model import Scene
+from render_agent.scene.texture import Material, Texture
 
 TO_OPENGL = np.diag([1.0, -1.0, -1.0, 1.0])
 """From OpenCV's camera frame (y down, z forward) to OpenGL's (y up, z backward)."""
@@ -89,20 +93,90 @@ class Pyrender(ThreadedRenderer):
         return Frame(colours, np.where(seen, depth, np.inf).astype(np.float32))
 
     def _scene(self, scene: Scene) -> Any:
-        """Return a pyrender scene of one unlit mesh or cloud."""
-        shades = np.empty((len(scene.colours), 4), np.float32)
-        shades[:, :3] = scene.colours / np.float32(255)
-        shades[:, 3] = 1
-        primitive = self._pyrender.Primitive(
-            positions=scene.points,
-            indices=None if scene.is_cloud else sound_faces(scene),
-            color_0=shades,
-            mode=0 if scene.is_cloud else 4,
-            material=self._pyrender.MetallicRoughnessMaterial(doubleSided=True),
-        )
+        """Return a pyrender scene of one unlit cloud, or of a mesh with a primitive a material."""
+        texture = scene.texture
+        if scene.is_cloud or texture is None:
+            faces = None if scene.is_cloud else sound_faces(scene)
+            parts = [self._part(scene.points, faces, scene.colours)]
+        else:
+            faces, parts = sound_faces(scene), []
+            for number, material in enumerate(texture.materials):
+                mine = faces[texture.face_materials == number]
+                if len(mine):
+                    parts.append(self._of_material(scene, texture, material, mine))
         drawn = self._pyrender.Scene(bg_color=[*(np.array(BACKGROUND) / 255), 1.0])
-        drawn.add(self._pyrender.Mesh([primitive]))
+        drawn.add(self._pyrender.Mesh(parts))
         return drawn
+
+    def _of_material(
+        self, scene: Scene, texture: Texture, material: Material, faces: NDArray[np.int32]
+    ) -> Any:
+        """Return the faces of one material as a primitive with vertices of its own."""
+        used, corners = np.unique(faces, return_inverse=True)
+        faces = corners.reshape(-1, 3).astype(np.int32)
+        points = scene.points[used]
+        if material.picture is None:
+            return self._part(points, faces, scene.colours[used])
+        tints = None if texture.vertex_tints is None else texture.vertex_tints[used]
+        return self._part(points, faces, tints, texture.uv[used], material)
+
+    def _part(
+        self,
+        points: NDArray[np.float32],
+        faces: NDArray[np.int32] | None,
+        colours: NDArray[np.uint8] | None,
+        uv: NDArray[np.float32] | None = None,
+        look: Material | None = None,
+    ) -> Any:
+        """Return a primitive of vertex colours, or of a picture that they multiply."""
+        shades = None
+        if colours is not None:
+            shades = np.ones((len(points), 4), np.float32)
+            shades[:, :3] = colours / np.float32(255)
+        material = self._pyrender.MetallicRoughnessMaterial(
+            doubleSided=True, baseColorTexture=None if look is None else self._picture(look)
+        )
+        return self._pyrender.Primitive(
+            positions=points,
+            indices=faces,
+            color_0=shades,
+            # pyrender's pictures begin at the bottom
+            texcoord_0=None if uv is None else np.column_stack([uv[:, 0], 1 - uv[:, 1]]),
+            mode=0 if faces is None else 4,
+            material=material,
+        )
+
+    def _picture(self, material: Material) -> Any:
+        """Return a material's picture for pyrender, its mip levels ours once it is on the card."""
+        from OpenGL import GL
+
+        ways = {
+            "repeat": GL.GL_REPEAT,
+            "clamp": GL.GL_CLAMP_TO_EDGE,
+            "mirror": GL.GL_MIRRORED_REPEAT,
+        }
+        levels = mip_levels(material)
+
+        class Mipmapped(self._pyrender.Texture):  # type: ignore[misc, name-defined]
+            def _add_to_context(self) -> None:
+                super()._add_to_context()
+                GL.glBindTexture(self.tex_type, self._texid)
+                for number, level in enumerate(levels):
+                    data = np.ascontiguousarray(level[::-1])
+                    height, width = level.shape[:2]
+                    GL.glTexImage2D(
+                        self.tex_type, number, GL.GL_RGBA, width, height, 0,
+                        GL.GL_RGBA, GL.GL_UNSIGNED_BYTE, data,
+                    )  # fmt: skip
+                GL.glBindTexture(self.tex_type, 0)
+
+        sampler = self._pyrender.Sampler(
+            magFilter=GL.GL_LINEAR,
+            minFilter=GL.GL_LINEAR_MIPMAP_LINEAR,
+            wrapS=ways[material.wrap[0]],
+            wrapT=ways[material.wrap[1]],
+        )
+        return Mipmapped(source=levels[0], source_channels="RGBA", sampler=sampler)
 
     def _camera(
         self, camera: Camera | MapCamera, width: int, height: int, far: float

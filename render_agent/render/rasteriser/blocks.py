@@ -18,6 +18,7 @@ from render_agent.geometry.camera import FloatArray
 from render_agent.render.projection import Projection
 from render_agent.render.rasteriser.faces import sound_faces
 from render_agent.render.rasteriser.kernels import kernel
+from render_agent.render.rasteriser.mipmaps import Texturing, texturing
 from render_agent.scene.model import Scene
 
 FACES_PER_BLOCK = 256
@@ -31,7 +32,7 @@ class MeshBlocks:
     vertices: (3, v) float32, metres, world frame, block by block. colours: (v, 3) uint8. faces:
     (m, 3) int32 into vertices. order: (m,) int32, the scene's index of each face. first_vertex:
     (b + 1,) int32, where each block's vertices begin. boxes: (b, 6) float64, lowest and highest
-    corner of each block, metres.
+    corner of each block, metres. pages: the pictures on the faces.
     """
 
     vertices: NDArray[np.float32]
@@ -40,6 +41,7 @@ class MeshBlocks:
     order: NDArray[np.int32]
     first_vertex: NDArray[np.int32]
     boxes: FloatArray
+    pages: Texturing
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +82,13 @@ def mesh_blocks(scene: Scene) -> MeshBlocks:
     faces, sources, first_vertex = _gather(faces, order, len(points), FACES_PER_BLOCK)
     vertices = np.ascontiguousarray(points[sources].T)
     return MeshBlocks(
-        vertices, scene.colours[sources], faces, order, first_vertex, _boxes(vertices, first_vertex)
+        vertices,
+        scene.colours[sources],
+        faces,
+        order,
+        first_vertex,
+        _boxes(vertices, first_vertex),
+        texturing(scene, sources, order),
     )
 
 

@@ -21,6 +21,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 SOURCES = (
     "kernels.py",
     "blocks.py",
+    "mipmaps.py",
     "zbuffer.py",
     "point_splats.py",
 )
@@ -45,13 +46,21 @@ if FOLDER is not None:
     numba.config.CACHE_DIR = str(FOLDER)
 
 
+OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": False, "error_model": "numpy"}
+
+
 def kernel(function: Function) -> Function:
     """Compile `function` for this processor; it runs without the interpreter's lock.
 
     Floating point keeps its exact order (no fastmath), so that every thread and run gives the
     same bits, and division follows IEEE 754, as in numpy.
     """
-    compiled = numba.njit(
-        nogil=True, cache=FOLDER is not None, fastmath=False, error_model="numpy"
-    )(function)
-    return cast(Function, compiled)
+    return cast(Function, numba.njit(cache=FOLDER is not None, **OPTIONS)(function))
+
+
+def inlined_kernel(function: Function) -> Function:
+    """Compile `function` into each kernel that calls it.
+
+    For what runs once a pixel with many arrays: handing them over costs more than the work itself.
+    """
+    return cast(Function, numba.njit(inline="always", **OPTIONS)(function))

@@ -76,11 +76,11 @@ class Rasteriser:
             zbuffer.draw_faces(
                 mesh.vertices, mesh.faces, mesh.order, mesh.first_vertex, FACES_PER_BLOCK,
                 seen.blocks, seen.rectangles, seen.nearest,
-                view.matrix, view.perspective, view.near, *rows, keys, nearest,
+                view.matrix, view.perspective, view.near, mesh.pages, *rows, keys, nearest,
             )  # fmt: skip
             zbuffer.colour_faces(
                 mesh.vertices, mesh.colours, mesh.faces, mesh.order,
-                view.matrix, view.perspective, _BACKGROUND, *rows, keys, nearest, colours,
+                view.matrix, view.perspective, mesh.pages, _BACKGROUND, *rows, keys, nearest, colours,
             )  # fmt: skip
 
         self._in_bands(band, height)

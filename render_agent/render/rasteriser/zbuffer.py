@@ -18,6 +18,16 @@ from typing import Any
 import numpy as np
 
 from render_agent.render.rasteriser.kernels import kernel
+from render_agent.render.rasteriser.mipmaps import (
+    detail_at,
+    is_hole,
+    picture_plane,
+    place_at,
+    texel_at,
+)
+
+SAME_DETAIL_PIXELS = 4
+"""Pixels of a row that share the mip level of a face; a graphics card has two by two."""
 
 
 @kernel
@@ -68,8 +78,12 @@ def _project(vertices: Any, first: Any, last: Any, m: Any, perspective: Any, out
 def _fill(
     x0: Any, y0: Any, k0: Any, x1: Any, y1: Any, k1: Any, x2: Any, y2: Any, k2: Any,
     face: Any, order: Any, first_row: Any, last_row: Any, keys: Any, nearest: Any,
+    pages: Any, material: Any, plane: Any,
 ) -> Any:  # fmt: skip
-    """Draw one triangle of corners (pixels, key) into rows first_row … last_row-1."""
+    """Draw one triangle of corners (pixels, key) into rows first_row … last_row-1.
+
+    material: of a face with holes, and `plane` where its picture lies; -1 of any other.
+    """
     if y1 < y0:
         x0, y0, k0, x1, y1, k1 = x1, y1, k1, x0, y0, k0
     if y2 < y1:
@@ -107,11 +121,12 @@ def _fill(
         for column in range(left, right):
             key = np.float32(min(max(start + column * ku, low), high))
             seen = keys[row, column]
-            if key > seen:
-                keys[row, column] = key
-                nearest[row, column] = face
-            elif key == seen and order[face] < order[nearest[row, column]]:
-                nearest[row, column] = face
+            if key < seen or (key == seen and order[face] >= order[nearest[row, column]]):
+                continue
+            if material >= 0 and is_hole(pages, material, plane, column + 0.5, row + 0.5):
+                continue
+            keys[row, column] = key
+            nearest[row, column] = face
 
 
 @kernel
@@ -183,6 +198,7 @@ def _covering(
 def _draw_cut(
     corners: Any, polygon: Any, near: Any, perspective: Any,
     face: Any, order: Any, first_row: Any, last_row: Any, keys: Any, nearest: Any,
+    pages: Any, material: Any, plane: Any,
 ) -> None:  # fmt: skip
     """Draw what is left of a triangle that reaches through the near plane."""
     for third in range(2, _clipped(corners, near, perspective, polygon)):
@@ -190,7 +206,7 @@ def _draw_cut(
             polygon[0, 0], polygon[0, 1], polygon[0, 2],
             polygon[third - 1, 0], polygon[third - 1, 1], polygon[third - 1, 2],
             polygon[third, 0], polygon[third, 1], polygon[third, 2],
-            face, order, first_row, last_row, keys, nearest,
+            face, order, first_row, last_row, keys, nearest, pages, material, plane,
         )  # fmt: skip
 
 
@@ -198,12 +214,12 @@ def _draw_cut(
 def draw_faces(
     vertices: Any, faces: Any, order: Any, first_vertex: Any, block_size: Any,
     blocks: Any, rectangles: Any, block_keys: Any, matrix: Any, perspective: Any, near: Any,
-    first_row: Any, last_row: Any, keys: Any, nearest: Any,
+    pages: Any, first_row: Any, last_row: Any, keys: Any, nearest: Any,
 ) -> None:  # fmt: skip
     """Draw the visible blocks, front to back, into one band of the buffer.
 
     vertices … first_vertex: see MeshBlocks; blocks … block_keys: see Visible; matrix … near: see
-    Projection. keys: (H, W) float32, -inf where nothing is yet. nearest: (H, W) int32, position of
+    Projection; pages: see Texturing. keys: (H, W) float32, -inf where nothing is yet. nearest: (H, W) int32, position of
     the nearest face in block order.
     """
     clear(keys, nearest, first_row, last_row)
@@ -212,6 +228,9 @@ def draw_faces(
     polygon = np.empty((4, 3), np.float64)
     width = np.float64(keys.shape[1])
     covering = np.empty(block_size, np.int64)
+    normals = np.empty((3, 3), np.float64)
+    plane = np.empty((3, 3), np.float64)
+    holes = pages.cutoffs.max() >= 0.0 if len(pages.materials) else False
     for i in range(len(blocks)):
         if hidden(keys, rectangles[i], first_row, last_row, block_keys[i]):
             continue
@@ -224,19 +243,24 @@ def draw_faces(
         )  # fmt: skip
         for face in covering[:count]:
             a, b, c = faces[face, 0] - base, faces[face, 1] - base, faces[face, 2] - base
+            material = -1
+            if holes and pages.materials[face] >= 0 and pages.cutoffs[pages.materials[face]] >= 0.0:
+                material = pages.materials[face]
+                _normals(vertices, faces[face], matrix, corners, normals)
+                picture_plane(normals, faces[face], pages.uv, plane)
             if min(local[3, a], local[3, b], local[3, c]) < near:
                 for corner in range(3):
                     _corner(vertices, faces[face, corner], matrix, corners[corner])
                 _draw_cut(
                     corners, polygon, near, perspective,
-                    face, order, first_row, last_row, keys, nearest,
+                    face, order, first_row, last_row, keys, nearest, pages, material, plane,
                 )  # fmt: skip
             else:
                 _fill(
                     local[0, a], local[1, a], local[2, a],
                     local[0, b], local[1, b], local[2, b],
                     local[0, c], local[1, c], local[2, c],
-                    face, order, first_row, last_row, keys, nearest,
+                    face, order, first_row, last_row, keys, nearest, pages, material, plane,
                 )  # fmt: skip
 
 
@@ -248,20 +272,37 @@ def _cross(a: Any, b: Any, out: Any) -> Any:
 
 
 @kernel
+def _normals(vertices: Any, face: Any, matrix: Any, corners: Any, normals: Any) -> None:
+    """Write a face's homogeneous corners, and the cross products of each two of them."""
+    for corner in range(3):
+        _corner(vertices, face[corner], matrix, corners[corner])
+    _cross(corners[1], corners[2], normals[0])
+    _cross(corners[2], corners[0], normals[1])
+    _cross(corners[0], corners[1], normals[2])
+
+
+@kernel
 def colour_faces(
     vertices: Any, vertex_colours: Any, faces: Any, order: Any, matrix: Any, perspective: Any,
-    background: Any, first_row: Any, last_row: Any, keys: Any, nearest: Any, colours: Any,
+    pages: Any, background: Any, first_row: Any, last_row: Any, keys: Any, nearest: Any, colours: Any,
 ) -> None:  # fmt: skip
     """Turn one band of the buffer into a picture, in place.
 
     colours: (H, W, 3) uint8 is written; keys become depths in metres (inf where nothing is), nearest
-    becomes the scene's face index. With the corners' homogeneous pixels a, b, c and the pixel
+    becomes the scene's face index. pages: see Texturing. With the corners' homogeneous pixels a, b, c and the pixel
     p = (u, v, 1), the barycentric weight of a is p · (b × c) over the sum of the three: exact in
     perspective, also for faces that reach behind the camera.
     """
     corners = np.empty((3, 4), np.float64)
     normals = np.empty((3, 3), np.float64)
     shades = np.empty((3, 3), np.float64)
+    plane = np.empty((3, 3), np.float64)
+    pictured = len(pages.materials) > 0
+    tinted = len(pages.tints) > 0
+    texel = share = np.uint64(0)
+    material = -1
+    level = np.int64(0)
+    fresh = True
     last = -1
     for row in range(first_row, last_row):
         for column in range(keys.shape[1]):
@@ -271,17 +312,33 @@ def colour_faces(
                 for channel in range(3):
                     colours[row, column, channel] = background[channel]
                 continue
-            if face != last:
+            if face != last or column == 0:
                 last = face
-                for corner in range(3):
-                    vertex = faces[face, corner]
-                    _corner(vertices, vertex, matrix, corners[corner])
-                    for channel in range(3):
-                        shades[corner, channel] = np.float64(vertex_colours[vertex, channel])
-                _cross(corners[1], corners[2], normals[0])
-                _cross(corners[2], corners[0], normals[1])
-                _cross(corners[0], corners[1], normals[2])
+                fresh = True
+                _normals(vertices, faces[face], matrix, corners, normals)
+                material = pages.materials[face] if pictured else -1
+                if material >= 0:
+                    picture_plane(normals, faces[face], pages.uv, plane)
+                if material < 0 or tinted:
+                    source = vertex_colours if material < 0 else pages.tints
+                    for corner in range(3):
+                        for channel in range(3):
+                            shades[corner, channel] = source[faces[face, corner], channel]
+            key = keys[row, column]
+            keys[row, column] = np.float32(1.0) / key if perspective else -key
+            nearest[row, column] = order[face]
             u, v = column + 0.5, row + 0.5
+            if material >= 0:
+                s, t, w = place_at(plane, u, v)
+                if fresh or column % SAME_DETAIL_PIXELS == 0:
+                    level, share = detail_at(pages, material, plane, s, t, w)
+                    fresh = False
+                texel = texel_at(pages, material, s, t, level, share)
+                if not tinted:
+                    for channel in range(3):
+                        colours[row, column, channel] = texel & np.uint64(255)
+                        texel >>= np.uint64(16)
+                    continue
             wa = normals[0, 0] * u + normals[0, 1] * v + normals[0, 2]
             wb = normals[1, 0] * u + normals[1, 1] * v + normals[1, 2]
             wc = normals[2, 0] * u + normals[2, 1] * v + normals[2, 2]
@@ -293,7 +350,9 @@ def colour_faces(
             scale = 1.0 / total
             for channel in range(3):
                 shade = wa * shades[0, channel] + wb * shades[1, channel] + wc * shades[2, channel]
-                colours[row, column, channel] = np.uint8(shade * scale + 0.5)
-            key = keys[row, column]
-            keys[row, column] = np.float32(1.0) / key if perspective else -key
-            nearest[row, column] = order[face]
+                shown = np.uint8(shade * scale + 0.5)
+                if material >= 0:
+                    light = pages.light[texel & np.uint64(255)] * pages.light[shown]
+                    texel >>= np.uint64(16)
+                    shown = pages.levels[np.int64(light * (len(pages.levels) - 1) + 0.5)]
+                colours[row, column, channel] = shown

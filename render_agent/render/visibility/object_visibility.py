@@ -237,7 +237,7 @@ class Sight:
                 faces = corners.reshape(-1, 3).astype(np.int32)
             bounds = self.boxes[number].grown(MARGIN_METRES).bounds
             self._alone[key] = replace(
-                self.scene, points=points, colours=colours, faces=faces, bounds=bounds
+                self.scene, points=points, colours=colours, faces=faces, bounds=bounds, texture=None
             )
         return self._alone[key]
 

@@ -76,12 +76,21 @@ def cleaned(scan: Scan, path: Path) -> Scan:
 def _without(scan: Scan, bad: NDArray[np.bool_]) -> Scan:
     """Return the scan without the vertices marked `bad`, (n,) bool, and without their faces."""
     good = ~bad
-    faces = scan.faces
+    faces, texture, gaussians = scan.faces, scan.texture, scan.gaussians
     if faces is not None:
-        new = np.cumsum(good) - 1
-        faces = new[faces[good[faces].all(axis=1)]]
+        kept = good[faces].all(axis=1)
+        faces = (np.cumsum(good) - 1)[faces[kept]]
+        texture = None if texture is None else texture.kept(good, kept)
     colours = None if scan.colours is None else scan.colours[good]
-    return replace(scan, points=scan.points[good], colours=colours, faces=faces)
+    gaussians = None if gaussians is None else gaussians.where(good)
+    return replace(
+        scan,
+        points=scan.points[good],
+        colours=colours,
+        faces=faces,
+        texture=texture,
+        gaussians=gaussians,
+    )
 
 
 def _near_zero(scan: Scan, path: Path) -> Scan:

@@ -19,7 +19,7 @@ from render_agent.scene.formats.cleaning import (
 from render_agent.scene.formats.meshes import UP_AXIS, read_other
 from render_agent.scene.formats.ply import LONGEST_HEADER, read_ascii, read_header, vertex_scan
 from render_agent.scene.formats.ply_binary import read_binary
-from render_agent.scene.formats.point_cloud import shaded_cloud, shaded_mesh, thinned
+from render_agent.scene.formats.point_cloud import lit_mesh, shaded_cloud, thinned
 from render_agent.scene.model import Scene
 
 Up = Literal["auto", "y", "z"]
@@ -90,9 +90,9 @@ def _size(path: Path) -> int:
 
 def _scene(scan: Scan, measured: Extent, path: Path, name: str) -> Scene:
     low, high = (float(corner[2]) for corner in measured.bounds)
-    colours = scan.colours
-    if colours is None and scan.faces is not None:
-        colours = shaded_mesh(scan.points, scan.faces)
+    colours, texture = scan.colours, scan.texture
+    if scan.faces is not None:
+        colours = lit_mesh(scan.points, scan.faces, colours, texture)
     elif colours is None:
         colours = shaded_cloud(scan.points, low, high)
     return Scene(
@@ -105,4 +105,7 @@ def _scene(scan: Scan, measured: Extent, path: Path, name: str) -> Scene:
         measured.bounds,
         path,
         scan.origin,
+        texture=texture if texture is not None and texture.has_pictures else None,
+        gaussians=scan.gaussians,
+        notes=scan.notes,
     )

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import logging
-import struct
 import warnings
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from render_agent.errors import SceneError
 from render_agent.scene.formats.cleaning import Scan, triangles, unreadable
-from render_agent.text.safe_parse import parse_json
+from render_agent.scene.formats.textured.gltf import read_gltf
+from render_agent.scene.formats.textured.picture_files import Refused
+from render_agent.scene.formats.textured.wavefront import read_obj
+from render_agent.scene.srgb import screen
 
 UP_AXIS: dict[str, Literal["y", "z"]] = {
     ".glb": "y",
@@ -33,16 +36,22 @@ PLAIN = np.uint8(180)
 def read_other(path: Path, size: int) -> Scan:
     """Return the scan of a GLB, glTF, OBJ, STL or OFF file of `size` bytes, its axes as in the file.
 
-    A texture becomes the colour of each vertex. SceneError where it holds no surface.
+    SceneError where it holds no surface, asks for too much, or needs what is not here.
     """
     suffix = path.suffix.lower()
     if suffix not in UP_AXIS:
         raise unreadable(path, "it is no PLY file", "use PLY, GLB, glTF, OBJ, STL or OFF")
-    _check_promises(path, suffix, size)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return _through_trimesh(path)
+            if suffix in (".glb", ".gltf"):
+                return read_gltf(path, size)
+            logging.getLogger("trimesh").setLevel(logging.CRITICAL)
+            return read_obj(path) if suffix == ".obj" else _through_trimesh(path)
+    except SceneError:
+        raise
+    except Refused as error:
+        raise unreadable(path, *error.args) from None
     # trimesh's parsers meet a broken file with whatever exception their line of code happens to
     # raise, of no common class.
     except Exception as error:
@@ -52,42 +61,9 @@ def read_other(path: Path, size: int) -> Scan:
         raise unreadable(path, f"it is no whole {suffix[1:].upper()} file ({reason})") from error
 
 
-def _check_promises(path: Path, suffix: str, size: int) -> None:
-    """SceneError where a glTF asks for room that its file does not fill."""
-    if suffix not in (".glb", ".gltf"):
-        return
-    with path.open("rb") as file:
-        text = file.read() if suffix == ".gltf" else _json_chunk(path, file, size)
-    try:
-        accessors = parse_json(text).get("accessors") or []
-        counts = [entry.get("count", 0) for entry in accessors if "bufferView" not in entry]
-        promised = sum(max(0, int(count)) for count in counts)
-    except (ValueError, TypeError, AttributeError, OverflowError):
-        raise unreadable(path, f"it is no whole {suffix[1:].upper()} file") from None
-    if promised > size:
-        raise unreadable(path, f"its header promises {promised:,} numbers that it does not hold")
-
-
-def _json_chunk(path: Path, file: BinaryIO, size: int) -> bytes:
-    """Return the first chunk of a GLB file. SceneError where a chunk is longer than the file."""
-    chunk, offset = b"", 12
-    while offset < size:
-        file.seek(offset)
-        length = int(struct.unpack("<I", file.read(4).ljust(4, b"\0"))[0])
-        if offset + 8 + length > size:
-            raise unreadable(path, f"it promises {length:,} bytes that it does not hold")
-        file.seek(offset + 8)
-        chunk = chunk or file.read(length)
-        offset += 8 + length
-    return chunk
-
-
 def _through_trimesh(path: Path) -> Scan:
     import trimesh
-    from PIL import EpsImagePlugin
 
-    EpsImagePlugin.gs_binary = False  # a texture may be any picture, and this kind is a program
-    logging.getLogger("trimesh").setLevel(logging.CRITICAL)
     return scan_of_geometry(trimesh.load_scene(path, process=False))
 
 
@@ -142,10 +118,15 @@ def _colours(geometry: Any) -> NDArray[np.uint8] | None:
     if visual is None or not getattr(visual, "defined", True):
         return None
     if getattr(visual, "kind", "vertex") == "texture":
-        if visual.uv is None or not len(visual.uv):
-            return np.tile(
-                np.asarray(visual.material.main_color, np.uint8)[:3], (len(geometry.vertices), 1)
-            )
+        pictured = any(
+            getattr(visual.material, name, None) is not None
+            for name in ("image", "baseColorTexture", "materials")
+        )
+        if visual.uv is None or not len(visual.uv) or not pictured:
+            colour = np.asarray(visual.material.main_color, np.uint8)[:3]
+            if hasattr(visual.material, "baseColorFactor"):  # linear, as in glTF
+                colour = screen(colour / 255)
+            return np.tile(colour, (len(geometry.vertices), 1))
         visual = visual.to_color()
     colours = np.asarray(visual.vertex_colors)[:, :3].astype(np.uint8)
     return colours if len(colours) == len(geometry.vertices) else None

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from render_agent.errors import SceneError
 from render_agent.scene.formats.cleaning import Scan
 from render_agent.scene.free_space.surface import areas_and_normals, cell_keys, corners_of
+from render_agent.scene.texture import Texture
 
 MAX_POINTS = 20_000_000
 """Clouds of more points are thinned."""
@@ -88,15 +89,41 @@ LIGHT = np.array([0.48, 0.30, 0.82], np.float32)
 """Three directions are told apart by how far they agree with the light: floors, and two walls."""
 
 DARKEST, BRIGHTEST = 70.0, 235.0
+"""Levels of a scan without colours that faces away from the light, and into it."""
+
+GENTLE = 0.6
+"""The share of its level that a plain colour keeps where it faces away from the light."""
 
 LOW = np.array([0.82, 0.92, 1.00], np.float32)
 HIGH = np.array([1.00, 0.93, 0.80], np.float32)
 """Tints of the lowest and the highest points of a cloud."""
 
 
-def shaded_mesh(points: NDArray[np.float32], faces: NDArray[np.int32]) -> NDArray[np.uint8]:
-    """Return colours, (n, 3) uint8, of a mesh: grey, lighter where it faces the light."""
-    return _grey(_vertex_normals(points, faces))[:, None].repeat(3, axis=1).astype(np.uint8)
+def lit_mesh(
+    points: NDArray[np.float32],
+    faces: NDArray[np.int32],
+    colours: NDArray[np.uint8] | None,
+    texture: Texture | None,
+) -> NDArray[np.uint8]:
+    """Return a mesh's colours, (n, 3) uint8, those that were not captured in a light of every side.
+
+    The light depends on the normals alone, so that a surface looks the same from everywhere. Without
+    colours the mesh is grey. Plain colours of materials (see `Material.captured`) are gently shaded, so
+    that white furniture does not melt into a white wall; what was captured has its light in it.
+    """
+    if colours is None:
+        return _grey(_vertex_normals(points, faces))[:, None].repeat(3, axis=1).astype(np.uint8)
+    if texture is None:
+        return colours
+    plain = np.array([not part.captured for part in texture.materials])
+    if not plain.any():
+        return colours
+    chosen = faces[plain[texture.face_materials]]
+    at = np.unique(chosen)
+    share = GENTLE + (1 - GENTLE) * _agreement(_vertex_normals(points, chosen)[at])
+    lit = colours.copy()
+    lit[at] = np.rint(colours[at] * share[:, None])
+    return lit
 
 
 def shaded_cloud(points: NDArray[np.float32], low: float, high: float) -> NDArray[np.uint8]:
@@ -109,9 +136,14 @@ def shaded_cloud(points: NDArray[np.float32], low: float, high: float) -> NDArra
 
 def _grey(normals: NDArray[Any]) -> NDArray[np.float32]:
     """Return brightness, (n,), by how far normals (n, 3), of either sign, agree with the light."""
-    agreement = (np.abs(normals.astype(np.float32)) @ LIGHT) / np.linalg.norm(LIGHT)
-    grey = DARKEST + (BRIGHTEST - DARKEST) * np.clip(agreement, 0, 1)
+    grey = DARKEST + (BRIGHTEST - DARKEST) * _agreement(normals)
     return np.asarray(grey, np.float32)
+
+
+def _agreement(normals: NDArray[Any]) -> NDArray[np.float32]:
+    """Return how far normals, (n, 3), of either sign, agree with the light: (n,), 0 to 1."""
+    along = (np.abs(normals.astype(np.float32)) @ LIGHT) / np.linalg.norm(LIGHT)
+    return np.asarray(np.clip(along, 0, 1), np.float32)
 
 
 def _vertex_normals(points: NDArray[np.float32], faces: NDArray[np.int32]) -> NDArray[np.float32]:

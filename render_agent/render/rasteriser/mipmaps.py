@@ -1,0 +1,273 @@
+"""Pictures on faces: their mip levels, and the texel that a pixel shows, filtered trilinearly.
+
+A level is half as wide and high as the one before; its texels are means of light, not of a screen's
+levels, so that a chequered floor keeps its brightness far away. Filtering between texels and levels is
+in a screen's levels, as a graphics card does it. The level follows from how fast the picture's
+coordinates change over the pixel, from the plane of the face itself: with s = S·p / D·p, where p =
+(u, v, 1) is a pixel and S, D are constant on a face, ds/du = (S_u - s D_u) / D·p (Heckbert 1989).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.render.rasteriser.kernels import inlined_kernel, kernel
+from render_agent.scene.model import Scene
+from render_agent.scene.srgb import LEVEL_OF_LIGHT, LIGHT_OF_LEVEL, linear, screen
+from render_agent.scene.texture import Material, Wrap
+
+WRAPS: dict[Wrap, int] = {"repeat": 0, "clamp": 1, "mirror": 2}
+REPEAT, CLAMP = 0, 1
+
+NO_HOLES = -1.0
+"""The cutoff of a material without holes."""
+
+LANES = np.uint64(0x00FF00FF00FF00FF)
+HALVES = np.uint64(0x0080008000800080)
+
+
+class Texturing(NamedTuple):
+    """What the kernels need to lay pictures over the faces of a mesh; k materials, l levels in all.
+
+    uv: (v, 2) float32, tints: (v, 3) uint8 (or none), of the vertices. materials: (m,) int32, that of
+    each face, -1 without a picture; empty where no face has one. texels: (t,) uint32, RGBA of all
+    levels, red lowest. sizes: (l, 3) where each level begins, its width and its height. first: (k + 1,)
+    each material's first level. wraps: (k, 2), see WRAPS. cutoffs: (k,) the alpha of 0 to 255 below which a texel is a
+    hole. light, levels: see `scene.srgb`.
+    """
+
+    uv: NDArray[np.float32]
+    tints: NDArray[np.uint8]
+    materials: NDArray[np.int32]
+    texels: NDArray[np.uint32]
+    sizes: NDArray[np.int64]
+    first: NDArray[np.int64]
+    wraps: NDArray[np.int64]
+    cutoffs: NDArray[np.float64]
+    light: NDArray[np.float32]
+    levels: NDArray[np.uint8]
+
+
+def texturing(scene: Scene, sources: NDArray[np.int32], order: NDArray[np.int32]) -> Texturing:
+    """Return the pictures of a scene for the kernels; without any, one that is empty.
+
+    sources: (v,) the scene's index of each vertex. order: (m,) the scene's index of each face.
+    """
+    texture = scene.texture
+    listed = () if texture is None else texture.materials
+    pictured = [part for part in listed if part.picture is not None]
+    chains = [mip_levels(part) for part in pictured]
+    flat = [level for chain in chains for level in chain]
+    sizes = np.array([level.shape[:2] for level in flat], np.int64).reshape(-1, 2)
+    starts = np.concatenate([[0], np.cumsum(sizes.prod(axis=1))]).astype(np.int64)
+    uv, tints = np.zeros((1, 2), np.float32), np.zeros((0, 3), np.uint8)
+    materials = np.empty(0, np.int32)
+    if texture is not None and pictured:
+        uv = np.ascontiguousarray(texture.uv[sources], np.float32)
+        if texture.vertex_tints is not None:
+            tints = np.ascontiguousarray(texture.vertex_tints[sources])
+        numbers = {id(part): number for number, part in enumerate(pictured)}
+        renumbered = np.array([numbers.get(id(part), -1) for part in listed], np.int32)
+        materials = renumbered[texture.face_materials[order]]
+    return Texturing(
+        uv,
+        tints,
+        materials,
+        np.concatenate(
+            [np.empty(0, np.uint32), *(level.view(np.uint32).ravel() for level in flat)]
+        ),
+        np.column_stack([starts[:-1], sizes[:, ::-1]]),
+        np.cumsum([0, *map(len, chains)]).astype(np.int64),
+        np.array([[WRAPS[way] for way in part.wrap] for part in pictured], np.int64).reshape(-1, 2),
+        np.array([alpha_cutoff(part) for part in pictured], np.float64),
+        LIGHT_OF_LEVEL,
+        LEVEL_OF_LIGHT,
+    )
+
+
+def alpha_cutoff(material: Material) -> float:
+    """Return the alpha, 0 to 255, below which a texel is a hole; NO_HOLES where none is."""
+    return NO_HOLES if material.alpha_cutoff is None else 255 * material.alpha_cutoff
+
+
+def mip_levels(material: Material) -> list[NDArray[np.uint8]]:
+    """Return the levels, (h, w, 4) uint8 each, of a material's picture times its tint, largest first."""
+    assert material.picture is not None
+    picture = np.ascontiguousarray(material.picture)
+    if material.tint[:3] != (1.0, 1.0, 1.0):
+        shares = linear(np.arange(256, dtype=np.uint8))
+        tables = [screen(shares * share) for share in material.tint[:3]]
+        picture = np.stack(
+            [*(table[picture[..., i]] for i, table in enumerate(tables)), picture[..., 3]], axis=-1
+        )
+    levels = [np.ascontiguousarray(picture)]
+    while max(levels[-1].shape[:2]) > 1:
+        height, width = (max(1, side // 2) for side in levels[-1].shape[:2])
+        smaller = np.empty((height, width, 4), np.uint8)
+        _halve(
+            levels[-1], LIGHT_OF_LEVEL, LEVEL_OF_LIGHT, material.alpha_cutoff is not None, smaller
+        )
+        levels.append(smaller)
+    return levels
+
+
+@kernel
+def _halve(picture: Any, light: Any, levels: Any, weighted: Any, smaller: Any) -> None:
+    """Write the next level: means of light over the texels, or shares of them, that each covers.
+
+    weighted: texels count by their alpha, so that the colour of holes does not bleed out of them.
+    """
+    height, width = picture.shape[0], picture.shape[1]
+    rows, columns = smaller.shape[0], smaller.shape[1]
+    tall, wide = height / rows, width / columns
+    sums = np.empty(3, np.float64)
+    for row in range(rows):
+        top, bottom = row * tall, (row + 1) * tall
+        for column in range(columns):
+            left, right = column * wide, (column + 1) * wide
+            total = alpha = 0.0
+            sums[:] = 0.0
+            for r in range(int(top), min(int(np.ceil(bottom)), height)):
+                upright = min(r + 1.0, bottom) - max(np.float64(r), top)
+                for c in range(int(left), min(int(np.ceil(right)), width)):
+                    area = upright * (min(c + 1.0, right) - max(np.float64(c), left))
+                    alpha += area * picture[r, c, 3]
+                    if weighted:
+                        area *= picture[r, c, 3] + 0.001
+                    total += area
+                    for channel in range(3):
+                        sums[channel] += area * light[picture[r, c, channel]]
+            for channel in range(3):
+                step = int(sums[channel] / total * (len(levels) - 1) + 0.5)
+                smaller[row, column, channel] = levels[step]
+            smaller[row, column, 3] = np.uint8(alpha / (tall * wide) + 0.5)
+
+
+@kernel
+def picture_plane(normals: Any, corners: Any, uv: Any, plane: Any) -> None:
+    """Write S, T and D of a face, (3, 3), such that a pixel p shows the place (S·p, T·p) / D·p.
+
+    normals: (3, 3), the cross products of the face's homogeneous corners (see zbuffer). corners: (3,) its
+    vertices.
+    """
+    for i in range(3):
+        a, b, c = normals[0, i], normals[1, i], normals[2, i]
+        for axis in range(2):
+            plane[axis, i] = (
+                a * uv[corners[0], axis] + b * uv[corners[1], axis] + c * uv[corners[2], axis]
+            )
+        plane[2, i] = a + b + c
+
+
+@kernel
+def _within(place: Any, wrap: Any) -> Any:
+    """Return a place along one side moved into the picture, 0 to 1."""
+    if wrap == REPEAT:
+        return place - np.floor(place)
+    if wrap == CLAMP:
+        return min(max(place, 0.0), 1.0)
+    place -= 2.0 * np.floor(place * 0.5)
+    return min(place, 2.0 - place)
+
+
+@kernel
+def _lanes(texel: Any) -> Any:
+    """Return the four bytes of a texel, 16 bits apart."""
+    wide = np.uint64(texel)
+    wide = (wide | (wide << np.uint64(16))) & np.uint64(0x0000FFFF0000FFFF)
+    return (wide | (wide << np.uint64(8))) & LANES
+
+
+@kernel
+def _mix(one: Any, other: Any, part: Any) -> Any:
+    """Return the mean of two texels, in lanes, `part` of 256 parts of it the other's, rounded."""
+    return ((one * (np.uint64(256) - part) + other * part + HALVES) >> np.uint64(8)) & LANES
+
+
+@kernel
+def _log2(value: Any) -> Any:
+    """Return the logarithm of a positive number, right to 0.01: its exponent, and a parabola between."""
+    bits = np.float32(value).view(np.int32)
+    share = (bits & 0x7FFFFF) * 1.1920929e-07
+    return (bits >> 23) - 127 + share * (1.3465 - 0.3465 * share)
+
+
+@inlined_kernel
+def place_at(plane: Any, u: Any, v: Any) -> Any:
+    """Return where in its picture a face shows a pixel (u, v), and 1 / D·p; zeros where it is edge on."""
+    scale = 1.0 / (plane[2, 0] * u + plane[2, 1] * v + plane[2, 2])
+    s = (plane[0, 0] * u + plane[0, 1] * v + plane[0, 2]) * scale
+    t = (plane[1, 0] * u + plane[1, 1] * v + plane[1, 2]) * scale
+    if not (abs(s) < 1e9 and abs(t) < 1e9):
+        scale = s = t = 0.0
+    return s, t, scale
+
+
+@inlined_kernel
+def detail_at(pages: Any, material: Any, plane: Any, s: Any, t: Any, scale: Any) -> Any:
+    """Return the mip level at a place, and how many of 256 parts the next coarser one has."""
+    level = pages.first[material]
+    last = pages.first[material + 1] - 1
+    width, height = pages.sizes[level, 1] * scale, pages.sizes[level, 2] * scale
+    su, tu = (plane[0, 0] - s * plane[2, 0]) * width, (plane[1, 0] - t * plane[2, 0]) * height
+    sv, tv = (plane[0, 1] - s * plane[2, 1]) * width, (plane[1, 1] - t * plane[2, 1]) * height
+    steepest = max(su * su + tu * tu, sv * sv + tv * tv)
+    share = np.uint64(0)
+    if steepest > 1.0:
+        detail = min(0.5 * _log2(min(steepest, 1e30)), np.float64(last - level))
+        whole = np.int64(detail)
+        share = np.uint64(np.int64((detail - whole) * 256.0 + 0.5))
+        level += whole
+    return level, share
+
+
+@inlined_kernel
+def texel_at(pages: Any, material: Any, s: Any, t: Any, level: Any, share: Any) -> Any:
+    """Return the texel, in lanes (red lowest, alpha highest), at a place, between two mip levels."""
+    repeat_s, repeat_t = pages.wraps[material, 0] == REPEAT, pages.wraps[material, 1] == REPEAT
+    s, t = _within(s, pages.wraps[material, 0]), _within(t, pages.wraps[material, 1])
+    texels = pages.texels
+    finer = found = np.uint64(0)
+    # one loop, and not a function called twice: its arguments would cost more than its work
+    for step in range(2 if share else 1):
+        start = pages.sizes[level + step, 0]
+        wide, tall = pages.sizes[level + step, 1], pages.sizes[level + step, 2]
+        x, y = s * wide - 0.5, t * tall - 0.5
+        # the places are -0.5 and more: cutting off after adding 1 rounds down
+        left: Any = np.int64(x + 1.0) - 1
+        top: Any = np.int64(y + 1.0) - 1
+        across = np.int64((x - left) * 256.0 + 0.5)
+        down = np.int64((y - top) * 256.0 + 0.5)
+        both = (across * down + 128) >> 8
+        right, bottom = left + 1, top + 1
+        if left < 0:
+            left = wide - 1 if repeat_s else 0
+        if right >= wide:
+            right = 0 if repeat_s else wide - 1
+        if top < 0:
+            top = tall - 1 if repeat_t else 0
+        if bottom >= tall:
+            bottom = 0 if repeat_t else tall - 1
+        upper, lower = start + top * wide, start + bottom * wide
+        finer = found
+        # four shares of 256 in all: no lane grows beyond its 16 bits
+        found = (
+            _lanes(texels[np.uint64(upper + left)]) * np.uint64(256 - across - down + both)
+            + _lanes(texels[np.uint64(upper + right)]) * np.uint64(across - both)
+            + _lanes(texels[np.uint64(lower + left)]) * np.uint64(down - both)
+            + _lanes(texels[np.uint64(lower + right)]) * np.uint64(both)
+            + HALVES
+        ) >> np.uint64(8) & LANES
+    return _mix(finer, found, share) if share else found
+
+
+@kernel
+def is_hole(pages: Any, material: Any, plane: Any, u: Any, v: Any) -> Any:
+    """Return whether a face has a hole at a pixel's (u, v): it shows less alpha than its material's cutoff."""
+    s, t, scale = place_at(plane, u, v)
+    level, share = detail_at(pages, material, plane, s, t, scale)
+    alpha = texel_at(pages, material, s, t, level, share) >> np.uint64(48)
+    return np.float64(alpha) < pages.cutoffs[material]

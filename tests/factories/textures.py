@@ -1,0 +1,70 @@
+"""Pictures and scenes that wear them, for the tests of textures."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from factories.rooms import mesh
+from render_agent.scene.texture import Material, Texture
+
+
+def chequered(fields=8, side=256, dark=(0, 0, 0), light=(255, 255, 255)):
+    """Return a picture, (side, side, 4), of fields × fields squares, the top left one dark."""
+    down, across = np.mgrid[:side, :side] * fields // side
+    levels = np.where(((across + down) % 2)[..., None], light, dark)
+    return with_alpha(levels)
+
+
+def with_alpha(levels, alpha=255):
+    """Return colours, (h, w, 3), as RGBA."""
+    clear = np.broadcast_to(np.asarray(alpha), np.shape(levels)[:2])[..., None]
+    return np.concatenate([levels, clear], axis=2).astype(np.uint8)
+
+
+def plate(corners, uv=((0, 0), (1, 0), (1, 1), (0, 1))):
+    """Return four corners (top left, top right, bottom right, bottom left of a picture) as a part, and their uv."""
+    return (np.array(corners, float), np.full((4, 3), 128), np.array([[0, 1, 2], [0, 2, 3]])), uv
+
+
+def pictured(parts, materials, numbers=None, tints=None):
+    """Return the scene of parts, as `plate` gives them; numbers: the material of each (all the first)."""
+    scene = mesh([part for part, _ in parts])
+    numbers = [0] * len(parts) if numbers is None else numbers
+    faces = np.concatenate(
+        [np.full(len(part[2]), number) for (part, _), number in zip(parts, numbers, strict=True)]
+    )
+    uv = np.concatenate([places for _, places in parts]).astype(np.float32)
+    texture = Texture(uv, faces.astype(np.int32), tuple(materials), tints)
+    return replace(scene, texture=texture)
+
+
+def wall(material, uv=((0, 0), (1, 0), (1, 1), (0, 1)), at=2.0, tints=None):
+    """Return a wall of 4 × 3 m, `at` metres ahead along +x, its picture upright as seen from the origin."""
+    corners = [(at, 2, 3), (at, -2, 3), (at, -2, 0), (at, 2, 0)]
+    return pictured([plate(corners, uv)], [material], tints=tints)
+
+
+def chequered_room(fields=40):
+    """Return a room of 8 × 8 × 3 m: a chequered floor, a wall of stripes, one of a plain colour."""
+    stripes = np.zeros((64, 64, 3))
+    stripes[:, ::2] = (200, 40, 30)
+    low, high = -4.0, 4.0
+    parts = [
+        plate([(low, high, 0), (high, high, 0), (high, low, 0), (low, low, 0)]),
+        plate(
+            [(high, high, 3), (high, low, 3), (high, low, 0), (high, high, 0)],
+            [(0, 0), (3, 0), (3, 1), (0, 1)],
+        ),
+        plate(
+            [(low, low, 3), (low, high, 3), (low, high, 0), (low, low, 0)],
+            [(-1, -1), (1, -1), (1, 1), (-1, 1)],
+        ),
+        plate([(high, low, 3), (low, low, 3), (low, low, 0), (high, low, 0)]),
+    ]
+    materials = [
+        Material(chequered(fields, 512)),
+        Material(with_alpha(stripes), wrap=("mirror", "clamp")),
+        Material(chequered(4, 60, (20, 120, 60)), tint=(0.5, 1.0, 0.25, 1.0)),
+        Material(None),
+    ]
+    return pictured(parts, materials, [0, 1, 2, 3])

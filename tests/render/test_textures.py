@@ -1,0 +1,211 @@
+"""Pictures on faces, of every renderer that works on this machine."""
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import test_data
+from factories.rooms import BLUE, GREEN, RED
+from factories.textures import chequered, chequered_room, pictured, plate, wall, with_alpha
+
+from render_agent import registry
+from render_agent.errors import SetupError
+from render_agent.geometry.camera import Camera, MapCamera
+from render_agent.render.base import BACKGROUND
+from render_agent.render.rasteriser.mipmaps import mip_levels
+from render_agent.render.rasteriser.renderer import Rasteriser
+from render_agent.render.registry import make_renderer
+from render_agent.scene.formats.load import load_scene
+from render_agent.scene.mirrored import mirrored
+from render_agent.scene.texture import Material
+
+W, H = 320, 240
+AHEAD = Camera((0.0, 0.0, 1.5))
+YELLOW = (230, 200, 0)
+QUARTERS = with_alpha(np.kron(np.array([[RED, GREEN], [BLUE, YELLOW]]), np.ones((32, 32, 1))))
+"""Red and green above, blue and yellow below."""
+
+
+@pytest.fixture(scope="module", params=registry.built_in("renderer"))
+def renderer(request):
+    try:
+        made = make_renderer(request.param)
+    except SetupError as error:
+        pytest.skip(str(error))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def rasteriser():
+    made = Rasteriser(threads=2)
+    yield made
+    made.close()
+
+
+def share_off(one, other, level=16):
+    """The share of pixels that differ by more than `level` of 255."""
+    return (np.abs(one.colours.astype(int) - other.colours).max(axis=2) > level).mean()
+
+
+def test_a_picture_is_upright_and_not_mirrored(renderer):
+    frame = renderer.draw(wall(Material(QUARTERS)), AHEAD, W, H)
+    places = [(H // 2 - 40, W // 2 - 40), (H // 2 - 40, W // 2 + 40)]
+    places += [(row + 80, column) for row, column in places]
+    for place, colour in zip(places, (RED, GREEN, BLUE, YELLOW), strict=True):
+        assert tuple(frame.colours[place]) == colour
+
+
+def test_a_mirrored_scene_shows_its_pictures_mirrored(renderer):
+    scene = wall(Material(QUARTERS))
+    shown = renderer.draw(scene, AHEAD, W, H)
+    back = Camera((4.0, 0.0, 1.5), 180.0)  # mirrored about x = 2, where the wall stands
+    flipped = renderer.draw(mirrored(scene), back, W, H)
+    assert share_off(replace(shown, colours=shown.colours[:, ::-1]), flipped) < 0.02
+
+
+def test_on_the_map_a_picture_lies_as_it_does_from_above(renderer):
+    floor = [(-2, 2, 0), (2, 2, 0), (2, -2, 0), (-2, -2, 0)]
+    frame = renderer.draw(
+        pictured([plate(floor)], [Material(QUARTERS)]), MapCamera((0.0, 0.0), 2.0, 0.02), W, H
+    )
+    assert tuple(frame.colours[H // 2 - 50, W // 2 - 50]) == RED
+    assert tuple(frame.colours[H // 2 + 50, W // 2 + 50]) == YELLOW
+
+
+def test_all_draw_what_the_rasteriser_draws(renderer, rasteriser):
+    scene = chequered_room()
+    cameras = [Camera((-3.0, 0.0, 1.6)), Camera((0.5, 1.0, 1.2), 200.0, -20.0)]
+    cameras.append(MapCamera((0.0, 0.0), 2.5, 0.03))
+    size = (W, H) if renderer.name == "raycast" else (640, 480)  # which is slow
+    shares = [
+        share_off(rasteriser.draw(scene, camera, *size), renderer.draw(scene, camera, *size))
+        for camera in cameras
+    ]
+    assert max(shares) < 0.01
+
+
+def test_all_draw_the_gallery_as_the_rasteriser_does(renderer, rasteriser):
+    scene = load_scene(Path(test_data("textured", "vr-gallery.glb")))
+    cameras = [
+        Camera((0.0, 0.0, 1.6)),
+        Camera((0.0, 0.0, 1.6), 120.0),
+        Camera((-3.0, 2.0, 1.6), -70),
+    ]
+    size = (W, H) if renderer.name == "raycast" else (640, 480)  # which is slow
+    shares = [
+        share_off(rasteriser.draw(scene, camera, *size), renderer.draw(scene, camera, *size))
+        for camera in cameras
+    ]
+    assert np.mean(shares) < 0.01
+
+
+@pytest.mark.parametrize(("wrap", "beyond"), [("repeat", RED), ("mirror", GREEN), ("clamp", GREEN)])
+def test_what_lies_beyond_a_picture(renderer, wrap, beyond):
+    uv = [(0, 0), (1.4, 0), (1.4, 0.4), (0, 0.4)]
+    scene = wall(Material(QUARTERS, wrap=(wrap, wrap)), uv)
+    frame = renderer.draw(scene, AHEAD, W, H)
+    pixels, _ = AHEAD.project(np.array([[2.0, -1.2, 1.5]]), W, H)
+    column, row = pixels[0].astype(int)
+    assert tuple(frame.colours[row, column]) == beyond
+
+
+def test_tints_multiply_light_not_levels(renderer):
+    scene = wall(Material(with_alpha(np.full((4, 4, 3), 188)), tint=(0.5, 1.0, 0.0, 1.0)))
+    frame = renderer.draw(scene, AHEAD, W, H)
+    # 188 is half of the light, 137 a quarter of it
+    assert np.abs(frame.colours[H // 2, W // 2].astype(int) - (137, 188, 0)).max() <= 1
+
+
+def test_vertex_colours_multiply_a_picture(renderer):
+    tints = np.tile(np.array([188, 255, 255], np.uint8), (4, 1))
+    scene = wall(Material(with_alpha(np.full((4, 4, 3), 188))), tints=tints)
+    seen = renderer.draw(scene, AHEAD, W, H).colours[H // 2, W // 2].astype(int)
+    # pyrender multiplies levels
+    assert np.abs(seen - (137, 188, 188)).max() <= (3 if renderer.name == "pyrender" else 1)
+
+
+def test_a_mask_has_holes_through_which_one_sees_what_is_behind(renderer):
+    if renderer.name == "pyrender":
+        pytest.skip("pyrender knows no holes")
+    clear = np.full((64, 64), 255)
+    clear[:, :32] = 0
+    masked = Material(with_alpha(np.broadcast_to(RED, (64, 64, 3)), clear), alpha_cutoff=0.5)
+    behind = Material(with_alpha(np.broadcast_to(BLUE, (2, 2, 3))))
+    parts = [plate([(at, 2, 3), (at, -2, 3), (at, -2, 0), (at, 2, 0)]) for at in (2.0, 4.0)]
+    for order in ([0, 1], [1, 0]):
+        scene = pictured([parts[number] for number in order], [masked, behind], order)
+        frame = renderer.draw(scene, AHEAD, W, H)
+        assert tuple(frame.colours[H // 2, W // 2 - 20]) == BLUE
+        assert tuple(frame.colours[H // 2, W // 2 + 20]) == RED
+        assert frame.depth[H // 2, W // 2 - 20] == pytest.approx(4, rel=1e-3)
+        assert frame.depth[H // 2, W // 2 + 20] == pytest.approx(2, rel=1e-3)
+    alone = renderer.draw(pictured(parts[:1], [masked]), AHEAD, W, H)
+    assert tuple(alone.colours[H // 2, W // 2 - 20]) == BACKGROUND
+    assert np.isinf(alone.depth[H // 2, W // 2 - 20])
+
+
+def test_a_chequered_floor_turns_grey_far_away_without_moire(renderer):
+    side = 400.0
+    floor = [(-side, side, 0), (side, side, 0), (side, -side, 0), (-side, -side, 0)]
+    uv = np.array([(0, 0), (1, 0), (1, 1), (0, 1)]) * side / 4  # fields of half a metre
+    scene = pictured([plate(floor, uv)], [Material(chequered(16, 256))])
+    frame = renderer.draw(scene, Camera((0.0, 0.0, 1.5), 31.0), 640, 480)
+    depth = frame.depth
+    near = frame.colours[(depth > 3) & (depth < 5)][:, 0].astype(float)
+    far = frame.colours[(depth > 120) & (depth < 300)][:, 0].astype(float)
+    assert near.std() > 100  # black and white
+    assert far.std() < 4
+    assert abs(far.mean() - 188) < 4  # half of the light, not half of the levels
+
+
+def test_a_picture_is_laid_in_perspective(rasteriser):
+    corners = [(2, 1, 2.5), (8, -2, 2.5), (8, -2, 0.5), (2, 1, 0.5)]
+    ramp = with_alpha(np.repeat(np.linspace(0, 255, 256)[None, :, None], 3, axis=2))
+    scene = pictured([plate(corners)], [Material(ramp, wrap=("clamp", "clamp"))])
+    frame = rasteriser.draw(scene, AHEAD, W, H)
+    seen = frame.depth < np.inf
+    along = (frame.depth[seen] - 2) / 6
+    assert np.abs(frame.colours[seen][:, 0] - (along * 256 - 0.5)).max() < 1.5
+
+
+def test_a_face_behind_and_before_the_camera_wears_its_picture(rasteriser):
+    floor = [(-50, 50, 0), (50, 50, 0), (50, -50, 0), (-50, -50, 0)]
+    scene = pictured([plate(floor)], [Material(chequered(100, 1024, RED, BLUE))])
+    truth = make_renderer("raycast")
+    for camera in (Camera((0.3, 0.2, 1.6), 30.0, -50.0), Camera((0.3, 0.2, 0.2), 100.0, -3.0)):
+        assert share_off(rasteriser.draw(scene, camera, W, H), truth.draw(scene, camera, W, H)) == 0
+
+
+@pytest.mark.parametrize("size", [(1, 1), (64, 64), (7, 5), (1, 33)])
+def test_mip_levels_keep_the_mean_light(size):
+    dice = np.random.default_rng(3)
+    picture = dice.integers(0, 256, (*size, 4)).astype(np.uint8)
+    levels = mip_levels(Material(picture))
+    assert levels[-1].shape == (1, 1, 4)
+    light = ((picture[..., :3] / 255 + 0.055) / 1.055) ** 2.4
+    light = np.where(picture[..., :3] <= 10, picture[..., :3] / 255 / 12.92, light)
+    mean = light.mean(axis=(0, 1))
+    shown = 1.055 * mean ** (1 / 2.4) - 0.055
+    assert np.abs(levels[-1][0, 0, :3] - 255 * shown).max() < 3
+    for larger, smaller in pairwise(levels):
+        assert smaller.shape[:2] == tuple(max(1, side // 2) for side in larger.shape[:2])
+
+
+def test_the_same_pixels_for_any_number_of_threads():
+    scene, camera = chequered_room(), Camera((-3.0, 0.5, 1.6), 10.0, -10.0)
+    frames = []
+    for threads in (1, 3):
+        renderer = Rasteriser(threads=threads)
+        frames.append(renderer.draw(scene, camera, 333, 257))
+        renderer.close()
+    assert (frames[0].colours == frames[1].colours).all()
+
+
+def test_places_that_are_no_numbers_do_not_crash(rasteriser):
+    uv = np.array([(np.nan, 0), (1e30, 0), (-np.inf, 1), (0, 1)])
+    for edges in ("repeat", "mirror", "clamp"):
+        frame = rasteriser.draw(wall(Material(QUARTERS, wrap=(edges, edges)), uv), AHEAD, W, H)
+        assert np.isfinite(frame.depth).any()
