@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+MIRROR = np.diag([-1.0, 1.0, 1.0])
+"""Takes a direction to its mirror image, left for right."""
+
 
 @dataclass(frozen=True, eq=False)
 class Gaussians:
@@ -34,6 +37,31 @@ class Gaussians:
             opacities=self.opacities[mask],
             harmonics=self.harmonics[mask],
         )
+
+    def turned(self, turn: NDArray[np.float64]) -> Gaussians:
+        """Return the Gaussians of a scene that was turned by `turn`, (3, 3), a rotation or a mirroring."""
+        from scipy.spatial.transform import Rotation
+
+        if np.linalg.det(turn) < 0:
+            # a mirrored ellipsoid is an ellipsoid turned the other way about the mirror's two axes
+            flipped = self.rotations * np.array([1, 1, -1, -1], np.float32)
+            axes = self.harmonics_axes @ MIRROR
+            return replace(self, rotations=flipped, harmonics_axes=axes).turned(turn @ MIRROR)
+        x, y, z, w = Rotation.from_matrix(turn).as_quat()
+        product = np.array([[w, -x, -y, -z], [x, w, -z, y], [y, z, w, -x], [z, -y, x, w]])
+        return replace(
+            self,
+            rotations=self.rotations @ product.T.astype(np.float32),
+            harmonics_axes=self.harmonics_axes @ turn.T,
+        )
+
+    def scaled(self, factor: float) -> Gaussians:
+        """Return the Gaussians of a scene that was made larger by `factor`."""
+        return replace(self, scales=self.scales * np.float32(factor))
+
+    def mirrored(self) -> Gaussians:
+        """Return the Gaussians of a scene whose x axis was turned round."""
+        return self.turned(MIRROR)
 
     @property
     def bytes(self) -> int:
