@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from render_agent.errors import SetupError
 
 EXTRAS = {
+    "gsplat": "splats",
     "inspect_ai": "inspect",
     "matplotlib": "report",
     "moderngl": "moderngl",
@@ -18,6 +19,7 @@ EXTRAS = {
     "starlette": "view",
     "uvicorn": "view",
     "vllm": "vllm",
+    "zstandard": "scans",
 }
 """The optional modules, and the extra of this package that brings each."""
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+CONSTANT_HARMONIC = 0.28209479177387814
+"""The spherical harmonic of degree 0: a colour is 0.5 more than the coefficients times the harmonics."""
+
 MIRROR = np.diag([-1.0, 1.0, 1.0])
 """Takes a direction to its mirror image, left for right."""
 

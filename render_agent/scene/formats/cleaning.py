@@ -81,7 +81,10 @@ def _without(scan: Scan, bad: NDArray[np.bool_]) -> Scan:
         new = np.cumsum(good) - 1
         faces = new[faces[good[faces].all(axis=1)]]
     colours = None if scan.colours is None else scan.colours[good]
-    return replace(scan, points=scan.points[good], colours=colours, faces=faces)
+    gaussians = None if scan.gaussians is None else scan.gaussians.where(good)
+    return replace(
+        scan, points=scan.points[good], colours=colours, faces=faces, gaussians=gaussians
+    )
 
 
 def _near_zero(scan: Scan, path: Path) -> Scan:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
+
+import numpy as np
 
 from render_agent.scene.extent import Extent, extent
 from render_agent.scene.formats.axis_alignment import aligned, read_alignment
@@ -20,6 +23,7 @@ from render_agent.scene.formats.meshes import UP_AXIS, read_other
 from render_agent.scene.formats.ply import LONGEST_HEADER, read_ascii, read_header, vertex_scan
 from render_agent.scene.formats.ply_binary import read_binary
 from render_agent.scene.formats.point_cloud import shaded_cloud, shaded_mesh, thinned
+from render_agent.scene.formats.splats.recognise import read_splat
 from render_agent.scene.model import Scene
 
 Up = Literal["auto", "y", "z"]
@@ -58,6 +62,10 @@ def load_scene(path: Path, id: str | None = None, up: Up = "auto") -> Scene:
 def read_scan(path: Path, up: Up) -> Scan:
     """Return what the file holds, z up, unchecked. SceneError where it is not whole."""
     size = _size(path)
+    splat = read_splat(path, size)
+    if splat is not None:
+        scan, own = splat
+        return turned_upright(scan, own if up == "auto" else up)
     with path.open("rb") as file:
         start = file.read(LONGEST_HEADER)
         if start.startswith(b"ply"):
@@ -72,6 +80,25 @@ def read_scan(path: Path, up: Up) -> Scan:
         else:
             scan, axis = read_other(path, size), UP_AXIS[path.suffix.lower()]
     return turned_up(scan) if (axis if up == "auto" else up) == "y" else scan
+
+
+UPRIGHT = {
+    "x": ((0, 1, 0), (0, 0, 1), (1, 0, 0)),
+    "-x": ((0, 0, 1), (0, 1, 0), (-1, 0, 0)),
+    "y": ((1, 0, 0), (0, 0, -1), (0, 1, 0)),
+    "-y": ((1, 0, 0), (0, 0, 1), (0, -1, 0)),
+    "z": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+    "-z": ((1, 0, 0), (0, -1, 0), (0, 0, -1)),
+}
+"""The turn, (3, 3), that makes the axis of a file that points up its z axis."""
+
+
+def turned_upright(scan: Scan, up: str) -> Scan:
+    """Return a splat turned so that its axis `up` is its z axis."""
+    turn = np.array(UPRIGHT[up], np.float64)
+    points = scan.points @ turn.T.astype(scan.points.dtype)
+    gaussians = None if scan.gaussians is None else scan.gaussians.turned(turn)
+    return replace(scan, points=points, gaussians=gaussians)
 
 
 def _size(path: Path) -> int:
@@ -105,4 +132,6 @@ def _scene(scan: Scan, measured: Extent, path: Path, name: str) -> Scene:
         measured.bounds,
         path,
         scan.origin,
+        gaussians=scan.gaussians,
+        notes=scan.notes,
     )
