@@ -78,9 +78,10 @@ def _blend_lanes(
 
     iuu, cross, rest: half of its exponent is (iuu * du / 2 + cross) * du + rest.
     """
-    for lane in range(LANES):
+    # unsigned, as numbers that may be negative would be looked at one by one
+    for lane in range(np.uint64(0), np.uint64(LANES)):
         at = base + lane
-        d = du + np.float32(lane)
+        d = du + np.float32(np.int32(lane))
         # e to the power of x is (e to the power of x / 16) to the power of 16
         power = ((iuu * d + cross) * d + rest) * np.float32(-1.0 / 16.0)
         power = max(power, np.float32(-0.5))
@@ -96,11 +97,12 @@ def _blend_lanes(
         done = left < LEAST_LIGHT
         weight = alpha * light if counts & (not done) else np.float32(0.0)
         state[at] = (-light if done else left) if counts else light
-        state[at + PIXELS] += weight * red
-        state[at + 2 * PIXELS] += weight * green
-        state[at + 3 * PIXELS] += weight * blue
+        state[at + np.uint64(PIXELS)] += weight * red
+        state[at + np.uint64(2 * PIXELS)] += weight * green
+        state[at + np.uint64(3 * PIXELS)] += weight * blue
         halved = counts & (light > HALF) & (left <= HALF)
-        state[at + 4 * PIXELS] = number if halved else state[at + 4 * PIXELS]
+        before = state[at + np.uint64(4 * PIXELS)]
+        state[at + np.uint64(4 * PIXELS)] = number if halved else before
 
 
 @kernel
@@ -139,7 +141,7 @@ def blend_tile(records: Any, slots: Any, positions: Any, left: Any, top: Any, st
             for group in range(first // LANES, (last + LANES - 1) // LANES):
                 start = group * LANES
                 _blend_lanes(
-                    state, row * TILE + start, np.float32(start) + HALF - u, HALF * iuu, cross, rest,
+                    state, np.uint64(row * TILE + start), np.float32(start) + HALF - u, HALF * iuu, cross, rest,
                     record[6], record[7], record[8], record[9], np.float32(number),
                 )  # fmt: skip
         since += 1
