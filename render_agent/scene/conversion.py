@@ -187,4 +187,3 @@ def _turns_to(normals: NDArray[np.float32]) -> NDArray[np.float32]:
     quaternions = np.stack([1 + z, -y, x, np.zeros_like(z)], axis=1)
     quaternions[z < -0.9999] = (0, 1, 0, 0)
     return np.asarray(quaternions / np.linalg.norm(quaternions, axis=1, keepdims=True), np.float32)
-

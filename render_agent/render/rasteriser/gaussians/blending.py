@@ -156,13 +156,14 @@ def blend_tile(records: Any, slots: Any, positions: Any, left: Any, top: Any, st
 
 @kernel
 def draw_band(
-    records: Any, slots: Any, bounds: Any, sources: Any, near: Any, background: Any,
+    records: Any, slots: Any, bounds: Any, sources: Any, near: Any, perspective: Any,
+    background: Any,
     first_row: Any, last_row: Any, depths: Any, primitives: Any, colours: Any,
 ) -> None:  # fmt: skip
     """Draw the rows first_row … last_row-1.
 
     slots, bounds: of the Gaussians in the picture from front to back. sources: (n,) int32, the scene's
-    index of each. depths (H, W) float32, primitives (H, W) int32 and colours (H, W, 3) uint8 are written.
+    index of each. near, perspective: see Projection. depths (H, W) float32, primitives (H, W) int32 and colours (H, W, 3) uint8 are written.
     """
     width = colours.shape[1]
     across = (width + TILE - 1) // TILE
@@ -188,9 +189,12 @@ def draw_band(
                     continue
                 position = own[min(number, len(own) - 1)]
                 record = records[slots[position]]
-                aside = (column + 0.5 - record[0]) * record[11] + (row + 0.5 - record[1]) * record[
-                    12
-                ]
+                du, dv = column + 0.5 - record[0], row + 0.5 - record[1]
+                aside = du * record[11] + dv * record[12]
+                if (
+                    perspective
+                ):  # the inverse of a plane's depth is what changes evenly over the picture
+                    aside /= max(1.0 - aside / record[10], 0.1)
                 aside = min(max(aside, -record[13]), record[13])
                 depths[row, column] = max(record[10] + aside, near)
                 primitives[row, column] = sources[position]

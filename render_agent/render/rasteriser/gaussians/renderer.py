@@ -102,7 +102,7 @@ class GaussianRasteriser:
 
         def band(rows: tuple[int, int]) -> None:
             draw_band(
-                self._records, slots, bounds, sources, np.float32(view.near), background,
+                self._records, slots, bounds, sources, np.float32(view.near), view.perspective, background,
                 *rows, depths, primitives, colours,
             )  # fmt: skip
 
