@@ -22,7 +22,8 @@ class Gaussians:
     rotations: (n, 4) float32, unit quaternions (w, x, y, z) that turn its own axes into the scene's.
     opacities: (n,) float32, 0 to 1. harmonics: (n, k, 3) float32, k of 1, 4, 9 or 16, the
     coefficients of the real spherical harmonics of red, green and blue, the constant one first.
-    harmonics_axes: (3, 3) float64, takes a direction of the scene to the axes of the harmonics.
+    harmonics_axes: (3, 3) float64, takes a direction of the scene to the axes of the harmonics. solid: (n,)
+    bool, which are surface and no floaters (see `solid.py`); None where nobody has looked yet.
     """
 
     scales: NDArray[np.float32]
@@ -30,15 +31,17 @@ class Gaussians:
     opacities: NDArray[np.float32]
     harmonics: NDArray[np.float32]
     harmonics_axes: NDArray[np.float64]
+    solid: NDArray[np.bool_] | None = None
 
-    def where(self, mask: NDArray[np.bool_]) -> Gaussians:
-        """Return the Gaussians that `mask`, (n,) bool, marks."""
+    def where(self, mask: NDArray[np.bool_] | NDArray[np.intp]) -> Gaussians:
+        """Return the Gaussians that `mask`, (n,) bool, marks, or those of some indices, (k,)."""
         return replace(
             self,
             scales=self.scales[mask],
             rotations=self.rotations[mask],
             opacities=self.opacities[mask],
             harmonics=self.harmonics[mask],
+            solid=None if self.solid is None else self.solid[mask],
         )
 
     def turned(self, turn: NDArray[np.float64]) -> Gaussians:

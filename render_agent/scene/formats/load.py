@@ -25,6 +25,7 @@ from render_agent.scene.formats.ply_binary import read_binary
 from render_agent.scene.formats.point_cloud import shaded_cloud, shaded_mesh, thinned
 from render_agent.scene.formats.splats.recognise import read_splat
 from render_agent.scene.model import Scene
+from render_agent.scene.solid import solid
 
 Up = Literal["auto", "y", "z"]
 
@@ -45,7 +46,10 @@ def load_scene(path: Path, id: str | None = None, up: Up = "auto") -> Scene:
         if alignment is not None:
             scan = aligned(scan, alignment)
         scan = cleaned(scan, path)
-        if scan.faces is None:
+        if scan.gaussians is not None:
+            found = solid(scan.points, scan.gaussians)
+            scan = replace(scan, gaussians=replace(scan.gaussians, solid=found))
+        elif scan.faces is None:
             scan = thinned(scan)
         measured = extent(scan)
         spread = float((measured.bounds[1] - measured.bounds[0]).max())
