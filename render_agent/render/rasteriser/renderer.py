@@ -23,6 +23,7 @@ from render_agent.render.rasteriser.blocks import (
     mesh_blocks,
     visible,
 )
+from render_agent.render.rasteriser.gaussians.gpu import GpuGaussians, gpu_renderer
 from render_agent.render.rasteriser.gaussians.renderer import GaussianRasteriser
 from render_agent.scene.model import Scene
 from render_agent.system.threads import begun_pool
@@ -34,10 +35,11 @@ Band = tuple[int, int]
 
 
 class Rasteriser:
-    """Draws meshes and point clouds with compiled z-buffer kernels (see Renderer).
+    """Draws meshes, point clouds and splats with compiled kernels (see Renderer).
 
     threads: how many draw at once, as many as the machine has processors unless given; the pixels
-    are the same for any number. The blocks of a scene are built when it is first drawn and live as
+    are the same for any number. Splats are drawn on the GPU where gsplat is installed and there is one.
+    The blocks of a scene are built when it is first drawn and live as
     long as the scene.
     """
 
@@ -46,7 +48,7 @@ class Rasteriser:
     def __init__(self, threads: int | None = None) -> None:
         self.threads = threads or os.cpu_count() or 1
         self._pool = begun_pool(self.threads, "render")
-        self._gaussians = GaussianRasteriser(self._in_parts)
+        self._gaussians: GaussianRasteriser | GpuGaussians | None = None
         self._blocks: WeakKeyDictionary[Scene, MeshBlocks | CloudBlocks] = WeakKeyDictionary()
 
     def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
@@ -56,6 +58,8 @@ class Rasteriser:
         """
         check_size(width, height)
         if scene.gaussians is not None:
+            if self._gaussians is None:
+                self._gaussians = gpu_renderer() or GaussianRasteriser(self._in_parts)
             return self._gaussians.draw(scene, camera, width, height)
         projected = projection(camera, width, height)
         blocks = self._blocks.get(scene)
@@ -71,7 +75,8 @@ class Rasteriser:
         """End the threads and forget the blocks."""
         self._pool.shutdown()
         self._blocks.clear()
-        self._gaussians.close()
+        if self._gaussians is not None:
+            self._gaussians.close()
 
     def _mesh(self, mesh: MeshBlocks, view: Projection, width: int, height: int) -> Frame:
         seen = visible(mesh.boxes, view, width, height)
