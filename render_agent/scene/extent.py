@@ -18,7 +18,6 @@ from render_agent.scene.free_space.surface import (
 )
 from render_agent.scene.solid import solid_samples
 
-
 PIECE_METRES = 0.25
 """Metres: no longer than this are the pieces of a mesh whose areas are counted."""
 

@@ -70,7 +70,11 @@ class Gaussians:
         return self.turned(MIRROR)
 
     @property
+    def arrays(self) -> tuple[NDArray[np.float32], ...]:
+        """What is there for each Gaussian: scales, rotations, opacities, harmonics."""
+        return self.scales, self.rotations, self.opacities, self.harmonics
+
+    @property
     def bytes(self) -> int:
         """The memory that its arrays take."""
-        arrays = (self.scales, self.rotations, self.opacities, self.harmonics)
-        return sum(array.nbytes for array in arrays)
+        return sum(array.nbytes for array in self.arrays)

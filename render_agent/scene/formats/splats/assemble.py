@@ -17,6 +17,9 @@ MAX_GAUSSIANS = 20_000_000
 WIDEST_METRES = 1e4
 """Metres: a Gaussian that is wider is a fault of the file and is left out, as NaN is."""
 
+BRIGHTEST = 1e4
+"""A coefficient of a colour, of which 1 is white, that is larger is a fault of the file."""
+
 COEFFICIENTS = (1, 4, 9, 16)
 """Coefficients of a colour up to the degrees 0, 1, 2 and 3."""
 
@@ -48,21 +51,22 @@ def splat_scan(
     length. opacities: (n,) from 0 to 1. harmonics: (n, k, 3), k of 1, 4, 9 or 16. SceneError where no
     Gaussian is left.
     """
-    lengths = np.linalg.norm(rotations, axis=1)
     with np.errstate(invalid="ignore", over="ignore"):
+        lengths = np.linalg.norm(rotations, axis=1)
         good = (np.abs(points) < FARTHEST_METRES).all(axis=1)
         good &= ((scales >= 0) & (scales < WIDEST_METRES)).all(axis=1)
         good &= (lengths > 1e-6) & (lengths < 1e6) & (opacities >= 0) & (opacities <= 1)
-    good &= np.isfinite(harmonics).all(axis=(1, 2))
+        good &= (np.abs(harmonics) < BRIGHTEST).all(axis=(1, 2))
     if not good.any():
         raise unreadable(path, "it holds no Gaussians with finite coordinates")
-    parts = points, scales, rotations / np.maximum(lengths, 1e-6)[:, None], opacities, harmonics
+    parts = points, scales, rotations, opacities, harmonics
     if not good.all():
         parts = tuple(part[good] for part in parts)  # type: ignore[assignment]
         notes = (*notes, f"{int((~good).sum()):,} broken Gaussians were left out")
     at, scale, rotation, opacity, coefficients = (
         np.ascontiguousarray(part, np.float32) for part in parts
     )
+    rotation = rotation / np.linalg.norm(rotation, axis=1, keepdims=True)
     gaussians = Gaussians(scale, rotation, opacity, coefficients, np.eye(3))
     return Scan(at, constant_colours(coefficients), gaussians=gaussians, notes=notes)
 

@@ -74,20 +74,20 @@ def original_scan(path: Path, columns: Columns) -> Scan:
 
 
 def _stacked(columns: Columns, *names: str) -> NDArray[np.float32]:
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         return np.stack([columns[name].astype(np.float32) for name in names], axis=1)
 
 
 def _scales(columns: Columns) -> NDArray[np.float32]:
     """Return the scales, (n, 3); those of flat Gaussians, which have two, get a third of nothing."""
     names = [f"scale_{i}" for i in range(3) if f"scale_{i}" in columns]
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         scales = np.exp(_stacked(columns, *names))
     return np.pad(scales, ((0, 0), (0, 3 - len(names))))
 
 
 def _sigmoid(logits: NDArray[np.float32]) -> NDArray[np.float32]:
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         return np.asarray(1 / (1 + np.exp(-logits)), np.float32)
 
 
@@ -97,7 +97,7 @@ def _harmonics(path: Path, columns: Columns) -> NDArray[np.float32]:
     names = [f"f_rest_{i}" for i in range(varying)]
     count = _coefficients(path, varying, all(name in columns for name in names))
     harmonics = np.empty((len(columns["x"]), count, 3), np.float32)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         for channel in range(3):
             harmonics[:, 0, channel] = columns[COLOUR[channel]]
             for k in range(1, count):
@@ -133,15 +133,17 @@ def read_packed(path: Path, file: BinaryIO, header: Header) -> Scan:
     check_count(path, len(rows))
     if len(chunks) * PER_CHUNK < len(rows) or not set(LIMITS[:12]) <= set(chunks.dtype.names):
         raise unreadable(path, f"its {len(chunks):,} chunks do not hold {len(rows):,} Gaussians")
+    if any(rows.dtype[name].kind not in "iu" for name in PACKED):
+        raise unreadable(path, "its packed words are no whole numbers")
     words = {name: rows[name].astype(np.uint32) for name in PACKED}
     bytes_ = _split(words["packed_color"], (8, 8, 8, 8))
     colours = (
         _within(chunks, bytes_[:, :3], ("r", "g", "b"))
-        if LIMITS[12] in chunks.dtype.names
+        if set(LIMITS[12:]) <= set(chunks.dtype.names)
         else bytes_[:, :3]
     )
     constant = (colours - 0.5) / CONSTANT_HARMONIC
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         scales = np.exp(
             _within(
                 chunks,
