@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -10,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from render_agent.scene.extent import Extent, extent
-from render_agent.scene.formats.axis_alignment import aligned, read_alignment
+from render_agent.scene.formats.axis_alignment import aligned, read_alignment, splat_scene
 from render_agent.scene.formats.cleaning import (
     LARGEST_METRES,
     Scan,
@@ -30,11 +31,14 @@ from render_agent.scene.solid import solid
 Up = Literal["auto", "y", "z"]
 
 
-def load_scene(path: Path, id: str | None = None, up: Up = "auto") -> Scene:
+def load_scene(
+    path: Path, id: str | None = None, up: Up = "auto", alignments: Sequence[str] = ()
+) -> Scene:
     """Return the scene of a PLY, GLB, glTF, OBJ, STL or OFF file.
 
     id: the scene's name; without it, the file's. up: the axis of the file that points up; `auto` is
-    y for GLB, glTF and OBJ, else z. Scans without colours are shaded, clouds of too many points
+    y for GLB, glTF and OBJ, else z. alignments: the folders of ScanNet, in which the alignments of its splats
+    lie. Scans without colours are shaded, clouds of too many points
     thinned, scans far from zero moved (see `Scene.origin`), ScanNet's meshes aligned as the text file
     beside them says. SceneError where the file holds no scene; nothing is allocated on its header's
     word alone.
@@ -42,7 +46,7 @@ def load_scene(path: Path, id: str | None = None, up: Up = "auto") -> Scene:
     path = Path(path)
     try:
         scan = read_scan(path, up)
-        alignment = read_alignment(path)
+        alignment = read_alignment(path, alignments)
         if alignment is not None:
             scan = aligned(scan, alignment)
         scan = cleaned(scan, path)
@@ -69,6 +73,8 @@ def read_scan(path: Path, up: Up) -> Scan:
     splat = read_splat(path, size)
     if splat is not None:
         scan, own = splat
+        if splat_scene(path) is not None:
+            scan, own = replace(scan, notes=scan.notes[:-1]), "z"
         return turned_upright(scan, own if up == "auto" else up)
     with path.open("rb") as file:
         start = file.read(LONGEST_HEADER)
