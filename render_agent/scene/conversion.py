@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.errors import SceneError
+from render_agent.scene.formats.ply_binary import binary_ply
+from render_agent.scene.formats.splats.ply_writer import splat_ply
 from render_agent.scene.gaussians import CONSTANT_HARMONIC, Gaussians
 from render_agent.scene.model import Scene
 from render_agent.scene.texture import Material
@@ -27,6 +29,11 @@ chance that light gets through a wall is far below one in a hundred, and edges s
 
 THICKNESS_METRES = 0.001
 OPACITY = 0.95
+
+NO_SURFACE = (
+    "{scene} is {kind}, which has no faces to make this of: give a mesh, or make one of it with a program that"
+    " reconstructs surfaces, such as MeshLab"
+)
 
 SOLID_OPACITY = 0.5
 """A Gaussian that absorbs no more than this is no point of a cloud."""
@@ -46,11 +53,37 @@ class Samples:
     spacing: float
 
 
+def convert(scene: Scene, kind: str, count: int = SAMPLES) -> Scene:
+    """Return a scan as one of another kind, its last note what it was made of.
+
+    kind: mesh, cloud or splat. count: samples of a mesh. SceneError where the one cannot be made of the
+    other.
+    """
+    return {"mesh": as_mesh, "cloud": as_cloud, "splat": as_splat}[kind](scene, count)
+
+
+def written(scene: Scene) -> bytes:
+    """Return a converted scan as the bytes of a PLY file, z up, that says what it is."""
+    note = scene.notes[-1] if scene.notes else ""
+    if scene.gaussians is not None:
+        return splat_ply(scene.points, scene.gaussians, [note])
+    return binary_ply(scene.points, scene.colours, scene.faces, note)
+
+
+def as_mesh(scene: Scene, count: int = SAMPLES) -> Scene:
+    """Return a mesh with a colour at each vertex. SceneError for anything else."""
+    if scene.faces is None:
+        raise SceneError(NO_SURFACE.format(scene=scene.id, kind=_kind(scene)))
+    return replace(scene, texture=None, notes=(*scene.notes, "a conversion: vertices of a mesh"))
+
+
 def as_cloud(scene: Scene, count: int = SAMPLES) -> Scene:
     """Return a mesh as a cloud of `count` points, a splat as the centres of what is not seen through.
 
-    SceneError where nothing of it is solid, or it is a cloud already.
+    A cloud stays what it is. SceneError where nothing of a splat is solid.
     """
+    if scene.is_cloud and scene.gaussians is None:
+        return replace(scene, notes=(*scene.notes, "a conversion: points of a cloud"))
     note = f"a conversion: points of {_kind(scene)}"
     if scene.gaussians is not None:
         solid = scene.gaussians.opacities > SOLID_OPACITY
@@ -75,7 +108,7 @@ def as_cloud(scene: Scene, count: int = SAMPLES) -> Scene:
 
 
 def as_splat(scene: Scene, count: int = SAMPLES) -> Scene:
-    """Return a mesh as a splat of `count` flat Gaussians. SceneError for anything else."""
+    """Return a mesh as a splat of `count` flat Gaussians, its colours as they are. SceneError for anything else."""
     samples = surface_samples(scene, count)
     size = len(samples.points)
     scales = np.full((size, 3), SPREAD_SPACINGS * samples.spacing, np.float32)
@@ -108,10 +141,7 @@ def _kind(scene: Scene) -> str:
 def surface_samples(scene: Scene, count: int, seed: int = 0) -> Samples:
     """Return `count` samples of a mesh's surface, the same for the same seed. SceneError for another scan."""
     if scene.faces is None:
-        raise SceneError(
-            f"{scene.id} is {_kind(scene)}: only meshes have a surface to sample, and neither clouds"
-            " nor splats are made into meshes here (Poisson reconstruction does that)"
-        )
+        raise SceneError(NO_SURFACE.format(scene=scene.id, kind=_kind(scene)))
     corners = scene.points[scene.faces].astype(np.float64)
     cross = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     doubles = np.linalg.norm(cross, axis=1)
