@@ -21,6 +21,9 @@ the most that the depth differs."""
 LOW_PASS_PIXELS = np.float32(0.3)
 """Square pixels that are added to the covariance, so that nothing falls between the pixels."""
 
+EDGE_PIXELS = 0.01
+"""Square pixels that a flat Gaussian which is seen from its edge counts as thick when its slope is found."""
+
 LEAST_ALPHA = 1.0 / 255.0
 """What covers a pixel less than this leaves it as it is."""
 
@@ -196,8 +199,10 @@ def project(
             # where along the ray through a pixel the Gaussian is densest: its mean given u and v
             along_u = m[3, 0] * p0 + m[3, 1] * p1 + m[3, 2] * p2
             along_v = m[3, 0] * q0 + m[3, 1] * q1 + m[3, 2] * q2
-            record[11] = along_u * iuu + along_v * iuv
-            record[12] = along_u * iuv + along_v * ivv
+            own_uu, own_vv = uu - LOW_PASS_PIXELS + EDGE_PIXELS, vv - LOW_PASS_PIXELS + EDGE_PIXELS
+            inverse = 1.0 / (own_uu * own_vv - uv * uv)
+            record[11] = (along_u * own_vv - along_v * uv) * inverse
+            record[12] = (along_v * own_uu - along_u * uv) * inverse
             spread = (
                 m[3, 0] * (s0 * m[3, 0] + 2 * (s1 * m[3, 1] + s2 * m[3, 2]))
                 + m[3, 1] * (s3 * m[3, 1] + 2 * s4 * m[3, 2]) + m[3, 2] * s5 * m[3, 2]
