@@ -43,7 +43,11 @@ SPLAT_LAYOUTS = {
 folders of splits above, or as the program of the original work writes it. Of several, that of the last
 iteration is taken."""
 
-KINDS = {"mesh": LAYOUTS, "cloud": CLOUD_LAYOUTS, "splat": SPLAT_LAYOUTS}
+KINDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "mesh": LAYOUTS,
+    "cloud": CLOUD_LAYOUTS,
+    "splat": SPLAT_LAYOUTS,
+}
 """Where each kind of scan lies, by data set."""
 
 ROOTS = (*LAYOUTS, *(f"{dataset}_splats" for dataset in SPLAT_LAYOUTS))

@@ -183,7 +183,7 @@ def _colours(
         for index, material in enumerate(texture.materials):
             own = np.flatnonzero(texture.face_materials[faces] == index)
             plain[own] = _material_colours(material, uv[own], None if tints is None else tints[own])
-    return np.rint(np.clip(plain, 0, 255)).astype(np.uint8)
+    return np.asarray(np.rint(np.clip(plain, 0, 255)), np.uint8)
 
 
 def _material_colours(

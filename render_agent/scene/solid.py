@@ -42,7 +42,7 @@ def solid(points: NDArray[Any], gaussians: Gaussians) -> NDArray[np.bool_]:
     """
     sizes = 2 * gaussians.scales.max(axis=1)
     opaque = np.flatnonzero((gaussians.opacities >= SOLID_OPACITY) & (sizes < 2 * WIDEST_METRES))
-    kept = np.zeros(len(points), bool)
+    kept: NDArray[np.bool_] = np.zeros(len(points), bool)
     cell, smallest = CELL_METRES, -np.inf
     while smallest < 2 * WIDEST_METRES:
         own = opaque[(sizes[opaque] > smallest) & (sizes[opaque] <= cell)]
@@ -76,7 +76,8 @@ def _counts(
 def _keys(points: NDArray[Any], low: NDArray[Any], cell: float) -> NDArray[np.int64]:
     """Return a number for the cell that each point, (n, 3), lies in; next cells along an axis differ by a power of two."""
     steps = np.clip((points - low) / cell, 0, (1 << 20) - 1).astype(np.int64)
-    return steps[:, 0] << 42 | steps[:, 1] << 21 | steps[:, 2]
+    keys: NDArray[np.int64] = steps[:, 0] << 42 | steps[:, 1] << 21 | steps[:, 2]
+    return keys
 
 
 def solid_samples(

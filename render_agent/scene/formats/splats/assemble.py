@@ -61,7 +61,7 @@ def splat_scan(
         raise unreadable(path, "it holds no Gaussians with finite coordinates")
     parts = points, scales, rotations, opacities, harmonics
     if not good.all():
-        parts = tuple(part[good] for part in parts)  # type: ignore[assignment]
+        parts = tuple(part[good] for part in parts)
         notes = (*notes, f"{int((~good).sum()):,} broken Gaussians were left out")
     at, scale, rotation, opacity, coefficients = (
         np.ascontiguousarray(part, np.float32) for part in parts
@@ -74,4 +74,4 @@ def splat_scan(
 def constant_colours(harmonics: NDArray[np.float32]) -> NDArray[np.uint8]:
     """Return the colours, (n, 3) uint8, of harmonics (n, k, 3) without what depends on the direction."""
     colours = np.clip(0.5 + CONSTANT_HARMONIC * harmonics[:, 0], 0.0, 1.0)
-    return np.rint(colours * 255).astype(np.uint8)
+    return np.asarray(np.rint(colours * 255), np.uint8)

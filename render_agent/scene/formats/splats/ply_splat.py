@@ -130,8 +130,9 @@ def read_packed(path: Path, file: BinaryIO, header: Header) -> Scan:
         tables[element.name] = np.fromfile(file, np.dtype(kinds), element.count)
         _check_whole(path, element, tables[element.name])
     chunks, rows = tables["chunk"], tables["vertex"]
+    limits = set(chunks.dtype.names or ())
     check_count(path, len(rows))
-    if len(chunks) * PER_CHUNK < len(rows) or not set(LIMITS[:12]) <= set(chunks.dtype.names):
+    if len(chunks) * PER_CHUNK < len(rows) or not set(LIMITS[:12]) <= limits:
         raise unreadable(path, f"its {len(chunks):,} chunks do not hold {len(rows):,} Gaussians")
     if any(rows.dtype[name].kind not in "iu" for name in PACKED):
         raise unreadable(path, "its packed words are no whole numbers")
@@ -139,7 +140,7 @@ def read_packed(path: Path, file: BinaryIO, header: Header) -> Scan:
     bytes_ = _split(words["packed_color"], (8, 8, 8, 8))
     colours = (
         _within(chunks, bytes_[:, :3], ("r", "g", "b"))
-        if set(LIMITS[12:]) <= set(chunks.dtype.names)
+        if set(LIMITS[12:]) <= limits
         else bytes_[:, :3]
     )
     constant = (colours - 0.5) / CONSTANT_HARMONIC

@@ -41,7 +41,7 @@ def _sound(rows: NDArray[np.void]) -> NDArray[np.bool_]:
 
 
 def _quaternions(rows: NDArray[np.void]) -> NDArray[np.float32]:
-    return (rows["rotation"].astype(np.float32) - 128) / 128
+    return np.asarray((rows["rotation"].astype(np.float32) - 128) / 128, np.float32)
 
 
 def read_rows(path: Path, size: int) -> Scan:
