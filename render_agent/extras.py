@@ -8,6 +8,7 @@ from render_agent.errors import SetupError
 
 EXTRAS = {
     "DracoPy": "scans",
+    "gsplat": "splats",
     "inspect_ai": "inspect",
     "matplotlib": "report",
     "moderngl": "moderngl",
@@ -19,6 +20,7 @@ EXTRAS = {
     "starlette": "view",
     "uvicorn": "view",
     "vllm": "vllm",
+    "zstandard": "scans",
 }
 """The optional modules, and the extra of this package that brings each."""
 

@@ -30,6 +30,7 @@ LEVELS = [
 DOORS = {
     "OpenGL": "render.opengl",
     "llguidance": "engines",
+    "gsplat": "render.rasteriser.gaussians",
     "inspect_ai": "analysis.export",
     "jinja2": "web",
     "matplotlib": "analysis",
@@ -45,12 +46,13 @@ DOORS = {
     "rerun": "analysis.export",
     "scipy": "scene render",
     "starlette": "web engines.human analysis.live",
-    "torch": "agents.verifiers engines doctor",
+    "torch": "agents.verifiers engines doctor render.rasteriser.gaussians",
     "torchvision": "engines doctor",
     "transformers": "agents.verifiers engines doctor",
     "trimesh": "scene render",
     "uvicorn": "web",
     "vllm": "engines.vllm",
+    "zstandard": "scene.formats.splats",
 }
 """The rooms in which a heavy library may be imported."""
 

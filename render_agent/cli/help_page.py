@@ -27,7 +27,16 @@ OTHER_COMMANDS = "Other commands"
 COMMANDS = {
     "Commands that look at runs": ("ls", "show", "report", "view", "diagnose", "compare"),
     "Commands that go on from runs": ("rescore", "merge", "export", "sweep", "train-verifier"),
-    OTHER_COMMANDS: ("doctor", "play", "score", "judge", "make-rooms", "bench", "completion"),
+    OTHER_COMMANDS: (
+        "doctor",
+        "play",
+        "score",
+        "judge",
+        "convert",
+        "make-rooms",
+        "bench",
+        "completion",
+    ),
 }
 """The commands by heading."""
 

@@ -10,6 +10,11 @@ from render_agent.errors import UsageError
 
 VSIBENCH = "vsibench"
 
+SCAN_KINDS = ("mesh", "cloud", "splat")
+"""What a scan may be, the one that is taken first where a scene has several first."""
+
+ANY_KIND = "any"
+
 setting = partial(declare, "questions")
 
 
@@ -53,11 +58,22 @@ class QuestionSpec:
     scannet: tuple[str, ...] = setting(
         (), "Where ScanNet lies; may be given more than once.", metavar="DIR"
     )
+    scannet_splats: tuple[str, ...] = setting(
+        (),
+        "Where ScanNet's rooms lie as splats, as in GaussianWorld/scannet_mcmc_3dgs; may be given more than"
+        " once. They are aligned as the scans in --scannet say.",
+        metavar="DIR",
+    )
     scannetpp: tuple[str, ...] = setting(
         (), "Where ScanNet++ lies; may be given more than once.", metavar="DIR"
     )
     arkitscenes: tuple[str, ...] = setting(
         (), "Where ARKitScenes lies; may be given more than once.", metavar="DIR"
+    )
+    scans: str = setting(
+        ANY_KIND,
+        "Only scans of this kind; any takes a scene's mesh, else its cloud, else its splat.",
+        choices=(ANY_KIND, *SCAN_KINDS),
     )
     annotations: str | None = setting(
         None,
@@ -100,6 +116,11 @@ class QuestionSpec:
             raise UsageError("--ply needs --question TEXT")
         if self.batch and (self.question or self.option):
             raise UsageError("--question and --option go with --ply, not with --batch")
+
+    @property
+    def scan_kinds(self) -> tuple[str, ...]:
+        """The kinds of scan that are taken, the first that a scene has."""
+        return SCAN_KINDS if self.scans == ANY_KIND else (self.scans,)
 
     @property
     def asks_vsibench(self) -> bool:

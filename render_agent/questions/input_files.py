@@ -11,13 +11,13 @@ from render_agent.questions.ground_truth import facts_files
 from render_agent.scene.formats.axis_alignment import alignment_file
 
 
-def scan_files(questions: Iterable[Question]) -> list[InputFile]:
+def scan_files(questions: Iterable[Question], alignments: Sequence[str] = ()) -> list[InputFile]:
     """Return every file that a scene is read from.
 
-    A scan that was not there may be put there; an alignment would turn what was drawn before.
+    alignments: the folders of ScanNet, in which the alignments of its splats lie. A scan that was not there may be put there; an alignment would turn what was drawn before.
     """
     scans = {question.scan for question in questions if question.scan is not None}
-    alignments = {file for scan in scans if (file := alignment_file(scan)) is not None}
+    turns = {file for scan in scans if (file := alignment_file(scan, alignments)) is not None}
     return [
         InputFile(
             "scans",
@@ -26,7 +26,7 @@ def scan_files(questions: Iterable[Question]) -> list[InputFile]:
             sha256(file) if file.is_file() else None,
             may_appear=file in scans,
         )
-        for file in sorted(scans | alignments)
+        for file in sorted(scans | turns)
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from glob import escape
 from pathlib import Path
 
 from render_agent.dialogue.state import Question
@@ -24,6 +25,33 @@ LAYOUTS = {
     ),
 }
 """Where a scene's mesh lies below a root of its data set; the first that is there is taken."""
+
+CLOUD_LAYOUTS = {"scannetpp": ("data/{id}/scans/pc_aligned.ply", "{id}/scans/pc_aligned.ply")}
+
+SPLAT_LAYOUTS = {
+    "scannet": (
+        "{id}/ckpts/point_cloud_*.ply",
+        "*/{id}/ckpts/point_cloud_*.ply",
+        "{id}/point_cloud/iteration_*/point_cloud.ply",
+        "{id}/point_cloud*.ply",
+        "{id}.compressed.ply",
+        "{id}.spz",
+        "{id}.splat",
+    )
+}
+"""Where its splat lies below a root of splats: as GaussianWorld/scannet_mcmc_3dgs has it, with or without
+folders of splits above, or as the program of the original work writes it. Of several, that of the last
+iteration is taken."""
+
+KINDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "mesh": LAYOUTS,
+    "cloud": CLOUD_LAYOUTS,
+    "splat": SPLAT_LAYOUTS,
+}
+"""Where each kind of scan lies, by data set."""
+
+ROOTS = (*LAYOUTS, *(f"{dataset}_splats" for dataset in SPLAT_LAYOUTS))
+"""What the folders are called in which scans lie: by their data set, and those of splats by both."""
 
 MAX_SCENE_NAME_BYTES = 200
 """Bytes of a scene's name; with what is added to it, a file system takes 255."""
@@ -47,12 +75,15 @@ class Missing:
 
 
 def with_scans(
-    questions: Sequence[Question], roots: Roots, annotations: str | None = None
+    questions: Sequence[Question],
+    roots: Roots,
+    annotations: str | None = None,
+    kinds: Sequence[str] = tuple(KINDS),
 ) -> list[Question]:
     """Return the questions with the scans of their scenes, None where one was not found.
 
     roots: the folders of each data set. annotations: the official annotations, of which rooms stand
-    in for the scans that were not found. SetupError where a folder is none, or nothing at all was
+    in for the scans that were not found. kinds: of scans, the one that is taken first first. SetupError where a folder is none, or nothing at all was
     found.
     """
     _check_folders(roots)
@@ -60,7 +91,7 @@ def with_scans(
     scenes = {(question.dataset, question.scene) for question in questions}
     _refuse_twins(scenes)
     scans = {
-        (dataset, scene): find_scan(dataset, scene, roots) or stand_ins.get(scene)
+        (dataset, scene): find_scan(dataset, scene, roots, kinds) or stand_ins.get(scene)
         for dataset, scene in scenes
     }
     if questions and not any(scans.values()):
@@ -75,17 +106,34 @@ def with_scans(
     ]
 
 
-def find_scan(dataset: str, scene: str, roots: Roots) -> Path | None:
+def find_scan(
+    dataset: str, scene: str, roots: Roots, kinds: Sequence[str] = tuple(KINDS)
+) -> Path | None:
     """Return where the scan of a scene lies, None where it is in none of the known places."""
     if not is_name(scene):
         return None
     paths = (
-        Path(root, layout.format(id=scene))
-        for root in roots.get(dataset, ())
-        for layout in LAYOUTS.get(dataset, ())
+        path
+        for kind in kinds
+        for root in _roots(dataset, kind, roots)
+        for layout in KINDS[kind].get(dataset, ())
+        for path in _matching(Path(root), layout, scene)
     )
     # Links are not followed: what belongs to a scan lies beside the link.
     return next((path.absolute() for path in paths if path.is_file()), None)
+
+
+def _roots(dataset: str, kind: str, roots: Roots) -> Sequence[str]:
+    """Return the folders in which scans of a kind lie."""
+    return roots.get(f"{dataset}_splats" if KINDS[kind] is SPLAT_LAYOUTS else dataset, ())
+
+
+def _matching(root: Path, layout: str, scene: str) -> list[Path]:
+    """Return the files that a layout may mean, the one of the last iteration first."""
+    if "*" not in layout:
+        return [root / layout.format(id=scene)]
+    found = root.glob(layout.format(id=escape(scene)))
+    return sorted(found, key=lambda path: (len(str(path)), str(path)), reverse=True)
 
 
 def is_name(scene: str) -> bool:
@@ -130,12 +178,18 @@ def refuse_missing(questions: Sequence[Question], places: Mapping[str, str]) -> 
     )
 
 
-def searched(roots: Roots) -> dict[str, str]:
+def searched(roots: Roots, kinds: Sequence[str] = tuple(KINDS)) -> dict[str, str]:
     """Return where the scans of each data set are looked for, in words."""
     places = {}
-    for dataset, layouts in LAYOUTS.items():
-        where = f"as {layouts[0].format(id='ID')} below {' and '.join(roots.get(dataset, ()))}"
-        places[dataset] = where if roots.get(dataset) else f"nowhere, as no --{dataset} is given"
+    for dataset in LAYOUTS:
+        wheres = [
+            f"as {KINDS[kind][dataset][0].format(id='ID')} below {' and '.join(folders)}"
+            for kind in kinds
+            if dataset in KINDS[kind] and (folders := _roots(dataset, kind, roots))
+        ]
+        splats = list(kinds) == ["splat"] and dataset in SPLAT_LAYOUTS
+        option = f"{dataset}-splats" if splats else dataset
+        places[dataset] = " and ".join(wheres) or f"nowhere, as no --{option} is given"
     return places
 
 
@@ -155,7 +209,7 @@ def _check_folders(roots: Roots) -> None:
         for folder in folders:
             if not Path(folder).is_dir():
                 raise SetupError(
-                    f"--{name} {folder} is no folder: give the one that holds the data set"
+                    f"--{name.replace('_', '-')} {folder} is no folder: give the one that holds the data set"
                 )
 
 

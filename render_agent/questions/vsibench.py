@@ -11,7 +11,7 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question
 from render_agent.errors import QuestionsError, SetupError
 from render_agent.questions.rows import SUFFIXES, load_rows
-from render_agent.questions.scans import LAYOUTS, ROOMS_HINT, Roots, searched, with_scans
+from render_agent.questions.scans import ROOMS_HINT, ROOTS, Roots, searched, with_scans
 from render_agent.text.safe_parse import read_bounded
 
 QUESTION_FOLDERS = ("VSI-Bench", "vsibench", "data/vsibench", ".")
@@ -46,19 +46,19 @@ class VSIBench:
 
     def with_scans(self, config: RunConfig, questions: Sequence[Question]) -> list[Question]:
         """Return questions with the scans that are found, or rooms built from annotations."""
-        return with_scans(questions, roots_of(config), config.annotations)
+        return with_scans(questions, roots_of(config), config.annotations, config.scan_kinds)
 
     def searched(self, config: RunConfig) -> dict[str, str]:
         """Return by data set where its scans were looked for."""
-        return searched(roots_of(config))
+        return searched(roots_of(config), config.scan_kinds)
 
 
 VSI_BENCH = VSIBench()
 
 
 def roots_of(config: RunConfig) -> Roots:
-    """Return where the scans of each data set lie."""
-    return {dataset: getattr(config, dataset) for dataset in LAYOUTS}
+    """Return where the scans of each data set lie, and its splats."""
+    return {root: getattr(config, root) for root in ROOTS}
 
 
 def load_vsibench(

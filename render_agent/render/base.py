@@ -34,6 +34,14 @@ class Frame:
     primitive: NDArray[np.int32] | None = None
 
 
+def refuse_splat(scene: Scene) -> None:
+    """Raise RenderError where a scene is a splat, which only the default renderer draws as one."""
+    if scene.gaussians is not None:
+        raise RenderError(
+            f"{scene.id} is a splat, which this renderer cannot draw; use the renderer rasteriser."
+        )
+
+
 def check_size(width: int, height: int) -> None:
     """Raise RenderError where a picture of this size, in pixels, has no pixels."""
     if width < 1 or height < 1:

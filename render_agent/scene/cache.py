@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,9 +30,13 @@ Place = tuple[Path, str]
 
 
 class SceneFiles:
-    """Reads scenes from files: scans, and rooms from annotations, whose files are parsed once."""
+    """Reads scenes from files: scans, and rooms from annotations, whose files are parsed once.
 
-    def __init__(self) -> None:
+    alignments: the folders of ScanNet, in which the alignments of its splats lie.
+    """
+
+    def __init__(self, alignments: Sequence[str] = ()) -> None:
+        self.alignments = alignments
         self._annotations: dict[Path, dict[str, SceneAnnotation]] = {}
         self._lock = Lock()
 
@@ -44,7 +48,7 @@ class SceneFiles:
             return annotated_scene(self._annotation(path, name), path)
         from render_agent.scene.formats.load import load_scene
 
-        return load_scene(path, name)
+        return load_scene(path, name, alignments=self.alignments)
 
     def _annotation(self, path: Path, name: str) -> SceneAnnotation:
         with self._lock:

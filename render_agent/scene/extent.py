@@ -16,6 +16,7 @@ from render_agent.scene.free_space.surface import (
     longest_edges,
     one_each,
 )
+from render_agent.scene.solid import solid_samples
 
 PIECE_METRES = 0.25
 """Metres: no longer than this are the pieces of a mesh whose areas are counted."""
@@ -76,6 +77,8 @@ def extent(scan: Scan) -> Extent:
     Floor and ceiling are the lowest and the highest strong peak in the histogram of the heights of
     level surface, by area; a scan without such a ceiling has the top of its bounds.
     """
+    if scan.gaussians is not None:
+        scan = Scan(solid_samples(scan.points, scan.gaussians, CELL_METRES))
     pieces = _cloud_pieces(scan) if scan.faces is None else _mesh_pieces(scan)
     bounds = _bounds(scan, pieces)
     inside = ((pieces.centres >= bounds[0]) & (pieces.centres <= bounds[1])).all(axis=1)

@@ -22,4 +22,5 @@ def mirrored(scene: Scene) -> Scene:
     # A mirrored face is seen from the same side only where its corners are named the other way round.
     faces = None if scene.faces is None else np.ascontiguousarray(scene.faces[:, [0, 2, 1]])
     at = middle if scene.mirrored_at is None else None
-    return replace(scene, points=points, faces=faces, mirrored_at=at)
+    gaussians = None if scene.gaussians is None else scene.gaussians.mirrored()
+    return replace(scene, points=points, faces=faces, mirrored_at=at, gaussians=gaussians)

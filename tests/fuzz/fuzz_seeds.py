@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 from factories.scans import CORNERS, FORMATS, RGB, XYZ, mesh_ply, ply, room
+from factories.splats import compressed_ply, dot_splat, original_ply, some_splat, spz
 
 TESTS = Path(__file__).parents[1]
 RUNS = TESTS / "upgrades" / "formats" / "1"
@@ -76,6 +77,22 @@ def _plys(points: np.ndarray, faces: np.ndarray, colours: np.ndarray) -> tuple[b
         *(ply([("vertex", XYZ, points), ("face", CORNERS, uneven)], order) for order in FORMATS),
         *(ply([junk, ("vertex", XYZ + RGB, rows)], order) for order in FORMATS),
     )
+
+
+@cache
+def splats() -> tuple[bytes, ...]:
+    """Return splats in the formats that are no PLY."""
+    scene, plain = some_splat(60), some_splat(60, degree=0)
+    versions = (spz(scene, version) for version in (1, 2, 3, 4))
+    return (dot_splat(plain), *versions, spz(plain, 3), spz(plain, 4))
+
+
+@cache
+def splat_plys() -> tuple[bytes, ...]:
+    """Return splats as PLY files: of the original work in every form, and compressed."""
+    scene, plain = some_splat(60), some_splat(60, degree=0)
+    original = (original_ply(plain, order) for order in FORMATS)
+    return (*original, original_ply(scene), compressed_ply(scene), compressed_ply(plain))
 
 
 ROWS = [

@@ -46,6 +46,9 @@ def scan(suffix: str) -> Callable[[bytes, Path], None]:
         assert np.isfinite([scene.floor, scene.ceiling, *scene.bounds.ravel()]).all()
         assert (scene.bounds[0] <= scene.bounds[1]).all()
         assert scene.colours.shape == scene.points.shape
+        if scene.gaussians is not None:
+            assert len(scene.gaussians.scales) == len(scene.points)
+            assert all(np.isfinite(part).all() for part in scene.gaussians.arrays)
         if scene.faces is not None:
             assert 0 <= scene.faces.min() <= scene.faces.max() < len(scene.points)
 
@@ -252,6 +255,8 @@ TARGETS = {
     target.name: target
     for target in (
         Target("ply", "text", lambda: made.scans("ply"), scan("ply")),
+        Target("splat", "text", made.splats, scan("splat")),
+        Target("splat ply", "text", made.splat_plys, scan("ply")),
         Target("glb", "glb", lambda: made.scans("glb"), scan("glb")),
         Target("gltf", "json", lambda: made.scans("gltf"), scan("gltf")),
         Target("obj", "text", lambda: made.scans("obj"), scan("obj")),

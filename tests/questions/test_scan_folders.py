@@ -9,6 +9,7 @@ from render_agent.dialogue.state import Question
 from render_agent.errors import SetupError
 from render_agent.questions.scans import (
     LAYOUTS,
+    SPLAT_LAYOUTS,
     Missing,
     find_scan,
     missing_scans,
@@ -165,3 +166,35 @@ def test_rooms_from_annotations_stand_in_for_what_is_missing(questions, tmp_path
             assert question.scan == scan
         else:
             assert question.scan == folder / f"{question.dataset}_meta_info_val.json"
+
+
+@pytest.mark.parametrize("layout", SPLAT_LAYOUTS["scannet"])
+def test_a_splat_is_found_by_its_scene_in_every_layout(tmp_path, layout):
+    splats = [
+        tmp_path / layout.format(id="scene0011_00").replace("*", iteration)
+        for iteration in ("7000", "30000")
+    ]
+    for splat in splats:
+        splat.parent.mkdir(parents=True, exist_ok=True)
+        splat.touch()
+    roots = {"scannet_splats": [str(tmp_path)]}
+    assert find_scan("scannet", "scene0011_00", roots) == splats[-1]
+    assert find_scan("scannet", "scene0011_01", roots) is None
+    assert find_scan("scannet", "scene0011_00", roots, ("mesh",)) is None
+    assert find_scan("scannet", "*", roots) is None
+
+
+def test_a_kind_that_is_asked_for_is_the_only_one(tmp_path):
+    mesh = lay(tmp_path / "scans", "scannet", "scene7")
+    splat = tmp_path / "splats" / "scene7" / "ckpts" / "point_cloud_30000.ply"
+    splat.parent.mkdir(parents=True)
+    splat.touch()
+    roots = {"scannet": [str(tmp_path / "scans")], "scannet_splats": [str(tmp_path / "splats")]}
+    assert find_scan("scannet", "scene7", roots) == mesh
+    asked = [about("scannet", "scene7"), about("scannet", "scene8")]
+    chosen = with_scans(asked, roots, kinds=("splat",))
+    assert [question.scan for question in chosen] == [splat, None]
+    with pytest.raises(SetupError, match=r"point_cloud_\*.ply below .*splats"):
+        refuse_missing(chosen, searched(roots, ("splat",)))
+    with pytest.raises(SetupError, match=r"--scannet-splats .* is no folder"):
+        with_scans(asked, {"scannet_splats": [str(tmp_path / "nowhere")]})

@@ -65,7 +65,7 @@ class PictureStress(Choice):
         """Give the scans that are shown, and their alignments."""
         from render_agent.questions.input_files import scan_files
 
-        return scan_files(questions)
+        return scan_files(questions, config.scannet)
 
     def scenes(
         self, config: RunConfig, questions: Sequence[Question], limit: int | None = None
@@ -78,7 +78,7 @@ class PictureStress(Choice):
         from render_agent.scene.cache import MAX_CACHE_BYTES, SceneCache, SceneFiles
 
         self.check(config, questions)
-        files = SceneFiles()
+        files = SceneFiles(alignments=config.scannet)
 
         def load(path: Path, name: str) -> Scene:
             return self.shown(files.read(path, name))

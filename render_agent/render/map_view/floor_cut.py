@@ -11,6 +11,7 @@ from PIL import Image, ImageDraw
 from render_agent.geometry.camera import FloatArray, MapCamera
 from render_agent.render.map_view.overlay import SMOOTH, unit
 from render_agent.scene.model import Scene
+from render_agent.scene.solid import surface_points
 
 HEAD_HEIGHT_METRES = 2.0
 """Everything higher than this above the floor, in metres, is cut away."""
@@ -88,7 +89,8 @@ def _mesh_areas(scene: Scene) -> tuple[NDArray[np.floating], NDArray[np.floating
 
 def _cloud_areas(scene: Scene) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
     """Return the height (n,) of every filled cell of every slice, and its area (n,)."""
-    points = scene.points[:: len(scene.points) // MAX_SAMPLES + 1]
+    points = surface_points(scene, CELL_METRES)
+    points = points[:: len(points) // MAX_SAMPLES + 1]
     low = points.min(axis=0)
     cells = np.floor((points - low) / (CELL_METRES, CELL_METRES, SLICE_METRES)).astype(np.int64)
     spans = cells.max(axis=0) + 1
@@ -151,7 +153,8 @@ def mesh_section(scene: Scene, height: float) -> FloatArray:
 
 def _cloud_section(scene: Scene, camera: MapCamera) -> FloatArray:
     """Return one point for every pixel that a cloud's points near the cut fall on: (k, 1, 3)."""
-    near = scene.points[np.abs(scene.points[:, 2] - camera.height) < SLAB_METRES].astype(np.float64)
+    points = surface_points(scene, SLAB_METRES)
+    near = points[np.abs(points[:, 2] - camera.height) < SLAB_METRES].astype(np.float64)
     cells = np.floor(near[:, :2] / camera.metres_per_pixel).astype(np.int64)
     _, first = np.unique(cells, axis=0, return_index=True)
     one_each: FloatArray = near[first][:, None]

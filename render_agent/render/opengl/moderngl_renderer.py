@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.geometry.camera import Camera, FloatArray, MapCamera
-from render_agent.render.base import BACKGROUND, Frame
+from render_agent.render.base import BACKGROUND, Frame, refuse_splat
 from render_agent.render.opengl.gl_thread import ThreadedRenderer
 from render_agent.render.projection import (
     Projection,
@@ -146,6 +146,7 @@ class ModernGL(ThreadedRenderer):
         self._context.release()
 
     def _draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
+        refuse_splat(scene)
         self._context.gc()
         view = projection(camera, width, height)
         target = self._frame_buffer(width, height)

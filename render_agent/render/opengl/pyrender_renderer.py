@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.geometry.camera import Camera, FloatArray, MapCamera
-from render_agent.render.base import BACKGROUND, NEAR_METRES, Frame
+from render_agent.render.base import BACKGROUND, NEAR_METRES, Frame, refuse_splat
 from render_agent.render.opengl.gl_thread import ThreadedRenderer
 from render_agent.render.projection import corners_of, focal_scale, furthest, projection
 from render_agent.render.rasteriser.faces import sound_faces
@@ -64,6 +64,7 @@ class Pyrender(ThreadedRenderer):
         self._renderer.delete()
 
     def _draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
+        refuse_splat(scene)
         empty = not len(scene.points) or (scene.faces is not None and not len(scene.faces))
         if empty:
             return _nothing(width, height)

@@ -24,6 +24,8 @@ SOURCES = (
     "mipmaps.py",
     "zbuffer.py",
     "point_splats.py",
+    "gaussians/ewa.py",
+    "gaussians/blending.py",
 )
 
 
@@ -31,7 +33,7 @@ def cache_folder() -> Path | None:
     """Return the folder where compiled kernels are kept; None where none can be written."""
     if numba.config.CACHE_DIR:
         return Path(numba.config.CACHE_DIR)
-    sources = b"".join(Path(__file__).with_name(name).read_bytes() for name in SOURCES)
+    sources = b"".join((Path(__file__).parent / name).read_bytes() for name in SOURCES)
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
     folder = Path(home) / "render_agent" / f"numba-{hashlib.sha256(sources).hexdigest()[:12]}"
     try:

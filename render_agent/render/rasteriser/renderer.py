@@ -23,6 +23,8 @@ from render_agent.render.rasteriser.blocks import (
     mesh_blocks,
     visible,
 )
+from render_agent.render.rasteriser.gaussians.gpu import GpuGaussians, gpu_renderer
+from render_agent.render.rasteriser.gaussians.renderer import GaussianRasteriser
 from render_agent.scene.model import Scene
 from render_agent.system.threads import begun_pool
 
@@ -33,10 +35,11 @@ Band = tuple[int, int]
 
 
 class Rasteriser:
-    """Draws meshes and point clouds with compiled z-buffer kernels (see Renderer).
+    """Draws meshes, point clouds and splats with compiled kernels (see Renderer).
 
     threads: how many draw at once, as many as the machine has processors unless given; the pixels
-    are the same for any number. The blocks of a scene are built when it is first drawn and live as
+    are the same for any number. Splats are drawn on the GPU where gsplat is installed and there is one.
+    The blocks of a scene are built when it is first drawn and live as
     long as the scene.
     """
 
@@ -45,6 +48,7 @@ class Rasteriser:
     def __init__(self, threads: int | None = None) -> None:
         self.threads = threads or os.cpu_count() or 1
         self._pool = begun_pool(self.threads, "render")
+        self._gaussians: GaussianRasteriser | GpuGaussians | None = None
         self._blocks: WeakKeyDictionary[Scene, MeshBlocks | CloudBlocks] = WeakKeyDictionary()
 
     def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
@@ -53,6 +57,10 @@ class Rasteriser:
         Raises RenderError where the picture has no pixels.
         """
         check_size(width, height)
+        if scene.gaussians is not None:
+            if self._gaussians is None:
+                self._gaussians = gpu_renderer() or GaussianRasteriser(self._in_parts)
+            return self._gaussians.draw(scene, camera, width, height)
         projected = projection(camera, width, height)
         blocks = self._blocks.get(scene)
         if blocks is None:
@@ -67,6 +75,8 @@ class Rasteriser:
         """End the threads and forget the blocks."""
         self._pool.shutdown()
         self._blocks.clear()
+        if self._gaussians is not None:
+            self._gaussians.close()
 
     def _mesh(self, mesh: MeshBlocks, view: Projection, width: int, height: int) -> Frame:
         seen = visible(mesh.boxes, view, width, height)
@@ -83,7 +93,7 @@ class Rasteriser:
                 view.matrix, view.perspective, mesh.pages, _BACKGROUND, *rows, keys, nearest, colours,
             )  # fmt: skip
 
-        self._in_bands(band, height)
+        self._in_parts(band, height, ROWS_PER_BAND)
         return Frame(colours, keys, nearest)
 
     def _cloud(
@@ -116,17 +126,17 @@ class Rasteriser:
             )  # fmt: skip
 
         for task in (draw, fill, fill_again_and_colour):
-            self._in_bands(task, height)
+            self._in_parts(task, height, ROWS_PER_BAND)
         return Frame(colours, keys, nearest)
 
-    def _in_bands(self, task: Callable[[Band], None], height: int) -> None:
-        """Run `task` on every band of rows, on the renderer's threads."""
-        bands = [(top, min(top + ROWS_PER_BAND, height)) for top in range(0, height, ROWS_PER_BAND)]
-        if len(bands) == 1 or self.threads == 1:
-            for band in bands:
-                task(band)
+    def _in_parts(self, task: Callable[[Band], None], count: int, most: int) -> None:
+        """Run `task` on parts of `count` rows or blocks, `most` in each, on the renderer's threads."""
+        parts = [(first, min(first + most, count)) for first in range(0, count, most)]
+        if len(parts) == 1 or self.threads == 1:
+            for part in parts:
+                task(part)
         else:
-            list(self._pool.map(task, bands))
+            list(self._pool.map(task, parts))
 
 
 _BACKGROUND = np.array(BACKGROUND, np.uint8)

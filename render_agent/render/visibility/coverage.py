@@ -18,6 +18,7 @@ from render_agent.scene.free_space.free_space import FreeSpace
 from render_agent.scene.free_space.standing import CLEARANCE_METRES
 from render_agent.scene.free_space.surface import areas_and_normals, one_each
 from render_agent.scene.model import Scene
+from render_agent.scene.solid import surface_points
 
 MAX_POINTS = 3000
 """Points of the surface: a coverage is good to within about a percent."""
@@ -97,7 +98,8 @@ def spread(scene: Scene, count: int = MAX_POINTS) -> FloatArray:
     """
     chance = np.random.default_rng(0)
     if scene.faces is None:
-        points = scene.points[one_each(scene.points, CELL_METRES)].astype(np.float64)
+        points = surface_points(scene, CELL_METRES)
+        points = points[one_each(points, CELL_METRES)].astype(np.float64)
         inside = ((points >= scene.bounds[0]) & (points <= scene.bounds[1])).all(axis=1)
         points = points[inside]
         sample = chance.permutation(len(points))[:count]

@@ -235,9 +235,16 @@ class Sight:
                 used, corners = np.unique(self.scene.faces[pieces], return_inverse=True)
                 points, colours = self.scene.points[used], self.scene.colours[used]
                 faces = corners.reshape(-1, 3).astype(np.int32)
+            gaussians = self.scene.gaussians and self.scene.gaussians.where(pieces)
             bounds = self.boxes[number].grown(MARGIN_METRES).bounds
             self._alone[key] = replace(
-                self.scene, points=points, colours=colours, faces=faces, bounds=bounds, texture=None
+                self.scene,
+                points=points,
+                colours=colours,
+                faces=faces,
+                bounds=bounds,
+                texture=None,
+                gaussians=gaussians,
             )
         return self._alone[key]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,15 @@ from render_agent.scene.formats.cleaning import Scan, unreadable
 SCAN_NAME = re.compile(r"(?P<scene>.+)_vh_clean(?:_2)?(?:\.labels)?\.ply")
 """What ScanNet calls its meshes; SCENE.txt beside one holds its alignment."""
 
+SCENE_NAME = re.compile(r"scene\d{4}_\d{2}")
+SPLAT_NAME = re.compile(
+    r"point_cloud(?:_\d+)?\.ply|(?P<scene>scene\d{4}_\d{2})\.(?:compressed\.ply|spz|splat)"
+)
+"""What splats of ScanNet are called: by their scene, or by nothing but a folder above them that is."""
+
+MAX_FOLDERS_ABOVE = 4
+"""So many folders above a splat may have its scene's name."""
+
 MAX_FILE_BYTES = 1 << 20
 """Bytes: ScanNet's text files have less than a thousand."""
 
@@ -21,19 +31,40 @@ TOLERANCE = 1e-3
 """The alignment is written with six digits."""
 
 
-def alignment_file(scan: Path) -> Path | None:
-    """Return the file beside a ScanNet mesh that holds its alignment, there or not; None for others."""
-    match = SCAN_NAME.fullmatch(scan.name)
-    return scan.with_name(match["scene"] + ".txt") if match else None
+def splat_scene(scan: Path) -> str | None:
+    """Return the scene of ScanNet that a file is a splat of, by its name and place; None for others."""
+    match = SPLAT_NAME.fullmatch(scan.name)
+    if match is None or match["scene"]:
+        return match and match["scene"]
+    above = [folder.name for folder in list(scan.parents)[:MAX_FOLDERS_ABOVE]]
+    return next((name for name in above if SCENE_NAME.fullmatch(name)), None)
 
 
-def read_alignment(scan: Path) -> NDArray[np.float64] | None:
-    """Return the matrix, (4, 4), that takes the mesh of the file `scan` to its aligned frame, metres.
+def alignment_file(scan: Path, folders: Sequence[str] = ()) -> Path | None:
+    """Return the file that holds the alignment of a mesh or splat of ScanNet; None for others.
 
-    None where there is none: the scan is no ScanNet mesh, its text file is not there, or names no
-    axisAlignment. SceneError where that is there but is no turn and shift.
+    It lies beside a mesh, there or not. That of a splat lies beside it, in the folder of its scene, or
+    in one of the folders of ScanNet's own scans.
     """
-    path = alignment_file(scan)
+    match = SCAN_NAME.fullmatch(scan.name)
+    if match:
+        return scan.with_name(match["scene"] + ".txt")
+    scene = splat_scene(scan)
+    if scene is None:
+        return None
+    named = [folder for folder in list(scan.parents)[:MAX_FOLDERS_ABOVE] if folder.name == scene]
+    scans = [Path(folder, *parts, scene) for folder in folders for parts in (("scans",), ())]
+    files = [folder / f"{scene}.txt" for folder in (scan.parent, *named, *scans)]
+    return next((file for file in files if file.is_file()), files[0])
+
+
+def read_alignment(scan: Path, folders: Sequence[str] = ()) -> NDArray[np.float64] | None:
+    """Return the matrix, (4, 4), that takes the scan of the file `scan` to its aligned frame, metres.
+
+    folders: as in `alignment_file`. None where there is none: the scan is not of ScanNet, its text file
+    is not there, or names no axisAlignment. SceneError where that is there but is no turn and shift.
+    """
+    path = alignment_file(scan, folders)
     if path is None or not path.is_file():
         return None
     with path.open("rb") as file:
@@ -64,4 +95,5 @@ def aligned(scan: Scan, matrix: NDArray[np.float64]) -> Scan:
     # Vertices that are not finite are dropped later.
     with np.errstate(invalid="ignore", over="ignore"):
         points = scan.points.astype(np.float64) @ matrix[:3, :3].T + matrix[:3, 3]
-    return replace(scan, points=points)
+    gaussians = None if scan.gaussians is None else scan.gaussians.turned(matrix[:3, :3])
+    return replace(scan, points=points, gaussians=gaussians)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
 from render_agent.scene.extent import Extent, extent
-from render_agent.scene.formats.axis_alignment import aligned, read_alignment
+from render_agent.scene.formats.axis_alignment import aligned, read_alignment, splat_scene
 from render_agent.scene.formats.cleaning import (
     LARGEST_METRES,
     Scan,
@@ -20,16 +24,21 @@ from render_agent.scene.formats.meshes import UP_AXIS, read_other
 from render_agent.scene.formats.ply import LONGEST_HEADER, read_ascii, read_header, vertex_scan
 from render_agent.scene.formats.ply_binary import read_binary
 from render_agent.scene.formats.point_cloud import lit_mesh, shaded_cloud, thinned
+from render_agent.scene.formats.splats.recognise import read_splat
 from render_agent.scene.model import Scene
+from render_agent.scene.solid import solid
 
 Up = Literal["auto", "y", "z"]
 
 
-def load_scene(path: Path, id: str | None = None, up: Up = "auto") -> Scene:
+def load_scene(
+    path: Path, id: str | None = None, up: Up = "auto", alignments: Sequence[str] = ()
+) -> Scene:
     """Return the scene of a PLY, GLB, glTF, OBJ, STL or OFF file.
 
     id: the scene's name; without it, the file's. up: the axis of the file that points up; `auto` is
-    y for GLB, glTF and OBJ, else z. Scans without colours are shaded, clouds of too many points
+    y for GLB, glTF and OBJ, else z. alignments: the folders of ScanNet, in which the alignments of its splats
+    lie. Scans without colours are shaded, clouds of too many points
     thinned, scans far from zero moved (see `Scene.origin`), ScanNet's meshes aligned as the text file
     beside them says. SceneError where the file holds no scene; nothing is allocated on its header's
     word alone.
@@ -37,11 +46,14 @@ def load_scene(path: Path, id: str | None = None, up: Up = "auto") -> Scene:
     path = Path(path)
     try:
         scan = read_scan(path, up)
-        alignment = read_alignment(path)
+        alignment = read_alignment(path, alignments)
         if alignment is not None:
             scan = aligned(scan, alignment)
         scan = cleaned(scan, path)
-        if scan.faces is None:
+        if scan.gaussians is not None:
+            found = solid(scan.points, scan.gaussians)
+            scan = replace(scan, gaussians=replace(scan.gaussians, solid=found))
+        elif scan.faces is None:
             scan = thinned(scan)
         measured = extent(scan)
         spread = float((measured.bounds[1] - measured.bounds[0]).max())
@@ -58,6 +70,12 @@ def load_scene(path: Path, id: str | None = None, up: Up = "auto") -> Scene:
 def read_scan(path: Path, up: Up) -> Scan:
     """Return what the file holds, z up, unchecked. SceneError where it is not whole."""
     size = _size(path)
+    splat = read_splat(path, size)
+    if splat is not None:
+        scan, own = splat
+        if splat_scene(path) is not None:
+            scan, own = replace(scan, notes=scan.notes[:-1]), "z"
+        return turned_upright(scan, own if up == "auto" else up)
     with path.open("rb") as file:
         start = file.read(LONGEST_HEADER)
         if start.startswith(b"ply"):
@@ -72,6 +90,25 @@ def read_scan(path: Path, up: Up) -> Scan:
         else:
             scan, axis = read_other(path, size), UP_AXIS[path.suffix.lower()]
     return turned_up(scan) if (axis if up == "auto" else up) == "y" else scan
+
+
+UPRIGHT = {
+    "x": ((0, 1, 0), (0, 0, 1), (1, 0, 0)),
+    "-x": ((0, 0, 1), (0, 1, 0), (-1, 0, 0)),
+    "y": ((1, 0, 0), (0, 0, -1), (0, 1, 0)),
+    "-y": ((1, 0, 0), (0, 0, 1), (0, -1, 0)),
+    "z": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+    "-z": ((1, 0, 0), (0, -1, 0), (0, 0, -1)),
+}
+"""The turn, (3, 3), that makes the axis of a file that points up its z axis."""
+
+
+def turned_upright(scan: Scan, up: str) -> Scan:
+    """Return a splat turned so that its axis `up` is its z axis."""
+    turn = np.array(UPRIGHT[up], np.float64)
+    points = scan.points @ turn.T.astype(scan.points.dtype)
+    gaussians = None if scan.gaussians is None else scan.gaussians.turned(turn)
+    return replace(scan, points=points, gaussians=gaussians)
 
 
 def _size(path: Path) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.scene.model import Scene
+from render_agent.scene.solid import surface_points
 
 FACES_PER_CHUNK = 1 << 19
 """Faces that are cut at a time; bounds the memory that it takes."""
@@ -144,7 +145,7 @@ def _spread(
 
     Vertices that two faces share may be there twice.
     """
-    points, faces = scene.points, scene.faces
+    points, faces = surface_points(scene, spacing), scene.faces
     inside = ((points >= box[0]) & (points <= box[1])).all(axis=1)
     if faces is None:
         samples: NDArray[np.float32] = points[inside]

@@ -1,0 +1,234 @@
+"""Gaussians projected into a picture: EWA splatting, and colours by spherical harmonics.
+
+Formulas: M. Zwicker et al., "EWA Volume Splatting" (2001), for the covariance in the picture; B. Kerbl
+et al., "3D Gaussian Splatting for Real-Time Radiance Field Rendering" (2023) for its low-pass, the
+harmonics, and the least opacity that counts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from render_agent.render.rasteriser.kernels import kernel
+
+RECORD = 14
+"""Numbers of a projected Gaussian: where in the picture (u, v), the inverse of its covariance there (uu, uv,
+vv), the exponent at which it ends, its opacity, red, green, blue, depth, the depth's slope along u and v, and
+the most that the depth differs."""
+
+LOW_PASS_PIXELS = np.float32(0.3)
+"""Square pixels that are added to the covariance, so that nothing falls between the pixels."""
+
+EDGE_PIXELS = 0.01
+"""Square pixels that a flat Gaussian which is seen from its edge counts as thick when its slope is found."""
+
+LEAST_ALPHA = 1.0 / 255.0
+"""What covers a pixel less than this leaves it as it is."""
+
+MOST_ASIDE = 0.15
+"""Shares of the picture: covariances further outside than this are those at its margin, as the projection is
+no longer near to linear there."""
+
+
+@kernel
+def covariances(scales: Any, rotations: Any, order: Any) -> Any:
+    """Return the covariances, (n, 6) float32: xx, xy, xz, yy, yz, zz in square metres, in `order`."""
+    out = np.empty((len(order), 6), np.float32)
+    for i in range(len(order)):
+        source = order[i]
+        w, x = np.float64(rotations[source, 0]), np.float64(rotations[source, 1])
+        y, z = np.float64(rotations[source, 2]), np.float64(rotations[source, 3])
+        a, b, c = (
+            np.float64(scales[source, 0]),
+            np.float64(scales[source, 1]),
+            np.float64(scales[source, 2]),
+        )
+        m00, m01, m02 = (
+            (1 - 2 * (y * y + z * z)) * a,
+            2 * (x * y - w * z) * b,
+            2 * (x * z + w * y) * c,
+        )
+        m10, m11, m12 = (
+            2 * (x * y + w * z) * a,
+            (1 - 2 * (x * x + z * z)) * b,
+            2 * (y * z - w * x) * c,
+        )
+        m20, m21, m22 = (
+            2 * (x * z - w * y) * a,
+            2 * (y * z + w * x) * b,
+            (1 - 2 * (x * x + y * y)) * c,
+        )
+        out[i, 0] = m00 * m00 + m01 * m01 + m02 * m02
+        out[i, 1] = m00 * m10 + m01 * m11 + m02 * m12
+        out[i, 2] = m00 * m20 + m01 * m21 + m02 * m22
+        out[i, 3] = m10 * m10 + m11 * m11 + m12 * m12
+        out[i, 4] = m10 * m20 + m11 * m21 + m12 * m22
+        out[i, 5] = m20 * m20 + m21 * m21 + m22 * m22
+    return out
+
+
+@kernel
+def _colour(harmonics: Any, source: Any, x: Any, y: Any, z: Any, record: Any) -> None:
+    """Write the colour that a Gaussian has along a direction, (x, y, z) of unit length, into its record."""
+    two, three, four = np.float32(2.0), np.float32(3.0), np.float32(4.0)
+    count = harmonics.shape[1]
+    xx, yy, zz = x * x, y * y, z * z
+    for channel in range(3):
+        value = np.float32(0.5) + np.float32(0.28209479177387814) * harmonics[source, 0, channel]
+        if count > 1:
+            value += np.float32(0.4886025119029199) * (
+                z * harmonics[source, 2, channel]
+                - y * harmonics[source, 1, channel]
+                - x * harmonics[source, 3, channel]
+            )
+        if count > 4:
+            value += np.float32(1.0925484305920792) * (
+                x * y * harmonics[source, 4, channel]
+                - y * z * harmonics[source, 5, channel]
+                - x * z * harmonics[source, 7, channel]
+            )
+            value += (
+                np.float32(0.31539156525252005)
+                * (two * zz - xx - yy)
+                * harmonics[source, 6, channel]
+            )
+            value += np.float32(0.5462742152960396) * (xx - yy) * harmonics[source, 8, channel]
+        if count > 9:
+            value -= np.float32(0.5900435899266435) * (
+                y * (three * xx - yy) * harmonics[source, 9, channel]
+                + x * (xx - three * yy) * harmonics[source, 15, channel]
+            )
+            value += np.float32(2.890611442640554) * x * y * z * harmonics[source, 10, channel]
+            value -= (
+                np.float32(0.4570457994644658)
+                * (four * zz - xx - yy)
+                * (y * harmonics[source, 11, channel] + x * harmonics[source, 13, channel])
+            )
+            value += (
+                np.float32(0.3731763325901154)
+                * z
+                * (two * zz - three * xx - three * yy)
+                * harmonics[source, 12, channel]
+            )
+            value += np.float32(1.445305721320277) * z * (xx - yy) * harmonics[source, 14, channel]
+        record[7 + channel] = max(value, np.float32(0.0))
+
+
+@kernel
+def project(
+    points: Any, covariance: Any, opacities: Any, harmonics: Any, order: Any, block_size: Any,
+    blocks: Any, first: Any, last: Any, matrix: Any, perspective: Any, near: Any, eye: Any, axes: Any,
+    width: Any, height: Any, records: Any, bounds: Any, sources: Any, keys: Any,
+) -> Any:  # fmt: skip
+    """Project the Gaussians of the visible blocks first … last-1; return how many are in the picture.
+
+    points … order: see GaussianBlocks. matrix … near: see Projection. eye: (3,) metres, where the camera
+    is; not used for a map, which is seen from straight above everywhere. axes: (3, 3), from the world to
+    the axes of the harmonics. records: (k, RECORD) float32, bounds: (k, 4) int16 (first and last-plus-one
+    row and column), and keys: (k,) uint64 (depth, then the slot of the record) are written, from
+    slot first * block_size on; keys without gaps.
+    """
+    m = matrix
+    slot = first * block_size
+    depth_bits = np.empty(1, np.float32)
+    as_bits = depth_bits.view(np.uint32)
+    low_u, high_u = -MOST_ASIDE * width, (1.0 + MOST_ASIDE) * width
+    low_v, high_v = -MOST_ASIDE * height, (1.0 + MOST_ASIDE) * height
+    for number in range(first, last):
+        start = blocks[number] * block_size
+        for i in range(start, min(start + block_size, points.shape[0])):
+            opacity = np.float64(opacities[i])
+            x, y, z = np.float64(points[i, 0]), np.float64(points[i, 1]), np.float64(points[i, 2])
+            depth = m[3, 0] * x + m[3, 1] * y + m[3, 2] * z + m[3, 3]
+            if depth < near or opacity < LEAST_ALPHA:
+                continue
+            scale = 1.0 / depth if perspective else 1.0
+            u = (m[0, 0] * x + m[0, 1] * y + m[0, 2] * z + m[0, 3]) * scale
+            v = (m[1, 0] * x + m[1, 1] * y + m[1, 2] * z + m[1, 3]) * scale
+            # the derivatives of u and v along x, y and z
+            cu, cv = min(max(u, low_u), high_u), min(max(v, low_v), high_v)
+            a0 = (m[0, 0] - cu * m[2, 0]) * scale
+            a1 = (m[0, 1] - cu * m[2, 1]) * scale
+            a2 = (m[0, 2] - cu * m[2, 2]) * scale
+            b0 = (m[1, 0] - cv * m[2, 0]) * scale
+            b1 = (m[1, 1] - cv * m[2, 1]) * scale
+            b2 = (m[1, 2] - cv * m[2, 2]) * scale
+            s0, s1, s2 = (
+                np.float64(covariance[i, 0]),
+                np.float64(covariance[i, 1]),
+                np.float64(covariance[i, 2]),
+            )
+            s3, s4, s5 = (
+                np.float64(covariance[i, 3]),
+                np.float64(covariance[i, 4]),
+                np.float64(covariance[i, 5]),
+            )
+            p0, p1, p2 = (
+                s0 * a0 + s1 * a1 + s2 * a2,
+                s1 * a0 + s3 * a1 + s4 * a2,
+                s2 * a0 + s4 * a1 + s5 * a2,
+            )
+            q0, q1, q2 = (
+                s0 * b0 + s1 * b1 + s2 * b2,
+                s1 * b0 + s3 * b1 + s4 * b2,
+                s2 * b0 + s4 * b1 + s5 * b2,
+            )
+            uu = a0 * p0 + a1 * p1 + a2 * p2 + LOW_PASS_PIXELS
+            uv = b0 * p0 + b1 * p1 + b2 * p2
+            vv = b0 * q0 + b1 * q1 + b2 * q2 + LOW_PASS_PIXELS
+            determinant = uu * vv - uv * uv
+            if not (determinant > 0.0 and determinant < np.inf):
+                continue
+            end = np.log(opacity / LEAST_ALPHA)
+            reach_u, reach_v = np.sqrt(2.0 * end * uu), np.sqrt(2.0 * end * vv)
+            left = np.int64(min(max(np.ceil(u - reach_u - 0.5), 0.0), width))
+            right = np.int64(min(max(np.floor(u + reach_u + 0.5), 0.0), width))
+            top = np.int64(min(max(np.ceil(v - reach_v - 0.5), 0.0), height))
+            bottom = np.int64(min(max(np.floor(v + reach_v + 0.5), 0.0), height))
+            if left >= right or top >= bottom:
+                continue
+            record = records[slot]
+            inverse = 1.0 / determinant
+            iuu, iuv, ivv = vv * inverse, -uv * inverse, uu * inverse
+            record[0], record[1] = u, v
+            record[2], record[3], record[4] = iuu, iuv, ivv
+            record[5], record[6] = end, opacity
+            record[10] = depth
+            # where along the ray through a pixel the Gaussian is densest: its mean given u and v
+            along_u = m[3, 0] * p0 + m[3, 1] * p1 + m[3, 2] * p2
+            along_v = m[3, 0] * q0 + m[3, 1] * q1 + m[3, 2] * q2
+            own_uu, own_vv = uu - LOW_PASS_PIXELS + EDGE_PIXELS, vv - LOW_PASS_PIXELS + EDGE_PIXELS
+            inverse = 1.0 / (own_uu * own_vv - uv * uv)
+            record[11] = (along_u * own_vv - along_v * uv) * inverse
+            record[12] = (along_v * own_uu - along_u * uv) * inverse
+            spread = (
+                m[3, 0] * (s0 * m[3, 0] + 2 * (s1 * m[3, 1] + s2 * m[3, 2]))
+                + m[3, 1] * (s3 * m[3, 1] + 2 * s4 * m[3, 2]) + m[3, 2] * s5 * m[3, 2]
+            )  # fmt: skip
+            record[13] = 3.0 * np.sqrt(max(spread, 0.0))
+            dx, dy, dz = 0.0, 0.0, -1.0
+            if perspective:
+                dx, dy, dz = x - eye[0], y - eye[1], z - eye[2]
+                length = 1.0 / np.sqrt(dx * dx + dy * dy + dz * dz)
+                dx, dy, dz = dx * length, dy * length, dz * length
+            _colour(
+                harmonics, order[i],
+                np.float32(axes[0, 0] * dx + axes[0, 1] * dy + axes[0, 2] * dz),
+                np.float32(axes[1, 0] * dx + axes[1, 1] * dy + axes[1, 2] * dz),
+                np.float32(axes[2, 0] * dx + axes[2, 1] * dy + axes[2, 2] * dz),
+                record,
+            )  # fmt: skip
+            bounds[slot, 0], bounds[slot, 1], bounds[slot, 2], bounds[slot, 3] = (
+                top,
+                bottom,
+                left,
+                right,
+            )
+            sources[slot] = order[i]
+            # depths are above zero, and so are ordered as their bits are
+            depth_bits[0] = depth
+            keys[slot] = np.uint64(as_bits[0]) << np.uint64(32) | np.uint64(slot)
+            slot += 1
+    return slot - first * block_size

@@ -1,0 +1,157 @@
+"""Splats drawn on an NVIDIA GPU by gsplat, where that is installed and works; the door to gsplat."""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from render_agent.geometry.camera import Camera, MapCamera
+from render_agent.render.base import BACKGROUND, NEAR_METRES, Frame
+from render_agent.scene.gaussians import Gaussians
+from render_agent.scene.model import Scene
+
+HALF = 0.5
+"""Where less of the light is absorbed than this, a pixel has no depth."""
+
+log = logging.getLogger(__name__)
+
+
+def gpu_renderer() -> GpuGaussians | None:
+    """Return what draws splats on the GPU; None where there is none, or gsplat is not installed or fails."""
+    if find_spec("gsplat") is None or find_spec("torch") is None:
+        return None
+    import torch
+
+    if not torch.cuda.is_available():
+        return None
+    try:
+        made = GpuGaussians()
+        made.draw(_point(), Camera((0.0, 0.0, 0.0)), 16, 16)
+    # gsplat compiles itself when it is first used, which fails in as many ways as compilers do.
+    except Exception as error:  # noqa: BLE001
+        why = " ".join(str(error).split())[:200]
+        log.warning(
+            "gsplat does not work here (%s: %s): splats are drawn on the processor",
+            type(error).__name__,
+            why,
+        )
+        return None
+    return made
+
+
+@dataclass(frozen=True, eq=False)
+class _Uploaded:
+    """The Gaussians of a scene as tensors on the GPU."""
+
+    points: Any
+    rotations: Any
+    scales: Any
+    opacities: Any
+    harmonics: Any
+    axes: Any
+
+
+class GpuGaussians:
+    """Draws splats by gsplat (see Renderer); pictures are those of the processor but for rounding.
+
+    The depth of a pixel is the mean of the depths at which its light is absorbed, not the middle, and
+    is inf where less than half is; frames have no primitives. Scenes stay on the GPU as long as they live.
+    """
+
+    def __init__(self) -> None:
+        import gsplat
+        import torch
+
+        self._torch: Any = torch
+        self._gsplat: Any = gsplat
+        self._uploaded: WeakKeyDictionary[Scene, _Uploaded] = WeakKeyDictionary()
+
+    def close(self) -> None:
+        """Give the scenes on the GPU back."""
+        self._uploaded.clear()
+
+    def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
+        """Return the picture of a splat that `camera` sees, `width` × `height` pixels."""
+        assert scene.gaussians is not None
+        splat = self._uploaded.get(scene)
+        if splat is None:
+            splat = self._uploaded[scene] = self._upload(scene, scene.gaussians)
+        pose, intrinsics, near = _pinhole(camera, width, height)
+        with self._torch.no_grad():
+            picture, light, _ = self._gsplat.rasterization(
+                splat.points,
+                splat.rotations,
+                splat.scales,
+                splat.opacities,
+                self._colours(splat, camera),
+                self._tensor(np.linalg.inv(pose))[None],
+                self._tensor(intrinsics)[None],
+                width,
+                height,
+                near_plane=near,
+                render_mode="RGB+ED",
+                camera_model="ortho" if isinstance(camera, MapCamera) else "pinhole",
+            )
+            background = self._tensor(np.array(BACKGROUND) / 255)
+            colours = picture[0, ..., :3] + (1 - light[0]) * background
+            shades = (colours.clamp(0, 1) * 255 + 0.5).to(self._torch.uint8).cpu().numpy()
+            depth = picture[0, ..., 3].masked_fill(light[0, ..., 0] < HALF, math.inf)
+            return Frame(shades, depth.float().cpu().numpy())
+
+    def _colours(self, splat: _Uploaded, camera: Camera | MapCamera) -> Any:
+        """Return the colours, (n, 3), of the Gaussians as the camera sees them."""
+        if isinstance(camera, MapCamera):
+            directions = self._tensor(np.array([0.0, 0.0, -1.0])).expand_as(splat.points)
+        else:
+            directions = splat.points - self._tensor(np.array(camera.position))
+        directions = self._torch.nn.functional.normalize(directions, dim=-1) @ splat.axes.T
+        degree = math.isqrt(splat.harmonics.shape[1]) - 1
+        colours = self._gsplat.spherical_harmonics(degree, directions, splat.harmonics)
+        return (colours + 0.5).clamp_min(0)
+
+    def _upload(self, scene: Scene, gaussians: Gaussians) -> _Uploaded:
+        arrays = (
+            scene.points, gaussians.rotations, gaussians.scales, gaussians.opacities,
+            gaussians.harmonics, gaussians.harmonics_axes,
+        )  # fmt: skip
+        return _Uploaded(*map(self._tensor, arrays))
+
+    def _tensor(self, array: Any) -> Any:
+        return self._torch.as_tensor(np.ascontiguousarray(array, np.float32), device="cuda")
+
+
+def _pinhole(
+    camera: Camera | MapCamera, width: int, height: int
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], float]:
+    """Return a camera's pose (4, 4), its intrinsics (3, 3), and the least depth that it draws, metres.
+
+    Those of a map have pixels per metre in the place of the focal length.
+    """
+    if not isinstance(camera, MapCamera):
+        return camera.pose, camera.intrinsics(width, height), NEAR_METRES
+    pose = np.diag([1.0, -1.0, -1.0, 1.0])
+    pose[:3, 3] = (*camera.centre, camera.height)
+    scale = 1 / camera.metres_per_pixel
+    intrinsics = np.array([[scale, 0, width / 2], [0, scale, height / 2], [0, 0, 1]])
+    return pose, intrinsics, 0.0
+
+
+def _point() -> Scene:
+    """Return a splat of one Gaussian, a metre ahead of the origin."""
+    points = np.array([[1.0, 0.0, 0.0]], np.float32)
+    gaussians = Gaussians(
+        np.full((1, 3), 0.1, np.float32),
+        np.array([[1, 0, 0, 0]], np.float32),
+        np.ones(1, np.float32),
+        np.zeros((1, 1, 3), np.float32),
+        np.eye(3),
+    )
+    colours = np.full((1, 3), 128, np.uint8)
+    bounds = np.array([points[0], points[0]], float)
+    return Scene("point", points, colours, None, 0.0, 1.0, bounds, gaussians=gaussians)

@@ -1,0 +1,156 @@
+"""Splats drawn on the processor: what is visible is projected, sorted by depth and blended in bands of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.geometry.camera import Camera, FloatArray, MapCamera
+from render_agent.render.base import BACKGROUND, Frame
+from render_agent.render.projection import Projection, projection
+from render_agent.render.rasteriser.blocks import grid_of, point_codes, sorted_order, visible
+from render_agent.render.rasteriser.gaussians.blending import draw_band
+from render_agent.render.rasteriser.gaussians.ewa import LEAST_ALPHA, RECORD, covariances, project
+from render_agent.scene.gaussians import Gaussians
+from render_agent.scene.model import Scene
+
+GAUSSIANS_PER_BLOCK = 256
+
+BLOCKS_PER_TASK = 64
+"""Blocks that are projected at a time."""
+
+ROWS_PER_BAND = 32
+"""Rows of a band: what one thread draws at a time; whole tiles."""
+
+MARGIN_PIXELS = 4
+"""Pixels around the picture: the low-pass widens no Gaussian by more, and what lies there is projected too."""
+
+InBands = Callable[[Callable[[tuple[int, int]], None], int, int], None]
+"""Runs a task on parts of so many things, at most so many at a time, on a renderer's threads."""
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianBlocks:
+    """The Gaussians of a scene in blocks of GAUSSIANS_PER_BLOCK (the last may have fewer).
+
+    points: (n, 3) float32, metres, world frame. covariances: (n, 6) float32, square metres. opacities:
+    (n,) float32. order: (n,) int32, the scene's index of each. boxes: (b, 6) float64, lowest and highest
+    corner of each block, metres, around all that its Gaussians cover visibly.
+    """
+
+    points: NDArray[np.float32]
+    covariances: NDArray[np.float32]
+    opacities: NDArray[np.float32]
+    order: NDArray[np.int32]
+    boxes: FloatArray
+
+
+def gaussian_blocks(scene: Scene, gaussians: Gaussians) -> GaussianBlocks:
+    """Return the Gaussians of `scene` in blocks."""
+    low, scale = grid_of(scene.bounds)
+    order = sorted_order(point_codes(np.ascontiguousarray(scene.points, np.float32), low, scale))
+    points, opacities = scene.points[order], gaussians.opacities[order]
+    spread = covariances(gaussians.scales, gaussians.rotations, order)
+    starts = np.arange(0, len(order), GAUSSIANS_PER_BLOCK)
+    with np.errstate(divide="ignore"):
+        reach = np.sqrt(2 * np.maximum(np.log(opacities / LEAST_ALPHA), 0))
+    around = reach[:, None] * np.sqrt(spread[:, [0, 3, 5]])
+    lowest = np.minimum.reduceat(points - around, starts)
+    highest = np.maximum.reduceat(points + around, starts)
+    boxes = np.hstack([lowest, highest]).astype(np.float64)
+    return GaussianBlocks(points, spread, opacities, order, boxes)
+
+
+class GaussianRasteriser:
+    """Draws splats with compiled kernels, on the threads of a renderer; pixels do not depend on how many.
+
+    The blocks of a scene are built when it is first drawn and live as long as the scene.
+    """
+
+    def __init__(self, in_parts: InBands) -> None:
+        self._in_parts = in_parts
+        self._blocks: WeakKeyDictionary[Scene, GaussianBlocks] = WeakKeyDictionary()
+        self._records = np.empty((0, RECORD), np.float32)
+        self._bounds = np.empty((0, 4), np.int32)
+        self._sources = np.empty(0, np.int32)
+        self._keys = np.empty(0, np.uint64)
+
+    def close(self) -> None:
+        """Forget the blocks."""
+        self._blocks.clear()
+
+    def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
+        """Return the picture of a splat that `camera` sees, `width` × `height` pixels.
+
+        A pixel's depth is where half of its light is absorbed, and its primitive the Gaussian there.
+        """
+        assert scene.gaussians is not None
+        blocks = self._blocks.get(scene)
+        if blocks is None:
+            blocks = self._blocks[scene] = gaussian_blocks(scene, scene.gaussians)
+        view = projection(camera, width, height)
+        slots = self._projected(blocks, scene.gaussians, camera, view, width, height)
+        bounds, sources = self._bounds[slots], self._sources[slots]
+        colours = np.empty((height, width, 3), np.uint8)
+        depths = np.empty((height, width), np.float32)
+        primitives = np.empty((height, width), np.int32)
+        background = np.array(BACKGROUND, np.float32) / np.float32(255)
+
+        def band(rows: tuple[int, int]) -> None:
+            draw_band(
+                self._records, slots, bounds, sources, np.float32(view.near), view.perspective, background,
+                *rows, depths, primitives, colours,
+            )  # fmt: skip
+
+        self._in_parts(band, height, ROWS_PER_BAND)
+        return Frame(colours, depths, primitives)
+
+    def _projected(
+        self,
+        blocks: GaussianBlocks,
+        gaussians: Gaussians,
+        camera: Camera | MapCamera,
+        view: Projection,
+        width: int,
+        height: int,
+    ) -> NDArray[np.int64]:
+        """Project what may be seen; return the slots, (n,), of what is in the picture, front to back."""
+        seen = np.sort(_visible(blocks.boxes, view, width, height))
+        room = len(seen) * GAUSSIANS_PER_BLOCK
+        if room > len(self._keys):
+            self._records = np.empty((room, RECORD), np.float32)
+            self._bounds = np.empty((room, 4), np.int32)
+            self._sources = np.empty(room, np.int32)
+            self._keys = np.empty(room, np.uint64)
+        eye = np.zeros(3) if isinstance(camera, MapCamera) else np.array(camera.position, float)
+        counts: dict[int, int] = {}
+
+        def task(part: tuple[int, int]) -> None:
+            counts[part[0]] = project(
+                blocks.points, blocks.covariances, blocks.opacities, gaussians.harmonics, blocks.order,
+                GAUSSIANS_PER_BLOCK, seen, *part, view.matrix, view.perspective, view.near, eye,
+                gaussians.harmonics_axes, float(width), float(height),
+                self._records, self._bounds, self._sources, self._keys,
+            )  # fmt: skip
+
+        self._in_parts(task, len(seen), BLOCKS_PER_TASK)
+        filled = [
+            self._keys[first * GAUSSIANS_PER_BLOCK :][:count]
+            for first, count in sorted(counts.items())
+        ]
+        keys = np.concatenate([self._keys[:0], *filled])
+        keys.sort()
+        slots: NDArray[np.int64] = (keys & np.uint64(0xFFFFFFFF)).astype(np.int64)
+        return slots
+
+
+def _visible(boxes: FloatArray, view: Projection, width: int, height: int) -> NDArray[np.int64]:
+    """Return the blocks, (k,), that may reach into the picture or its margin."""
+    matrix = view.matrix.copy()
+    matrix[:2] += MARGIN_PIXELS * matrix[2]
+    wider = Projection(matrix, view.perspective, view.near)
+    return visible(boxes, wider, width + 2 * MARGIN_PIXELS, height + 2 * MARGIN_PIXELS).blocks
