@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.scene.formats.cleaning import Scan, unreadable
+from render_agent.scene.formats.cleaning import unreadable
 
 SCAN_NAME = re.compile(r"(?P<scene>.+)_vh_clean(?:_2)?(?:\.labels)?\.ply")
 """What ScanNet calls its meshes; SCENE.txt beside one holds its alignment."""
@@ -57,11 +56,3 @@ def read_alignment(scan: Path) -> NDArray[np.float64] | None:
             scan, f"the axisAlignment in {path} is no turn and shift of 16 numbers", "restore it"
         )
     return matrix
-
-
-def aligned(scan: Scan, matrix: NDArray[np.float64]) -> Scan:
-    """Return the scan in the frame that `matrix`, (4, 4), takes it to; points become float64."""
-    # Vertices that are not finite are dropped later.
-    with np.errstate(invalid="ignore", over="ignore"):
-        points = scan.points.astype(np.float64) @ matrix[:3, :3].T + matrix[:3, 3]
-    return replace(scan, points=points)

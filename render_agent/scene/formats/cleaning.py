@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.errors import SceneError
+from render_agent.geometry.placement import Axis
 from render_agent.scene.gaussians import Gaussians
 from render_agent.scene.texture import Texture
 
@@ -34,7 +35,8 @@ class Scan:
 
     points: (n, 3) float32 or float64, metres, possibly not finite. colours: (n, 3) uint8 or None.
     faces: (m, 3) integers, or None for a point cloud. origin: metres, taken off all points. texture,
-    gaussians, notes: as in a Scene.
+    gaussians, notes: as in a Scene. up: the axis that points up, metres: the length of the unit of its
+    points, each where the file itself says so.
     """
 
     points: NDArray[Any]
@@ -44,12 +46,42 @@ class Scan:
     texture: Texture | None = None
     gaussians: Gaussians | None = None
     notes: tuple[str, ...] = ()
+    up: Axis | None = None
+    metres: float | None = None
 
 
-def turned_up(scan: Scan) -> Scan:
-    """Return a scan whose y axis points up, turned about x so that its z axis does."""
-    x, y, z = scan.points.T
-    return replace(scan, points=np.column_stack([x, -z, y]))
+def placed(
+    scan: Scan,
+    turn: NDArray[np.float64] | None = None,
+    scale: float = 1.0,
+    shift: NDArray[np.float64] | None = None,
+) -> Scan:
+    """Return the scan turned, then scaled, then shifted, with all that has a direction or a size.
+
+    turn: (3, 3), a rotation. scale: greater than 0. shift: (3,) metres. Points become float64 where
+    they may need it; a turn that only swaps axes keeps them to the bit.
+    """
+    points, gaussians = scan.points, scan.gaussians
+    # Vertices that are not finite are dropped later.
+    with np.errstate(invalid="ignore", over="ignore"):
+        if turn is not None and not np.array_equal(turn, np.eye(3)):
+            swaps = bool(np.isin(turn, (-1.0, 0.0, 1.0)).all())
+            points = _axes_swapped(points, turn) if swaps else points.astype(np.float64) @ turn.T
+            gaussians = None if gaussians is None else gaussians.turned(turn)
+        if scale != 1.0:
+            points = points.astype(np.float64) * scale
+            gaussians = None if gaussians is None else gaussians.scaled(scale)
+        if shift is not None and np.any(shift):
+            points = points.astype(np.float64) + shift
+    return replace(scan, points=points, gaussians=gaussians)
+
+
+def _axes_swapped(points: NDArray[Any], turn: NDArray[np.float64]) -> NDArray[Any]:
+    """Return points turned by a matrix of which each row has one entry, 1 or -1."""
+    sources = np.abs(turn).argmax(axis=1)
+    signs = turn[np.arange(3), sources].astype(points.dtype)
+    turned: NDArray[Any] = points[:, sources] * signs
+    return turned
 
 
 def cleaned(scan: Scan, path: Path) -> Scan:
@@ -76,12 +108,35 @@ def cleaned(scan: Scan, path: Path) -> Scan:
 def _without(scan: Scan, bad: NDArray[np.bool_]) -> Scan:
     """Return the scan without the vertices marked `bad`, (n,) bool, and without their faces."""
     good = ~bad
-    faces = scan.faces
+    faces, texture = scan.faces, scan.texture
     if faces is not None:
         new = np.cumsum(good) - 1
-        faces = new[faces[good[faces].all(axis=1)]]
+        kept = good[faces].all(axis=1)
+        faces = new[faces[kept]]
+        texture = None if texture is None else _texture_where(texture, good, kept)
     colours = None if scan.colours is None else scan.colours[good]
-    return replace(scan, points=scan.points[good], colours=colours, faces=faces)
+    gaussians = None if scan.gaussians is None else scan.gaussians.where(good)
+    return replace(
+        scan,
+        points=scan.points[good],
+        colours=colours,
+        faces=faces,
+        gaussians=gaussians,
+        texture=texture,
+    )
+
+
+def _texture_where(
+    texture: Texture, vertices: NDArray[np.bool_], faces: NDArray[np.bool_]
+) -> Texture:
+    """Return the texture of the vertices, (n,) bool, and faces, (m,) bool, that are kept."""
+    tints = texture.vertex_tints
+    return replace(
+        texture,
+        uv=texture.uv[vertices],
+        face_materials=texture.face_materials[faces],
+        vertex_tints=None if tints is None else tints[vertices],
+    )
 
 
 def _near_zero(scan: Scan, path: Path) -> Scan:

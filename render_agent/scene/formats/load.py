@@ -6,23 +6,21 @@ import stat
 from pathlib import Path
 from typing import Literal
 
+from render_agent.geometry.placement import Axis, upright_turn
 from render_agent.scene.extent import Extent, extent
-from render_agent.scene.formats.axis_alignment import aligned, read_alignment
+from render_agent.scene.formats.axis_alignment import read_alignment
 from render_agent.scene.formats.cleaning import (
     LARGEST_METRES,
     Scan,
     cleaned,
-    triangles,
-    turned_up,
+    placed,
     unreadable,
 )
-from render_agent.scene.formats.meshes import UP_AXIS, read_other
-from render_agent.scene.formats.ply import LONGEST_HEADER, read_ascii, read_header, vertex_scan
-from render_agent.scene.formats.ply_binary import read_binary
 from render_agent.scene.formats.point_cloud import shaded_cloud, shaded_mesh, thinned
+from render_agent.scene.formats.registry import format_of
 from render_agent.scene.model import Scene
 
-Up = Literal["auto", "y", "z"]
+Up = Literal["auto"] | Axis
 
 
 def load_scene(path: Path, id: str | None = None, up: Up = "auto") -> Scene:
@@ -39,7 +37,7 @@ def load_scene(path: Path, id: str | None = None, up: Up = "auto") -> Scene:
         scan = read_scan(path, up)
         alignment = read_alignment(path)
         if alignment is not None:
-            scan = aligned(scan, alignment)
+            scan = placed(scan, alignment[:3, :3], shift=alignment[:3, 3])
         scan = cleaned(scan, path)
         if scan.faces is None:
             scan = thinned(scan)
@@ -58,20 +56,9 @@ def load_scene(path: Path, id: str | None = None, up: Up = "auto") -> Scene:
 def read_scan(path: Path, up: Up) -> Scan:
     """Return what the file holds, z up, unchecked. SceneError where it is not whole."""
     size = _size(path)
-    with path.open("rb") as file:
-        start = file.read(LONGEST_HEADER)
-        if start.startswith(b"ply"):
-            header = read_header(path, start, size)
-            file.seek(header.size)
-            if header.order:
-                columns, polygons = read_binary(path, file, header, size)
-            else:
-                columns, polygons = read_ascii(path, file, header)
-            faces = None if polygons is None else triangles(polygons)
-            scan, axis = vertex_scan(path, columns, faces), "z"
-        else:
-            scan, axis = read_other(path, size), UP_AXIS[path.suffix.lower()]
-    return turned_up(scan) if (axis if up == "auto" else up) == "y" else scan
+    form = format_of(path)
+    scan = form.read(path, size)
+    return placed(scan, upright_turn(form.up if up == "auto" else up))
 
 
 def _size(path: Path) -> int:
@@ -105,4 +92,7 @@ def _scene(scan: Scan, measured: Extent, path: Path, name: str) -> Scene:
         measured.bounds,
         path,
         scan.origin,
+        texture=scan.texture,
+        gaussians=scan.gaussians,
+        notes=scan.notes,
     )

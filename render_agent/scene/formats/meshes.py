@@ -6,22 +6,13 @@ import logging
 import struct
 import warnings
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.scene.formats.cleaning import Scan, triangles, unreadable
 from render_agent.text.safe_parse import parse_json
-
-UP_AXIS: dict[str, Literal["y", "z"]] = {
-    ".glb": "y",
-    ".gltf": "y",
-    ".obj": "y",
-    ".stl": "z",
-    ".off": "z",
-}
-"""The formats, and which of their axes points up."""
 
 MAX_FACES = 100_000_000
 """A scene that shows the same mesh many times has at most so many faces in all."""
@@ -30,14 +21,12 @@ PLAIN = np.uint8(180)
 """Grey of the parts without colours in a scene with colours."""
 
 
-def read_other(path: Path, size: int) -> Scan:
+def read_mesh(path: Path, size: int) -> Scan:
     """Return the scan of a GLB, glTF, OBJ, STL or OFF file of `size` bytes, its axes as in the file.
 
     A texture becomes the colour of each vertex. SceneError where it holds no surface.
     """
     suffix = path.suffix.lower()
-    if suffix not in UP_AXIS:
-        raise unreadable(path, "it is no PLY file", "use PLY, GLB, glTF, OBJ, STL or OFF")
     _check_promises(path, suffix, size)
     try:
         with warnings.catch_warnings():

@@ -1,0 +1,81 @@
+"""The formats of scans: how a file of each is recognised and read, which way is up in it, and its unit.
+
+A new format is a reader in a file of its own and a line here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from render_agent.geometry.placement import Axis, Unit
+from render_agent.scene.formats.cleaning import Scan, triangles, unreadable
+from render_agent.scene.formats.meshes import read_mesh
+from render_agent.scene.formats.ply import LONGEST_HEADER, read_ascii, read_header, vertex_scan
+from render_agent.scene.formats.ply_binary import read_binary
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of scans.
+
+    suffixes: of its files' names. read: gives the scan of a file of so many bytes, in the file's own
+    axes and unit. magic: what its files begin with, whatever their names; empty where that says
+    nothing. up, unit: what holds where the file does not say; no unit is one that nobody knows.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    read: Callable[[Path, int], Scan]
+    magic: tuple[bytes, ...] = ()
+    up: Axis = "z"
+    unit: Unit | None = None
+
+
+def read_ply(path: Path, size: int) -> Scan:
+    """Return the scan of a PLY file of `size` bytes, its axes as in the file."""
+    with path.open("rb") as file:
+        header = read_header(path, file.read(LONGEST_HEADER), size)
+        file.seek(header.size)
+        if header.order:
+            columns, polygons = read_binary(path, file, header, size)
+        else:
+            columns, polygons = read_ascii(path, file, header)
+    faces = None if polygons is None else triangles(polygons)
+    return vertex_scan(path, columns, faces)
+
+
+FORMATS = (
+    Format("PLY", (".ply",), read_ply, magic=(b"ply",)),
+    Format("GLB", (".glb",), read_mesh, up="y", unit="m"),
+    Format("glTF", (".gltf",), read_mesh, up="y", unit="m"),
+    Format("OBJ", (".obj",), read_mesh, up="y"),
+    Format("STL", (".stl",), read_mesh),
+    Format("OFF", (".off",), read_mesh),
+)
+"""All formats; what a file begins with counts before what its name ends in."""
+
+LONGEST_MAGIC = max(len(magic) for form in FORMATS for magic in form.magic)
+
+
+def format_of(path: Path) -> Format:
+    """Return the format that a file is in. SceneError where it is none of them."""
+    with path.open("rb") as file:
+        start = file.read(LONGEST_MAGIC)
+    for form in FORMATS:
+        if start.startswith(form.magic) and form.magic:
+            return form
+    suffix = path.suffix.lower()
+    for form in FORMATS:
+        if suffix in form.suffixes and not form.magic:
+            return form
+    named = next((form for form in FORMATS if suffix in form.suffixes), None)
+    if named is not None:
+        raise unreadable(path, f"it does not begin as {named.name} files do")
+    names = [form.name for form in FORMATS]
+    raise unreadable(
+        path,
+        "it is in no format that is known here",
+        f"use {', '.join(names[:-1])} or {names[-1]}",
+    )
