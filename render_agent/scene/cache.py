@@ -11,6 +11,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from render_agent.errors import QuestionsError, SceneError
+from render_agent.geometry.file_frame import AUTO, AnyUnit, Up
 from render_agent.scene.model import Scene
 from render_agent.scene.stand_in.annotations import (
     SceneAnnotation,
@@ -30,9 +31,14 @@ Place = tuple[Path, str]
 
 
 class SceneFiles:
-    """Reads scenes from files: scans, and rooms from annotations, whose files are parsed once."""
+    """Reads scenes from files: scans, and rooms from annotations, whose files are parsed once.
 
-    def __init__(self) -> None:
+    up, unit: as in `load_scene`; rooms from annotations need neither.
+    """
+
+    def __init__(self, up: Up = AUTO, unit: AnyUnit = AUTO) -> None:
+        self.up = up
+        self.unit = unit
         self._annotations: dict[Path, dict[str, SceneAnnotation]] = {}
         self._lock = Lock()
 
@@ -44,7 +50,7 @@ class SceneFiles:
             return annotated_scene(self._annotation(path, name), path)
         from render_agent.scene.formats.load import load_scene
 
-        return load_scene(path, name)
+        return load_scene(path, name, self.up, self.unit)
 
     def _annotation(self, path: Path, name: str) -> SceneAnnotation:
         with self._lock:

@@ -26,6 +26,17 @@ def alignment_file(scan: Path) -> Path | None:
     return scan.with_name(match["scene"] + ".txt") if match else None
 
 
+def missing_note(scan: Path) -> str | None:
+    """Return a sentence where a ScanNet mesh lies without the file of its alignment."""
+    path = alignment_file(scan)
+    if path is None or path.is_file():
+        return None
+    return (
+        f"the alignment of this ScanNet mesh is missing, so that it may stand turned to the official"
+        f" boxes: put {path.name} beside it"
+    )
+
+
 def read_alignment(scan: Path) -> NDArray[np.float64] | None:
     """Return the matrix, (4, 4), that takes the mesh of the file `scan` to its aligned frame, metres.
 

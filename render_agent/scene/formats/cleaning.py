@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.errors import SceneError
-from render_agent.geometry.placement import Axis
+from render_agent.geometry.file_frame import Axis
 from render_agent.scene.gaussians import Gaussians
 from render_agent.scene.texture import Texture
 
@@ -21,7 +21,7 @@ NEAR_ENOUGH_METRES = 1000.0
 """Within this distance from zero, in metres, float32 keeps coordinates to a tenth of a millimetre."""
 
 LARGEST_METRES = 1000.0
-"""A room is not wider than this, in metres; a scan that is was written in other units."""
+"""A hall is not wider than this, in metres; a scan that is was written in other units."""
 
 
 def unreadable(path: Path, why: str, remedy: str = "copy or export it again") -> SceneError:

@@ -3,49 +3,54 @@
 from __future__ import annotations
 
 import stat
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
-from render_agent.geometry.placement import Axis, upright_turn
+from render_agent.geometry.file_frame import AUTO, METRES, AnyUnit, FileFrame, Up, upright_turn
 from render_agent.scene.extent import Extent, extent
-from render_agent.scene.formats.axis_alignment import read_alignment
-from render_agent.scene.formats.cleaning import (
-    LARGEST_METRES,
-    Scan,
-    cleaned,
-    placed,
-    unreadable,
+from render_agent.scene.formats.axis_alignment import missing_note, read_alignment
+from render_agent.scene.formats.cleaning import Scan, cleaned, placed, unreadable
+from render_agent.scene.formats.plausible_size import (
+    refuse_impossible,
+    refuse_too_wide,
+    side_note,
+    unit_note,
 )
 from render_agent.scene.formats.point_cloud import shaded_cloud, shaded_mesh, thinned
 from render_agent.scene.formats.registry import format_of
 from render_agent.scene.model import Scene
 
-Up = Literal["auto"] | Axis
 
+def load_scene(path: Path, id: str | None = None, up: Up = AUTO, unit: AnyUnit = AUTO) -> Scene:
+    """Return the scene of a scan's file, in any format of `registry.FORMATS`.
 
-def load_scene(path: Path, id: str | None = None, up: Up = "auto") -> Scene:
-    """Return the scene of a PLY, GLB, glTF, OBJ, STL or OFF file.
-
-    id: the scene's name; without it, the file's. up: the axis of the file that points up; `auto` is
-    y for GLB, glTF and OBJ, else z. Scans without colours are shaded, clouds of too many points
-    thinned, scans far from zero moved (see `Scene.origin`), ScanNet's meshes aligned as the text file
-    beside them says. SceneError where the file holds no scene; nothing is allocated on its header's
-    word alone.
+    id: the scene's name; without it, the file's. up: the axis of the file that points up; unit: the unit
+    of its coordinates; `auto` is what the file says, else what its format has, else z and metres. Scans
+    without colours are shaded, clouds of too many points thinned, scans far from zero moved (see
+    `Scene.origin`), ScanNet's meshes aligned as the text file beside them says. SceneError where the
+    file holds no scene, or one that is no room unless its unit is told; nothing is allocated on its
+    header's word alone.
     """
     path = Path(path)
     try:
-        scan = read_scan(path, up)
+        scan, frame, notes = _read(path, up, unit)
         alignment = read_alignment(path)
         if alignment is not None:
             scan = placed(scan, alignment[:3, :3], shift=alignment[:3, 3])
         scan = cleaned(scan, path)
+        told = unit != AUTO
+        refuse_too_wide(scan.points, path, frame.metres, told=told)
         if scan.faces is None:
             scan = thinned(scan)
         measured = extent(scan)
-        spread = float((measured.bounds[1] - measured.bounds[0]).max())
-        if not 0.01 < spread <= LARGEST_METRES:
-            raise unreadable(path, f"it is {spread:,.3g} m wide", "export it in metres")
-        return _scene(scan, measured, path, path.stem if id is None else id)
+        refuse_impossible(measured, path, frame.metres, told=told)
+        if scan.metres is None and not told:
+            notes += [unit_note(measured)]
+        if scan.up is None and up == AUTO:
+            notes += [side_note(measured)]
+        notes += [missing_note(path)]
+        scan = replace(scan, notes=(*scan.notes, *filter(None, notes)))
+        return _scene(scan, measured, path, path.stem if id is None else id, frame)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise unreadable(path, why, "check its name and its permissions") from None
@@ -53,12 +58,41 @@ def load_scene(path: Path, id: str | None = None, up: Up = "auto") -> Scene:
         raise unreadable(path, "it needs more memory than there is", "thin it out") from None
 
 
-def read_scan(path: Path, up: Up) -> Scan:
-    """Return what the file holds, z up, unchecked. SceneError where it is not whole."""
+def read_scan(path: Path, up: Up = AUTO, unit: AnyUnit = AUTO) -> Scan:
+    """Return what the file holds, z up, metres, unchecked. SceneError where it is not whole."""
+    return _read(path, up, unit)[0]
+
+
+def _read(path: Path, up: Up, unit: AnyUnit) -> tuple[Scan, FileFrame, list[str | None]]:
+    """Return the scan, how it lay in its file, and a sentence where that had to be assumed.
+
+    The scan's `up` and `metres` are left as they are known: told by the file, or by its format.
+    """
     size = _size(path)
     form = format_of(path)
     scan = form.read(path, size)
-    return placed(scan, upright_turn(form.up if up == "auto" else up))
+    scan = replace(
+        scan,
+        up=scan.up or form.up,
+        metres=scan.metres or (METRES[form.unit] if form.unit else None),
+    )
+    frame = FileFrame(
+        (scan.up or "z") if up == AUTO else up,
+        (scan.metres or 1.0) if unit == AUTO else METRES[unit],
+        (up, unit),
+    )
+    assumed = [
+        words
+        for words, known in (
+            ("its upright axis (z)", scan.up or up != AUTO),
+            ("its unit (metres)", scan.metres or unit != AUTO),
+        )
+        if not known
+    ]
+    note = (
+        f"{' and '.join(assumed)} had to be assumed, as the file does not say" if assumed else None
+    )
+    return placed(scan, upright_turn(frame.up), frame.metres), frame, [note]
 
 
 def _size(path: Path) -> int:
@@ -75,7 +109,7 @@ def _size(path: Path) -> int:
     return status.st_size
 
 
-def _scene(scan: Scan, measured: Extent, path: Path, name: str) -> Scene:
+def _scene(scan: Scan, measured: Extent, path: Path, name: str, frame: FileFrame) -> Scene:
     low, high = (float(corner[2]) for corner in measured.bounds)
     colours = scan.colours
     if colours is None and scan.faces is not None:
@@ -95,4 +129,5 @@ def _scene(scan: Scan, measured: Extent, path: Path, name: str) -> Scene:
         texture=scan.texture,
         gaussians=scan.gaussians,
         notes=scan.notes,
+        frame=frame,
     )

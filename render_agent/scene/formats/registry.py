@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from render_agent.geometry.placement import Axis, Unit
+from render_agent.geometry.file_frame import Axis, Unit
 from render_agent.scene.formats.cleaning import Scan, triangles, unreadable
 from render_agent.scene.formats.meshes import read_mesh
 from render_agent.scene.formats.ply import LONGEST_HEADER, read_ascii, read_header, vertex_scan
@@ -22,14 +22,14 @@ class Format:
 
     suffixes: of its files' names. read: gives the scan of a file of so many bytes, in the file's own
     axes and unit. magic: what its files begin with, whatever their names; empty where that says
-    nothing. up, unit: what holds where the file does not say; no unit is one that nobody knows.
+    nothing. up, unit: what the format has, where it has one; a file that says something else is believed.
     """
 
     name: str
     suffixes: tuple[str, ...]
     read: Callable[[Path, int], Scan]
     magic: tuple[bytes, ...] = ()
-    up: Axis = "z"
+    up: Axis | None = None
     unit: Unit | None = None
 
 
