@@ -7,12 +7,17 @@ from importlib.util import find_spec
 from render_agent.errors import SetupError
 
 EXTRAS = {
+    "DracoPy": "scans",
     "inspect_ai": "inspect",
+    "laspy": "scans",
+    "lazrs": "scans",
     "matplotlib": "report",
     "moderngl": "moderngl",
     "openai": "openai",
     "pandas": "pandas",
     "pyarrow": "parquet",
+    "pxr": "scans",
+    "pye57": "scans",
     "ray": "ray",
     "rerun": "rerun",
     "starlette": "view",
