@@ -1,12 +1,9 @@
-"""The frame of a scan's file: which of its axes points up, how long its unit is, and the turn to ours."""
+"""The frame of a scan's file: which of its axes points up, and how long its unit is; loads nothing."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
-
-import numpy as np
-from numpy.typing import NDArray
 
 AUTO: Literal["auto"] = "auto"
 """Said of an axis or a unit: whatever the file says, or what its format has."""
@@ -27,7 +24,7 @@ UNIT_WORDS: dict[Unit, str] = {
     "in": "inches",
 }
 
-_TURNED: dict[Axis, tuple[str, str, str]] = {
+UPRIGHT: dict[Axis, tuple[str, str, str]] = {
     "z": ("x", "y", "z"),
     "-z": ("x", "-y", "-z"),
     "y": ("x", "-z", "y"),
@@ -37,7 +34,7 @@ _TURNED: dict[Axis, tuple[str, str, str]] = {
 }
 """By the axis that points up: which axes of the file become x, y and z. None is a mirror image."""
 
-AXES = tuple(_TURNED)
+AXES = tuple(UPRIGHT)
 
 
 @dataclass(frozen=True)
@@ -56,15 +53,3 @@ class FileFrame:
         """The unit in words."""
         known = (word for unit, word in UNIT_WORDS.items() if METRES[unit] == self.metres)
         return next(known, f"{self.metres:.9g} metres")
-
-
-def upright_turn(up: Axis) -> NDArray[np.float64]:
-    """Return the turn, (3, 3), after which a scan whose axis `up` points up has z up.
-
-    >>> upright_turn("y") @ [1.0, 2.0, 3.0]
-    array([ 1., -3.,  2.])
-    """
-    turn = np.zeros((3, 3))
-    for row, axis in enumerate(_TURNED[up]):
-        turn[row, "xyz".index(axis[-1])] = -1.0 if axis[0] == "-" else 1.0
-    return turn

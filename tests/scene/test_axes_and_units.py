@@ -9,7 +9,8 @@ from factories.scans import block, joined, mesh_ply, rectangle, room, sampled
 
 import render_agent
 from render_agent.errors import SceneError
-from render_agent.geometry.file_frame import AXES, METRES, upright_turn
+from render_agent.geometry.file_frame import AXES, METRES
+from render_agent.scene.formats.cleaning import upright_turn
 from render_agent.scene.formats.load import load_scene
 
 POINTS, FACES = room(block((1, 1, 0), (2, 2, 0.75)))

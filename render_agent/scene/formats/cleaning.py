@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.errors import SceneError
-from render_agent.geometry.file_frame import Axis
+from render_agent.geometry.file_frame import UPRIGHT, Axis
 from render_agent.scene.gaussians import Gaussians
 from render_agent.scene.texture import Texture
 
@@ -48,6 +48,18 @@ class Scan:
     notes: tuple[str, ...] = ()
     up: Axis | None = None
     metres: float | None = None
+
+
+def upright_turn(up: Axis) -> NDArray[np.float64]:
+    """Return the turn, (3, 3), after which a scan whose axis `up` points up has z up.
+
+    >>> upright_turn("y") @ [1.0, 2.0, 3.0]
+    array([ 1., -3.,  2.])
+    """
+    turn = np.zeros((3, 3))
+    for row, axis in enumerate(UPRIGHT[up]):
+        turn[row, "xyz".index(axis[-1])] = -1.0 if axis[0] == "-" else 1.0
+    return turn
 
 
 def placed(

@@ -6,10 +6,10 @@ import stat
 from dataclasses import replace
 from pathlib import Path
 
-from render_agent.geometry.file_frame import AUTO, METRES, AnyUnit, FileFrame, Up, upright_turn
+from render_agent.geometry.file_frame import AUTO, METRES, AnyUnit, FileFrame, Up
 from render_agent.scene.extent import Extent, extent
 from render_agent.scene.formats.axis_alignment import missing_note, read_alignment
-from render_agent.scene.formats.cleaning import Scan, cleaned, placed, unreadable
+from render_agent.scene.formats.cleaning import Scan, cleaned, placed, unreadable, upright_turn
 from render_agent.scene.formats.plausible_size import (
     refuse_impossible,
     refuse_too_wide,
