@@ -23,6 +23,7 @@ SOURCES = (
     "blocks.py",
     "zbuffer.py",
     "point_splats.py",
+    "cloud_levels.py",
 )
 
 
