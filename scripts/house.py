@@ -28,11 +28,13 @@ LEVELS = [
 """The rooms of the package, lowest first; a room imports rooms of lower levels only, never its neighbours."""
 
 DOORS = {
+    "DracoPy": "scene.formats",
     "OpenGL": "render.opengl",
     "llguidance": "engines",
     "gsplat": "render.rasteriser.gaussians",
     "inspect_ai": "analysis.export",
     "jinja2": "web",
+    "laspy": "scene.formats.clouds",
     "matplotlib": "analysis",
     "moderngl": "render.opengl",
     "numba": "render.rasteriser",
@@ -40,6 +42,8 @@ DOORS = {
     "openai": "engines.openai",
     "pandas": "api analysis.export",
     "pyarrow": "questions analysis.export",
+    "pxr": "scene.formats",
+    "pye57": "scene.formats.clouds",
     "pyrender": "render.opengl",
     "qwen_vl_utils": "engines.transformers",
     "ray": "runs.workers",

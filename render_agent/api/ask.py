@@ -17,7 +17,7 @@ from render_agent.api.engines import (
     missing_engine,
 )
 from render_agent.api.results import OUTPUT, RunResults
-from render_agent.api.scan_input import ScanInput, scan_file
+from render_agent.api.scan_input import ScanInput, read_as, scan_file
 from render_agent.config import RunConfig
 from render_agent.config.flags import checked
 from render_agent.dialogue.state import Question
@@ -74,10 +74,11 @@ def ask(
     folder = Path(OUTPUT if output is None else output)
     options_of_question = {
         "ply": scan_file(scan, folder / "scans"),
+        **read_as(scan),
         "question": question,
         "option": options,
     }
-    run_options |= {**options_of_question, "model": model, "output": folder}
+    run_options = {**options_of_question, **run_options, "model": model, "output": folder}
     return _run(run_options, engine, progress).dialogue("question")
 
 

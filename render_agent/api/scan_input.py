@@ -29,8 +29,7 @@ def scan_file(scan: Any, folder: Path) -> Path:
     """
     if isinstance(scan, str | os.PathLike):
         return Path(scan)
-    inner = getattr(scan, "scene", None)
-    scan = inner if isinstance(inner, Scene) else scan
+    scan = _inner(scan)
     if isinstance(scan, Scene) and _is_as_its_file(scan):
         return Path(scan.source or "")
     data = ply(*arrays(scan))
@@ -38,6 +37,20 @@ def scan_file(scan: Any, folder: Path) -> Path:
     if not path.is_file():
         write_whole(path, data)
     return path.absolute()
+
+
+def read_as(scan: Any) -> dict[str, str]:
+    """Return the options by which a run reads a scene's file as the scene was read; none of other scans."""
+    scan = _inner(scan)
+    if not (isinstance(scan, Scene) and _is_as_its_file(scan)):
+        return {}
+    return dict(zip(("up", "unit"), scan.frame.asked, strict=True))
+
+
+def _inner(scan: Any) -> Any:
+    """Return the scene of what was opened; anything else as it is."""
+    inner = getattr(scan, "scene", None)
+    return inner if isinstance(inner, Scene) else scan
 
 
 def arrays(scan: Any) -> tuple[NDArray[Any], NDArray[np.uint8] | None, NDArray[Any] | None]:

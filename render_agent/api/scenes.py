@@ -8,12 +8,12 @@ from dataclasses import replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Literal
 
 from render_agent.api.notebook_pictures import Picture
 from render_agent.api.scan_input import ScanInput, scan_file
 from render_agent.config import RunConfig
 from render_agent.geometry.camera import Camera
+from render_agent.geometry.file_frame import AUTO, AnyUnit, Up
 from render_agent.questions.rooms import BUNDLED
 from render_agent.render.registry import make_renderer
 from render_agent.render.start_pose import start_camera
@@ -96,14 +96,15 @@ def open_scene(
     size: tuple[int, int] = DEFAULTS.image_size,
     field_of_view: float = DEFAULTS.field_of_view,
     renderer: str = "rasteriser",
-    up: Literal["auto", "y", "z"] = "auto",
+    up: Up = AUTO,
+    unit: AnyUnit = AUTO,
 ) -> OpenScene:
     """Open a scan to look at it.
 
     scan: as in `ask`. size: width and height of its pictures in pixels. field_of_view: horizontal,
-    degrees, of cameras from `start`; others bring their own. renderer: as in `--renderer`. up: the axis
-    of the file that points up, where its format does not say. SceneError where it cannot be read,
-    SetupError where the renderer does not work here.
+    degrees, of cameras from `start`; others bring their own. renderer, up, unit: as in `--renderer`,
+    `--up` and `--unit`. SceneError where it cannot be read, SetupError where the renderer does not work
+    here.
 
     >>> from render_agent import bundled_rooms, open_scene
     >>> open_scene(bundled_rooms()["room00"])
@@ -113,9 +114,9 @@ def open_scene(
     if isinstance(scan, Scene):
         return OpenScene(scan, viewer)
     if isinstance(scan, str | PathLike):
-        return OpenScene(load_scene(Path(scan), up=up), viewer)
+        return OpenScene(load_scene(Path(scan), up=up, unit=unit), viewer)
     with tempfile.TemporaryDirectory(prefix="render-agent-") as folder:
-        scene = load_scene(scan_file(scan, Path(folder)), "scan", up)
+        scene = load_scene(scan_file(scan, Path(folder)), "scan", up, unit)
     return OpenScene(replace(scene, source=None), viewer)
 
 

@@ -7,6 +7,7 @@ from functools import partial
 
 from render_agent.config.option import declare
 from render_agent.errors import UsageError
+from render_agent.geometry.file_frame import AUTO, AXES, METRES, AnyUnit, Up
 
 VSIBENCH = "vsibench"
 
@@ -27,6 +28,17 @@ class QuestionSpec:
         None, "Ask one question of this scan (PLY, GLB, OBJ).", metavar="FILE"
     )
     question: str | None = setting(None, "The question to ask.", metavar="TEXT")
+    up: Up = setting(  # noqa: RUF009
+        AUTO,
+        "The axis of the scans' files that points up; auto is what a file or its format says, else z.",
+        choices=(AUTO, *AXES),
+    )
+    unit: AnyUnit = setting(  # noqa: RUF009
+        AUTO,
+        "The unit of the scans' files; auto is what a file or its format says, else metres, and a scan"
+        " that is as large or as small as no room is refused.",
+        choices=(AUTO, *METRES),
+    )
     option: tuple[str, ...] = setting(
         (), 'A choice, such as "A. left"; give one --option a choice.', metavar="TEXT"
     )

@@ -17,6 +17,7 @@ from render_agent.render.start_pose import parse_start
 from render_agent.render.subprocess.subprocess_renderer import make_guarded
 from render_agent.runs.disk_space import refuse_a_full_disk
 from render_agent.runs.workers.cluster import check_ray
+from render_agent.scene.formats.registry import require_readers
 
 if TYPE_CHECKING:
     from render_agent.runs.log.folder import RunFolder
@@ -47,6 +48,14 @@ class Placement(Choice):
         check_ray(config)
 
 
+class ScanFormats(Choice):
+    """The formats of the scans that are shown."""
+
+    def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
+        """Raise SetupError where the library of one is not installed."""
+        require_readers(q.scan for q in questions if q.scan is not None and not config.blind)
+
+
 class Packages(Choice):
     """The installed packages that bring parts of a run."""
 
@@ -59,6 +68,7 @@ def choices(config: RunConfig) -> tuple[Choice, ...]:
     """Return the choices of a run, in the order in which they are checked."""
     return (
         StartPose(),
+        ScanFormats(),
         Placement(),
         Packages(),
         Drawing(),

@@ -11,6 +11,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from render_agent.errors import QuestionsError, SceneError
+from render_agent.geometry.file_frame import AUTO, AnyUnit, Up
 from render_agent.scene.model import Scene
 from render_agent.scene.stand_in.annotations import (
     SceneAnnotation,
@@ -32,10 +33,13 @@ Place = tuple[Path, str]
 class SceneFiles:
     """Reads scenes from files: scans, and rooms from annotations, whose files are parsed once.
 
-    alignments: the folders of ScanNet, in which the alignments of its splats lie.
+    up, unit: as in `load_scene`; rooms from annotations need neither. alignments: the folders of ScanNet, in
+    which the alignments of its splats lie.
     """
 
-    def __init__(self, alignments: Sequence[str] = ()) -> None:
+    def __init__(self, up: Up = AUTO, unit: AnyUnit = AUTO, alignments: Sequence[str] = ()) -> None:
+        self.up = up
+        self.unit = unit
         self.alignments = alignments
         self._annotations: dict[Path, dict[str, SceneAnnotation]] = {}
         self._lock = Lock()
@@ -48,7 +52,7 @@ class SceneFiles:
             return annotated_scene(self._annotation(path, name), path)
         from render_agent.scene.formats.load import load_scene
 
-        return load_scene(path, name, alignments=self.alignments)
+        return load_scene(path, name, self.up, self.unit, self.alignments)
 
     def _annotation(self, path: Path, name: str) -> SceneAnnotation:
         with self._lock:

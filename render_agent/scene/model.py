@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from render_agent.geometry.file_frame import FileFrame
 from render_agent.scene.gaussians import Gaussians
 from render_agent.scene.texture import Texture
 
@@ -27,6 +28,7 @@ class Scene:
     texture: pictures on the faces of a mesh; `colours` are then their colours at the vertices.
     gaussians: the shapes of a splat's points; `colours` are then those of its constant harmonics.
     notes: what was assumed when it was read (its unit, its upright axis, a missing alignment), a sentence each.
+    frame: which axis pointed up in its file, and how long the file's unit was.
     """
 
     id: str
@@ -42,6 +44,7 @@ class Scene:
     texture: Texture | None = None
     gaussians: Gaussians | None = None
     notes: tuple[str, ...] = ()
+    frame: FileFrame = field(default_factory=FileFrame)
 
     @property
     def is_cloud(self) -> bool:

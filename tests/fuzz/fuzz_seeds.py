@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import tempfile
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import numpy as np
-from factories.scans import CORNERS, FORMATS, RGB, XYZ, mesh_ply, ply, room
+from factories.clouds import e57_fields, write_e57, write_las, write_pcd, write_usd
+from factories.scans import CORNERS, FORMATS, RGB, XYZ, mesh_ply, ply, room, sampled
 from factories.splats import compressed_ply, dot_splat, original_ply, some_splat, spz
 
 TESTS = Path(__file__).parents[1]
@@ -32,6 +35,8 @@ def scans(suffix: str) -> tuple[bytes, ...]:
     colours = np.full((len(points), 3), 90)
     if suffix == "ply":
         return _plys(points, faces, colours)
+    if suffix in CLOUDS:
+        return _written(CLOUDS[suffix])
     import trimesh
 
     mesh = trimesh.Trimesh(points, faces, process=False)
@@ -46,6 +51,60 @@ def scans(suffix: str) -> tuple[bytes, ...]:
         plain = trimesh.Trimesh(points[:8], [[0, 1, 2], [2, 3, 0]], process=False)
         made.append(_exported(plain, suffix))
     return tuple(made)
+
+
+def _las(folder: Path, points: np.ndarray, colours: np.ndarray) -> list[Path]:
+    write_las(folder / "7.las", points, colours, colours[:, 0])
+    write_las(folder / "2.las", points, colours, form=2)
+    return [folder / "7.las", folder / "2.las"]
+
+
+def _laz(folder: Path, points: np.ndarray, colours: np.ndarray) -> list[Path]:
+    write_las(folder / "a.laz", points, colours, colours[:, 0])
+    return [folder / "a.laz"]
+
+
+def _e57(folder: Path, points: np.ndarray, colours: np.ndarray) -> list[Path]:
+    scans = [(e57_fields(points, colours, colours[:, 0]), np.eye(3), (1, 2, 3))]
+    write_e57(folder / "a.e57", scans)
+    return [folder / "a.e57"]
+
+
+def _pcd(folder: Path, points: np.ndarray, colours: np.ndarray) -> list[Path]:
+    kinds = ("ascii", "binary", "compressed")
+    for kind in kinds:
+        write_pcd(folder / f"{kind}.pcd", points, colours, kind=kind)
+        write_pcd(folder / f"{kind}_i.pcd", points, intensity=colours[:, 0], kind=kind)
+    return [folder / f"{kind}{end}.pcd" for kind in kinds for end in ("", "_i")]
+
+
+def _columns(folder: Path, points: np.ndarray, colours: np.ndarray) -> list[Path]:
+    table = np.column_stack([points, colours, colours[:, 0]])
+    for name, end, head, between in (
+        ("a", 6, "", " "), ("b", 7, "X,Y,Z,R,G,B,Intensity", ","), ("c", 7, str(len(points)), " "), ("d", 3, "", ";"),
+    ):  # fmt: skip
+        np.savetxt(folder / name, table[:, :end], "%.3f", between, header=head, comments="")
+    return [folder / name for name in "abcd"]
+
+
+def _usd(folder: Path, points: np.ndarray, colours: np.ndarray) -> list[Path]:
+    corners, faces = room()
+    for name in ("a.usda", "b.usdc"):
+        write_usd(folder / name, corners, faces, colours=corners / 6)
+    return [folder / "a.usda", folder / "b.usdc"]
+
+
+CLOUDS = {"las": _las, "laz": _laz, "e57": _e57, "pcd": _pcd, "txt": _columns, "usd": _usd}
+"""What writes the valid files of a format into a folder, by its own library."""
+
+
+def _written(
+    write: Callable[[Path, np.ndarray, np.ndarray], list[Path]],
+) -> tuple[bytes, ...]:
+    points = np.round(sampled(*room(), 150), 3)
+    colours = np.random.default_rng(1).integers(0, 256, points.shape).astype(np.uint8)
+    with tempfile.TemporaryDirectory() as folder:
+        return tuple(path.read_bytes() for path in write(Path(folder), points, colours))
 
 
 def _exported(mesh: object, kind: str) -> bytes:

@@ -78,7 +78,7 @@ class PictureStress(Choice):
         from render_agent.scene.cache import MAX_CACHE_BYTES, SceneCache, SceneFiles
 
         self.check(config, questions)
-        files = SceneFiles(alignments=config.scannet)
+        files = SceneFiles(config.up, config.unit, alignments=config.scannet)
 
         def load(path: Path, name: str) -> Scene:
             return self.shown(files.read(path, name))

@@ -26,6 +26,7 @@ SOURCES = (
     "point_splats.py",
     "gaussians/ewa.py",
     "gaussians/blending.py",
+    "cloud_levels.py",
 )
 
 

@@ -22,15 +22,20 @@ GAP_SHARE = 0.03
 """What is clearly in front in perspective: 3 % of the depth (and more than two splats)."""
 
 
+FINE_PIXELS = 1.0
+"""Half the side of a splat in pixels; where it is at most so much at its nearest, four points become one."""
+
+
 @kernel
 def draw_points(
-    points: Any, radii: Any, block_size: Any,
+    points: Any, starts: Any, radii: Any, block_size: Any,
     blocks: Any, rectangles: Any, block_keys: Any, matrix: Any, perspective: Any, near: Any,
     scale: Any, first_row: Any, last_row: Any, keys: Any, nearest: Any,
 ) -> None:  # fmt: skip
     """Draw the visible blocks, front to back, into one band of the buffer.
 
-    points … radii: see CloudBlocks; blocks … block_keys: see Visible; matrix … near: see Projection.
+    points, starts: see CloudLevels; radii: see CloudBlocks; blocks … block_keys: see Visible; matrix …
+    near: see Projection.
     scale: pixels per metre (at a depth of one metre in perspective). keys: (H, W) float32, -inf
     where nothing is yet. nearest: (H, W) int32, position of the nearest point in block order.
     """
@@ -41,9 +46,17 @@ def draw_points(
     for i in range(len(blocks)):
         if hidden(keys, rectangles[i], first_row, last_row, block_keys[i]):
             continue
-        start = blocks[i] * block_size
         radius = radii[blocks[i]]
-        for point in range(start, min(start + block_size, points.shape[1])):
+        closest = radius * scale * (block_keys[i] if perspective else 1.0)
+        level = 0
+        size = block_size
+        while level < len(starts) - 2 and closest <= FINE_PIXELS:
+            level += 1
+            size //= 4
+            radius *= 2.0
+            closest *= 2.0
+        start = starts[level] + blocks[i] * size
+        for point in range(start, min(start + size, starts[level + 1])):
             x = np.float64(points[0, point])
             y = np.float64(points[1, point])
             z = np.float64(points[2, point])

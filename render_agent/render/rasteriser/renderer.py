@@ -17,12 +17,11 @@ from render_agent.render.rasteriser import zbuffer
 from render_agent.render.rasteriser.blocks import (
     FACES_PER_BLOCK,
     POINTS_PER_BLOCK,
-    CloudBlocks,
     MeshBlocks,
-    cloud_blocks,
     mesh_blocks,
     visible,
 )
+from render_agent.render.rasteriser.cloud_levels import CloudLevels, cloud_levels
 from render_agent.render.rasteriser.gaussians.gpu import GpuGaussians, gpu_renderer
 from render_agent.render.rasteriser.gaussians.renderer import GaussianRasteriser
 from render_agent.scene.model import Scene
@@ -49,7 +48,7 @@ class Rasteriser:
         self.threads = threads or os.cpu_count() or 1
         self._pool = begun_pool(self.threads, "render")
         self._gaussians: GaussianRasteriser | GpuGaussians | None = None
-        self._blocks: WeakKeyDictionary[Scene, MeshBlocks | CloudBlocks] = WeakKeyDictionary()
+        self._blocks: WeakKeyDictionary[Scene, MeshBlocks | CloudLevels] = WeakKeyDictionary()
 
     def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
         """Return the picture of `scene` that `camera` sees, `width` × `height` pixels.
@@ -65,7 +64,7 @@ class Rasteriser:
         blocks = self._blocks.get(scene)
         if blocks is None:
             blocks = self._blocks[scene] = (
-                cloud_blocks(scene) if scene.is_cloud else mesh_blocks(scene)
+                cloud_levels(scene) if scene.is_cloud else mesh_blocks(scene)
             )
         if isinstance(blocks, MeshBlocks):
             return self._mesh(blocks, projected, width, height)
@@ -97,16 +96,17 @@ class Rasteriser:
         return Frame(colours, keys, nearest)
 
     def _cloud(
-        self, cloud: CloudBlocks, view: Projection, scale: float, width: int, height: int
+        self, cloud: CloudLevels, view: Projection, scale: float, width: int, height: int
     ) -> Frame:
-        seen = visible(cloud.boxes, view, width, height)
+        seen = visible(cloud.blocks.boxes, view, width, height)
         keys, nearest, colours = _buffers(width, height)
         other_keys, other_nearest, _ = _buffers(width, height)
-        step = 4 * float(np.median(cloud.radii)) if len(cloud.radii) else 0.0
+        radii = cloud.blocks.radii
+        step = 4 * float(np.median(radii)) if len(radii) else 0.0
 
         def draw(rows: Band) -> None:
             splats.draw_points(
-                cloud.points, cloud.radii, POINTS_PER_BLOCK,
+                cloud.points, cloud.starts, cloud.blocks.radii, POINTS_PER_BLOCK,
                 seen.blocks, seen.rectangles, seen.nearest,
                 view.matrix, view.perspective, view.near, scale, *rows, keys, nearest,
             )  # fmt: skip

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.scene.formats.cleaning import Scan, unreadable
+from render_agent.scene.formats.cleaning import unreadable
 
 SCAN_NAME = re.compile(r"(?P<scene>.+)_vh_clean(?:_2)?(?:\.labels)?\.ply")
 """What ScanNet calls its meshes; SCENE.txt beside one holds its alignment."""
@@ -38,6 +37,17 @@ def splat_scene(scan: Path) -> str | None:
         return match and match["scene"]
     above = [folder.name for folder in list(scan.parents)[:MAX_FOLDERS_ABOVE]]
     return next((name for name in above if SCENE_NAME.fullmatch(name)), None)
+
+
+def missing_note(scan: Path, folders: Sequence[str] = ()) -> str | None:
+    """Return a sentence where a scan of ScanNet lies without the file of its alignment; folders: see below."""
+    path = alignment_file(scan, folders)
+    if path is None or path.is_file():
+        return None
+    return (
+        f"the alignment of this scan of ScanNet is missing, so that it may stand turned to the official"
+        f" boxes: put {path.name} beside it"
+    )
 
 
 def alignment_file(scan: Path, folders: Sequence[str] = ()) -> Path | None:
@@ -88,12 +98,3 @@ def read_alignment(scan: Path, folders: Sequence[str] = ()) -> NDArray[np.float6
             scan, f"the axisAlignment in {path} is no turn and shift of 16 numbers", "restore it"
         )
     return matrix
-
-
-def aligned(scan: Scan, matrix: NDArray[np.float64]) -> Scan:
-    """Return the scan in the frame that `matrix`, (4, 4), takes it to; points become float64."""
-    # Vertices that are not finite are dropped later.
-    with np.errstate(invalid="ignore", over="ignore"):
-        points = scan.points.astype(np.float64) @ matrix[:3, :3].T + matrix[:3, 3]
-    gaussians = None if scan.gaussians is None else scan.gaussians.turned(matrix[:3, :3])
-    return replace(scan, points=points, gaussians=gaussians)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.errors import SceneError
+from render_agent.geometry.file_frame import UPRIGHT, Axis
 from render_agent.scene.gaussians import Gaussians
 from render_agent.scene.texture import Texture
 
@@ -20,7 +21,7 @@ NEAR_ENOUGH_METRES = 1000.0
 """Within this distance from zero, in metres, float32 keeps coordinates to a tenth of a millimetre."""
 
 LARGEST_METRES = 1000.0
-"""A room is not wider than this, in metres; a scan that is was written in other units."""
+"""A hall is not wider than this, in metres; a scan that is was written in other units."""
 
 
 def unreadable(path: Path, why: str, remedy: str = "copy or export it again") -> SceneError:
@@ -34,7 +35,8 @@ class Scan:
 
     points: (n, 3) float32 or float64, metres, possibly not finite. colours: (n, 3) uint8 or None.
     faces: (m, 3) integers, or None for a point cloud. origin: metres, taken off all points. texture,
-    gaussians, notes: as in a Scene.
+    gaussians, notes: as in a Scene. up: the axis that points up, metres: the length of the unit of its
+    points, each where the file itself says so.
     """
 
     points: NDArray[Any]
@@ -44,12 +46,54 @@ class Scan:
     texture: Texture | None = None
     gaussians: Gaussians | None = None
     notes: tuple[str, ...] = ()
+    up: Axis | None = None
+    metres: float | None = None
 
 
-def turned_up(scan: Scan) -> Scan:
-    """Return a scan whose y axis points up, turned about x so that its z axis does."""
-    x, y, z = scan.points.T
-    return replace(scan, points=np.column_stack([x, -z, y]))
+def upright_turn(up: Axis) -> NDArray[np.float64]:
+    """Return the turn, (3, 3), after which a scan whose axis `up` points up has z up.
+
+    >>> upright_turn("y") @ [1.0, 2.0, 3.0]
+    array([ 1., -3.,  2.])
+    """
+    turn = np.zeros((3, 3))
+    for row, axis in enumerate(UPRIGHT[up]):
+        turn[row, "xyz".index(axis[-1])] = -1.0 if axis[0] == "-" else 1.0
+    return turn
+
+
+def placed(
+    scan: Scan,
+    turn: NDArray[np.float64] | None = None,
+    scale: float = 1.0,
+    shift: NDArray[np.float64] | None = None,
+) -> Scan:
+    """Return the scan turned, then scaled, then shifted, with all that has a direction or a size.
+
+    turn: (3, 3), a rotation. scale: greater than 0. shift: (3,) metres. Points become float64 where
+    they may need it; a turn that only swaps axes keeps them to the bit.
+    """
+    points, gaussians = scan.points, scan.gaussians
+    # Vertices that are not finite are dropped later.
+    with np.errstate(invalid="ignore", over="ignore"):
+        if turn is not None and not np.array_equal(turn, np.eye(3)):
+            swaps = bool(np.isin(turn, (-1.0, 0.0, 1.0)).all())
+            points = _axes_swapped(points, turn) if swaps else points.astype(np.float64) @ turn.T
+            gaussians = None if gaussians is None else gaussians.turned(turn)
+        if scale != 1.0:
+            points = points.astype(np.float64) * scale
+            gaussians = None if gaussians is None else gaussians.scaled(scale)
+        if shift is not None and np.any(shift):
+            points = points.astype(np.float64) + shift
+    return replace(scan, points=points, gaussians=gaussians)
+
+
+def _axes_swapped(points: NDArray[Any], turn: NDArray[np.float64]) -> NDArray[Any]:
+    """Return points turned by a matrix of which each row has one entry, 1 or -1."""
+    sources = np.abs(turn).argmax(axis=1)
+    signs = turn[np.arange(3), sources].astype(points.dtype)
+    turned: NDArray[Any] = points[:, sources] * signs
+    return turned
 
 
 def cleaned(scan: Scan, path: Path) -> Scan:

@@ -6,60 +6,65 @@ import stat
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
-import numpy as np
-
+from render_agent.geometry.file_frame import AUTO, METRES, AnyUnit, FileFrame, Up
 from render_agent.scene.extent import Extent, extent
-from render_agent.scene.formats.axis_alignment import aligned, read_alignment, splat_scene
-from render_agent.scene.formats.cleaning import (
-    LARGEST_METRES,
-    Scan,
-    cleaned,
-    triangles,
-    turned_up,
-    unreadable,
+from render_agent.scene.formats.axis_alignment import missing_note, read_alignment, splat_scene
+from render_agent.scene.formats.cleaning import Scan, cleaned, placed, unreadable, upright_turn
+from render_agent.scene.formats.plausible_size import (
+    refuse_impossible,
+    refuse_too_wide,
+    side_note,
+    unit_note,
 )
-from render_agent.scene.formats.meshes import UP_AXIS, read_other
-from render_agent.scene.formats.ply import LONGEST_HEADER, read_ascii, read_header, vertex_scan
-from render_agent.scene.formats.ply_binary import read_binary
 from render_agent.scene.formats.point_cloud import lit_mesh, shaded_cloud, thinned
+from render_agent.scene.formats.registry import format_of
 from render_agent.scene.formats.splats.recognise import read_splat
 from render_agent.scene.model import Scene
 from render_agent.scene.solid import solid
 
-Up = Literal["auto", "y", "z"]
-
 
 def load_scene(
-    path: Path, id: str | None = None, up: Up = "auto", alignments: Sequence[str] = ()
+    path: Path,
+    id: str | None = None,
+    up: Up = AUTO,
+    unit: AnyUnit = AUTO,
+    alignments: Sequence[str] = (),
 ) -> Scene:
-    """Return the scene of a PLY, GLB, glTF, OBJ, STL or OFF file.
+    """Return the scene of a scan's file: a splat, or any format of `registry.FORMATS`.
 
-    id: the scene's name; without it, the file's. up: the axis of the file that points up; `auto` is
-    y for GLB, glTF and OBJ, else z. alignments: the folders of ScanNet, in which the alignments of its splats
-    lie. Scans without colours are shaded, clouds of too many points
-    thinned, scans far from zero moved (see `Scene.origin`), ScanNet's meshes aligned as the text file
-    beside them says. SceneError where the file holds no scene; nothing is allocated on its header's
-    word alone.
+    id: the scene's name; without it, the file's. up: the axis of the file that points up; unit: the unit
+    of its coordinates; `auto` is what the file says, else what its format has, else z and metres.
+    alignments: the folders of ScanNet, in which the alignments of its splats lie. Scans
+    without colours are shaded, clouds of too many points thinned, scans far from zero moved (see
+    `Scene.origin`), ScanNet's meshes aligned as the text file beside them says. SceneError where the
+    file holds no scene, or one that is no room unless its unit is told; nothing is allocated on its
+    header's word alone.
     """
     path = Path(path)
     try:
-        scan = read_scan(path, up)
+        scan, frame, notes = _read(path, up, unit)
         alignment = read_alignment(path, alignments)
         if alignment is not None:
-            scan = aligned(scan, alignment)
+            scan = placed(scan, alignment[:3, :3], shift=alignment[:3, 3])
         scan = cleaned(scan, path)
+        told, firm = unit != AUTO, scan.points
         if scan.gaussians is not None:
             found = solid(scan.points, scan.gaussians)
             scan = replace(scan, gaussians=replace(scan.gaussians, solid=found))
-        elif scan.faces is None:
+            firm = scan.points[found]
+        refuse_too_wide(firm, path, frame.metres, told=told)
+        if scan.faces is None and scan.gaussians is None:
             scan = thinned(scan)
         measured = extent(scan)
-        spread = float((measured.bounds[1] - measured.bounds[0]).max())
-        if not 0.01 < spread <= LARGEST_METRES:
-            raise unreadable(path, f"it is {spread:,.3g} m wide", "export it in metres")
-        return _scene(scan, measured, path, path.stem if id is None else id)
+        refuse_impossible(measured, path, frame.metres, told=told)
+        if scan.metres is None and not told:
+            notes += [unit_note(measured)]
+        if scan.up is None and up == AUTO:
+            notes += [side_note(measured)]
+        notes += [missing_note(path, alignments)]
+        scan = replace(scan, notes=(*scan.notes, *filter(None, notes)))
+        return _scene(scan, measured, path, path.stem if id is None else id, frame)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise unreadable(path, why, "check its name and its permissions") from None
@@ -67,48 +72,48 @@ def load_scene(
         raise unreadable(path, "it needs more memory than there is", "thin it out") from None
 
 
-def read_scan(path: Path, up: Up) -> Scan:
-    """Return what the file holds, z up, unchecked. SceneError where it is not whole."""
+def read_scan(path: Path, up: Up = AUTO, unit: AnyUnit = AUTO) -> Scan:
+    """Return what the file holds, z up, metres, unchecked. SceneError where it is not whole."""
+    return _read(path, up, unit)[0]
+
+
+def _read(path: Path, up: Up, unit: AnyUnit) -> tuple[Scan, FileFrame, list[str | None]]:
+    """Return the scan, how it lay in its file, and a sentence where that had to be assumed.
+
+    The scan's `up` and `metres` are left as they are known: told by the file, or by its format.
+    """
     size = _size(path)
     splat = read_splat(path, size)
-    if splat is not None:
+    if splat is None:
+        form = format_of(path)
+        scan = form.read(path, size)
+        scan = replace(
+            scan,
+            up=scan.up or form.up,
+            metres=scan.metres or (METRES[form.unit] if form.unit else None),
+        )
+    else:
         scan, own = splat
-        if splat_scene(path) is not None:
+        if splat_scene(path) is not None:  # trained in the axes of ScanNet's own meshes
             scan, own = replace(scan, notes=scan.notes[:-1]), "z"
-        return turned_upright(scan, own if up == "auto" else up)
-    with path.open("rb") as file:
-        start = file.read(LONGEST_HEADER)
-        if start.startswith(b"ply"):
-            header = read_header(path, start, size)
-            file.seek(header.size)
-            if header.order:
-                columns, polygons = read_binary(path, file, header, size)
-            else:
-                columns, polygons = read_ascii(path, file, header)
-            faces = None if polygons is None else triangles(polygons)
-            scan, axis = vertex_scan(path, columns, faces), "z"
-        else:
-            scan, axis = read_other(path, size), UP_AXIS[path.suffix.lower()]
-    return turned_up(scan) if (axis if up == "auto" else up) == "y" else scan
-
-
-UPRIGHT = {
-    "x": ((0, 1, 0), (0, 0, 1), (1, 0, 0)),
-    "-x": ((0, 0, 1), (0, 1, 0), (-1, 0, 0)),
-    "y": ((1, 0, 0), (0, 0, -1), (0, 1, 0)),
-    "-y": ((1, 0, 0), (0, 0, 1), (0, -1, 0)),
-    "z": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
-    "-z": ((1, 0, 0), (0, -1, 0), (0, 0, -1)),
-}
-"""The turn, (3, 3), that makes the axis of a file that points up its z axis."""
-
-
-def turned_upright(scan: Scan, up: str) -> Scan:
-    """Return a splat turned so that its axis `up` is its z axis."""
-    turn = np.array(UPRIGHT[up], np.float64)
-    points = scan.points @ turn.T.astype(scan.points.dtype)
-    gaussians = None if scan.gaussians is None else scan.gaussians.turned(turn)
-    return replace(scan, points=points, gaussians=gaussians)
+        scan = replace(scan, up=own)
+    frame = FileFrame(
+        (scan.up or "z") if up == AUTO else up,
+        (scan.metres or 1.0) if unit == AUTO else METRES[unit],
+        (up, unit),
+    )
+    assumed = [
+        words
+        for words, known in (
+            ("its upright axis (z)", scan.up or up != AUTO),
+            ("its unit (metres)", scan.metres or unit != AUTO),
+        )
+        if not known
+    ]
+    note = (
+        f"{' and '.join(assumed)} had to be assumed, as the file does not say" if assumed else None
+    )
+    return placed(scan, upright_turn(frame.up), frame.metres), frame, [note]
 
 
 def _size(path: Path) -> int:
@@ -125,7 +130,7 @@ def _size(path: Path) -> int:
     return status.st_size
 
 
-def _scene(scan: Scan, measured: Extent, path: Path, name: str) -> Scene:
+def _scene(scan: Scan, measured: Extent, path: Path, name: str, frame: FileFrame) -> Scene:
     low, high = (float(corner[2]) for corner in measured.bounds)
     colours, texture = scan.colours, scan.texture
     if scan.faces is not None:
@@ -145,4 +150,5 @@ def _scene(scan: Scan, measured: Extent, path: Path, name: str) -> Scene:
         texture=texture if texture is not None and texture.has_pictures else None,
         gaussians=scan.gaussians,
         notes=scan.notes,
+        frame=frame,
     )

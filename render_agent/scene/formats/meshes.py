@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import warnings
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +17,6 @@ from render_agent.scene.formats.textured.picture_files import Refused
 from render_agent.scene.formats.textured.wavefront import read_obj
 from render_agent.scene.srgb import screen
 
-UP_AXIS: dict[str, Literal["y", "z"]] = {
-    ".glb": "y",
-    ".gltf": "y",
-    ".obj": "y",
-    ".stl": "z",
-    ".off": "z",
-}
-"""The formats, and which of their axes points up."""
-
 MAX_FACES = 100_000_000
 """A scene that shows the same mesh many times has at most so many faces in all."""
 
@@ -33,14 +24,12 @@ PLAIN = np.uint8(180)
 """Grey of the parts without colours in a scene with colours."""
 
 
-def read_other(path: Path, size: int) -> Scan:
+def read_mesh(path: Path, size: int) -> Scan:
     """Return the scan of a GLB, glTF, OBJ, STL or OFF file of `size` bytes, its axes as in the file.
 
     SceneError where it holds no surface, asks for too much, or needs what is not here.
     """
     suffix = path.suffix.lower()
-    if suffix not in UP_AXIS:
-        raise unreadable(path, "it is no PLY file", "use PLY, GLB, glTF, OBJ, STL or OFF")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

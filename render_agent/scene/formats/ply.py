@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from render_agent.errors import SceneError
 from render_agent.scene.formats.cleaning import Polygons, Scan, unreadable
+from render_agent.scene.formats.intensity import greys
 
 LONGEST_HEADER = 1 << 20
 
@@ -27,6 +28,9 @@ TYPES = {
     "int": "i4", "int32": "i4", "uint": "u4", "uint32": "u4",
     "float": "f4", "float32": "f4", "double": "f8", "float64": "f8",
 }  # fmt: skip
+
+INTENSITIES = ("intensity", "scalar_intensity", "reflectance", "scalar_reflectance")
+"""Names, in small letters, under which programs write what a scanner measured of each point's reflection."""
 
 Columns = dict[str, NDArray[Any]]
 """The numbers of an element's rows by property, (n,) each."""
@@ -182,6 +186,14 @@ def _colours(columns: Columns) -> NDArray[np.uint8] | None:
     for channels in names:
         if columns.keys() >= set(channels):
             return as_bytes([columns[name] for name in channels])
+    return grey_of(columns)
+
+
+def grey_of(columns: Columns) -> NDArray[np.uint8] | None:
+    """Return the intensities of a scanner as greys, (n, 3); None where there are none."""
+    for name, values in columns.items():
+        if name.lower() in INTENSITIES:
+            return greys(values)
     return None
 
 
@@ -214,7 +226,7 @@ Floats = NDArray[np.float64]
 
 def read_ascii(path: Path, file: BinaryIO, header: Header) -> tuple[Columns, Polygons | None]:
     """Return the vertex columns and the faces of an ASCII PLY file; `file` stands behind its header."""
-    numbers = _numbers(path, file.read())
+    numbers = text_numbers(path, file.read())
     columns: Columns = {}
     polygons: Polygons | None = None
     for element in header.needed():
@@ -234,7 +246,8 @@ def read_ascii(path: Path, file: BinaryIO, header: Header) -> tuple[Columns, Pol
     return columns, polygons
 
 
-def _numbers(path: Path, text: bytes) -> Floats:
+def text_numbers(path: Path, text: bytes) -> Floats:
+    """Return the numbers that white space parts in a text, (n,). SceneError where one is none."""
     if not text.strip():
         return np.empty(0)
     with warnings.catch_warnings():
@@ -243,7 +256,7 @@ def _numbers(path: Path, text: bytes) -> Floats:
         try:
             return np.fromstring(text, np.float64, sep=" ")
         except (ValueError, DeprecationWarning):
-            raise unreadable(path, "what follows its header is no text of numbers") from None
+            raise unreadable(path, "its rows are no text of numbers") from None
 
 
 def _typed(element: Element, table: Floats) -> Columns:

@@ -1,4 +1,4 @@
-"""Point clouds thinned by Open3D, and colours for scans that have none, shaded by their normals."""
+"""Point clouds thinned, and colours for scans that have none, shaded by their normals; the door to Open3D."""
 
 from __future__ import annotations
 
@@ -20,6 +20,12 @@ MAX_POINTS = 20_000_000
 THINNED_CELL_METRES = 0.01
 """Metres: of a cloud that is thinned, the points in such a cell become their mean, first of all."""
 
+CELLS_A_SIDE = 1 << 20
+"""Cells from the middle of a cloud outwards; what lies further is no part of it."""
+
+SAMPLED = 65536
+"""Of more points, every k-th tells where the middle is."""
+
 NEIGHBOURS = 16
 """Points from which a normal is estimated."""
 
@@ -35,21 +41,44 @@ def thinned(scan: Scan, most: int = MAX_POINTS) -> Scan:
     """Return a cloud of at most `most` points: the means of the points in cells, and of their colours."""
     cell = THINNED_CELL_METRES
     while len(scan.points) > most:
-        scan = _means(scan, cell)
+        values = np.empty((len(scan.points), 0)) if scan.colours is None else scan.colours
+        points, means = cell_means(scan.points, values.astype(np.float32), cell)
+        colours = None if scan.colours is None else np.rint(means).astype(np.uint8)
+        scan = replace(scan, points=points.astype(scan.points.dtype), colours=colours)
         cell *= COARSER_FACTOR
     return scan
 
 
-def _means(scan: Scan, cell: float) -> Scan:
-    open3d = imported_open3d()
-    cloud = open3d.t.geometry.PointCloud(open3d.core.Tensor(scan.points))
-    if scan.colours is not None:
-        cloud.point.colors = open3d.core.Tensor(scan.colours.astype(np.float32))
-    cloud = cloud.voxel_down_sample(cell)
-    colours = None
-    if scan.colours is not None:
-        colours = np.rint(cloud.point.colors.numpy()).astype(np.uint8)
-    return replace(scan, points=cloud.point.positions.numpy(), colours=colours)
+def cell_means(
+    points: NDArray[Any], values: NDArray[np.float32], cell: float
+) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
+    """Return the means of the points in each cubic cell, (c, 3) float64, and of their values, (c, k).
+
+    points: (n, 3), finite. values: (n, k), of which those that are NaN do not count. cell: in the unit
+    of the points. Points so far out that they can be no part of a room are dropped.
+    """
+    middle = np.median(points[:: max(1, len(points) // SAMPLED)], axis=0).astype(np.float64)
+    keys = np.zeros(len(points), np.int64)
+    inside = np.ones(len(points), bool)
+    for axis in range(3):
+        steps = np.floor((points[:, axis] - middle[axis]) / cell) + CELLS_A_SIDE
+        inside &= (steps >= 0) & (steps < 2 * CELLS_A_SIDE)
+        keys = keys * (2 * CELLS_A_SIDE) + np.clip(steps, 0, 2 * CELLS_A_SIDE - 1).astype(np.int64)
+    order = np.argsort(keys, kind="stable")
+    order = order[inside[order]]
+    firsts = np.flatnonzero(np.diff(keys[order], prepend=-1))
+    counts = np.diff(firsts, append=len(order))
+    means = np.empty((len(firsts), 3))
+    for axis in range(3):
+        along = points[order, axis] - middle[axis]
+        means[:, axis] = np.add.reduceat(along, firsts) / counts + middle[axis]
+    mixed = np.empty((len(firsts), values.shape[1]), np.float32)
+    for channel in range(values.shape[1]):
+        some = values[order, channel].astype(np.float64)
+        known = np.add.reduceat((~np.isnan(some)).astype(np.int64), firsts)
+        with np.errstate(invalid="ignore"):  # where none is known it is NaN again
+            mixed[:, channel] = np.add.reduceat(np.nan_to_num(some), firsts) / known
+    return means, mixed
 
 
 def cloud_normals(points: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -78,9 +107,8 @@ def imported_open3d() -> ModuleType:
         import open3d
     except (ImportError, OSError) as error:
         raise SceneError(
-            f"a point cloud without colours, or one of more than {MAX_POINTS:,} points, needs"
-            f" Open3D, which does not load here ({error}): on Debian, apt-get install libgl1"
-            " libgomp1 libusb-1.0-0"
+            f"a point cloud without colours needs Open3D, which does not load here ({error}): on"
+            " Debian, apt-get install libgl1 libgomp1 libusb-1.0-0"
         ) from error
     return open3d
 

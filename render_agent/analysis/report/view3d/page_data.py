@@ -27,7 +27,9 @@ def view_data(
     turns = []
     for turn in state.turns:
         sightings = seen.get(turn.number, TurnDiagnosis(turn.number)).sightings
-        own = [view for view in turn.views if view.kind == "ego" and isinstance(view.camera, Camera)]
+        own = [
+            view for view in turn.views if view.kind == "ego" and isinstance(view.camera, Camera)
+        ]
         turns.append(
             {
                 "number": turn.number + 1,

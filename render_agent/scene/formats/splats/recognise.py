@@ -8,6 +8,7 @@ from pathlib import Path
 from render_agent.scene.formats.cleaning import Scan, unreadable
 from render_agent.scene.formats.ply import LONGEST_HEADER, read_ascii, read_header
 from render_agent.scene.formats.ply_binary import read_binary
+from render_agent.scene.formats.registry import FORMATS
 from render_agent.scene.formats.splats import ply_splat, rows, spz
 from render_agent.scene.formats.splats.ply_splat import PackedAxis
 
@@ -42,14 +43,16 @@ def read_splat(path: Path, size: int) -> tuple[Scan, PackedAxis] | None:
             f"{name} is not read",
             "convert it to PLY with splat-transform (npm) or SuperSplat",
         )
-    if path.suffix.lower() == SUFFIX or (_unknown(path) and rows.is_rows(start, size)):
+    if path.suffix.lower() == SUFFIX or (_unknown(path, start) and rows.is_rows(start, size)):
         return _noted(rows.read_rows(path, size), CAMERA_DOWN, "as photographs have it")
     return None
 
 
-def _unknown(path: Path) -> bool:
-    """Whether a file's name says nothing of what it holds: a format without a header is asked last."""
-    return path.suffix.lower() not in (".glb", ".gltf", ".obj", ".stl", ".off")
+def _unknown(path: Path, start: bytes) -> bool:
+    """Whether nothing says what a file holds: a format without a header is asked last."""
+    if any(form.magic and start.startswith(form.magic) for form in FORMATS):
+        return False
+    return not any(path.suffix.lower() in form.suffixes for form in FORMATS)
 
 
 def _from_ply(path: Path, start: bytes, size: int) -> tuple[Scan, PackedAxis] | None:

@@ -1,0 +1,140 @@
+"""E57, the exchange format of terrestrial scanners: several scans with their poses; the door to pye57.
+
+Format: ASTM E2807. Its library is C++ and is met by files from anywhere, so that it reads in a process
+of its own, part by part.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.errors import SceneError
+from render_agent.scene.formats.cleaning import Scan, unreadable
+from render_agent.scene.formats.clouds.gathered import GatheredCloud
+from render_agent.scene.formats.reading_process import read_apart
+
+CHUNK_POINTS = 1_000_000
+
+MOST_POINTS_A_BYTE = 8
+"""A point's place takes at least a bit."""
+
+CARTESIAN = ("cartesianX", "cartesianY", "cartesianZ")
+SPHERICAL = ("sphericalRange", "sphericalAzimuth", "sphericalElevation")
+COLOURS = ("colorRed", "colorGreen", "colorBlue")
+
+Floats = NDArray[np.float64]
+
+
+def read_e57(path: Path, size: int) -> Scan:
+    """Return the clouds of all scans of an E57 file of `size` bytes, each at its pose."""
+    with path.open("rb") as file:
+        header = file.read(48)
+    if len(header) < 48:
+        raise unreadable(path, "it ends within its header")
+    length, xml_start, xml_length = struct.unpack_from("<QQQ", header, 16)
+    if max(length, xml_start, xml_length) > size:
+        raise unreadable(path, f"its header promises more than its {size:,} bytes")
+    return read_apart(read_whole, path, size)
+
+
+def read_whole(path: Path, size: int) -> Scan:
+    """Return the same by the library, in whatever process this is."""
+    from pye57 import libe57
+
+    try:
+        file = libe57.ImageFile(str(path), "r")
+        try:
+            return _read(file, path, size)
+        finally:
+            file.close()
+    except (SceneError, MemoryError, OSError):
+        raise
+    except Exception as error:  # whatever the library or its bindings raise
+        reason = " ".join(str(error).split())[:120] or type(error).__name__
+        raise unreadable(path, f"it is no whole E57 file ({reason})") from error
+
+
+def _read(file: Any, path: Path, size: int) -> Scan:
+    from pye57 import ScanHeader
+
+    scans = [ScanHeader(node) for node in file.root()["data3D"]]
+    promised = sum(scan.points.childCount() for scan in scans)
+    if promised > size * MOST_POINTS_A_BYTE:
+        raise unreadable(
+            path, f"it promises {promised:,} points, which its {size:,} bytes cannot hold"
+        )
+    cloud = GatheredCloud(bits=0)
+    for scan in scans:
+        if scan.points.childCount():
+            _add(file, scan, cloud, path)
+    gathered = cloud.scan()
+    return Scan(gathered.points, gathered.colours)
+
+
+def _add(file: Any, scan: Any, cloud: GatheredCloud, path: Path) -> None:
+    """Add the points of one scan to the cloud."""
+    from pye57 import libe57
+
+    fields = set(scan.point_fields)
+    axes = CARTESIAN if fields >= set(CARTESIAN) else SPHERICAL
+    if not fields >= set(axes):
+        raise unreadable(path, "a scan in it has no coordinates")
+    invalid = axes[0][: -len("X" if axes is CARTESIAN else "Range")] + "InvalidState"
+    colours = COLOURS if fields >= set(COLOURS) else ()
+    wanted = [*axes, *colours, *({"intensity", invalid} & fields)]
+    columns = {name: np.empty(CHUNK_POINTS) for name in wanted}
+    buffers = libe57.VectorSourceDestBuffer()
+    for name, column in columns.items():
+        buffers.append(libe57.SourceDestBuffer(file, name, column, CHUNK_POINTS, True, True))
+    turn, shift = _pose(scan, path)
+    low, high = _limits(scan, "color", "colorRed", 255.0)
+    reader = scan.points.reader(buffers)
+    while count := reader.read():
+        part = {name: column[:count] for name, column in columns.items()}
+        good = part[invalid] == 0 if invalid in part else np.ones(count, bool)
+        along = np.column_stack([part[name] for name in axes])[good]
+        points = along if axes is CARTESIAN else cartesian(along)
+        shades = np.column_stack([part[name] for name in colours])[good] if colours else None
+        cloud.add(
+            points @ turn.T + shift,
+            None if shades is None else (shades - low) / (high - low),
+            part["intensity"][good] if "intensity" in part else None,
+        )
+    reader.close()
+
+
+def _pose(scan: Any, path: Path) -> tuple[Floats, Floats]:
+    """Return the turn (3, 3) and the shift (3,) that put a scan in its place."""
+    if not scan.has_pose():
+        return np.eye(3), np.zeros(3)
+    turn, shift = np.asarray(scan.rotation_matrix, float), np.asarray(scan.translation, float)
+    if not (np.isfinite(shift).all() and np.abs(turn @ turn.T - np.eye(3)).max() < 1e-3):
+        raise unreadable(path, "the pose of a scan in it is no turn and shift")
+    return turn, shift
+
+
+def _limits(scan: Any, kind: str, name: str, top: float) -> tuple[float, float]:
+    """Return the lowest and the highest value that a field may have."""
+    node = scan.node
+    if node.isDefined(f"{kind}Limits"):
+        limits = node[f"{kind}Limits"]
+        if limits.isDefined(f"{name}Minimum") and limits.isDefined(f"{name}Maximum"):
+            low = float(limits[f"{name}Minimum"].value())
+            high = float(limits[f"{name}Maximum"].value())
+            if high > low:
+                return low, high
+    return 0.0, top
+
+
+def cartesian(spherical: Floats) -> Floats:
+    """Return points (n, 3) of ranges in metres, azimuths and elevations in radians, (n, 3)."""
+    distance, azimuth, elevation = spherical.T
+    level = distance * np.cos(elevation)
+    return np.column_stack(
+        [level * np.cos(azimuth), level * np.sin(azimuth), distance * np.sin(elevation)]
+    )

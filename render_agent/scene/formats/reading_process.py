@@ -1,0 +1,89 @@
+"""Files read in a child process, for libraries that a broken file can crash, hang or blow up."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from multiprocessing.connection import Connection, Pipe
+from pathlib import Path
+
+from render_agent.errors import SceneError
+from render_agent.scene.formats.cleaning import Scan, unreadable
+
+LEAST_SECONDS = 120.0
+SECONDS_A_MEGABYTE = 1.0
+"""A file that takes longer than these together is never read."""
+
+Reader = Callable[[Path, int], Scan]
+
+
+def read_apart(reader: Reader, path: Path, size: int) -> Scan:
+    """Return what a function of a module reads from a file of `size` bytes, in a process of its own.
+
+    SceneError where that process ends, or takes longer than any whole file would.
+    """
+    ours, theirs = Pipe()
+    program = (
+        f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve;"
+        f" serve({theirs.fileno()}, {reader.__module__!r}, {reader.__name__!r}, {str(path)!r}, {size})"
+    )
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-c", program],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,  # libraries tell there what their exceptions tell, too
+            pass_fds=[theirs.fileno()],
+            process_group=0,  # Ctrl-C is for the run, which then ends this
+        )
+    try:
+        seconds = LEAST_SECONDS + SECONDS_A_MEGABYTE * size / 1e6
+        if not ours.poll(seconds):
+            raise unreadable(path, f"reading it does not end in {seconds:.0f} s")
+        result: Scan | SceneError | MemoryError | OSError = ours.recv()
+    except EOFError:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(10)
+        raise unreadable(path, f"the library that reads it {_ending(process)} over it") from None
+    finally:
+        ours.close()
+        process.kill()
+        process.wait()
+    if isinstance(result, Scan):
+        return result
+    raise result
+
+
+def serve(connection: int, module: str, function: str, path: str, size: int) -> None:
+    """Read one file and send what came of it to the other side."""
+    pipe: Connection[Scan | Exception, None] = Connection(connection)
+    _bound_memory()
+    try:
+        pipe.send(getattr(import_module(module), function)(Path(path), size))
+    except (SceneError, MemoryError, OSError) as error:
+        pipe.send(error)
+
+
+def _bound_memory() -> None:
+    """Let this process ask for no more memory than the machine has, where the system can hold it to that."""
+    with suppress(ImportError, ValueError, OSError):
+        import resource
+
+        most = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _ending(process: subprocess.Popen[bytes]) -> str:
+    code = process.returncode
+    if code is None or code >= 0:
+        return "ended"
+    try:
+        return f"crashed ({signal.Signals(-code).name})"
+    except ValueError:
+        return f"crashed (signal {-code})"

@@ -1,0 +1,388 @@
+"""USD and USDZ: meshes with their materials and colours, and points; the door to pxr (usd-core).
+
+Its library is C++ and is met by files from anywhere, so that it reads in a process of its own.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.errors import SceneError
+from render_agent.geometry.file_frame import Axis
+from render_agent.scene.formats.cleaning import Scan, unreadable
+from render_agent.scene.formats.reading_process import read_apart
+from render_agent.scene.texture import Material, Texture, Wrap
+
+MAX_VERTICES = 20_000_000
+MAX_CORNERS = 120_000_000
+"""What all instances may have together."""
+
+MAX_PIXELS = 1 << 26
+"""Pixels of one picture."""
+
+GREY = (0.18, 0.18, 0.18)
+"""Linear light of what has no colour: the fallback of UsdPreviewSurface."""
+
+WRAPS: dict[str, Wrap] = {
+    "repeat": "repeat",
+    "clamp": "clamp",
+    "mirror": "mirror",
+    "black": "clamp",
+}
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class _Look:
+    """A material: its colour, linear light, or the asset of its picture, and the primvar that lays it."""
+
+    colour: tuple[float, float, float] = GREY
+    asset: str | None = None
+    wrap: tuple[Wrap, Wrap] = ("repeat", "repeat")
+    primvar: str = "st"
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Faces, (m, 3) or None for points, on points (n, 3), the colours (n, 3) of these, linear light or
+    None, where they lie in their pictures, (n, 2) or None, and the look of each face."""
+
+    points: Floats
+    faces: NDArray[np.int64] | None
+    colours: Floats | None
+    uv: Floats | None = None
+    looks: tuple[_Look, ...] = ()
+    face_looks: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+
+
+def read_usd(path: Path, size: int) -> Scan:
+    """Return the scan of a USD, USDA, USDC or USDZ file of `size` bytes, its axes and unit as it says."""
+    return read_apart(read_whole, path, size)
+
+
+def read_whole(path: Path, size: int) -> Scan:
+    """Return the same by the library, in whatever process this is."""
+    from pxr import Tf, Usd, UsdGeom
+
+    try:
+        stage = Usd.Stage.Open(str(path))
+        parts = list(_parts(stage, path))
+    except (SceneError, MemoryError, OSError):
+        raise
+    except (Tf.ErrorException, Exception) as error:
+        reason = " ".join(str(error).split())[:120] or type(error).__name__
+        raise unreadable(path, f"it is no whole USD file ({reason})") from error
+    solid = [part for part in parts if part.faces is not None]
+    shown = solid or parts
+    if not shown:
+        raise unreadable(path, "it holds no mesh and no points")
+    scan = _joined(shown, _Pictures(stage, path))
+    up: Axis = "z" if UsdGeom.GetStageUpAxis(stage) == "Z" else "y"
+    return Scan(
+        scan.points,
+        scan.colours,
+        scan.faces,
+        texture=scan.texture,
+        up=up,
+        metres=float(UsdGeom.GetStageMetersPerUnit(stage)),
+        notes=tuple(_left_out(stage)),
+    )
+
+
+def _left_out(stage: Any) -> Iterator[str]:
+    """Yield a sentence where the file has shapes that are not read."""
+    from pxr import UsdGeom
+
+    kinds = {
+        str(prim.GetTypeName())
+        for prim in stage.Traverse()
+        if prim.IsA(UsdGeom.Gprim) or prim.IsA(UsdGeom.PointInstancer)
+    }
+    if others := sorted(kinds - {"Mesh", "Points"}):
+        yield f"shapes of the kind {', '.join(others)} in it are left out: convert them to meshes"
+
+
+def _parts(stage: Any, path: Path) -> Iterator[_Part]:
+    """Yield the visible meshes and points, placed. SceneError where they are more than their bounds."""
+    from pxr import Usd, UsdGeom
+
+    time = Usd.TimeCode.EarliestTime()
+    transforms = UsdGeom.XformCache(time)
+    vertices = corners = 0
+    prims = iter(Usd.PrimRange.Stage(stage, Usd.TraverseInstanceProxies()))
+    for prim in prims:
+        if prim.IsA(UsdGeom.PointInstancer) or (
+            prim.IsA(UsdGeom.Imageable)
+            and (
+                UsdGeom.Imageable(prim).ComputeVisibility(time) == "invisible"
+                or UsdGeom.Imageable(prim).ComputePurpose() in ("guide", "proxy")
+            )
+        ):
+            prims.PruneChildren()
+            continue
+        if not (prim.IsA(UsdGeom.Mesh) or prim.IsA(UsdGeom.Points)):
+            continue
+        local = UsdGeom.PointBased(prim).GetPointsAttr().Get(time)
+        indices = (
+            UsdGeom.Mesh(prim).GetFaceVertexIndicesAttr().Get(time)
+            if prim.IsA(UsdGeom.Mesh)
+            else None
+        )
+        if not local or (prim.IsA(UsdGeom.Mesh) and not indices):
+            continue
+        vertices += len(local)
+        corners += len(indices or ())
+        if vertices > MAX_VERTICES or corners > MAX_CORNERS:
+            raise unreadable(
+                path, "it shows more than can be held", "thin it out, or show instances once"
+            )
+        # USD multiplies rows from the left
+        matrix = np.array(transforms.GetLocalToWorldTransform(prim), np.float64)
+        points = np.array(local, np.float64) @ matrix[:3, :3] + matrix[3, :3]
+        if indices is None:
+            yield _Part(points, None, _primvar(prim, "displayColor", time, len(points))[0])
+        else:
+            flipped = np.linalg.det(matrix[:3, :3]) < 0
+            yield _mesh(prim, points, np.array(indices, np.int64), time, flipped=bool(flipped))
+
+
+def _mesh(
+    prim: Any, points: Floats, indices: NDArray[np.int64], time: Any, *, flipped: bool
+) -> _Part:
+    """Return a mesh, its polygons cut as fans; a vertex a corner where its values differ between faces."""
+    from pxr import UsdGeom
+
+    mesh = UsdGeom.Mesh(prim)
+    counts = np.array(mesh.GetFaceVertexCountsAttr().Get(time), np.int64)
+    if counts.min() < 0 or counts.sum() != len(indices):
+        raise ValueError("its faces do not use the corners that it lists")
+    if not 0 <= indices.min() <= indices.max() < len(points):
+        raise ValueError("a face uses a vertex that is not there")
+    holes = mesh.GetHoleIndicesAttr().Get(time)
+    fans = np.maximum(counts - 2, 0)
+    if holes:
+        fans[np.array(holes, np.int64)] = 0
+    face_of = np.repeat(np.arange(len(counts)), fans)
+    first = np.repeat(np.cumsum(counts) - counts, fans)
+    step = np.arange(len(face_of)) - np.repeat(np.cumsum(fans) - fans, fans)
+    faces = np.column_stack([first, first + step + 1, first + step + 2])
+    if (mesh.GetOrientationAttr().Get(time) == "leftHanded") != flipped:
+        faces = faces[:, [0, 2, 1]]
+    looks, face_looks = _looks(prim, len(counts))
+    names = {look.primvar for look in looks if look.asset}
+    colours, by_corner = _primvar(prim, "displayColor", time, len(points), indices, counts)
+    uv: Floats | None = None
+    if names:
+        uv, uv_by_corner = _primvar(prim, min(names), time, len(points), indices, counts)
+        if uv is not None and uv_by_corner != by_corner:
+            uv = uv if uv_by_corner else uv[indices]
+            colours = colours if by_corner or colours is None else colours[indices]
+            by_corner = True
+    several = len({look.colour for look in looks}) > 1
+    if (several or uv is not None) and not by_corner:
+        colours = None if colours is None else colours[indices]
+        uv = None if uv is None else uv[indices]
+        by_corner = True
+    if colours is None and any(look is not _PLAIN for look in looks):
+        shades = np.array([look.colour for look in looks])[face_looks]
+        colours = (
+            np.repeat(shades, counts, axis=0) if by_corner else shades[:1].repeat(len(points), 0)
+        )
+    if by_corner:
+        points = points[indices]
+    else:
+        faces = indices[faces]
+    return _Part(points, faces, colours, uv, looks, face_looks[face_of])
+
+
+_PLAIN = _Look()
+
+
+def _primvar(
+    prim: Any,
+    name: str,
+    time: Any,
+    count: int,
+    indices: NDArray[np.int64] | None = None,
+    counts: NDArray[np.int64] | None = None,
+) -> tuple[Floats | None, bool]:
+    """Return a primvar's values, a row a vertex or a corner, and whether a corner; None where it has none."""
+    from pxr import UsdGeom
+
+    primvar = UsdGeom.PrimvarsAPI(prim).FindPrimvarWithInheritance(name)
+    flat = primvar.ComputeFlattened(time) if primvar and primvar.HasValue() else None
+    if flat is None:
+        return None, False
+    values = np.array(flat, np.float64)
+    kind = str(primvar.GetInterpolation())
+    if values.ndim != 2 or not len(values):
+        return None, False
+    if kind == "constant" or len(values) == 1:
+        return values[:1].repeat(count, axis=0), False
+    if kind in ("vertex", "varying") and len(values) == count:
+        return values, False
+    if indices is not None and kind == "faceVarying" and len(values) == len(indices):
+        return values, True
+    if counts is not None and kind == "uniform" and len(values) == len(counts):
+        return np.repeat(values, counts, axis=0), True
+    return None, False
+
+
+def _looks(prim: Any, faces: int) -> tuple[tuple[_Look, ...], NDArray[np.int64]]:
+    """Return the looks of a mesh, and which of them each of its faces has."""
+    from pxr import UsdShade
+
+    binding = UsdShade.MaterialBindingAPI(prim)
+    looks = [_look(binding.ComputeBoundMaterial()[0])]
+    chosen = np.zeros(faces, np.int64)
+    for subset in binding.GetMaterialBindSubsets():
+        own = UsdShade.MaterialBindingAPI(subset.GetPrim()).ComputeBoundMaterial()[0]
+        at = np.array(subset.GetIndicesAttr().Get() or [], np.int64)
+        chosen[at[(at >= 0) & (at < faces)]] = len(looks)
+        looks.append(_look(own))
+    return tuple(looks), chosen
+
+
+def _look(material: Any) -> _Look:
+    """Return what a material looks like: the diffuse colour of its UsdPreviewSurface, or its picture."""
+    surface = material.ComputeSurfaceSource()[0] if material else None
+    diffuse = surface.GetInput("diffuseColor") if surface else None
+    if not diffuse:
+        return _PLAIN
+    connected = diffuse.GetConnectedSources()[0]
+    if not connected:
+        value = diffuse.Get()
+        return (
+            _PLAIN if value is None else _Look((float(value[0]), float(value[1]), float(value[2])))
+        )
+    texture = _shader(connected[0].source)
+    file = texture.GetInput("file")
+    asset = file.Get() if file else None
+    if asset is None:
+        return _PLAIN
+    wraps = [texture.GetInput(name) for name in ("wrapS", "wrapT")]
+    s, t = (WRAPS.get(str(wrap.Get()) if wrap else "repeat", "repeat") for wrap in wraps)
+    name = "st"
+    st = texture.GetInput("st")
+    while st and (sources := st.GetConnectedSources()[0]):
+        reader = _shader(sources[0].source)
+        named = reader.GetInput("varname")
+        if named and named.Get():
+            name = str(named.Get())
+            break
+        st = reader.GetInput("in")
+    return _Look(GREY, str(asset.resolvedPath or asset.path), (s, t), name)
+
+
+def _shader(source: Any) -> Any:
+    from pxr import UsdShade
+
+    return UsdShade.Shader(source.GetPrim())
+
+
+class _Pictures:
+    """The pictures that a stage names, opened where they lie in its package or beside its file."""
+
+    def __init__(self, stage: Any, path: Path) -> None:
+        self.path = path
+        self._root = str(stage.GetRootLayer().realPath)
+
+    def picture(self, asset: str) -> NDArray[np.uint8] | None:
+        """Return a picture, (h, w, 4), or None where it is not there, too large, or elsewhere."""
+        from PIL import Image
+        from pxr import Ar
+
+        inside = asset.startswith(self._root + "[")
+        if not inside and not Path(asset).resolve().is_relative_to(self.path.resolve().parent):
+            return None
+        opened = Ar.GetResolver().OpenAsset(Ar.ResolvedPath(asset))
+        if not opened:
+            return None
+        try:
+            with Image.open(
+                io.BytesIO(bytes(opened.GetBuffer())), formats=["PNG", "JPEG"]
+            ) as image:
+                if image.size[0] * image.size[1] > MAX_PIXELS:
+                    return None
+                return np.asarray(image.convert("RGBA"))
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+            return None
+
+
+def _joined(parts: list[_Part], pictures: _Pictures) -> Scan:
+    """Return the parts as one scan."""
+    points, colours, faces, uvs, chosen, count = [], [], [], [], [], 0
+    materials: dict[_Look, int] = {}
+    made: list[Material] = []
+    known: dict[str, NDArray[np.uint8] | None] = {}
+
+    def number(look: _Look) -> int:
+        picture = None
+        if look.asset is not None:
+            if look.asset not in known:
+                known[look.asset] = pictures.picture(look.asset)
+            picture = known[look.asset]
+        if look not in materials:
+            materials[look] = len(made)
+            made.append(Material(picture, wrap=look.wrap, captured=picture is not None))
+        return materials[look]
+
+    coloured = any(part.colours is not None or part.uv is not None for part in parts)
+    for part in parts:
+        shades = np.tile(GREY, (len(part.points), 1)) if part.colours is None else part.colours
+        levels = _screen(shades[:, :3])
+        uv = (
+            np.zeros((len(part.points), 2))
+            if part.uv is None
+            else part.uv[:, :2] * [1, -1] + [0, 1]
+        )
+        if part.faces is not None:
+            numbers = np.array([number(look) for look in part.looks])
+            for index, chosen_number in enumerate(numbers):
+                picture = made[chosen_number].picture
+                if picture is not None and part.uv is not None:
+                    at = np.unique(part.faces[part.face_looks == index])
+                    levels[at] = _texels(picture, uv[at])
+            faces.append(part.faces + count)
+            chosen.append(numbers[part.face_looks])
+        points.append(part.points)
+        colours.append(levels)
+        uvs.append(uv)
+        count += len(part.points)
+    texture = None
+    if any(material.picture is not None for material in made):
+        texture = Texture(
+            np.concatenate(uvs).astype(np.float32),
+            np.concatenate(chosen).astype(np.int32),
+            tuple(made),
+        )
+    return Scan(
+        np.concatenate(points),
+        np.concatenate(colours) if coloured else None,
+        np.concatenate(faces) if faces else None,
+        texture=texture,
+    )
+
+
+def _texels(picture: NDArray[np.uint8], uv: Floats) -> NDArray[np.uint8]:
+    """Return the colours, (k, 3), of a picture at places (k, 2)."""
+    height, width = picture.shape[:2]
+    at = np.nan_to_num(uv - np.floor(uv))
+    columns = np.minimum((at[:, 0] * width).astype(np.int64), width - 1)
+    rows = np.minimum((at[:, 1] * height).astype(np.int64), height - 1)
+    return picture[rows, columns, :3]
+
+
+def _screen(light: Floats) -> NDArray[np.uint8]:
+    """Return linear light, (n, 3), as the colours of a screen, by IEC 61966-2-1."""
+    light = np.clip(np.nan_to_num(light), 0, 1)
+    curved = np.where(light <= 0.0031308, 12.92 * light, 1.055 * light ** (1 / 2.4) - 0.055)
+    return np.asarray(np.rint(255 * curved), np.uint8)
