@@ -24,7 +24,7 @@ from render_agent.engines.transformers.memory.faults import (
 from render_agent.engines.transformers.memory.sizing import Ceiling
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.prefill import Unread, next_position, read
-from render_agent.engines.transformers.sampling import choose_tokens, uniform_draws
+from render_agent.engines.transformers.sampling import choose_tokens
 from render_agent.engines.transformers.sequences import Sample, Written
 
 LOG = logging.getLogger(__name__)
@@ -167,18 +167,13 @@ class Scheduler:
             for sample in group:
                 sample.sequence.ids = list(sample.ids)
                 self._prepare(sample)
-            return self._chosen(logits, logits.argmax(-1).tolist(), group)
+            return self._chosen(logits, logits.argmax(-1), group)
 
     def _prepare(self, sample: Sample) -> None:
         """Give a sample what its reply is written by."""
-        request, guides = sample.request, self.loaded.guides
         prompt = sample.asked.prompt
         sample.offset = next_position(prompt, self.axes) - len(sample.ids)
-        sample.forced = self.loaded.forced(request)
-        if request.temperature > 0:
-            sample.draws = uniform_draws(request, sample.number)
-        if guides is not None and request.schema is not None:
-            sample.guide = guides.start(request.schema, prompt.text)
+        sample.begin(self.loaded, sample.request, sample.number, prompt.text)
 
     def step(self) -> None:
         """Write one token more of every reply, or of as many as fit."""
@@ -206,17 +201,18 @@ class Scheduler:
 
     def _next_tokens(self, rows: Several[Sample]) -> list[int]:
         with torch.inference_mode():
-            likeliest, logits = self.decoder.step(rows)
+            logits, likeliest = self.decoder.step(rows)
             return self._chosen(logits, likeliest, rows)
 
-    def _chosen(self, logits: Any, likeliest: Several[int], rows: Several[Sample]) -> list[int]:
+    def _chosen(self, logits: Any, likeliest: Any, rows: Several[Sample]) -> list[int]:
         return choose_tokens(logits, likeliest, rows, self.loaded.truncation)
 
     def _take(self, rows: Several[Sample], tokens: Several[int]) -> None:
         """Go on behind the tokens that were chosen; replies that end are put down."""
         for row, token in zip(list(rows), tokens, strict=True):
-            row.take(token, len(rows))
-            if token in self.loaded.ends or len(row.written) >= row.limit:
+            row.take(token)
+            row.beside += len(rows)
+            if row.ended(self.loaded.ends):
                 self._end(row)
 
     def _end(self, sample: Sample) -> None:
