@@ -135,10 +135,15 @@ class ContinuousEngine:
         """Write until a reply has ended, and give it with those that ended with it."""
         until = None if timeout is None else time.perf_counter() + timeout
         scheduler = self.scheduler
-        while not self._answered and (self._line or scheduler.active or scheduler.suspects):
-            self._admit()
+        while not self._answered and (self._line or scheduler.is_busy):
+            if not scheduler.reading:
+                self._admit()
+            if scheduler.reading:
+                scheduler.read()
             if scheduler.active:
                 scheduler.step()
+            elif scheduler.reading:
+                continue
             elif not self._line:
                 scheduler.try_engine()
             elif not self._answered:
@@ -176,7 +181,7 @@ class ContinuousEngine:
         free_memory()
 
     def _admit(self) -> None:
-        """Read the prompts that wait, where there is room and they are enough to be worth a call."""
+        """Place the prompts of one call, where there is room and those that wait are enough to be worth it."""
         able = [sample for sample in self._line if self._is_able(sample)]
         for sample in able:
             sample.steps_waited += 1
@@ -185,7 +190,6 @@ class ContinuousEngine:
             return
         # Whoever has pages comes first: they are not evicted for a dialogue that has none.
         able.sort(key=lambda sample: self.cache.of(sample.request.question_id) is None)
-        placed = []
         for sample in able:
             error = sample.asked.made.exception()
             if error is not None:
@@ -197,9 +201,9 @@ class ContinuousEngine:
             if found is None:
                 break
             self._line.remove(sample)
-            if found:
-                placed.append(sample)
-        self.scheduler.read(placed)
+            # The next ones share what these have read.
+            if sum(other.unread for other in self.scheduler.reading) >= self.scheduler.read_tokens:
+                break
 
     def _is_able(self, sample: Sample) -> bool:
         """Whether a sample can be given pages: later ones share what was read for the first."""

@@ -61,10 +61,10 @@ class Asked:
         """The prompt, once it is made."""
         return self.made.result().prompt
 
-    def values(self, start: int) -> list[torch.Tensor]:
-        """Return the pixel values of the prompt's pictures from a token on."""
+    def values(self, start: int, end: int) -> list[torch.Tensor]:
+        """Return the pixel values of the prompt's pictures among these tokens."""
         made = self.made.result()
-        shown = [picture for picture in made.prompt.shown if picture.start >= start]
+        shown = [picture for picture in made.prompt.shown if start <= picture.start < end]
         known = [made.values.get(picture.start) for picture in shown]
         return [
             picture.values() if values is None else values
@@ -112,7 +112,7 @@ class Sample(Writing):
     @property
     def unread(self) -> int:
         """How many tokens of its prompt do not stand in the cache yet."""
-        return len(self.ids) - self.start
+        return len(self.ids) - len(self.sequence.ids)
 
     @property
     def position(self) -> int:
