@@ -23,7 +23,7 @@ import traceback
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +89,7 @@ class Step:
 
 def steps(many: int) -> list[Step]:
     """Return what is measured, the most important first."""
-    float32 = {"lengths": None, "model": LESS, "dtype": "float32"}
+    float32: dict[str, Any] = {"lengths": None, "model": LESS, "dtype": "float32"}
     own: dict[str, Any] = {"questions": many // 2, "lengths": None}
     return [
         Step("rows by themselves", many),
@@ -119,7 +119,7 @@ def crowd(device: Any, readings: int) -> Iterator[None]:
 
     read, count, ballast = Scheduler.read, 0, []
 
-    def crowded(self: Scheduler, samples: Any) -> None:
+    def crowded(self: Scheduler) -> None:
         nonlocal count
         count += 1
         if count == readings and device.type == "cuda":
@@ -128,7 +128,7 @@ def crowd(device: Any, readings: int) -> Iterator[None]:
                 while True:
                     ballast.append(torch.empty(1 << 26, dtype=torch.uint8, device=device))
             threading.Timer(CROWDED_SECONDS, ballast.clear).start()
-        read(self, samples)
+        read(self)
 
     Scheduler.read = crowded  # type: ignore[method-assign]
     try:
@@ -257,8 +257,9 @@ class Measurement:
         engines = Engines(self.config, pretrained, lambda request: "x " * 12)  # type: ignore[arg-type]
         variant = Variant("transformers", "refill", "keys", AUTO, self.config.renderer)
         engine = engines.make(variant, self.config, [])
-        waiting, turns, failed, ended = list(range(count)), {}, 0, 0
-        samples = []
+        waiting, failed, ended = list(range(count)), 0, 0
+        turns: dict[str, list[Any]] = {}
+        samples: list[tuple[float, float]] = []
         began = time.perf_counter()
         while waiting or turns:
             while waiting and len(turns) < 128:
@@ -379,7 +380,7 @@ def main(output: Path, minutes: float, model: str | None, only: str | None, **gi
     measurement.done.clear()
     for step in steps(given["many"]):
         if only is None or step.name in only.split("|"):
-            measurement.within(step.name, lambda step=step: measurement.take(step))
+            measurement.within(step.name, partial(measurement.take, step))
     for name, call in (
         ("1,000 dialogues", lambda: measurement.long_run(min(1000, 8 * given["many"]))),
         ("latency", lambda: measurement.latency(BIG)),

@@ -4,6 +4,7 @@ import dataclasses
 import sys
 from contextlib import contextmanager, nullcontext
 from types import ModuleType, SimpleNamespace
+from typing import ClassVar
 
 import pytest
 import torch
@@ -24,7 +25,7 @@ FEW = {"count": 5, "turns": 2, "max_new_tokens": 9}
 class Graph:
     """What a CUDA graph is: operations on fixed memory, done again in their order by `replay`."""
 
-    made = []
+    made: ClassVar = []
     captures = False
 
     def __init__(self):
@@ -68,7 +69,7 @@ def capture(graph, pool=None, capture_error_mode="global"):
 
 def paged_decode(query, keys, values, tables, lengths, scale):
     """What the kernel computes, by plain operations on true lengths."""
-    rows, heads, width = query.shape
+    heads = query.shape[1]
     keys, values = (part[tables.long()].flatten(1, 2) for part in (keys, values))
     keys, values = (part.repeat_interleave(heads // part.shape[2], 2) for part in (keys, values))
     scores = torch.einsum("rhw,rthw->rht", query, keys) * scale

@@ -184,10 +184,10 @@ class Guide:
             takes = self.allows(token)
         else:
             takes = is_text = bool(self.matcher.try_consume_tokens([token]))
-        if not takes and not self.lost():
+        if not takes:
+            if self.lost():
+                return
             raise ValueError(f"token {token} cannot come next in a guided reply")
-        if self.place == "free":
-            return
         if self.place == "thinking":
             if token == guides.end_of_think:
                 self.place = "reply"

@@ -7,6 +7,7 @@ pages of the KV cache from turn to turn, so that what was read before is not rea
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
@@ -36,6 +37,10 @@ SCORED_TOGETHER = 16
 
 PREPARING_THREADS = 2
 """Threads that make prompts while the model works."""
+
+SWITCH_SECONDS = 0.0005
+"""Seconds for which another thread may keep the interpreter's lock while this one wants it: by default ten times as
+many, half a step of a GPU."""
 
 PATIENCE_STEPS = 8
 """One reading for so many replies under way, but no prompt waits longer than so many steps."""
@@ -86,6 +91,8 @@ class ContinuousEngine:
         self._line: list[Sample] = []
         self._answered: list[tuple[Request, Reply]] = []
         self._preparing = begun_pool(PREPARING_THREADS, "preparing")
+        self._switch_before = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_SECONDS)
         self._woken = Event()
 
     @property
@@ -175,6 +182,7 @@ class ContinuousEngine:
         """Give back the memory of the cache and of the model."""
         from render_agent.engines.transformers.memory.faults import free_memory
 
+        sys.setswitchinterval(self._switch_before)
         self._preparing.shutdown(cancel_futures=True)
         self.scheduler.close()
         self.loaded.model = None
