@@ -19,8 +19,11 @@ import statistics
 import sys
 import threading
 import time
+import traceback
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +50,7 @@ from render_agent_lab.random_models.random_model import random_model  # noqa: E4
 BIG, LESS = "Qwen/Qwen3-VL-8B-Instruct", "Qwen/Qwen3-VL-2B-Instruct"
 FORCED = Lengths((1, 9), 60.0)
 SHORT = Lengths((1, 5), 60.0)
+CROWDED_SECONDS = 3.0
 COLUMNS = (
     "seconds questions_an_hour tokens_a_second times_sequential times_two_phase floor_share busy"
     " peak_gb prefilled_over_first_seen failed questions_that_differ events"
@@ -85,19 +89,22 @@ class Step:
 
 def steps(many: int) -> list[Step]:
     """Return what is measured, the most important first."""
-    float32 = {"lengths": None, "model": LESS, "dtype": "float32"}
+    float32: dict[str, Any] = {"lengths": None, "model": LESS, "dtype": "float32"}
+    own: dict[str, Any] = {"questions": many // 2, "lengths": None}
     return [
         Step("rows by themselves", many),
-        Step("rows by themselves, again", many),
         Step("four batched turns (the default)", many, "default"),
-        *[Step(f"{rows} rows wanted", max(48, min(many, rows)), wanted=rows) for rows in (16, 64)],
-        *[Step(f"{rows} rows wanted", many, wanted=rows) for rows in (128, 256)],
+        Step("own words", **own),
+        Step("own words, held to JSON", **own, guided=True),
+        Step("own words, again", **own),
+        Step("own words, held to JSON, again", **own, guided=True),
         Step("memory is crowded in between", many, crowded=True),
-        Step("own words", many // 2, lengths=None),
-        Step("own words, held to JSON", many // 2, lengths=None, guided=True),
         Step("two questions", 2),
         Step("sequential", 2, "sequential", "none", 1, SHORT),
+        *[Step(f"{rows} rows wanted", max(48, min(many, rows)), wanted=rows) for rows in (16, 64)],
+        *[Step(f"{rows} rows wanted", many, wanted=rows) for rows in (128, 256)],
         Step("2B", many, model=LESS),
+        Step("two questions, 2B", 2, model=LESS),
         Step("own words, float32, one by one", 6, "sequential", "none", 1, **float32),
         Step("own words, float32, side by side", 6, **float32),
         Step("own words, float32, four batched turns", 6, "default", **float32),
@@ -107,12 +114,12 @@ def steps(many: int) -> list[Step]:
 
 @contextlib.contextmanager
 def crowd(device: Any, readings: int) -> Iterator[None]:
-    """Take away all memory that is left on the GPU for so many readings of prompts, once, after as many."""
+    """Take away all memory that is left on the GPU for some seconds, once, after so many readings of prompts."""
     import torch
 
     read, count, ballast = Scheduler.read, 0, []
 
-    def crowded(self: Scheduler, samples: Any) -> None:
+    def crowded(self: Scheduler) -> None:
         nonlocal count
         count += 1
         if count == readings and device.type == "cuda":
@@ -120,9 +127,8 @@ def crowd(device: Any, readings: int) -> Iterator[None]:
             with contextlib.suppress(torch.OutOfMemoryError):
                 while True:
                     ballast.append(torch.empty(1 << 26, dtype=torch.uint8, device=device))
-        elif count == 2 * readings:
-            ballast.clear()
-        read(self, samples)
+            threading.Timer(CROWDED_SECONDS, ballast.clear).start()
+        read(self)
 
     Scheduler.read = crowded  # type: ignore[method-assign]
     try:
@@ -214,60 +220,67 @@ class Measurement:
         shown = {name: row.get(name) for name in COLUMNS if row.get(name) is not None}
         click.echo(f"{step.name}: {json.dumps(shown)}", err=True)
 
-    def first_token(self) -> None:
-        """Measure how long a first token takes: a prompt of two pictures, nothing else under way."""
-
-        pretrained = self.load(BIG, "auto")
-        engines = Engines(self.config, pretrained, lambda request: "x")  # type: ignore[arg-type]
+    def latency(self, model: str) -> None:
+        """Lead two questions side by side, nothing else under way: a picture, then a reply of 60 tokens, each turn."""
+        pretrained = self.load(model, "auto")
+        engines = Engines(self.config, pretrained, lambda request: "x " * 90)  # type: ignore[arg-type]
         variant = Variant("transformers", "refill", "keys", 8, self.config.renderer)
         began = time.perf_counter()
         engine = engines.make(variant, self.config, [])
         ready = time.perf_counter() - began
-        shown = [chat.picture(f"{number}.png") for number in range(2)]
-        messages = [chat.message("user", chat.text("Where is the chair? " * 150), *shown)]
-        seconds = []
-        for number in range(5):
-            request = Request(f"q{number}", 0, messages, _noise, max_new_tokens=1)
+        firsts, turns = [], []
+        for _ in range(3):
             began = time.perf_counter()
-            engine.generate([request])
-            seconds.append(time.perf_counter() - began)
-            engine.retire(request.question_id)
+            engine.generate([_request("first", [], 1)])
+            firsts.append(time.perf_counter() - began)
+            engine.retire("first")
+            dialogues: dict[str, list[Any]] = {"a": [], "b": []}
+            for _ in range(6):
+                asked = [_request(*pair, 60) for pair in dialogues.items()]
+                began = time.perf_counter()
+                engine.generate(asked)
+                turns.append(time.perf_counter() - began)
+                for request in asked:
+                    dialogues[request.question_id] = [*request.messages, chat.assistant("x")]
+            for name in dialogues:
+                engine.retire(name)
         engine.close()
-        self.found["first token"] = {
+        self.found[f"{self.only or model}, latency"] = {
             "engine_ready_seconds": round(ready, 2),
-            "first_token_seconds": round(statistics.median(seconds[1:]), 3),
+            "first_token_seconds": round(statistics.median(firsts), 3),
+            "seconds_a_turn_of_two": round(statistics.median(turns), 3),
         }
 
-    def long_run(self) -> None:
-        """Lead 1,000 dialogues of three turns, a new picture in each, and look at the memory in use on the way."""
-        import torch
-
+    def long_run(self, count: int) -> None:
+        """Lead so many dialogues of three turns, a new picture in each, and look at the memory in use on the way."""
         pretrained = self.load(BIG, "auto")
         engines = Engines(self.config, pretrained, lambda request: "x " * 12)  # type: ignore[arg-type]
         variant = Variant("transformers", "refill", "keys", AUTO, self.config.renderer)
         engine = engines.make(variant, self.config, [])
-        waiting, turns, failed, samples = list(range(1000)), {}, 0, []
+        waiting, failed, ended = list(range(count)), 0, 0
+        turns: dict[str, list[Any]] = {}
+        samples: list[tuple[float, float]] = []
         began = time.perf_counter()
         while waiting or turns:
             while waiting and len(turns) < 128:
                 turns[str(waiting.pop())] = []
-                engine.submit([_long_request(*list(turns.items())[-1])])
+                engine.submit([_request(*list(turns.items())[-1])])
             for request, reply in engine.ready():
                 failed += reply.error is not None
                 name, messages = request.question_id, list(request.messages)
                 turns[name] = [*messages, chat.assistant("x")]
                 if len(messages) < 5:
-                    engine.submit([_long_request(name, turns[name])])
+                    engine.submit([_request(name, turns[name])])
                     continue
                 engine.retire(name)
                 del turns[name]
-                if len(waiting) % 100 == 0 and pretrained.model.device.type == "cuda":
-                    free, total = torch.cuda.mem_get_info()
-                    samples.append(round((total - free) / 2**20))
+                ended += 1
+                if ended % (count // 10 or 1) == 0:
+                    samples.append(_in_use(pretrained.model.device))
         self.found["1,000 dialogues"] = {
             "seconds": round(time.perf_counter() - began, 1),
             "failed": failed,
-            "megabytes_in_use_on_the_way": samples[:: max(1, len(samples) // 10)],
+            "gb_of_device_and_process_on_the_way": samples,
         }
         engine.close()
 
@@ -276,7 +289,13 @@ class Measurement:
         if time.perf_counter() > self.until:
             self.left_out.append(name)
         else:
-            call()
+            try:
+                call()
+            # What one step cannot do is said; the others are measured all the same.
+            except Exception as error:  # noqa: BLE001
+                traceback.print_exc()
+                self.left_out.append(f"{name}: {type(error).__name__}: {error}")
+                self.model = None
         self.write()
 
     def write(self) -> None:
@@ -308,15 +327,31 @@ class Measurement:
 
 
 def _noise(file: str) -> Any:
+    from PIL import ImageChops
+
+    return ImageChops.offset(_grain(), zlib.crc32(file.encode()) % 640)
+
+
+@cache
+def _grain() -> Any:
     from PIL import Image
 
     return Image.effect_noise((640, 480), 60).convert("RGB")
 
 
-def _long_request(name: str, before: list[Any]) -> Request:
+def _request(name: str, before: list[Any], tokens: int = 16) -> Request:
     file = chat.picture(f"{name} {len(before)}.png")
     messages = [*before, chat.message("user", chat.text("Where is the chair? " * 40), file)]
-    return Request(name, len(before) // 2, messages, _noise, max_new_tokens=16)
+    return Request(name, len(before) // 2, messages, _noise, max_new_tokens=tokens)
+
+
+def _in_use(device: Any) -> tuple[float, float]:
+    """Return what of a device's memory is in use by anybody, and what this process has of the machine's, in GB."""
+    import psutil
+    import torch
+
+    free, total = torch.cuda.mem_get_info() if device.type == "cuda" else (0, 0)
+    return round((total - free) / 1e9, 2), round(psutil.Process().memory_info().rss / 1e9, 2)
 
 
 @click.command()
@@ -345,10 +380,11 @@ def main(output: Path, minutes: float, model: str | None, only: str | None, **gi
     measurement.done.clear()
     for step in steps(given["many"]):
         if only is None or step.name in only.split("|"):
-            measurement.within(step.name, lambda step=step: measurement.take(step))
+            measurement.within(step.name, partial(measurement.take, step))
     for name, call in (
-        ("first token", measurement.first_token),
-        ("1,000 dialogues", measurement.long_run),
+        ("1,000 dialogues", lambda: measurement.long_run(min(1000, 8 * given["many"]))),
+        ("latency", lambda: measurement.latency(BIG)),
+        ("latency, 2B", lambda: measurement.latency(LESS)),
     ):
         if only is None or name in only.split("|"):
             measurement.within(name, call)

@@ -18,8 +18,10 @@ import shlex
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +36,7 @@ from render_agent.engines.base import Engine  # noqa: E402
 from render_agent.engines.transformers.scheduler import Scheduler  # noqa: E402
 from render_agent_lab.bench.command import about  # noqa: E402
 from render_agent_lab.bench.compared_engines import Engines  # noqa: E402
-from render_agent_lab.bench.figures import summary  # noqa: E402
+from render_agent_lab.bench.figures import Trial, summary  # noqa: E402
 from render_agent_lab.bench.measure import Bench  # noqa: E402
 from render_agent_lab.bench.report import circumstances  # noqa: E402
 from render_agent_lab.bench.variants import Variant  # noqa: E402
@@ -54,8 +56,10 @@ WORDS = (
 class Filler(threading.Thread):
     """Fills the device's memory by its driver, past PyTorch, and gives it back, so many times.
 
-    under_way: set while an engine works; in between nothing is filled.
+    under_way: set while an engine works; in between nothing is filled. filling: held while memory is full.
     """
+
+    filling = threading.Lock()
 
     def __init__(self, times: int, seed: int, under_way: threading.Event) -> None:
         super().__init__(daemon=True)
@@ -70,18 +74,20 @@ class Filler(threading.Thread):
         torch.ones(1, device="cuda")  # this thread has a context from here on
         driver = ctypes.CDLL("libcuda.so.1")
         while self.done < self.times and not self.ended.is_set():
-            if not self.under_way.wait(1.0):
-                continue
-            taken = []
-            for size in (1 << 30, 1 << 26, 1 << 21):
-                place = ctypes.c_uint64()
-                while not driver.cuMemAlloc_v2(ctypes.byref(place), ctypes.c_size_t(size)):
-                    taken.append(place.value)
-            time.sleep(self.chance.uniform(0.02, 0.25))
-            for address in taken:
-                driver.cuMemFree_v2(ctypes.c_uint64(address))
-            self.done += 1
-            time.sleep(self.chance.uniform(0.0, 0.1))
+            time.sleep(self.chance.uniform(0.0, 0.2))
+            with self.filling:
+                if not self.under_way.is_set():
+                    continue
+                torch.cuda.empty_cache()  # what is kept unused is taken away, too
+                taken = []
+                for size in (1 << 30, 1 << 26, 1 << 21):
+                    place = ctypes.c_uint64()
+                    while not driver.cuMemAlloc_v2(ctypes.byref(place), ctypes.c_size_t(size)):
+                        taken.append(place.value)
+                time.sleep(self.chance.uniform(0.02, 0.25))
+                for address in taken:
+                    driver.cuMemFree_v2(ctypes.c_uint64(address))
+                self.done += 1
 
 
 class WatchedEngines(Engines):
@@ -95,7 +101,8 @@ class WatchedEngines(Engines):
         close = engine.close
 
         def closed() -> None:
-            self.under_way.clear()
+            with Filler.filling:
+                self.under_way.clear()
             close()
 
         engine.close = closed  # type: ignore[method-assign]
@@ -131,6 +138,52 @@ def injected(one_in: int, seed: int) -> Iterator[list[int]]:
             setattr(Scheduler, name, call)
 
 
+class Comparison:
+    """Runs under lack of memory beside an undisturbed one, in files that are written after each."""
+
+    def __init__(self, output: Path, bench: Bench, variant: Variant, config: RunConfig) -> None:
+        self.output = output
+        self.rounds: dict[str, list[Trial]] = {}
+        self.said: dict[str, dict[str, Any]] = {}
+        self._measured = partial(bench.measure, variant, config)
+        self.model: dict[str, Any] = {}
+
+    def take(self, name: str, **said: Any) -> bool:
+        """Answer all questions once more; whether that came to an end."""
+        rounds, told = self.rounds.setdefault(name, []), self.said.setdefault(name, {})
+        try:
+            rounds.append(self._measured())
+        # A run that breaks off is what is looked for here.
+        except Exception as error:  # noqa: BLE001
+            traceback.print_exc()
+            told["broke off"] = f"{type(error).__name__}: {error}"
+        told.update(said, runs=len(rounds))
+        self.write()
+        return "broke off" not in told
+
+    def write(self) -> None:
+        """Write what is known so far."""
+        undisturbed = self.rounds["undisturbed"][0].work
+        rows = {
+            name: {**(summary(rounds, {}, undisturbed) if rounds else {}), **self.said[name]}
+            for name, rounds in self.rounds.items()
+        }
+        names = "runs filled faults seconds questions failed questions_that_differ events".split()
+        command = shlex.join(["python", *sys.argv])
+        found = {**circumstances(command, self.model), "rows": rows}
+        self.output.parent.mkdir(parents=True, exist_ok=True)
+        self.output.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
+        lines = ["# Memory that runs out on a GPU", "", f"`{command}`", "", json.dumps(self.model)]
+        lines += ["", "| run | " + " | ".join([*names, "broke off"]) + " |"]
+        lines += ["|" + "--|" * (len(names) + 2)]
+        for name, row in rows.items():
+            cells = [str(row.get(key, "–")) for key in [*names, "broke off"]]
+            lines.append(f"| {name} | " + " | ".join(cells) + " |")
+        lines += ["", (__doc__ or "").partition("\n\n    ")[2].partition("\n\n")[2].strip(), ""]
+        self.output.with_suffix(".md").write_text("\n".join(lines))
+        click.echo("\n".join(lines[6:-2]))
+
+
 @click.command()
 @click.option(
     "--output", type=click.Path(path_type=Path), required=True, help="Without its suffix."
@@ -139,6 +192,7 @@ def injected(one_in: int, seed: int) -> Iterator[list[int]]:
 @click.option("--device", default="cuda", show_default=True)
 @click.option("--questions", default=32, show_default=True)
 @click.option("--times", default=100, show_default=True, help="How often memory is filled.")
+@click.option("--minutes", default=7.0, show_default=True, help="No run begins later.")
 @click.option("--one-in", default=40, show_default=True, help="Calls of which one fails.")
 @click.option(
     "--image-size", default=640, show_default=True, help="Width; the height is 3/4 of it."
@@ -146,7 +200,7 @@ def injected(one_in: int, seed: int) -> Iterator[list[int]]:
 @click.option("--seed", default=0, show_default=True)
 def main(output: Path, **given: Any) -> None:
     """Compare runs under lack of memory with an undisturbed one."""
-    width = given["image_size"]
+    width, until = given["image_size"], time.perf_counter() + 60 * given["minutes"]
     config = RunConfig(
         batch=True,
         benchmark="rooms",
@@ -162,41 +216,23 @@ def main(output: Path, **given: Any) -> None:
     bench = Bench(config, engines, lambda words: None)
     variant = Variant("transformers", "refill", "keys", "auto", config.renderer)
     bench.measure(variant, replace(config, limit=2))
-    undisturbed = bench.measure(variant, config)
-    rows = {"undisturbed": summary([undisturbed], {}, undisturbed.work)}
+    comparison = Comparison(output, bench, variant, config)
+    comparison.model = about(pretrained, given["model"])
+    if not comparison.take("undisturbed"):
+        raise SystemExit(1)
     if pretrained.model.device.type == "cuda":
-        filler, rounds = Filler(given["times"], given["seed"], engines.under_way), []
+        filler = Filler(given["times"], given["seed"], engines.under_way)
         filler.start()
-        while filler.is_alive() and len(rounds) < 20:
-            rounds.append(bench.measure(variant, config))
+        whole = True
+        while whole and filler.is_alive() and time.perf_counter() < until:
+            whole = comparison.take("filled from outside")
+            comparison.said["filled from outside"]["filled"] = filler.done
         filler.ended.set()
         filler.join()
-        rows["filled from outside"] = {
-            **summary(rounds, {}, undisturbed.work), "filled": filler.done, "runs": len(rounds)
-        }  # fmt: skip
     with injected(given["one_in"], given["seed"]) as count:
-        rounds = [bench.measure(variant, config) for _ in range(2)]
-    rows["errors injected"] = {
-        **summary(rounds, {}, undisturbed.work), "faults": count[0], "runs": len(rounds)
-    }  # fmt: skip
-    names = "runs filled faults seconds questions failed questions_that_differ events".split()
-    command = shlex.join(["python", *sys.argv])
-    found = {**circumstances(command, about(pretrained, given["model"])), "rows": rows}
-    output.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
-    lines = [
-        "# Memory that runs out on a GPU",
-        "",
-        f"`{command}`",
-        "",
-        json.dumps(found["model"]),
-        "",
-    ]
-    lines += ["| run | " + " | ".join(names) + " |", "|" + "--|" * (len(names) + 1)]
-    for name, row in rows.items():
-        lines.append(f"| {name} | " + " | ".join(str(row.get(key, "–")) for key in names) + " |")
-    lines += ["", (__doc__ or "").partition("\n\n    ")[2].partition("\n\n")[2].strip(), ""]
-    output.with_suffix(".md").write_text("\n".join(lines))
-    click.echo("\n".join(lines))
+        comparison.take("errors injected")
+    comparison.said["errors injected"]["faults"] = count[0]
+    comparison.write()
 
 
 if __name__ == "__main__":

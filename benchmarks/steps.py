@@ -68,7 +68,7 @@ def measure(shape: str, read_before: int, repeats: int) -> dict[str, Any]:
             for layer in cache.layers:
                 layer.keys.normal_()  # numbers that are next to nothing are slow
                 layer.values.normal_()
-        steps[rows] = 1000 * median(lambda rows=written: decoder.step(rows))
+        steps[rows] = 1000 * median(lambda rows=written: decoder.step(rows)[1].tolist())
         for sample in written:
             cache.evict(sample.sequence)
     for tokens in PROMPTS:

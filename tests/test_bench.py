@@ -194,6 +194,11 @@ def test_every_schedule_says_the_same_with_replies_given_beforehand(small):
     assert rows[0]["calls"] == rows[0]["turns"] > rows[1]["calls"] >= rows[2]["calls"]
     assert rows[0]["times_sequential"] == 1
     assert len({row["tokens_written"] for row in rows}) == 1
+    for row in rows:
+        assert 0 < row["floor_share"] < 1
+        assert row["floor_seconds"] == pytest.approx(
+            row["floor_share"] * row["seconds"], abs=0.01, rel=0.1
+        )
     # What is computed again each turn is more than what is new in it.
     assert rows[0]["tokens_prefilled"] == rows[0]["tokens_prompt"] > rows[0]["tokens_first_seen"]
 

@@ -113,6 +113,24 @@ def test_an_engine_that_runs_free_is_handed_a_bounded_number_of_views(tmp_path):
     assert 2 < max(most) <= 4
 
 
+def test_what_an_engine_learns_about_its_rows_holds_from_then_on(tmp_path):
+    free = FreeRunning(walking(12).policy, batch_size=2)
+    most = {2: 0, 5: 0}
+
+    def ready(timeout=None):
+        most[free.batch_size] = max(most[free.batch_size], len(free._waiting))
+        time.sleep(0.02)  # views are drawn meanwhile
+        free.batch_size = 5 if free.calls > 8 else 2
+        return FreeRunning.ready(free, timeout)
+
+    free.ready = ready
+    _, results = play(
+        tmp_path, make_questions(tmp_path, 12), free, max_turns=5, max_batched_turns=0
+    )
+    assert results["counts"]["answered"] == 12
+    assert most[2] <= 2 < most[5] <= 5
+
+
 class Mended(ScriptedEngine):
     """Tells of two retries before every reply, and of one fault before question 1 fails in turn 1."""
 

@@ -69,7 +69,7 @@ class PhaseController:
 
     agent: decides each turn. panel: the verifiers that it may ask. max_batched_turns: turns that all
     questions take together. finish_together: how many questions then finish side by side, each at its own
-    pace; 1 is strictly one after the other. Neither changes what is said in any dialogue.
+    pace; 1 is strictly one after the other, None as many as the engine takes best. Neither changes what is said in any dialogue.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class PhaseController:
         panel: VerifierPanel,
         *,
         max_batched_turns: int,
-        finish_together: int,
+        finish_together: int | None,
         sampling: Sampling,
     ) -> None:
         self.views = views

@@ -147,7 +147,7 @@ def play(
         config.agent_plan.build(config, prompt, panel, views),
         panel,
         max_batched_turns=min(batched, config.max_turns),
-        finish_together=engine.batch_size if together == AUTO else int(together),
+        finish_together=None if together == AUTO else int(together),
         sampling=Sampling(
             config.temperature,
             config.seed,

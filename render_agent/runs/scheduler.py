@@ -47,10 +47,11 @@ class TurnScheduler:
         self._asked: dict[str, InFlight] = {}
         self._to_judge: list[tuple[InFlight, Case]] = []
 
-    def run(self, coroutines: Iterable[TurnCoroutine], together: int) -> None:
+    def run(self, coroutines: Iterable[TurnCoroutine], together: int | None) -> None:
         """Take coroutines to their ends, at most `together` side by side, begun in their order.
 
-        What a coroutine raises ends the run of all.
+        None: as many as the engine says that it takes best, which it may learn on the way. What a
+        coroutine raises ends the run of all.
         """
         line = iter(coroutines)
         try:
@@ -70,10 +71,10 @@ class TurnScheduler:
         """Wait for the thread that draws to do what it was given."""
         self._thread.shutdown()
 
-    def _feed(self, line: Iterator[TurnCoroutine], together: int) -> bool:
+    def _feed(self, line: Iterator[TurnCoroutine], together: int | None) -> bool:
         """Begin as many coroutines as may be; return whether any is in flight."""
         self._hand_over()
-        while self._in_flight < together and self._has_room():
+        while self._in_flight < (together or self.engine.batch_size) and self._has_room():
             if (coroutine := next(line, None)) is None:
                 break
             self._in_flight += 1

@@ -111,6 +111,34 @@ def test_prompts_are_read_a_few_at_a_time_where_a_call_takes_few_tokens(make, ex
     assert Dialogues().lead(make(read_tokens=100)).said == expected
 
 
+def test_a_long_prompt_is_read_in_parts_between_which_others_go_on(make, plain, monkeypatch):
+    engine = make(read_tokens=300)
+    forward, calls = engine.loaded.model.forward, []
+
+    def watched(*args, **more):
+        calls.append((more["input_ids"].shape[1], rows_of(engine, more)))
+        return forward(*args, **more)
+
+    pictures = [f"160x96-{number}.png" for number in range(9)]
+    long = shown(*pictures, words="Where is the chair? " * 300, name="long")
+    short = dataclasses.replace(shown("64x64-1.png", name="short"), max_new_tokens=60)
+    expected = [reply.text for reply in plain.generate([short, long])]
+    with monkeypatch.context() as patch:
+        patch.setattr(engine.loaded.model, "forward", watched)
+        engine.submit([short])
+        while not engine.scheduler.active:
+            list(engine.ready(0))
+        engine.submit([long])
+        replies = {}
+        while len(replies) < 2:
+            replies |= {request.question_id: reply.text for request, reply in engine.ready()}
+    assert [replies["short"], replies["long"]] == expected
+    reads = [place for place, (tokens, rows) in enumerate(calls) if tokens > rows]
+    assert max(tokens for tokens, _ in calls) <= 300
+    assert len(reads) > 5
+    assert all(after > before + 1 for before, after in pairwise(reads))
+
+
 def test_a_retired_question_gives_its_row_up(make):
     engine = make()
     Dialogues().lead(engine)
@@ -249,7 +277,7 @@ def test_as_many_rows_as_fit_are_written_together(make, expected, monkeypatch, f
     assert led.said == expected
     assert "out_of_memory" in led.events
     assert "batch_halved" in led.events
-    assert engine.scheduler.row_ceiling.rows <= fits
+    assert engine.scheduler.row_ceiling.most <= 2 * fits
 
 
 def test_what_fits_nowhere_fails_alone(make, plain, monkeypatch):
@@ -257,7 +285,7 @@ def test_what_fits_nowhere_fails_alone(make, plain, monkeypatch):
     forward = engine.loaded.model.forward
 
     def guarded(*args, **more):
-        if more["input_ids"].shape[1] > 300:
+        if more["position_ids"].max() > 300:
             raise torch.OutOfMemoryError("out of memory")
         return forward(*args, **more)
 

@@ -17,11 +17,16 @@ from render_agent.dialogue import chat
 from render_agent.dialogue.prompt import reply_schema
 from render_agent.engines.base import Request
 from render_agent.engines.scripted import Replies, ScriptedEngine
-from render_agent.engines.transformers.constrained_decoding import GuidedRows, Guides, guides_of
+from render_agent.engines.transformers.constrained_decoding import Guides, guides_of
 from render_agent.engines.transformers.engine import ContinuousEngine
 from render_agent.engines.transformers.factory import engine_of
 from render_agent.engines.transformers.generate_engine import TransformersEngine
-from render_agent.engines.transformers.sampling import RowSampling, Truncation
+from render_agent.engines.transformers.sampling import (
+    ChosenRows,
+    Truncation,
+    Writing,
+    choose_tokens,
+)
 from render_agent.runs import phase_controller
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.runner import start_run
@@ -321,6 +326,10 @@ def test_scores_may_be_narrower_than_the_tokenizer_is_long(small):
     assert not guide.allows(311)
 
 
+def writing(*guides, limit=9, **more):
+    return [Writing(limit=limit, guide=guide, **more) for guide in guides]
+
+
 def told(guides, text, noise, width):
     """Scores (steps, vocabulary) of a model that is set on writing a text and its end."""
     ids = [*guides.tokenizer.encode(text), guides.tokenizer.convert_tokens_to_ids("<|im_end|>")]
@@ -333,26 +342,25 @@ def told(guides, text, noise, width):
 @pytest.mark.parametrize("text", [REPLY, "\n" + json.dumps(json.loads(REPLY), indent=2)])
 def test_a_valid_reply_is_left_as_it_is(small, text):
     ids, scores = told(small, text, 1.0, small.vocabulary)
-    rows = GuidedRows([small.start(SCHEMA), None], [True, True], 3)
-    prompt = torch.zeros(2, 3, dtype=torch.long)
+    rows = writing(small.start(SCHEMA), None, limit=len(ids))
+    processor = ChosenRows(rows, sorted(small.ends), Truncation())
     for step in range(len(ids)):
-        so_far = torch.tensor([ids[:step]] * 2, dtype=torch.long)
-        given = scores[step].expand(2, -1)
-        assert rows(torch.cat([prompt, so_far], 1), given) is given
-    after = torch.tensor([[*ids, 302]] * 2)
-    assert rows(torch.cat([prompt, torch.tensor([ids] * 2)], 1), given) is given
-    assert rows(torch.cat([prompt, after], 1), given) is given
+        kept = processor(torch.empty(2, 0), scores[step].expand(2, -1))
+        assert kept.argmax(-1).tolist() == [ids[step]] * 2
+    assert all(row.written == ids for row in rows)
+    kept = processor(torch.empty(2, 0), torch.randn(2, small.vocabulary))
+    assert kept.argmax(-1).tolist() == sorted(small.ends)[:1] * 2
+    assert all(row.written == ids for row in rows)
 
 
 def test_a_refused_token_gives_way_to_the_likeliest_that_is_allowed(small):
     token = small.tokenizer.convert_tokens_to_ids
     scores = torch.zeros(2, small.vocabulary)
     scores[:, token("a")], scores[:, token("Ċ")], scores[:, token("{")] = 3, 1, 2
-    rows = GuidedRows([small.start(SCHEMA), None], [True, True], 1)
-    held = rows(torch.zeros(2, 1, dtype=torch.long), scores)
-    assert held.argmax(-1).tolist() == [token("{"), token("a")]
-    assert held[0].isfinite().nonzero()[:, 0].tolist() == sorted([token("{"), token("Ċ")])
-    assert held[1].equal(scores[1])
+    rows = writing(small.start(SCHEMA), None)
+    chosen = choose_tokens(scores, scores.argmax(-1), rows, Truncation())
+    assert chosen == [token("{"), token("a")]
+    assert rows[0].guide.mask().nonzero()[:, 0].tolist() == sorted([token("{"), token("Ċ")])
 
 
 def test_a_sampled_row_is_held_before_it_is_drawn(small):
@@ -360,10 +368,8 @@ def test_a_sampled_row_is_held_before_it_is_drawn(small):
     scores = torch.zeros(1, small.vocabulary)
     scores[0, token("a")] = 20
     for height, expected in ((0.25, "{"), (0.75, "Ċ")):
-        rows = GuidedRows([small.start(SCHEMA)], [False], 1)
-        sampling = RowSampling(torch.tensor([[height]]), torch.ones(1), 1, Truncation())
-        prompt = torch.zeros(1, 1, dtype=torch.long)
-        drawn = sampling(prompt, rows(prompt, scores)).argmax(-1).item()
+        rows = writing(small.start(SCHEMA), temperature=1.0, draws=[height])
+        (drawn,) = choose_tokens(scores.clone(), scores.argmax(-1), rows, Truncation())
         order = sorted(["{", "Ċ"], key=token)
         assert drawn == token(order[0] if height < 0.5 else order[1]), expected
 
@@ -487,7 +493,7 @@ def test_a_model_that_cannot_be_guided_is_told_once(ends, caplog):
 
 def test_a_reply_that_outgrows_the_guide_goes_on_without_it(small, caplog):
     guide = small.start(SCHEMA)
-    guide._matcher.consume_token(small.tokenizer.convert_tokens_to_ids("a"))
+    guide.matcher.consume_token(small.tokenizer.convert_tokens_to_ids("a"))
     assert guide.mask().all()
     assert guide.finished
     assert "without its guide" in caplog.text

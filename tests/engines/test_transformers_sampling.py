@@ -10,9 +10,9 @@ from render_agent.dialogue import chat
 from render_agent.engines.base import Request
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.sampling import (
-    RowLimits,
-    RowSampling,
     Truncation,
+    Writing,
+    drawn_tokens,
     uniform_draws,
 )
 
@@ -97,9 +97,8 @@ def test_draws_follow_the_distribution():
     """10,000 rows with the same scores draw each token as often as the softmax says, within 5 σ."""
     rows = 10_000
     scores = torch.tensor([2.0, -torch.inf, 0.0, 1.0, -1.0])
-    draws = torch.tensor([uniform_draws(request(str(row)), 0)[:1] for row in range(rows)])
-    sampling = RowSampling(draws, torch.full((rows,), 0.8), 3, Truncation())
-    chosen = sampling(torch.zeros(rows, 3, dtype=torch.long), scores.repeat(rows, 1)).argmax(1)
+    draws = [uniform_draws(request(str(row)), 0)[0] for row in range(rows)]
+    chosen = drawn_tokens(scores.repeat(rows, 1), draws, [0.8] * rows, Truncation())
     counted = Counter(chosen.tolist())
     for token, share in enumerate(torch.softmax(scores / 0.8, 0).tolist()):
         sigma = (rows * share * (1 - share)) ** 0.5
@@ -109,8 +108,7 @@ def test_draws_follow_the_distribution():
 @pytest.mark.parametrize("draw", [0.0, 0.5, 1 - 2**-24])
 def test_an_impossible_token_is_never_drawn(draw):
     scores = torch.tensor([[-torch.inf, 1.0, -torch.inf, 1.0, -torch.inf]])
-    sampling = RowSampling(torch.tensor([[draw]]), torch.ones(1), 1, Truncation())
-    assert sampling(torch.zeros(1, 1, dtype=torch.long), scores).argmax(1).item() in (1, 3)
+    assert drawn_tokens(scores, [draw], [1.0], Truncation()).item() in (1, 3)
 
 
 def test_truncation_keeps_the_likeliest():
@@ -125,6 +123,6 @@ def test_a_longer_reply_begins_with_the_draws_of_a_shorter_one():
     assert all(0 <= draw < 1 for draw in uniform_draws(request(), 0))
 
 
-def test_rows_are_full_at_their_own_limits():
-    full = RowLimits(torch.tensor([2, 3]), prompt_length=4)
-    assert full(torch.zeros(2, 6), None).tolist() == [True, False]
+def test_a_reply_has_ended_at_its_own_limit_or_behind_its_end():
+    assert [Writing(limit=limit, written=[5, 7]).ended([3]) for limit in (2, 3)] == [True, False]
+    assert Writing(limit=3, written=[5, 7]).ended([3, 7])

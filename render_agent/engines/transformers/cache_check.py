@@ -73,7 +73,7 @@ def _difference(loaded: LoadedModel) -> float:
     for sequence, prompt in zip(sequences, prompts, strict=True):
         offset = prefill.next_position(prompt, axes) - len(sequence.ids)
         rows.append(Sample(_NOTHING, 0, sequence, offset=offset, written=[token]))
-    scores = Decoder(loaded.model, cache, axes, ()).step(rows)[1]
+    scores = Decoder(loaded.model, cache, axes, ()).step(rows)[0]
     longer = [dataclasses.replace(p, ids=(*(p.ids or ()), token)) for p in prompts]
     return max(worst, _apart(scores, torch.cat([_anew(loaded, prompt) for prompt in longer])))
 

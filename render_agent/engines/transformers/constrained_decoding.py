@@ -13,13 +13,10 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
-
-if TYPE_CHECKING:
-    from render_agent.engines.transformers.generate_engine import Row
 
 LOG = logging.getLogger(__name__)
 
@@ -49,8 +46,8 @@ class Guides:
     def __init__(self, tokenizer: Any, vocabulary: int, ends: Sequence[int]) -> None:
         """vocabulary: width of the model's scores, which may be wider than the tokenizer is long.
 
-        ends: the tokens that end a reply. `texts` are the tokens that stand for text, `thoughts`
-        those that may stand in a think block, (vocabulary,) of bool. ValueError where there are no
+        ends: the tokens that end a reply. `words` is how many words of 32 tokens a mask has. `thoughts`
+        are the tokens that may stand in a think block, (32 × words,) of bool. ValueError where there are no
         ends, because a reply that is held to one object could not end, and for a tokenizer that is
         not of the library tokenizers.
         """
@@ -68,16 +65,20 @@ class Guides:
             frozenset(number for text, number in added.items() if MARKER.fullmatch(text))
             - self.ends
         )
-        self.texts = torch.ones(vocabulary, dtype=torch.bool)
-        self.texts[list(self.refused)] = False
-        self.thoughts = self.texts.clone()
-        self.thoughts[len(tokenizer) :] = False
+        # llguidance's masks are whole words of 32 tokens, up to the end of the longer of the two.
+        self.words = -(-max(vocabulary, len(tokenizer)) // 32)
+        texts = np.arange(32 * self.words) < vocabulary
+        texts[list(self.refused)] = False
+        self.thoughts = texts & (np.arange(len(texts)) < len(tokenizer))
         self.thoughts[[token for token in self.ends if token < vocabulary]] = False
         if self.end_of_think is not None:
             self.thoughts[self.end_of_think] = True
-        self.text_bits = np.packbits(self.texts.numpy(), bitorder="little")
-        self.thought_bits = np.packbits(self.thoughts.numpy(), bitorder="little")
+        self._text_bits, self._thought_bits = (
+            np.packbits(tokens, bitorder="little").view(np.int32)
+            for tokens in (texts, self.thoughts)
+        )
         self._compiled: Any = None
+        self._executor: Any = None
         self._matchers: dict[str, Any] = {}
 
     def start(self, schema: Mapping[str, Any], prompt: str = "") -> Guide:
@@ -93,11 +94,38 @@ class Guides:
             place = "thinking"
         return Guide(self, self._matcher(schema).deep_copy(), place)
 
+    def fill(self, rows: Sequence[Guide | None], bits: torch.Tensor) -> None:
+        """Fill in which tokens may come next, side by side and without the interpreter's lock.
+
+        bits: (rows, words) int32 on the CPU, a bit each, the first the lowest, all of them set before.
+        """
+        held = []
+        for place, guide in enumerate(rows):
+            if guide is not None and guide.place == "thinking":
+                bits[place] = torch.from_numpy(self._thought_bits)
+            elif guide is not None and guide.place != "free":
+                held.append((guide, place))
+        if not held:
+            return
+        self._executor.unsafe_compute_mask_ptr(
+            [(guide.matcher, place) for guide, place in held],
+            bits.data_ptr(), 4 * self.words, len(bits),
+        )  # fmt: skip
+        array = bits.numpy()
+        for guide, place in held:
+            if guide.lost():
+                array[place] = -1
+                continue
+            array[place] &= self._text_bits
+            if guide.place == "start" and self.think is not None:
+                array.view(np.uint8)[place, self.think // 8] |= 1 << self.think % 8
+
     def _matcher(self, schema: Mapping[str, Any]) -> Any:
         """Return what every guide of a schema is a copy of."""
-        from llguidance import LLMatcher, LLTokenizer
+        from llguidance import LLExecutor, LLMatcher, LLTokenizer
 
         if self._compiled is None:
+            self._executor = LLExecutor()
             self._compiled = LLTokenizer(
                 self.tokenizer.backend_tokenizer.to_str(),
                 n_vocab=max(self.vocabulary, len(self.tokenizer)),
@@ -123,7 +151,7 @@ class Guide:
     def __init__(self, guides: Guides, matcher: Any, place: Place) -> None:
         self.guides = guides
         self.place: Place = place
-        self._matcher = matcher
+        self.matcher = matcher
 
     @property
     def finished(self) -> bool:
@@ -138,107 +166,57 @@ class Guide:
         if self.place == "thinking":
             return bool(token < guides.vocabulary and guides.thoughts[token])
         if token in guides.ends:
-            return bool(self._matcher.is_accepting())
+            return bool(self.matcher.is_accepting())
         if token in guides.refused:
             return self.place == "start" and token == guides.think
-        return token < guides.vocabulary and bool(self._matcher.validate_tokens([token]))
-
-    def bits(self) -> np.ndarray:
-        """Return which tokens may come next, a bit each, (⌈vocabulary / 8⌉,) uint8, the first the lowest."""
-        guides = self.guides
-        if self.place == "thinking":
-            return guides.thought_bits
-        packed = None if self.place == "free" else self._matcher.compute_bitmask()
-        if packed is None or self._lost():
-            return np.full_like(guides.text_bits, 255)
-        allowed = np.frombuffer(packed, np.uint8, len(guides.text_bits)) & guides.text_bits
-        if self.place == "start" and guides.think is not None:
-            allowed[guides.think // 8] |= 1 << guides.think % 8
-        return allowed
+        return token < guides.vocabulary and bool(self.matcher.validate_tokens([token]))
 
     def mask(self) -> torch.Tensor:
         """Return which tokens may come next, (vocabulary,) of bool, on the CPU; at least one may."""
-        unpacked = np.unpackbits(self.bits(), count=self.guides.vocabulary, bitorder="little")
-        return torch.from_numpy(unpacked.view(bool))
+        return allowed_tokens([self], torch.empty(1, self.guides.vocabulary))[0]
 
     def take(self, token: int) -> None:
         """Go on behind a token; ends are taken too. ValueError for one that is not allowed."""
         if self.place == "free":
             return
-        if not self.allows(token):
+        guides, is_text = self.guides, False
+        if self.place == "thinking" or token in guides.ends or token in guides.refused:
+            takes = self.allows(token)
+        else:
+            takes = is_text = bool(self.matcher.try_consume_tokens([token]))
+        if not takes:
+            if self.lost():
+                return
             raise ValueError(f"token {token} cannot come next in a guided reply")
         if self.place == "thinking":
-            if token == self.guides.end_of_think:
+            if token == guides.end_of_think:
                 self.place = "reply"
-        elif token in self.guides.ends:
-            self.place = "free"
-        elif token in self.guides.refused:
-            self.place = "thinking"
-        else:
+        elif is_text:
             self.place = "reply"
-            self._matcher.consume_token(token)
-            self._lost()
+            self.lost()
+        else:
+            self.place = "free" if token in guides.ends else "thinking"
 
-    def _lost(self) -> bool:
+    def lost(self) -> bool:
         """Whether llguidance gave up on this reply, as where a text outgrows its limits; it is free then."""
-        if not self._matcher.is_error():
+        if not self.matcher.is_error():
             return False
-        LOG.warning("a reply goes on without its guide: %s", self._matcher.get_error())
+        LOG.warning("a reply goes on without its guide: %s", self.matcher.get_error())
         self.place = "free"
         return True
 
 
-class GuidedRows:
-    """A logits processor that leaves every row only what its guide allows; it comes before sampling.
+def allowed_tokens(rows: Sequence[Guide | None], scores: torch.Tensor) -> torch.Tensor:
+    """Return which tokens may come next, (rows, vocabulary) of bool, where the scores of the model are.
 
-    guides: one a row, None where anything goes. greedy: whether the row's likeliest token is taken.
-    prompt_length: tokens before the first new one, padding included.
+    Bits are sent there, past a GPU's work that is under way, and become a mask: a vocabulary is long.
     """
-
-    def __init__(
-        self, guides: Sequence[Guide | None], greedy: Sequence[bool], prompt_length: int
-    ) -> None:
-        self.guides = guides
-        self.greedy = greedy
-        self.prompt_length = prompt_length
-
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Return the scores (rows, vocabulary), now with -inf where a token may not come next."""
-        if input_ids.shape[1] > self.prompt_length:
-            for guide, token in zip(self.guides, input_ids[:, -1].tolist(), strict=True):
-                if guide is not None:
-                    guide.take(token)
-        best = scores.argmax(-1).tolist()
-        held = [
-            (row, guide.mask())
-            for row, guide in enumerate(self.guides)
-            if guide is not None
-            and not guide.finished
-            and not (self.greedy[row] and guide.allows(best[row]))
-        ]
-        if not held:
-            return scores
-        forbidden = ~torch.stack([mask for _, mask in held]).to(scores.device)
-        if len(held) == len(self.guides):
-            return scores.masked_fill_(forbidden, -torch.inf)
-        rows = torch.tensor([row for row, _ in held], device=scores.device)
-        scores[rows] = scores[rows].masked_fill_(forbidden, -torch.inf)
-        return scores
-
-
-def guided_rows(guides: Guides | None, rows: Sequence[Row], length: int) -> list[GuidedRows]:
-    """Return the logits processor that holds rows to their requests' schemas, where any has one.
-
-    length: tokens of their prompts, padding included.
-    """
-    schemas = [row.request.schema for row in rows]
-    if guides is None or all(schema is None for schema in schemas):
-        return []
-    started = [
-        None if schema is None else guides.start(schema, row.prompt.text)
-        for row, schema in zip(rows, schemas, strict=True)
-    ]
-    return [GuidedRows(started, [row.request.temperature == 0 for row in rows], length)]
+    guides = next(guide.guides for guide in rows if guide is not None)
+    bits = torch.full((len(rows), guides.words), -1, dtype=torch.int32, pin_memory=scores.is_cuda)
+    guides.fill(rows, bits)
+    packed = bits.view(torch.uint8).to(scores.device, non_blocking=True)
+    shifts = torch.arange(8, dtype=torch.uint8, device=scores.device)
+    return (packed[..., None] >> shifts & 1).flatten(1)[:, : scores.shape[1]].bool()
 
 
 def guides_of(model: Any, tokenizer: Any, ends: Sequence[int]) -> Guides | None:

@@ -30,11 +30,12 @@ class Decoder:
         self.axes = axes
         self.suppressed = torch.tensor(list(suppressed), dtype=torch.long, device=model.device)
 
-    def step(self, rows: Several[Sample]) -> tuple[list[int], torch.Tensor]:
-        """Feed the newest token of every row; return the likeliest next ones, and all logits.
+    def step(self, rows: Several[Sample]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Feed the newest token of every row; return the logits of the next ones, and the likeliest.
 
-        Logits are (rows, vocabulary) float32 and may be overwritten by the next step. Raises whatever
-        the model causes; the call can be made again.
+        Logits are (rows, vocabulary) float32, the likeliest (rows,) int64; both may be overwritten by the
+        next step, and a GPU may be at work on them yet. Raises whatever the model causes; the call can be
+        made again.
         """
         device = self.model.device
         sequences = [row.sequence for row in rows]
@@ -51,8 +52,7 @@ class Decoder:
         )
         with torch.inference_mode():
             logits = self.logits(given[:, 0], given[:, 1], call)
-            likeliest: list[int] = logits.argmax(-1).tolist()
-        return likeliest, logits
+            return logits, logits.argmax(-1)
 
     def logits(
         self, ids: torch.Tensor, places: torch.Tensor, call: DecodeAttention
@@ -75,8 +75,9 @@ class Decoder:
             logits.index_fill_(-1, self.suppressed, -torch.inf) if len(self.suppressed) else logits
         )
 
-    def drop(self) -> None:
-        """Give back memory that only makes steps quicker; there is none."""
+    def drop(self) -> bool:
+        """Give back memory that only makes steps quicker; whether there was any."""
+        return False
 
     def _tables(
         self, sequences: Several[Any], counts: Several[int], device: Any

@@ -7,6 +7,7 @@ pages of the KV cache from turn to turn, so that what was read before is not rea
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
@@ -36,6 +37,10 @@ SCORED_TOGETHER = 16
 
 PREPARING_THREADS = 2
 """Threads that make prompts while the model works."""
+
+SWITCH_SECONDS = 0.0005
+"""Seconds for which another thread may keep the interpreter's lock while this one wants it: by default ten times as
+many, half a step of a GPU."""
 
 PATIENCE_STEPS = 8
 """One reading for so many replies under way, but no prompt waits longer than so many steps."""
@@ -86,6 +91,8 @@ class ContinuousEngine:
         self._line: list[Sample] = []
         self._answered: list[tuple[Request, Reply]] = []
         self._preparing = begun_pool(PREPARING_THREADS, "preparing")
+        self._switch_before = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_SECONDS)
         self._woken = Event()
 
     @property
@@ -135,10 +142,15 @@ class ContinuousEngine:
         """Write until a reply has ended, and give it with those that ended with it."""
         until = None if timeout is None else time.perf_counter() + timeout
         scheduler = self.scheduler
-        while not self._answered and (self._line or scheduler.active or scheduler.suspects):
-            self._admit()
+        while not self._answered and (self._line or scheduler.is_busy):
+            if not scheduler.reading:
+                self._admit()
+            if scheduler.reading:
+                scheduler.read()
             if scheduler.active:
                 scheduler.step()
+            elif scheduler.reading:
+                continue
             elif not self._line:
                 scheduler.try_engine()
             elif not self._answered:
@@ -170,13 +182,14 @@ class ContinuousEngine:
         """Give back the memory of the cache and of the model."""
         from render_agent.engines.transformers.memory.faults import free_memory
 
+        sys.setswitchinterval(self._switch_before)
         self._preparing.shutdown(cancel_futures=True)
         self.scheduler.close()
         self.loaded.model = None
         free_memory()
 
     def _admit(self) -> None:
-        """Read the prompts that wait, where there is room and they are enough to be worth a call."""
+        """Place the prompts of one call, where there is room and those that wait are enough to be worth it."""
         able = [sample for sample in self._line if self._is_able(sample)]
         for sample in able:
             sample.steps_waited += 1
@@ -185,7 +198,6 @@ class ContinuousEngine:
             return
         # Whoever has pages comes first: they are not evicted for a dialogue that has none.
         able.sort(key=lambda sample: self.cache.of(sample.request.question_id) is None)
-        placed = []
         for sample in able:
             error = sample.asked.made.exception()
             if error is not None:
@@ -197,9 +209,9 @@ class ContinuousEngine:
             if found is None:
                 break
             self._line.remove(sample)
-            if found:
-                placed.append(sample)
-        self.scheduler.read(placed)
+            # The next ones share what these have read.
+            if sum(other.unread for other in self.scheduler.reading) >= self.scheduler.read_tokens:
+                break
 
     def _is_able(self, sample: Sample) -> bool:
         """Whether a sample can be given pages: later ones share what was read for the first."""

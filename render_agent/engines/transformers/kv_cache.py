@@ -139,7 +139,8 @@ class KVCache:
 
     def has_read(self, prompt: PreparedPrompt) -> bool:
         """Whether a dialogue holds all of this very prompt."""
-        return any(sequence.prompt is prompt for sequence in self.sequences)
+        tokens = len(prompt.ids or ())
+        return any(s.prompt is prompt and len(s.ids) >= tokens for s in self.sequences)
 
     def begin(self, question_id: str, prompt: PreparedPrompt) -> Sequence:
         """Return a new dialogue that shares as much of another's beginning as it has in common with it.

@@ -26,21 +26,38 @@ from render_agent.engines.transformers.model.load import LoadedModel
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A prompt of which a dialogue's pages hold the first `start` tokens: the rest is to be read.
+    """A prompt of which a dialogue's pages hold the first `start` tokens: those up to `end` are to be read.
 
-    values: the pixel values of the pictures that are to be read.
+    values: the pixel values of the pictures that are to be read. end: by default, that of the prompt.
     """
 
     prompt: PreparedPrompt
     sequence: Sequence
     start: int = 0
     values: Several[torch.Tensor] = ()
+    end: int | None = None
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """All tokens of the prompt."""
+        """The tokens of the prompt up to `end`."""
         assert self.prompt.ids is not None
-        return self.prompt.ids
+        return self.prompt.ids[: self.end]
+
+    @property
+    def shown(self) -> list[PromptPicture]:
+        """The pictures that are to be read."""
+        end = len(self.ids)
+        return [picture for picture in self.prompt.shown if self.start <= picture.start < end]
+
+
+def chunk_end(prompt: PreparedPrompt, start: int, most: int) -> int:
+    """Return up to where a call that takes so many tokens reads a prompt from `start` on: never half a picture."""
+    assert prompt.ids is not None
+    end = min(len(prompt.ids), start + most)
+    for picture in prompt.shown:
+        if picture.start < end < picture.start + picture.tokens:
+            return picture.start if picture.start > start else picture.start + picture.tokens
+    return end
 
 
 def positions(prompt: PreparedPrompt, axes: int) -> np.ndarray:
@@ -102,7 +119,7 @@ def new_cache(loaded: LoadedModel, budget: int | None = None) -> KVCache:
 def read(model: Any, cache: KVCache, entries: Several[Unread], axes: int) -> torch.Tensor:
     """Read the unread tokens of some prompts in one call of the model; their pages are reserved.
 
-    Returns the logits behind each prompt, (prompts, vocabulary) float32. Raises whatever the model
+    Returns the logits behind the last token read of each, (prompts, vocabulary) float32. Raises whatever the model
     causes; the call can be made again.
     """
     starts = [entry.start for entry in entries]
@@ -110,7 +127,10 @@ def read(model: Any, cache: KVCache, entries: Several[Unread], axes: int) -> tor
     bounds_new = np.cumsum([0, *(t - s for t, s in zip(totals, starts, strict=True))])
     bounds_all = np.cumsum([0, *totals])
     slots = [entry.sequence.slots(0, len(entry.ids)) for entry in entries]
-    places = [positions(entry.prompt, axes)[:, entry.start :] for entry in entries]
+    places = [
+        positions(entry.prompt, axes)[:, entry.start : total]
+        for entry, total in zip(entries, totals, strict=True)
+    ]
     device = model.device
     ids, place, new_slots, all_slots, last, new_bounds, all_bounds = _sent(
         device,
@@ -167,12 +187,7 @@ def _sides(picture: PromptPicture) -> tuple[int, int]:
 
 def _pictures(model: Any, entries: Several[Unread]) -> dict[str, torch.Tensor]:
     """Return the pictures among the unread tokens, prompt after prompt."""
-    shown = [
-        picture
-        for entry in entries
-        for picture in entry.prompt.shown
-        if picture.start >= entry.start
-    ]
+    shown = [picture for entry in entries for picture in entry.shown]
     if not shown:
         return {}
     values = [tensor.to(model.device, model.dtype) for entry in entries for tensor in entry.values]

@@ -1,7 +1,6 @@
 """Which token comes next in every row: the likeliest, one drawn, one that a guide allows, one that is forced.
 
-What a row draws depends on its request alone, so that a batch may be put together in any way. The
-classes are logits processors and stopping criteria of the library's `generate`.
+What a row draws depends on its request alone, so that a batch may be put together in any way.
 """
 
 from __future__ import annotations
@@ -9,16 +8,16 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
 from render_agent.engines.base import Request
+from render_agent.engines.transformers.constrained_decoding import Guide, allowed_tokens
 
 if TYPE_CHECKING:
-    from render_agent.engines.transformers.sequences import Sample
+    from render_agent.engines.transformers.model.load import LoadedModel
 
 Script = Callable[[Request], str]
 """Gives the text that the reply to a request will be, where replies are forced.
@@ -47,53 +46,48 @@ class Truncation:
         return scores
 
 
-class RowSampling:
-    """A logits processor that leaves one possible token in every sampled row, for greedy decoding.
+@dataclass(eq=False, kw_only=True)
+class Writing:
+    """A reply that is being written: what its tokens are chosen by, and those that there are.
 
-    It inverts the cumulative distribution at the row's own uniform number of that step. draws:
-    (rows, steps) in [0, 1). temperatures: (rows,), 0 leaves a row greedy. prompt_length: tokens
-    before the first step, padding included.
+    limit: of its tokens. forced: those that it will be, whatever the model makes of it. draws: a number in
+    [0, 1) for every token, none where it is greedy. guide: what holds it to a form.
     """
 
-    def __init__(
-        self,
-        draws: torch.Tensor,
-        temperatures: torch.Tensor,
-        prompt_length: int,
-        truncation: Truncation,
-    ) -> None:
-        self.draws = draws
-        self.temperatures = temperatures[:, None]
-        self.prompt_length = prompt_length
-        self.truncation = truncation
+    limit: int = 0
+    temperature: float = 0.0
+    forced: Sequence[int] | None = None
+    draws: Sequence[float] = ()
+    guide: Guide | None = None
+    written: list[int] = field(default_factory=list)
 
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Return the scores (rows, vocabulary), in sampled rows 0 for the token drawn, else -inf."""
-        sampled = self.temperatures > 0
-        tempered = self.truncation.apply(scores / self.temperatures.where(sampled, 1))
-        # Metal has no float64.
-        exact = torch.float32 if scores.device.type == "mps" else torch.float64
-        cumulative = tempered.to(exact).softmax(-1).cumsum(-1)
-        step = input_ids.shape[1] - self.prompt_length
-        heights = self.draws[:, step, None].to(exact) * cumulative[:, -1:]
-        drawn = torch.searchsorted(cumulative, heights, right=True).clamp(max=scores.shape[1] - 1)
-        only = torch.full_like(scores, -torch.inf).scatter(1, drawn, 0)
-        return only.where(sampled, scores)
+    def begin(self, loaded: LoadedModel, request: Request, number: int, prompt: str) -> None:
+        """Get ready to write one sample of the reply to a request whose prompt is this text."""
+        self.forced = loaded.forced(request)
+        self.temperature = request.temperature
+        if request.temperature > 0:
+            self.draws = uniform_draws(request, number)
+        if loaded.guides is not None and request.schema is not None:
+            self.guide = loaded.guides.start(request.schema, prompt)
 
+    @property
+    def is_free(self) -> bool:
+        """Whether the likeliest token is written, whatever it is."""
+        return not self.draws and (self.guide is None or self.guide.finished)
 
-class RowLimits:
-    """A stopping criterion that ends every row at its own number of new tokens.
+    def keeps(self, likeliest: int) -> bool:
+        """Whether the likeliest token is written."""
+        return not self.draws and (self.guide is None or self.guide.allows(likeliest))
 
-    limits: (rows,). prompt_length: tokens before the first new one, padding included.
-    """
+    def ended(self, ends: Sequence[int]) -> bool:
+        """Whether there is nothing more to write. ends: the tokens that end a reply."""
+        return len(self.written) >= self.limit or (bool(self.written) and self.written[-1] in ends)
 
-    def __init__(self, limits: torch.Tensor, prompt_length: int) -> None:
-        self.limits = limits
-        self.prompt_length = prompt_length
-
-    def __call__(self, input_ids: torch.Tensor, scores: Any, **_: Any) -> torch.Tensor:
-        """Return which rows are full, (rows,) of bool."""
-        return self.limits <= input_ids.shape[1] - self.prompt_length
+    def take(self, token: int) -> None:
+        """Go on behind a token."""
+        self.written.append(token)
+        if self.guide is not None:
+            self.guide.take(token)
 
 
 def uniform_draws(request: Request, sample: int) -> list[float]:
@@ -106,34 +100,6 @@ def uniform_draws(request: Request, sample: int) -> list[float]:
     return [chance.getrandbits(24) / 2**24 for _ in range(request.max_new_tokens)]
 
 
-def draws_of_rows(rows: Sequence[tuple[Request, int]]) -> torch.Tensor:
-    """Return the numbers of requests' samples, (rows, most steps) float32, ends filled up with 0."""
-    draws = [torch.tensor(uniform_draws(request, sample)) for request, sample in rows]
-    return torch.nn.utils.rnn.pad_sequence(draws, batch_first=True)
-
-
-class ForcedRows:
-    """A logits processor that leaves one possible token in every row, whatever the model prefers.
-
-    tokens: of every row, the last one ending it. prompt_length: tokens before the first step,
-    padding included.
-    """
-
-    def __init__(self, tokens: Sequence[Sequence[int]], prompt_length: int) -> None:
-        rows = [torch.tensor(row) for row in tokens]
-        self.steps = max(len(row) for row in rows)
-        filled = [torch.cat([row, row[-1:].expand(self.steps - len(row))]) for row in rows]
-        self.tokens = torch.stack(filled)
-        self.prompt_length = prompt_length
-
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Return scores (rows, vocabulary) that are 0 for the token of this step, else -inf."""
-        step = min(input_ids.shape[1] - self.prompt_length, self.steps - 1)
-        self.tokens = self.tokens.to(scores.device)
-        only = torch.full_like(scores, -torch.inf)
-        return only.scatter(1, self.tokens[:, step, None], 0)
-
-
 def forced_tokens(
     script: Script, request: Request, tokenizer: Any, ends: Sequence[int]
 ) -> list[int]:
@@ -144,53 +110,99 @@ def forced_tokens(
 
 def choose_tokens(
     logits: torch.Tensor,
-    likeliest: Sequence[int],
-    rows: Sequence[Sample],
+    likeliest: torch.Tensor,
+    rows: Sequence[Writing],
     truncation: Truncation,
 ) -> list[int]:
     """Return the next token of every row.
 
-    logits: (rows, vocabulary) float32. likeliest: the likeliest token of every row. Only rows that draw, and
-    greedy ones whose guide refuses the likeliest token, are looked at again, all in one go: masked, the likeliest
-    of the others would be the same.
+    logits: (rows, vocabulary) float32, which may be overwritten. likeliest: the likeliest token of every row,
+    (rows,). A greedy row whose guide takes the likeliest token writes it: masked, it would be the likeliest
+    still. On a GPU, which is at work on the logits yet, masks are made meanwhile for all; elsewhere for those
+    rows alone that need one.
     """
-    tokens = list(likeliest)
-    again = []
-    for place, row in enumerate(rows):
-        if row.forced is not None:
-            tokens[place] = row.forced[len(row.written)]
-        elif row.draws or (row.guide is not None and not row.guide.allows(tokens[place])):
-            again.append(place)
-    if again:
-        with torch.inference_mode():
-            chosen = _chosen(logits[again], [rows[place] for place in again], truncation)
-        for place, token in zip(again, chosen, strict=True):
+    early = logits.is_cuda
+    tokens: list[int] = [] if early else likeliest.tolist()
+    again = [
+        place
+        for place, row in enumerate(rows)
+        if row.forced is None and not row.is_free and (early or not row.keeps(tokens[place]))
+    ]
+    with torch.inference_mode():
+        if again:
+            chosen = _chosen(logits, again, [rows[place] for place in again], truncation)
+            likeliest = torch.cat([likeliest, chosen])
+        if again or early:
+            tokens = likeliest.tolist()
+    for place, token in zip(again, tokens[len(rows) :], strict=True):
+        if not rows[place].keeps(tokens[place]):
             tokens[place] = token
-    return tokens
+    return [
+        token if row.forced is None else row.forced[len(row.written)]
+        for row, token in zip(rows, tokens, strict=False)
+    ]
 
 
-def _chosen(logits: torch.Tensor, rows: Sequence[Sample], truncation: Truncation) -> list[int]:
-    """Return the tokens of rows that draw or are held to a form; logits are changed in place."""
-    device = logits.device
-    held = [place for place, row in enumerate(rows) if row.guide is not None]
-    if held:
-        # Bits are sent, and become a mask on the device: a vocabulary is long.
-        bits = torch.from_numpy(np.stack([rows[place].guide.bits() for place in held])).to(device)
-        shifts = torch.arange(8, dtype=torch.uint8, device=device)
-        allowed = (bits[..., None] >> shifts & 1).flatten(1)[:, : logits.shape[1]].bool()
-        logits[held, : allowed.shape[1]] = logits[held, : allowed.shape[1]].masked_fill(
-            ~allowed, -torch.inf
-        )
-        logits[held, allowed.shape[1] :] = -torch.inf
+def _chosen(
+    logits: torch.Tensor, places: Sequence[int], rows: Sequence[Writing], truncation: Truncation
+) -> torch.Tensor:
+    """Return the tokens of the rows at some places, which draw or are held to a form, (places,)."""
+    allowed = None
+    if any(row.guide is not None for row in rows):
+        allowed = allowed_tokens([row.guide for row in rows], logits)
+    if len(places) < len(logits):
+        logits = logits[places]
+    if allowed is not None:
+        logits.masked_fill_(~allowed, -torch.inf)
     if any(row.draws for row in rows):
         draws = [row.draws[len(row.written)] if row.draws else 0.0 for row in rows]
-        heats = [row.request.temperature for row in rows]
-        sampling = RowSampling(
-            torch.tensor(draws, device=device)[:, None],
-            torch.tensor(heats, device=device),
-            0,
-            truncation,
-        )
-        logits = sampling(torch.empty(len(rows), 0), logits)
-    chosen: list[int] = logits.argmax(-1).tolist()
-    return chosen
+        return drawn_tokens(logits, draws, [row.temperature for row in rows], truncation)
+    return logits.argmax(-1)
+
+
+def drawn_tokens(
+    logits: torch.Tensor, draws: Sequence[float], heats: Sequence[float], truncation: Truncation
+) -> torch.Tensor:
+    """Return the token that every row's number in [0, 1) stands for, (rows,); the likeliest at temperature 0.
+
+    It inverts the cumulative distribution. logits: (rows, vocabulary). heats: temperatures.
+    """
+    # Metal has no float64.
+    exact = torch.float32 if logits.device.type == "mps" else torch.float64
+    numbers = torch.tensor([draws, heats])
+    if logits.is_cuda:
+        numbers = numbers.pin_memory()
+    heights, temperatures = numbers.to(logits.device, non_blocking=True)[:, :, None]
+    sampled = temperatures > 0
+    tempered = truncation.apply(logits / temperatures.where(sampled, 1))
+    cumulative = tempered.to(exact).softmax(-1).cumsum(-1)
+    heights = heights.to(exact) * cumulative[:, -1:]
+    drawn = torch.searchsorted(cumulative, heights, right=True).clamp(max=logits.shape[1] - 1)
+    return drawn.where(sampled, logits.argmax(-1, keepdim=True))[:, 0]
+
+
+class ChosenRows:
+    """A logits processor that leaves every row the one token that `choose_tokens` takes for it.
+
+    end: the token of rows that have ended.
+    """
+
+    def __init__(
+        self, rows: Sequence[Writing], ends: Sequence[int], truncation: Truncation
+    ) -> None:
+        self.rows = rows
+        self.ends = ends
+        self.truncation = truncation
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """Return scores (rows, vocabulary) that are 0 for the token of this step, else -inf."""
+        tokens = torch.full((len(scores), 1), self.ends[0] if self.ends else 0)
+        live = [place for place, row in enumerate(self.rows) if not row.ended(self.ends)]
+        given = scores[live].float()
+        rows = [self.rows[place] for place in live]
+        for place, row, token in zip(
+            live, rows, choose_tokens(given, given.argmax(-1), rows, self.truncation), strict=True
+        ):
+            row.take(token)
+            tokens[place] = token
+        return torch.full_like(scores, -torch.inf).scatter(1, tokens.to(scores.device), 0)

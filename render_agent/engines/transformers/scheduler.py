@@ -13,7 +13,7 @@ import torch
 from render_agent.dialogue.state import Tokens
 from render_agent.engines.transformers.decode import Decoder, triton_runs
 from render_agent.engines.transformers.families.inputs import PreparedPrompt
-from render_agent.engines.transformers.kv_cache import KVCache, Sequence
+from render_agent.engines.transformers.kv_cache import PAGE_TOKENS, KVCache, Sequence
 from render_agent.engines.transformers.memory.faults import (
     Fault,
     FaultStreak,
@@ -21,16 +21,21 @@ from render_agent.engines.transformers.memory.faults import (
     engine_broken,
     waits,
 )
-from render_agent.engines.transformers.memory.sizing import Ceiling
 from render_agent.engines.transformers.model.load import LoadedModel
-from render_agent.engines.transformers.prefill import Unread, next_position, read
-from render_agent.engines.transformers.sampling import choose_tokens, uniform_draws
+from render_agent.engines.transformers.prefill import Unread, chunk_end, next_position, read
+from render_agent.engines.transformers.sampling import choose_tokens
 from render_agent.engines.transformers.sequences import Sample, Written
 
 LOG = logging.getLogger(__name__)
 
-GROW_AFTER_STEPS = 256
-"""Steps without a fault after which one more quarter of the rows is written side by side."""
+GROW_AFTER_STEPS = 32
+"""Steps without a fault after which twice as many rows are written side by side."""
+
+GROW_AFTER_READINGS = 4
+"""Readings without a fault after which twice as many tokens are read in a call."""
+
+LEAST_READ = PAGE_TOKENS
+"""Tokens that a call reads of one prompt at the least: with fewer, it would take too many."""
 
 FEW_ROWS = 4
 """One part in so many of the dialogues in the cache: while more are written, none is evicted for another.
@@ -43,7 +48,8 @@ class Scheduler:
     """Takes samples through one model. `put_down` is told what each became, `note` what went wrong.
 
     read_tokens: prompt tokens that one call reads. most_rows: replies written side by side. `calls`
-    counts the calls of the model, `active` are the samples whose replies are being written. EngineError
+    counts the calls of the model; `reading` are the samples whose prompts are read next, `active` those whose
+    replies are being written. EngineError
     where the device is lost, or where the model fails on whatever it is given.
     """
 
@@ -65,14 +71,20 @@ class Scheduler:
             loaded.model, cache, self.axes, loaded.suppressed, most_rows, longest
         )
         self.active: list[Sample] = []
-        self.row_ceiling = RowCeiling()
+        self.reading: list[Sample] = []
+        self.row_ceiling = Ceiling(GROW_AFTER_STEPS)
         self.read_tokens = read_tokens
-        self.read_ceiling = Ceiling()
+        self.read_ceiling = Ceiling(GROW_AFTER_READINGS)
         self.calls = 0
         self._put_down = put_down
         self._note = note
         self._streak = FaultStreak()
         self.suspects: list[tuple[Sample, str]] = []
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether anything is under way."""
+        return bool(self.reading or self.active or self.suspects)
 
     def place(self, sample: Sample) -> bool | None:
         """Find pages for a sample: True where it has them, None where it must wait, False where it failed."""
@@ -85,6 +97,7 @@ class Scheduler:
         evicts = under_way <= len(self.cache.sequences) // FEW_ROWS
         outcome = attempt(lambda: self._pages(sample, evicts), self._device)
         if not isinstance(outcome, Fault):
+            self.reading += [sample] if outcome else []
             return outcome or None
         self._tell(outcome, 1)
         if sample.placed is not None and sample.placed in self.cache.sequences:
@@ -116,69 +129,80 @@ class Scheduler:
             self.cache.evict(found)
         return False
 
-    def read(self, samples: Several[Sample]) -> None:
-        """Read the prompts of samples that are placed, some in every call, and begin their replies."""
-        known = self.read_ceiling.tokens
-        most = self.read_tokens if known is None else min(known, self.read_tokens)
-        group: list[Sample] = []
-        for sample in samples:
-            if group and sum(other.unread for other in group) + sample.unread > most:
-                self._read_group(group)
-                group = []
-            group.append(sample)
-        if group:
-            self._read_group(group)
+    def read(self) -> None:
+        """Read prompts that are placed, as many as one call takes, and begin the replies of those that are read.
 
-    def _read_group(self, group: list[Sample]) -> None:
-        """Read some prompts in one call; what does not fit is halved."""
+        A prompt that is longer than a call takes is read in parts, one in every call.
+        """
+        most = self.read_ceiling.of(self.read_tokens)
+        group = [self.reading[0]]
+        for sample in self.reading[1:]:
+            if sum(other.unread for other in group) + sample.unread > most:
+                break
+            group.append(sample)
+        self._read_group(group, most)
+
+    def _read_group(self, group: Several[Sample], most: int) -> None:
+        """Read some prompts, or a part of a single one, in one call."""
         self.calls += 1
-        tokens = sum(sample.unread for sample in group)
-        outcome = attempt(lambda: self._first_tokens(group), self._device)
+        ends = [self._chunk_end(sample, most) for sample in group]
+        tokens = sum(
+            end - len(sample.sequence.ids) for sample, end in zip(group, ends, strict=True)
+        )
+        outcome = attempt(lambda: self._first_tokens(group, ends), self._device)
         if not isinstance(outcome, Fault):
-            if self.read_ceiling.succeeded(len(group), tokens, 0, 0):
+            if self.read_ceiling.succeeded(tokens):
                 self._note("batch_grown")
-            self.cache.keep_beginning(group[0].sequence)
-            self.active += group
-            self._take(group, outcome)
+            for sample, end in zip(group, ends, strict=True):
+                sample.sequence.ids = list(sample.ids[:end])
+                sample.waited = 0
+            read = [sample for sample in group if not sample.unread]
+            if read:
+                self.cache.keep_beginning(read[0].sequence)
+            self.reading = [sample for sample in self.reading if sample not in read]
+            self.active += read
+            self._take(read, outcome)
             return
         self._tell(outcome, len(group))
         if outcome.out_of_memory:
             self.decoder.drop()
-        if len(group) > 1:
-            if outcome.out_of_memory:
-                self.read_ceiling.failed(len(group), tokens, 0)
+            if len(group) > 1 or self._chunk_end(group[0], tokens // 2) < ends[0]:
+                self.read_ceiling.failed(tokens)
                 self._note("batch_halved")
+                return
+        if len(group) > 1:
             half = (len(group) + 1) // 2
-            self._read_group(group[:half])
-            self._read_group(group[half:])
-        elif self._again(group[0], outcome):
-            self._read_group(group)
-        else:
+            self._read_group(group[:half], most)
+            self._read_group(group[half:], most)
+        elif not self._again(group[0], outcome):
+            self.reading.remove(group[0])
             self.cache.evict(group[0].sequence)
             self._fail(group[0], outcome)
 
-    def _first_tokens(self, group: Several[Sample]) -> list[int]:
-        """Read prompts into their pages; return the first token of every reply."""
-        entries = [
-            Unread(s.asked.prompt, s.sequence, s.start, s.asked.values(s.start)) for s in group
-        ]
+    def _chunk_end(self, sample: Sample, most: int) -> int:
+        """Return up to where a prompt is read by a call that takes so many tokens."""
+        return chunk_end(sample.asked.prompt, len(sample.sequence.ids), max(LEAST_READ, most))
+
+    def _first_tokens(self, group: Several[Sample], ends: Several[int]) -> list[int]:
+        """Read prompts up to these tokens into their pages; return the first tokens of replies to whole ones."""
+        entries = []
+        for sample, end in zip(group, ends, strict=True):
+            start = len(sample.sequence.ids)
+            values = sample.asked.values(start, end)
+            entries.append(Unread(sample.asked.prompt, sample.sequence, start, values, end))
         with torch.inference_mode():
             logits = self.decoder.allowed(read(self.loaded.model, self.cache, entries, self.axes))
+            if ends[-1] < len(group[-1].ids):
+                return []
             for sample in group:
-                sample.sequence.ids = list(sample.ids)
                 self._prepare(sample)
-            return self._chosen(logits, logits.argmax(-1).tolist(), group)
+            return self._chosen(logits, logits.argmax(-1), group)
 
     def _prepare(self, sample: Sample) -> None:
         """Give a sample what its reply is written by."""
-        request, guides = sample.request, self.loaded.guides
         prompt = sample.asked.prompt
         sample.offset = next_position(prompt, self.axes) - len(sample.ids)
-        sample.forced = self.loaded.forced(request)
-        if request.temperature > 0:
-            sample.draws = uniform_draws(request, sample.number)
-        if guides is not None and request.schema is not None:
-            sample.guide = guides.start(request.schema, prompt.text)
+        sample.begin(self.loaded, sample.request, sample.number, prompt.text)
 
     def step(self) -> None:
         """Write one token more of every reply, or of as many as fit."""
@@ -194,8 +218,8 @@ class Scheduler:
             self._take(rows, outcome)
             return
         self._tell(outcome, len(rows))
-        if outcome.out_of_memory:
-            self.decoder.drop()
+        if outcome.out_of_memory and self.decoder.drop():
+            return
         if len(rows) > 1:
             self.row_ceiling.failed(len(rows))
             self._note("batch_halved")
@@ -206,17 +230,18 @@ class Scheduler:
 
     def _next_tokens(self, rows: Several[Sample]) -> list[int]:
         with torch.inference_mode():
-            likeliest, logits = self.decoder.step(rows)
+            logits, likeliest = self.decoder.step(rows)
             return self._chosen(logits, likeliest, rows)
 
-    def _chosen(self, logits: Any, likeliest: Several[int], rows: Several[Sample]) -> list[int]:
+    def _chosen(self, logits: Any, likeliest: Any, rows: Several[Sample]) -> list[int]:
         return choose_tokens(logits, likeliest, rows, self.loaded.truncation)
 
     def _take(self, rows: Several[Sample], tokens: Several[int]) -> None:
         """Go on behind the tokens that were chosen; replies that end are put down."""
         for row, token in zip(list(rows), tokens, strict=True):
-            row.take(token, len(rows))
-            if token in self.loaded.ends or len(row.written) >= row.limit:
+            row.take(token)
+            row.beside += len(rows)
+            if row.ended(self.loaded.ends):
                 self._end(row)
 
     def _end(self, sample: Sample) -> None:
@@ -298,29 +323,30 @@ class Scheduler:
             LOG.warning("out of memory with %d rows", rows)
 
 
-class RowCeiling:
-    """How many rows are written together: halved by a fault, grown back slowly."""
+class Ceiling:
+    """How much one call takes, rows or tokens: halved by a fault, doubled after so many calls without one."""
 
-    def __init__(self) -> None:
-        self.rows: int | None = None
+    def __init__(self, grow_after: int) -> None:
+        self.most: int | None = None
+        self._grow_after = grow_after
         self._good = 0
 
-    def of(self, rows: int) -> int:
-        """Return how many of so many rows are written together."""
-        return rows if self.rows is None else min(rows, self.rows)
+    def of(self, wanted: int) -> int:
+        """Return how much of this one call takes."""
+        return wanted if self.most is None else min(wanted, self.most)
 
-    def failed(self, rows: int) -> None:
-        """So many rows were too many."""
-        self.rows, self._good = max(1, rows // 2), 0
+    def failed(self, taken: int) -> None:
+        """So much was too much."""
+        self.most, self._good = max(1, taken // 2), 0
 
-    def succeeded(self, rows: int) -> bool:
-        """So many rows were written; whether more will be from now on."""
-        if self.rows is None or rows < self.rows:
+    def succeeded(self, taken: int) -> bool:
+        """So much went well; whether more will be taken from now on."""
+        if self.most is None or 2 * taken < self.most:
             return False
         self._good += 1
-        if self._good < GROW_AFTER_STEPS:
+        if self._good < self._grow_after:
             return False
-        self.rows, self._good = self.rows + max(1, self.rows // 4), 0
+        self.most, self._good = 2 * self.most, 0
         return True
 
 

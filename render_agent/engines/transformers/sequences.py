@@ -6,11 +6,12 @@ from collections.abc import Sequence as Several
 from collections.abc import Set
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from render_agent.dialogue.state import Tokens
 from render_agent.engines.base import Reply, Request
 from render_agent.engines.transformers.families.inputs import DialogueTensors, PreparedPrompt
+from render_agent.engines.transformers.sampling import Writing
 
 if TYPE_CHECKING:
     import torch
@@ -60,10 +61,10 @@ class Asked:
         """The prompt, once it is made."""
         return self.made.result().prompt
 
-    def values(self, start: int) -> list[torch.Tensor]:
-        """Return the pixel values of the prompt's pictures from a token on."""
+    def values(self, start: int, end: int) -> list[torch.Tensor]:
+        """Return the pixel values of the prompt's pictures among these tokens."""
         made = self.made.result()
-        shown = [picture for picture in made.prompt.shown if picture.start >= start]
+        shown = [picture for picture in made.prompt.shown if start <= picture.start < end]
         known = [made.values.get(picture.start) for picture in shown]
         return [
             picture.values() if values is None else values
@@ -72,15 +73,13 @@ class Asked:
 
 
 @dataclass(eq=False)
-class Sample:
+class Sample(Writing):
     """One sample of a request: waiting, then placed in the cache, read, and written token by token.
 
     start: how many tokens of its prompt stood in the cache already. since: when it was placed.
-    steps_waited: for how many steps it could have been read. limit: tokens of its reply at the most.
-    offset: what to add to a token's place to get its position. forced: the tokens that it will be,
-    whatever the model makes of it. draws: a number in [0, 1) for every token, none where it is greedy.
-    written: its tokens so far. beside: how many were written together in each step, summed. waited: how often
-    it was tried again for lack of memory.
+    steps_waited: for how many steps it could have been read. offset: what to add to a token's place to get its
+    position. beside: how many were written together in each step, summed. waited: how often it was tried
+    again for lack of memory.
     """
 
     asked: Asked
@@ -89,12 +88,7 @@ class Sample:
     start: int = 0
     since: float = 0.0
     steps_waited: int = 0
-    limit: int = 0
     offset: int = 0
-    guide: Any = None
-    forced: Several[int] | None = None
-    draws: Several[float] = ()
-    written: list[int] = field(default_factory=list)
     beside: int = 0
     waited: int = 0
 
@@ -118,19 +112,12 @@ class Sample:
     @property
     def unread(self) -> int:
         """How many tokens of its prompt do not stand in the cache yet."""
-        return len(self.ids) - self.start
+        return len(self.ids) - len(self.sequence.ids)
 
     @property
     def position(self) -> int:
         """The position of its newest token, which is not in the cache yet."""
         return len(self.sequence.ids) + self.offset
-
-    def take(self, token: int, together: int) -> None:
-        """Go on behind a token that was chosen among those of so many rows."""
-        self.written.append(token)
-        self.beside += together
-        if self.guide is not None:
-            self.guide.take(token)
 
 
 def reply_of(

@@ -55,7 +55,6 @@ class GraphDecoder(Decoder):
         self._array = self._host.numpy()
         self._given = torch.zeros(rows, width, dtype=torch.int32, device=model.device)
         self._tokens = torch.zeros(rows, dtype=torch.long, device=model.device)
-        self._came = torch.zeros(rows, dtype=torch.long, pin_memory=True)
         words = model.config.get_text_config().vocab_size
         self._logits = torch.zeros(rows, words, dtype=torch.float32, device=model.device)
         self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
@@ -78,8 +77,8 @@ class GraphDecoder(Decoder):
             return
         LOG.info("%d graphs in %.2f s", len(self._graphs), time.perf_counter() - began)
 
-    def step(self, rows: Several[Sample]) -> tuple[list[int], torch.Tensor]:
-        """Feed the newest token of every row; return the likeliest next ones, and all logits."""
+    def step(self, rows: Several[Sample]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Feed the newest token of every row; return the logits of the next ones, and the likeliest."""
         count = len(rows)
         pages = max(len(row.sequence.ids) // PAGE_TOKENS + 1 for row in rows)
         if not self._graphs and self._wait:
@@ -98,15 +97,14 @@ class GraphDecoder(Decoder):
         with torch.inference_mode():
             self._given[:bucket].copy_(self._host[:bucket], non_blocking=True)
             self._graphs[bucket].replay()
-            self._came[:bucket].copy_(self._tokens[:bucket], non_blocking=True)
-        torch.cuda.current_stream(self.model.device).synchronize()
-        likeliest: list[int] = self._came[:count].tolist()
-        return likeliest, self._logits[:count]
+        return self._logits[:count], self._tokens[:count]
 
-    def drop(self) -> None:
+    def drop(self) -> bool:
         """Give back the graphs' memory; they are captured again after some steps."""
+        there = bool(self._graphs)
         self._graphs.clear()
         self._wait = STEPS_WITHOUT_GRAPHS
+        return there
 
     def _captured(self, rows: int, pool: Any) -> torch.cuda.CUDAGraph:
         """Return the graph of a step of so many rows."""

@@ -1,0 +1,198 @@
+"""Steps that are captured and replayed give what steps give that are called; on a processor by a stand-in."""
+
+import dataclasses
+import sys
+from contextlib import contextmanager, nullcontext
+from types import ModuleType, SimpleNamespace
+from typing import ClassVar
+
+import pytest
+import torch
+from factories.dialogues import Dialogues, UncachedModel, load
+from factories.models import small_model
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from render_agent.engines.transformers import prefill, scheduler
+from render_agent.engines.transformers.engine import ContinuousEngine
+from render_agent.engines.transformers.kv_cache import PAGE_TOKENS, SCRATCH_PAGE, KVCache
+
+KERNELS = "render_agent.engines.transformers.gpu.kernels"
+ROWS = 5
+FEW = {"count": 5, "turns": 2, "max_new_tokens": 9}
+
+
+class Graph:
+    """What a CUDA graph is: operations on fixed memory, done again in their order by `replay`."""
+
+    made: ClassVar = []
+    captures = False
+
+    def __init__(self):
+        self.operations, self.replays = [], 0
+        Graph.made.append(self)
+
+    def pool(self):
+        return "pool"
+
+    def replay(self):
+        self.replays += 1
+        for call, args, more, out in self.operations:
+            for before, now in zip(tree_leaves(out), tree_leaves(call(*args, **more)), strict=True):
+                if torch.is_tensor(before) and before.data_ptr() != now.data_ptr():
+                    before.copy_(now)
+
+
+class Capture(TorchDispatchMode):
+    """Notes every operation."""
+
+    def __init__(self, graph):
+        super().__init__()
+        self.graph = graph
+
+    def __torch_dispatch__(self, call, types, args=(), kwargs=None):
+        out = call(*args, **(kwargs or {}))
+        self.graph.operations.append((call, args, kwargs or {}, out))
+        return out
+
+
+@contextmanager
+def capture(graph, pool=None, capture_error_mode="global"):
+    assert capture_error_mode == "thread_local", "other threads use the GPU meanwhile"
+    with Capture(graph):
+        Graph.captures = True
+        try:
+            yield
+        finally:
+            Graph.captures = False
+
+
+def paged_decode(query, keys, values, tables, lengths, scale):
+    """What the kernel computes, by plain operations on true lengths."""
+    heads = query.shape[1]
+    keys, values = (part[tables.long()].flatten(1, 2) for part in (keys, values))
+    keys, values = (part.repeat_interleave(heads // part.shape[2], 2) for part in (keys, values))
+    scores = torch.einsum("rhw,rthw->rht", query, keys) * scale
+    there = torch.arange(keys.shape[1]) < lengths[:, None]
+    weights = scores.masked_fill(~there[:, None], -torch.inf).softmax(-1)
+    return torch.einsum("rht,rthw->rhw", weights, values.masked_fill(~there[..., None, None], 0))
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """A processor that passes for a GPU with Triton."""
+    kernels = ModuleType(KERNELS)
+    for name in ("add_rms_norm", "rms_norm", "rotate_heads", "rotate_patches", "silu_mul"):
+        setattr(kernels, name, None)
+    kernels.paged_decode = paged_decode
+    monkeypatch.setitem(sys.modules, KERNELS, kernels)
+    stream = SimpleNamespace(wait_stream=lambda other: None)
+    zeros = torch.zeros
+    monkeypatch.setattr(torch, "zeros", lambda *n, pin_memory=False, **more: zeros(*n, **more))
+    for name, stand_in in (
+        ("Stream", lambda device: stream),
+        ("current_stream", lambda device: stream),
+        ("stream", lambda given: nullcontext()),
+        ("synchronize", lambda device=None: None),
+        ("CUDAGraph", Graph),
+        ("graph", capture),
+    ):
+        monkeypatch.setattr(torch.cuda, name, stand_in)
+    monkeypatch.setattr(scheduler, "triton_runs", lambda model: True)
+    monkeypatch.setattr(prefill, "KVCache", lambda budget, grows: KVCache(budget, budget > 1 << 40))
+    monkeypatch.setattr(Graph, "made", [])
+    yield
+    sys.modules.pop("render_agent.engines.transformers.gpu.cuda_graphs", None)
+    sys.modules.pop("render_agent.engines.transformers.gpu.fused_layers", None)
+
+
+@pytest.fixture(scope="module")
+def loaded():
+    return load(small_model())
+
+
+@pytest.fixture(scope="module")
+def expected(loaded):
+    return Dialogues(**FEW).lead(UncachedModel(loaded)).said
+
+
+@pytest.fixture
+def engine(gpu, loaded):
+    page = prefill.new_cache(loaded).page_bytes
+    own = dataclasses.replace(loaded)
+    return ContinuousEngine(own, budget=40 * page, most_rows=ROWS, dialogue_tokens=300)
+
+
+def test_steps_are_captured_before_the_first_prompt_and_replayed(engine, expected):
+    decoder = engine.scheduler.decoder
+    assert sorted(decoder._graphs) == decoder.buckets == [1, 2, 4, ROWS]
+    assert engine.calls == 0
+    led = Dialogues(**FEW).lead(engine)
+    assert led.said == expected
+    assert len(Graph.made) == 4
+    assert all(graph.replays for graph in Graph.made)
+    assert len({reply.batch_size for said in led.replies.values() for reply in said}) > 2
+
+
+def test_rows_that_fill_a_bucket_up_write_to_the_scratch_page_alone(engine, monkeypatch):
+    cache, decoder = engine.cache, engine.scheduler.decoder
+    step, filled = decoder.step, []
+
+    def watched(rows):
+        pages = {page for row in rows for page in row.sequence.pages}
+        others = [page for page in range(cache.page_limit) if page not in pages | {SCRATCH_PAGE}]
+        before = [layer.keys[others].clone() for layer in cache.layers]
+        found = step(rows)
+        filled.append(len(rows) not in decoder.buckets)
+        for layer, kept in zip(cache.layers, before, strict=True):
+            assert layer.keys[others].equal(kept)
+        for row in rows:
+            written = row.sequence.slots(len(row.sequence.ids), len(row.sequence.ids) + 1)
+            assert cache.layers[0].flat[0][written].abs().sum() > 0
+        return found
+
+    monkeypatch.setattr(decoder, "step", watched)
+    Dialogues(count=3, turns=2).lead(engine)
+    assert {True, False} == set(filled)
+
+
+def test_a_replay_gives_the_scores_of_a_step_that_is_called(engine):
+    engine.submit([Dialogues(count=3, max_new_tokens=30).request(f"q{n}") for n in range(3)])
+    while len(engine.scheduler.active) < 3:
+        assert list(engine.ready(0)) == []
+    rows, decoder = engine.scheduler.active, engine.scheduler.decoder
+    scores, likeliest = (found.clone() for found in decoder.step(rows))
+    plain, chosen = super(type(decoder), decoder).step(rows)
+    torch.testing.assert_close(scores, plain, atol=2e-4, rtol=1e-4)
+    assert likeliest.tolist() == chosen.tolist()
+
+
+def test_a_row_that_is_longer_than_any_graph_is_decoded_without(engine, loaded):
+    decoder = engine.scheduler.decoder
+    decoder.most_pages = 1
+    few = {"count": 2, "turns": 1, "instructions": "Explore. " * PAGE_TOKENS}
+    assert Dialogues(**few).lead(engine).said == Dialogues(**few).lead(UncachedModel(loaded)).said
+    assert not any(graph.replays for graph in Graph.made)
+
+
+def test_graphs_that_were_dropped_come_back(engine, expected, monkeypatch):
+    module = sys.modules[type(engine.scheduler.decoder).__module__]
+    monkeypatch.setattr(module, "STEPS_WITHOUT_GRAPHS", 4)
+    decoder = engine.scheduler.decoder
+    assert decoder.drop()
+    assert not decoder.drop()
+    assert Dialogues(**FEW).lead(engine).said == expected
+    assert sum(bool(graph.replays) for graph in Graph.made[4:]) > 0
+
+
+def test_what_cannot_be_captured_is_called(gpu, loaded, expected, monkeypatch, caplog):
+    def waiting(query, keys, values, tables, lengths, scale):
+        if Graph.captures:
+            raise RuntimeError("operation not permitted when stream is capturing")
+        return paged_decode(query, keys, values, tables, lengths, scale)
+
+    monkeypatch.setattr(sys.modules[KERNELS], "paged_decode", waiting)
+    page = prefill.new_cache(loaded).page_bytes
+    engine = ContinuousEngine(dataclasses.replace(loaded), budget=40 * page, most_rows=2)
+    assert "not captured" in caplog.text
+    assert Dialogues(**FEW).lead(engine).said == expected
