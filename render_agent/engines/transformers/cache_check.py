@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence as Several
 from functools import partial
 from typing import Any
@@ -15,6 +14,7 @@ from render_agent.engines.base import Request
 from render_agent.engines.transformers import prefill
 from render_agent.engines.transformers.decode import Decoder
 from render_agent.engines.transformers.families.inputs import PreparedPrompt
+from render_agent.engines.transformers.families.pictures import OF_TEXT
 from render_agent.engines.transformers.memory.faults import Fault, attempt_patiently
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.sequences import Asked, Sample
@@ -58,14 +58,14 @@ def _difference(loaded: LoadedModel) -> float:
             sequences = [cache.begin(str(n), prompt) for n, prompt in enumerate(prompts)]
         entries = []
         for sequence, prompt in zip(sequences, prompts, strict=True):
-            sequence.pinned, start = True, len(sequence.ids)
+            sequence.pinned, start = True, sequence.known(prompt)
             assert prompt.ids is not None
             cache.reserve(sequence, start, len(prompt.ids) + 1)
             values = [picture.values() for picture in prompt.shown if picture.start >= start]
             entries.append(prefill.Unread(prompt, sequence, start, values))
-        scores = prefill.read(loaded.model, cache, entries, axes)
+        scores = prefill.read(loaded.model, cache, entries, loaded.inputs.family)
         for sequence, prompt in zip(sequences, prompts, strict=True):
-            sequence.ids = list(prompt.ids or ())
+            sequence.has_read(prompt)
         anew = torch.cat([_anew(loaded, prompt) for prompt in prompts])
         worst = max(worst, _apart(scores, anew))
     token = int(anew[0].argmax())
@@ -74,8 +74,8 @@ def _difference(loaded: LoadedModel) -> float:
         offset = prefill.next_position(prompt, axes) - len(sequence.ids)
         rows.append(Sample(_NOTHING, 0, sequence, offset=offset, written=[token]))
     scores = Decoder(loaded.model, cache, axes, ()).step(rows)[1]
-    longer = [dataclasses.replace(p, ids=(*(p.ids or ()), token)) for p in prompts]
-    return max(worst, _apart(scores, torch.cat([_anew(loaded, prompt) for prompt in longer])))
+    longer = torch.cat([_anew(loaded, prompt, token) for prompt in prompts])
+    return max(worst, _apart(scores, longer))
 
 
 _NOTHING: Any = Asked.__new__(Asked)
@@ -104,9 +104,15 @@ def _picture(file: str) -> Image.Image:
     return Image.merge("RGB", bands).resize(SIZES[file])
 
 
-def _anew(loaded: LoadedModel, prompt: PreparedPrompt) -> torch.Tensor:
-    """Return the scores behind a prompt that is read alone, as the library reads it."""
+def _anew(loaded: LoadedModel, prompt: PreparedPrompt, token: int | None = None) -> torch.Tensor:
+    """Return the scores behind a prompt, and a token, that are read alone, as the library reads them."""
     tensors = loaded.inputs.encode([prompt], str(loaded.model.device))
+    if token is not None:
+        # What a text's token is told beside its number: it is looked at, and is no part of a picture.
+        told = {"input_ids": token, "attention_mask": 1}
+        for name in OF_TEXT & tensors.keys():
+            more = torch.full((1, 1), told.get(name, 0))
+            tensors[name] = torch.cat([tensors[name], more.to(tensors[name])], dim=1)
     tensors = tensors.to(device=loaded.model.device, dtype=loaded.model.dtype)
     with torch.inference_mode():
         scores: torch.Tensor = loaded.model(**tensors, logits_to_keep=1).logits[:, -1].float()

@@ -60,7 +60,8 @@ class Scheduler:
         self.loaded = loaded
         self.cache = cache
         self.most_rows = most_rows
-        self.axes = loaded.inputs.family.axes
+        self.family = loaded.inputs.family
+        self.axes = self.family.axes
         self.decoder: Decoder = decoder_of(
             loaded.model, cache, self.axes, loaded.suppressed, most_rows, longest
         )
@@ -137,6 +138,8 @@ class Scheduler:
         if not isinstance(outcome, Fault):
             if self.read_ceiling.succeeded(len(group), tokens, 0, 0):
                 self._note("batch_grown")
+            for sample in group:
+                sample.sequence.has_read(sample.asked.prompt)
             self.cache.keep_beginning(group[0].sequence)
             self.active += group
             self._take(group, outcome)
@@ -163,9 +166,8 @@ class Scheduler:
             Unread(s.asked.prompt, s.sequence, s.start, s.asked.values(s.start)) for s in group
         ]
         with torch.inference_mode():
-            logits = self.decoder.allowed(read(self.loaded.model, self.cache, entries, self.axes))
+            logits = self.decoder.allowed(read(self.loaded.model, self.cache, entries, self.family))
             for sample in group:
-                sample.sequence.ids = list(sample.ids)
                 self._prepare(sample)
             return self._chosen(logits, logits.argmax(-1).tolist(), group)
 
@@ -189,7 +191,7 @@ class Scheduler:
             if self.row_ceiling.succeeded(len(rows)):
                 self._note("batch_grown")
             for row in rows:
-                row.sequence.ids.append(row.written[-1])
+                row.sequence.has_written(row.written[-1])
                 row.waited = 0
             self._take(rows, outcome)
             return
@@ -273,7 +275,7 @@ class Scheduler:
             self.cache.reserve(sequence, 0, 1)
             prompt = PreparedPrompt("", ids=(self.loaded.pad,))
             read(
-                self.loaded.model, self.cache, [Unread(prompt, sequence)], self.axes
+                self.loaded.model, self.cache, [Unread(prompt, sequence)], self.family
             ).argmax().item()
         finally:
             self.cache.evict(sequence)

@@ -13,8 +13,7 @@ from render_agent.engines.base import Reply, Request
 from render_agent.engines.transformers.families.inputs import DialogueTensors, PreparedPrompt
 
 if TYPE_CHECKING:
-    import torch
-
+    from render_agent.engines.transformers.families.pictures import Tensors
     from render_agent.engines.transformers.kv_cache import Sequence
 
 
@@ -34,7 +33,7 @@ class MadePrompt:
     """A prompt, and the pixel values of those of its pictures that were not seen before, by their start."""
 
     prompt: PreparedPrompt
-    values: dict[int, torch.Tensor]
+    values: dict[int, Tensors]
 
 
 def make_prompt(inputs: DialogueTensors, request: Request, seen: Set[str]) -> MadePrompt:

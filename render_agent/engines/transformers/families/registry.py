@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from render_agent.engines.transformers.families.pictures import (
     InternVLPictures,
     PictureForm,
+    ProcessorPictures,
     QwenPictures,
 )
 from render_agent.errors import SetupError
+
+
+TwoWay: TypeAlias = Literal["never", "sliding", "always", "beyond"]
+"""In which layers the tokens of one picture see each other: in none, in those with a window, in all.
+
+In all as far as their windows reach, or beyond.
+"""
+
+
+def _never(text: Any) -> TwoWay:
+    return "never"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +31,14 @@ class Family:
     """Models that take pictures and count positions alike.
 
     model_types: what their configurations call them. reuse: the best exact way to compute nothing
-    twice over the turns of a question: `keys` keeps keys and values, `vision` what the vision tower
-    made of a picture, `recompute` nothing. vision: whether `VisionCache` understands it. pictures: makes the form that pictures take from a
-    processor and engine options; None where only the processor knows it. axes: how many positions a
-    token has: three (time, height, width) are what `model.model.get_rope_index` counts, one is its
-    place in the prompt. token_types: whether the model is told which tokens stand for pictures.
+    twice over the turns of a question: `keys` keeps keys and values (and the states of layers without
+    them), `vision` what the vision tower made of a picture, `recompute` nothing. why: in one sentence why
+    not more is kept. vision: whether `VisionCache` understands it. pictures: makes the form that pictures
+    take from a processor and engine options; None where only the processor knows it. axes: how many
+    positions a token has: three (time, height, width) are what `model.model.get_rope_index` counts, one is
+    its place in the prompt. token_types: whether the model is told which tokens stand for pictures.
+    two_way: in which layers the tokens of a picture see each other, by the text part's configuration.
+    recurrent: whether layers carry a state instead of keys. picture_axis: along which axis of its tensors pictures follow each other.
     """
 
     name: str
@@ -34,6 +49,10 @@ class Family:
     options: tuple[str, ...] = ()
     axes: Literal[1, 3] = 1
     token_types: bool = False
+    two_way: Callable[[Any], TwoWay] = _never
+    recurrent: bool = False
+    picture_axis: int = 0
+    why: str = ""
 
     def picture_tokens(
         self, width: int, height: int, processor: Any, options: Mapping[str, Any] | None = None
@@ -74,16 +93,73 @@ INTERNVL = Family(
     pictures=InternVLPictures,
     options=InternVLPictures.options,
 )
-GEMMA3 = Family("Gemma 3", ("gemma3",), reuse="vision")
-"""Keys are not kept: most layers see some thousand tokens only, and forget what lies before."""
+QWEN3_5 = Family(
+    "Qwen3.5",
+    ("qwen3_5", "qwen3_5_moe"),
+    reuse="keys",
+    pictures=QwenPictures,
+    options=QwenPictures.options,
+    axes=3,
+    token_types=True,
+    recurrent=True,
+)
+GLM = Family(
+    "GLM-V",
+    ("glm4v", "glm4v_moe", "glm46v"),
+    reuse="keys",
+    pictures=ProcessorPictures,
+    axes=3,
+    token_types=True,
+)
+KIMI = Family("Kimi K2.5", ("kimi_k25",), reuse="keys", pictures=ProcessorPictures)
 
-OTHER = Family("other", (), reuse="recompute", vision=False)
+
+def _seen_both_ways(layers: TwoWay) -> Callable[[Any], TwoWay]:
+    """Return which layers those are where a Gemma 4 says that it looks at pictures both ways; its small ones do not."""
+
+    def two_way(text: Any) -> TwoWay:
+        return layers if text.use_bidirectional_attention == "vision" else "never"
+
+    return two_way
+
+
+GEMMA4 = Family(
+    "Gemma 4",
+    ("gemma4",),
+    reuse="keys",
+    vision=False,
+    pictures=ProcessorPictures,
+    two_way=_seen_both_ways("sliding"),
+)
+GEMMA4_UNIFIED = Family(
+    "Gemma 4 unified",
+    ("gemma4_unified",),
+    reuse="keys",
+    vision=False,
+    pictures=ProcessorPictures,
+    two_way=_seen_both_ways("beyond"),
+)
+GEMMA3 = Family(
+    "Gemma 3",
+    ("gemma3",),
+    reuse="keys",
+    pictures=ProcessorPictures,
+    two_way=lambda text: "always",
+)
+
+OTHER = Family(
+    "other",
+    (),
+    reuse="recompute",
+    vision=False,
+    why="nothing is known about what its pictures and its positions depend on",
+)
 """Whatever else AutoModelForImageTextToText serves.
 
 Nothing is kept: with LLaVA-OneVision, for one, a picture's tokens depend on the pictures beside it.
 """
 
-FAMILIES = (QWEN3_VL, QWEN2_VL, INTERNVL, GEMMA3)
+FAMILIES = (QWEN3_VL, QWEN2_VL, QWEN3_5, INTERNVL, GLM, KIMI, GEMMA4, GEMMA4_UNIFIED, GEMMA3)
 
 
 def family_of(model_type: str) -> Family:
