@@ -233,10 +233,9 @@ class DialogueTensors:
     def _written(self, text: str, pictures: Sequence[tuple[str, PictureCost, PictureValues]]) -> str:
         """Return a prompt's text with what the processor writes for its pictures, where it writes anything."""
         written = [cost.text for _, cost, _ in pictures if cost.text is not None]
-        if not written:
+        if not written or not isinstance(self.form, ProcessorPictures):
             return text
-        found: str = self.processor.get_text_with_replacements([text], written)[0][0]
-        return found
+        return self.form.written(text, written)
 
     def _expanded(
         self,

@@ -168,6 +168,11 @@ class ProcessorPictures:
         found = self._asked(picture, device)
         return {name: value for name, value in found.items() if name not in OF_TEXT}
 
+    def written(self, text: str, pictures: Sequence[str]) -> str:
+        """Return a prompt's text with what the processor writes for each of its pictures."""
+        found: str = self.processor.get_text_with_replacements([text], list(pictures))[0][0]
+        return found
+
     def _cost(self, width: int, height: int) -> PictureCost:
         """Return what the processor makes of a blank picture of so many pixels."""
         found = self._asked(new("RGB", (width, height)), "cpu")
@@ -194,10 +199,23 @@ class ProcessorPictures:
         )
 
 
+class NumberedPictures(ProcessorPictures):
+    """MiniCPM-V: the same, and every picture has its number in the dialogue before it."""
+
+    def written(self, text: str, pictures: Sequence[str]) -> str:
+        """Return a prompt's text with what the processor writes for each of its pictures."""
+        start, end = self.processor.image_id_start_token, self.processor.image_id_end_token
+        numbered = [
+            picture.replace(f"{start}0{end}", f"{start}{number}{end}")
+            for number, picture in enumerate(pictures)
+        ]
+        return super().written(text, numbered)
+
+
 def joined(parts: Sequence[Tensors], axis: int = 0) -> dict[str, torch.Tensor]:
     """Return the tensors of several pictures as one each, the smaller ones filled up with zeros.
 
-    axis: along which pictures follow each other in a tensor that has so many more than four; 0 for all others.
+    axis: along which pictures follow each other in tensors that have it; in those that do not, along the first.
     """
     import torch
 

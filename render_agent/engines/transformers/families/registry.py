@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from render_agent.engines.transformers.families.pictures import (
     InternVLPictures,
+    NumberedPictures,
     PictureForm,
     ProcessorPictures,
     QwenPictures,
@@ -147,6 +148,30 @@ GEMMA3 = Family(
     two_way=lambda text: "always",
 )
 
+MISTRAL3 = Family("Mistral 3", ("mistral3",), reuse="keys", vision=False, pictures=ProcessorPictures)
+IDEFICS3 = Family(
+    "Idefics 3 and SmolVLM",
+    ("idefics3", "smolvlm"),
+    reuse="keys",
+    vision=False,
+    pictures=ProcessorPictures,
+    picture_axis=1,
+)
+OVIS2 = Family("Ovis 2", ("ovis2",), reuse="keys", vision=False, pictures=ProcessorPictures)
+LFM2 = Family(
+    "LFM2-VL", ("lfm2_vl",), reuse="keys", vision=False, pictures=ProcessorPictures, recurrent=True
+)
+MINICPM = Family(
+    "MiniCPM-V 4.6",
+    ("minicpmv4_6",),
+    reuse="keys",
+    vision=False,
+    pictures=NumberedPictures,
+    recurrent=True,
+    picture_axis=3,
+)
+AYA = Family("Aya Vision", ("aya_vision",), reuse="keys", pictures=ProcessorPictures)
+
 OTHER = Family(
     "other",
     (),
@@ -159,7 +184,23 @@ OTHER = Family(
 Nothing is kept: with LLaVA-OneVision, for one, a picture's tokens depend on the pictures beside it.
 """
 
-FAMILIES = (QWEN3_VL, QWEN2_VL, QWEN3_5, INTERNVL, GLM, KIMI, GEMMA4, GEMMA4_UNIFIED, GEMMA3)
+FAMILIES = (
+    QWEN3_VL,
+    QWEN2_VL,
+    QWEN3_5,
+    INTERNVL,
+    GLM,
+    KIMI,
+    GEMMA4,
+    GEMMA4_UNIFIED,
+    GEMMA3,
+    MISTRAL3,
+    IDEFICS3,
+    OVIS2,
+    LFM2,
+    MINICPM,
+    AYA,
+)
 
 
 def family_of(model_type: str) -> Family:

@@ -384,6 +384,226 @@ def _gemma3_processor(library: Any, tokenizer: Any) -> Any:
     )
 
 
+SIGLIP = {**VISION, "num_hidden_layers": 2, "num_attention_heads": 2}
+MISTRAL_TOKENS = {
+    "image_token": "[IMG]",
+    "image_break_token": "[IMG_BREAK]",
+    "image_end_token": "[IMG_END]",
+}
+
+
+def _mistral3(library: Any, tokenizer: Any) -> Any:
+    return library.Mistral3Config(
+        text_config=_text(tokenizer, model_type="mistral", sliding_window=None),
+        vision_config={
+            **SIGLIP,
+            "model_type": "pixtral",
+            "patch_size": 14,
+            "image_size": 560,
+            "head_dim": 16,
+        },
+        image_token_index=tokenizer.convert_tokens_to_ids("[IMG]"),
+        spatial_merge_size=2,
+        tie_word_embeddings=False,
+    )
+
+
+def _mistral3_processor(library: Any, tokenizer: Any) -> Any:
+    pictures = library.PixtralImageProcessor(
+        patch_size={"height": 14, "width": 14}, size={"longest_edge": 560}, **NORM
+    )
+    return library.PixtralProcessor(pictures, tokenizer, patch_size=14, spatial_merge_size=2)
+
+
+IDEFICS_TOKENS = {
+    "image": "<image>",
+    "fake_image_token": "<fake_token_around_image>",
+    "end_of_utterance_token": "<end_of_utterance>",
+    "global_image_token": "<global-img>",
+}
+
+
+def _idefics(kind: str) -> Callable[[Any, Any], Any]:
+    def made(library: Any, tokenizer: Any) -> Any:
+        return getattr(library, kind)(
+            text_config=_text(tokenizer, model_type="llama"),
+            vision_config={**SIGLIP, "image_size": 56, "patch_size": 14},
+            scale_factor=2,
+            tie_word_embeddings=False,
+            **_ids(tokenizer, image_token_id="<image>", pad_token_id="<|endoftext|>"),
+        )
+
+    return made
+
+
+def _idefics_processor(kind: str) -> Callable[[Any, Any], Any]:
+    def made(library: Any, tokenizer: Any) -> Any:
+        sizes = {"size": {"longest_edge": 112}, "max_image_size": {"longest_edge": 56}}
+        parts: list[Any] = [getattr(library, f"{kind}ImageProcessor")(**sizes, **NORM), tokenizer]
+        if kind == "SmolVLM":
+            parts.append(library.SmolVLMVideoProcessor(**sizes, **NORM))
+        return getattr(library, f"{kind}Processor")(*parts, image_seq_len=4)
+
+    return made
+
+
+OVIS_TOKENS = {
+    "image_token": "<image>",
+    "atom": "<IMG_ATOM>",
+    "start": "<IMG_START>",
+    "grid": "<IMG_GRID>",
+    "column": "<IMG_COL>",
+    "row": "<IMG_ROW>",
+    "end": "<IMG_END>",
+}
+
+
+def _ovis2(library: Any, tokenizer: Any) -> Any:
+    marks = ("<IMG_START>", "<IMG_GRID>", "<IMG_COL>", "<IMG_ROW>", "<IMG_END>")
+    return library.Ovis2Config(
+        text_config=_text(tokenizer, model_type="qwen2"),
+        vision_config={
+            **SIGLIP,
+            "image_size": 56,
+            "patch_size": 14,
+            "vocab_size": 48,
+            "hidden_stride": 2,
+        },
+        visual_indicator_token_ids=tokenizer.convert_tokens_to_ids(list(marks)),
+        vocab_size=len(tokenizer),
+        hidden_size=64,
+        tie_word_embeddings=False,
+        **_ids(tokenizer, image_token_id="<IMG_ATOM>"),
+    )
+
+
+def _ovis2_processor(library: Any, tokenizer: Any) -> Any:
+    pictures = library.Ovis2ImageProcessor(
+        size={"height": 56, "width": 56}, crop_to_patches=True, min_patches=1, max_patches=4, **NORM
+    )
+    return library.Ovis2Processor(pictures, tokenizer, image_seq_length=4)
+
+
+LFM_TOKENS = {
+    "image_token": "<image>",
+    "image_start_token": "<|image_start|>",
+    "image_end_token": "<|image_end|>",
+    "image_thumbnail_token": "<|img_thumbnail|>",
+    **{f"tile_{r}{c}": f"<|img_row_{r}_col_{c}|>" for r in (1, 2, 3, 4) for c in (1, 2, 3, 4)},
+}
+
+
+def _lfm2(library: Any, tokenizer: Any) -> Any:
+    return library.Lfm2VlConfig(
+        text_config=_text(
+            tokenizer,
+            model_type="lfm2",
+            num_hidden_layers=4,
+            layer_types=["conv", "full_attention"] * 2,
+            block_auto_adjust_ff_dim=False,
+            norm_eps=1e-5,
+        ),
+        vision_config={
+            **SIGLIP,
+            "model_type": "siglip2_vision_model",
+            "patch_size": 16,
+            "num_patches": 64,
+            "vision_use_head": False,
+        },
+        projector_hidden_size=64,
+        tie_word_embeddings=False,
+        **_ids(tokenizer, image_token_id="<image>"),
+    )
+
+
+def _lfm2_processor(library: Any, tokenizer: Any) -> Any:
+    pictures = library.Lfm2VlImageProcessor(
+        tile_size=128, min_image_tokens=4, max_image_tokens=16, max_tiles=4, min_tiles=2, **NORM
+    )
+    return library.Lfm2VlProcessor(pictures, tokenizer)
+
+
+MINICPM_TOKENS = {
+    "image_token": "<|image_pad|>",
+    "video_token": "<|video_pad|>",
+    "image_start_token": "<image>",
+    "image_end_token": "</image>",
+    "slice_start_token": "<slice>",
+    "slice_end_token": "</slice>",
+    "image_id_start_token": "<image_id>",
+    "image_id_end_token": "</image_id>",
+}
+
+
+def _minicpm(library: Any, tokenizer: Any) -> Any:
+    hybrid = _qwen3_5("Qwen3_5Config")(library, tokenizer).text_config
+    return library.MiniCPMV4_6Config(
+        text_config=hybrid.to_dict(),
+        vision_config={
+            "hidden_size": 32,
+            "intermediate_size": 64,
+            "num_hidden_layers": 3,
+            "num_attention_heads": 2,
+            "image_size": 112,
+            "patch_size": 14,
+        },
+        insert_layer_id=1,
+        image_size=112,
+        tie_word_embeddings=False,
+        **_ids(tokenizer, image_token_id="<|image_pad|>", video_token_id="<|video_pad|>"),
+    )
+
+
+def _minicpm_processor(library: Any, tokenizer: Any) -> Any:
+    sizes = {"scale_resolution": 112, "patch_size": 14, "max_slice_nums": 4}
+    return library.MiniCPMV4_6Processor(
+        library.MiniCPMV4_6ImageProcessor(**sizes, **NORM),
+        library.MiniCPMV4_6VideoProcessor(**sizes, **NORM),
+        tokenizer,
+    )
+
+
+AYA_TOKENS = {
+    "image": "<image>",
+    "start": "<|START_OF_IMG|>",
+    "end": "<|END_OF_IMG|>",
+    "patch": "<|IMG_PATCH|>",
+    "line": "<|IMG_LINE_BREAK|>",
+    "tile": "TILE",
+    "whole": "TILE_GLOBAL",
+}
+
+
+def _aya(library: Any, tokenizer: Any) -> Any:
+    return library.AyaVisionConfig(
+        text_config=_text(
+            tokenizer,
+            model_type="cohere2",
+            sliding_window=WINDOW,
+            layer_types=["sliding_attention", "sliding_attention", "full_attention"],
+        ),
+        vision_config={
+            **SIGLIP,
+            "model_type": "siglip_vision_model",
+            "image_size": 56,
+            "patch_size": 14,
+            "vision_use_head": False,
+        },
+        downsample_factor=2,
+        image_token_index=tokenizer.convert_tokens_to_ids("<|IMG_PATCH|>"),
+        tie_word_embeddings=False,
+    )
+
+
+def _aya_processor(library: Any, tokenizer: Any) -> Any:
+    pictures = library.GotOcr2ImageProcessor(
+        size={"height": 56, "width": 56}, crop_to_patches=True, max_patches=4, **NORM
+    )
+    return library.AyaVisionProcessor(
+        pictures, tokenizer, patch_size=14, img_size=56, downsample_factor=2
+    )
+
+
 SMALL_FAMILIES: Mapping[str, SmallFamily] = {
     "qwen3_5": SmallFamily(
         "Qwen3_5ForConditionalGeneration",
@@ -466,5 +686,46 @@ SMALL_FAMILIES: Mapping[str, SmallFamily] = {
             "image_token": "<image_soft_token>",
         },
         _written("<start_of_image>"),
+    ),
+    "mistral3": SmallFamily(
+        "Mistral3ForConditionalGeneration",
+        _mistral3,
+        _mistral3_processor,
+        MISTRAL_TOKENS,
+        _written("[IMG]"),
+    ),
+    "idefics3": SmallFamily(
+        "Idefics3ForConditionalGeneration",
+        _idefics("Idefics3Config"),
+        _idefics_processor("Idefics3"),
+        IDEFICS_TOKENS,
+        _written("<image>"),
+    ),
+    "smolvlm": SmallFamily(
+        "SmolVLMForConditionalGeneration",
+        _idefics("SmolVLMConfig"),
+        _idefics_processor("SmolVLM"),
+        IDEFICS_TOKENS,
+        _written("<image>"),
+    ),
+    "ovis2": SmallFamily(
+        "Ovis2ForConditionalGeneration",
+        _ovis2,
+        _ovis2_processor,
+        OVIS_TOKENS,
+        _written("<image>"),
+    ),
+    "lfm2_vl": SmallFamily(
+        "Lfm2VlForConditionalGeneration", _lfm2, _lfm2_processor, LFM_TOKENS, _written("<image>")
+    ),
+    "minicpmv4_6": SmallFamily(
+        "MiniCPMV4_6ForConditionalGeneration",
+        _minicpm,
+        _minicpm_processor,
+        MINICPM_TOKENS,
+        THINKS.replace(PLACEHOLDER, "<|image_pad|>"),
+    ),
+    "aya_vision": SmallFamily(
+        "AyaVisionForConditionalGeneration", _aya, _aya_processor, AYA_TOKENS, _written("<image>")
     ),
 }
