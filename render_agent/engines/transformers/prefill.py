@@ -171,8 +171,9 @@ def read(model: Any, cache: KVCache, entries: Several[Unread], family: Family) -
             logits_to_keep=last,
             **_pictures(model, entries, family.picture_axis),
         )
-        logits: torch.Tensor = output.logits[0].float()
-    return logits
+        logits: torch.Tensor = output.logits[0]
+        # MiniCPM-V gives those of all tokens, whatever it is asked for.
+        return (logits if len(logits) == len(entries) else logits[last]).float()
 
 
 def rows_within(budget: int, row: int, rows: int) -> int:
