@@ -197,7 +197,11 @@ def test_tiles_are_concatenated_and_as_many_as_were_asked_for(most):
     requests = [dialogue("160x120-1.png", "56x84-2.png"), dialogue("56x56-3.png")]
     ours, theirs = check_batch(inputs, requests, max_patches=most)
     assert torch.equal(ours["pixel_values"], theirs["pixel_values"])
-    tiles = [len(shown.values()["pixel_values"]) for one in requests for shown in inputs.prepare(one).shown]
+    tiles = [
+        len(shown.values()["pixel_values"])
+        for one in requests
+        for shown in inputs.prepare(one).shown
+    ]
     assert len(ours["pixel_values"]) == sum(tiles)
     assert all(count <= most + (count > 1) for count in tiles)
     assert max(tiles) > 1 or most == 1

@@ -196,7 +196,11 @@ class KVCache:
         ]
         source = max(sources, key=lambda s: s.known(prompt), default=None)
         alike = source.known(prompt) if source else 0
-        if source is not None and alike >= MIN_SHARED_TOKENS and self._share_state(source, new, alike):
+        if (
+            source is not None
+            and alike >= MIN_SHARED_TOKENS
+            and self._share_state(source, new, alike)
+        ):
             self._share(source, new, alike)
             new.prompt = source.prompt
         return new
@@ -289,7 +293,9 @@ class KVCache:
                 self.evicted += 1
             elif all(other is sequence for other in self.sequences):
                 if not self.grows:
-                    raise MemoryError("out of memory: the cache has no room for a dialogue's states")
+                    raise MemoryError(
+                        "out of memory: the cache has no room for a dialogue's states"
+                    )
                 self.states.grow()
             else:
                 return False

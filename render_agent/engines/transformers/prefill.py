@@ -196,9 +196,7 @@ def _spans(entry: Unread) -> tuple[tuple[int, int], ...]:
     return tuple((picture.start, picture.start + picture.tokens) for picture in shown)
 
 
-def _state_call(
-    cache: KVCache, entries: Several[Unread], bounds: Several[int]
-) -> StateCall | None:
+def _state_call(cache: KVCache, entries: Several[Unread], bounds: Several[int]) -> StateCall | None:
     """Return how recurrent layers read packed prompts, each in two parts so that a state is kept between them."""
     if cache.states is None:
         return None

@@ -59,8 +59,8 @@ class Asked:
         """The prompt, once it is made."""
         return self.made.result().prompt
 
-    def values(self, start: int) -> list[torch.Tensor]:
-        """Return the pixel values of the prompt's pictures from a token on."""
+    def values(self, start: int) -> list[Tensors]:
+        """Return the tensors of the prompt's pictures from a token on."""
         made = self.made.result()
         shown = [picture for picture in made.prompt.shown if picture.start >= start]
         known = [made.values.get(picture.start) for picture in shown]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from PIL.Image import Image
 
+from render_agent.dialogue import chat
 from render_agent.engines.base import Request
 from render_agent.engines.byte_cache import ByteCache
-from render_agent.dialogue import chat
 from render_agent.engines.transformers.families.pictures import (
     Grid,
     PictureCost,
@@ -23,7 +23,7 @@ from render_agent.engines.transformers.families.pictures import (
 from render_agent.engines.transformers.families.registry import family_of
 
 if TYPE_CHECKING:
-    import torch
+    pass
 
 PICTURE_BYTES = 256 * 2**20
 """What the pixel values that are kept for later turns may take."""
@@ -132,7 +132,9 @@ class DialogueTensors:
         if not self.family.recurrent:
             return PreparedPrompt(text, ids=ids, shown=shown)
         lasting = self._lasting(request, tokens, pictures)
-        kept = max((place + 1 for place in range(lasting) if tokens[place] in self._added), default=0)
+        kept = max(
+            (place + 1 for place in range(lasting) if tokens[place] in self._added), default=0
+        )
         return PreparedPrompt(
             text,
             ids=ids,
@@ -230,7 +232,9 @@ class DialogueTensors:
                 self._costs.put(key, cost, 1, request.question_id)
             yield file, cost, PictureValues(self, form, key, request.question_id)
 
-    def _written(self, text: str, pictures: Sequence[tuple[str, PictureCost, PictureValues]]) -> str:
+    def _written(
+        self, text: str, pictures: Sequence[tuple[str, PictureCost, PictureValues]]
+    ) -> str:
         """Return a prompt's text with what the processor writes for its pictures, where it writes anything."""
         written = [cost.text for _, cost, _ in pictures if cost.text is not None]
         if not written or not isinstance(self.form, ProcessorPictures):

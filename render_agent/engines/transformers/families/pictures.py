@@ -31,13 +31,15 @@ class PictureCost:
     """What a picture becomes: how many tokens of a prompt, how many rows of `pixel_values`.
 
     grid: frames, rows and columns of patches; None where the model is told of none. text: what the processor
-    writes for its placeholder, where it is more than the picture's own tokens.
+    writes for its placeholder, where only that knows it, and around: how many of its tokens frame and divide
+    the picture.
     """
 
     tokens: int
     rows: int
     grid: Grid | None = None
     text: str | None = None
+    around: int = 0
 
 
 class PictureForm(Protocol):
@@ -157,7 +159,9 @@ class ProcessorPictures:
 
     def __init__(self, processor: Any, options: Mapping[str, Any]) -> None:
         if not hasattr(processor, "get_text_with_replacements"):
-            raise ValueError("this transformers does not say what its processor writes for a picture")
+            raise ValueError(
+                "this transformers does not say what its processor writes for a picture"
+            )
         self.processor = processor
         self.token: int = getattr(processor, "image_token_id", 0)
         # Asked with a blank picture, since a few of a run's views have sizes of their own at most.
@@ -181,8 +185,10 @@ class ProcessorPictures:
         # The placeholder may be another token than the many that it becomes.
         self.token = max(set(ids), key=ids.count)
         grid = found.get("image_grid_thw")
+        tokens = ids.count(self.token)
         return PictureCost(
-            tokens=ids.count(self.token),
+            tokens=tokens,
+            around=len(ids) - tokens,
             rows=len(found["pixel_values"]),
             grid=None if grid is None else tuple(grid[0].tolist()),
             text=text,

@@ -15,7 +15,6 @@ from render_agent.engines.transformers.families.pictures import (
 )
 from render_agent.errors import SetupError
 
-
 TwoWay: TypeAlias = Literal["never", "sliding", "always", "beyond"]
 """In which layers the tokens of one picture see each other: in none, in those with a window, in all.
 
@@ -60,13 +59,13 @@ class Family:
     ) -> int:
         """Return how many tokens a picture of so many pixels adds to a prompt; none is read.
 
-        Where only the processor knows, it is asked with a blank picture, alone in its dialogue:
-        some models give fewer tokens to one among several.
+        Where only the processor knows, it is asked with blank pictures: what a second one adds.
         """
         if self.pictures is None:
             return _asked(width, height, processor)
         form = self.pictures(processor, options or {})
-        return form.cost(width, height).tokens + 2 * form.framed
+        cost = form.cost(width, height)
+        return cost.tokens + cost.around + 2 * form.framed
 
 
 QWEN3_VL = Family(
@@ -148,7 +147,9 @@ GEMMA3 = Family(
     two_way=lambda text: "always",
 )
 
-MISTRAL3 = Family("Mistral 3", ("mistral3",), reuse="keys", vision=False, pictures=ProcessorPictures)
+MISTRAL3 = Family(
+    "Mistral 3", ("mistral3",), reuse="keys", vision=False, pictures=ProcessorPictures
+)
 IDEFICS3 = Family(
     "Idefics 3 and SmolVLM",
     ("idefics3", "smolvlm"),
@@ -172,6 +173,35 @@ MINICPM = Family(
 )
 AYA = Family("Aya Vision", ("aya_vision",), reuse="keys", pictures=ProcessorPictures)
 
+MOLMO2 = Family(
+    "Molmo 2",
+    ("molmo2",),
+    reuse="recompute",
+    vision=False,
+    why="all pictures of a dialogue see each other, so that a new one changes what was read before",
+)
+LLAVA_ONEVISION = Family(
+    "LLaVA-OneVision",
+    ("llava_onevision",),
+    reuse="recompute",
+    vision=False,
+    why="a picture's tokens depend on the pictures beside it, so that a longer prompt begins otherwise",
+)
+PALIGEMMA = Family(
+    "PaliGemma",
+    ("paligemma",),
+    reuse="recompute",
+    vision=False,
+    why="its prompts are read from both sides, so that whatever is added changes all before it",
+)
+LLAMA4 = Family(
+    "Llama 4",
+    ("llama4",),
+    reuse="recompute",
+    vision=False,
+    why="its layers without positions scale scores by a count of tokens that it keeps to itself",
+)
+
 OTHER = Family(
     "other",
     (),
@@ -179,10 +209,7 @@ OTHER = Family(
     vision=False,
     why="nothing is known about what its pictures and its positions depend on",
 )
-"""Whatever else AutoModelForImageTextToText serves.
-
-Nothing is kept: with LLaVA-OneVision, for one, a picture's tokens depend on the pictures beside it.
-"""
+"""Whatever else AutoModelForImageTextToText serves."""
 
 FAMILIES = (
     QWEN3_VL,
@@ -200,6 +227,10 @@ FAMILIES = (
     LFM2,
     MINICPM,
     AYA,
+    MOLMO2,
+    LLAVA_ONEVISION,
+    PALIGEMMA,
+    LLAMA4,
 )
 
 
@@ -209,8 +240,15 @@ def family_of(model_type: str) -> Family:
 
 
 def check_family_options(options: Mapping[str, Any], model_type: str) -> None:
-    """SetupError where an engine option is another family's."""
+    """SetupError where an engine option is another family's, or a reuse is asked for that is not exact."""
     family = family_of(model_type)
+    wanted = options.get("reuse")
+    if (wanted == "keys" and family.reuse != "keys") or (wanted == "vision" and not family.vision):
+        raise SetupError(
+            f"--engine-option reuse={wanted} is not exact for a {model_type}, or not known to be:"
+            f" {family.why or 'what its vision tower makes of a picture cannot be told apart'}; leave it"
+            " out"
+        )
     for other in FAMILIES:
         wrong = [name for name in other.options if name in options and name not in family.options]
         if wrong:
@@ -222,14 +260,20 @@ def check_family_options(options: Mapping[str, Any], model_type: str) -> None:
 
 
 def _asked(width: int, height: int, processor: Any) -> int:
-    """Return the tokens that a blank picture adds to a dialogue that a processor prepares."""
+    """Return the tokens that a second blank picture adds to a dialogue that a processor prepares.
+
+    Some of them take no dialogue without a picture, and some give it more tokens where it is the only one.
+    """
     from PIL import Image
 
-    def tokens(content: list[dict[str, str]], pictures: list[Image.Image]) -> int:
+    def tokens(count: int) -> int:
+        content = [{"type": "image"}] * count
         text = processor.apply_chat_template(
             [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
         )
-        shown = {"images": pictures} if pictures else {}
-        return len(processor(text=[text], **shown)["input_ids"][0])
+        pictures = [[Image.new("RGB", (width, height))] * count]
+        return int(
+            processor(text=[text], images=pictures, return_tensors="pt")["input_ids"].shape[1]
+        )
 
-    return tokens([{"type": "image"}], [Image.new("RGB", (width, height))]) - tokens([], [])
+    return tokens(2) - tokens(1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 from render_agent.engines.transformers.model.pretrained import Pretrained, choose_device
@@ -64,7 +63,9 @@ class SmallFamily:
     template: str = CHAT_TEMPLATE
 
 
-def small_family(name: str, device: str = "cpu", dtype: str = "float32", seed: int = 0) -> Pretrained:
+def small_family(
+    name: str, device: str = "cpu", dtype: str = "float32", seed: int = 0
+) -> Pretrained:
     """Return a small model of a family on a device, with its processor. KeyError for one that is not known.
 
     Raises whatever its classes raise, as where the library lacks one.
@@ -91,7 +92,12 @@ def small_family(name: str, device: str = "cpu", dtype: str = "float32", seed: i
     model = model.to(choose_device(device), getattr(torch, dtype))
     ends = tokenizer.convert_tokens_to_ids(["<|im_end|>", "<|endoftext|>"])
     model.generation_config.update(
-        eos_token_id=ends, pad_token_id=ends[1], do_sample=False, temperature=None, top_k=None, top_p=None
+        eos_token_id=ends,
+        pad_token_id=ends[1],
+        do_sample=False,
+        temperature=None,
+        top_k=None,
+        top_p=None,
     )
     tokenizer.padding_side = "left"
     return Pretrained(processor, model, top_k=0, top_p=1.0)
@@ -112,7 +118,12 @@ def _ids(tokenizer: Any, **names: str) -> dict[str, int]:
 
 
 def _text(tokenizer: Any, **more: Any) -> dict[str, Any]:
-    ends = _ids(tokenizer, bos_token_id="<|endoftext|>", eos_token_id="<|im_end|>", pad_token_id="<|endoftext|>")
+    ends = _ids(
+        tokenizer,
+        bos_token_id="<|endoftext|>",
+        eos_token_id="<|im_end|>",
+        pad_token_id="<|endoftext|>",
+    )
     return {**TEXT, **ends, "vocab_size": len(tokenizer), **more}
 
 
@@ -152,9 +163,7 @@ def _qwen3_5(kind: str, **more: Any) -> Callable[[Any, Any], Any]:
                 linear_value_head_dim=16,
                 linear_num_key_heads=2,
                 linear_num_value_heads=4,
-                rope_parameters=_rope(
-                    4, 2, 2, mrope_interleaved=True, partial_rotary_factor=0.5
-                ),
+                rope_parameters=_rope(4, 2, 2, mrope_interleaved=True, partial_rotary_factor=0.5),
                 **more,
             ),
             vision_config=QWEN_TOWER,
@@ -671,7 +680,11 @@ SMALL_FAMILIES: Mapping[str, SmallFamily] = {
     ),
     "gemma4_unified": SmallFamily(
         "Gemma4UnifiedForConditionalGeneration",
-        _gemma4("Gemma4UnifiedConfig", {}, use_bidirectional_attention="vision"),
+        _gemma4(
+            "Gemma4UnifiedConfig",
+            {"mm_embed_dim": 64, "mm_posemb_size": 64, "output_proj_dims": 64},
+            use_bidirectional_attention="vision",
+        ),
         _gemma4_processor("Gemma4Unified"),
         GEMMA_TOKENS,
         _written("<|image|>"),
