@@ -72,6 +72,7 @@ class Transformers(BuiltIn):
 
     def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
         """Return its model's files and how they are loaded. SetupError where that cannot be."""
+        from render_agent.engines.transformers.families.registry import family_of
         from render_agent.engines.transformers.model.locate import describe_model
         from render_agent.engines.transformers.options import check_options, refuse_tensor_parallel
 
@@ -84,6 +85,7 @@ class Transformers(BuiltIn):
             "dtype": config.dtype,
             "device": config.device,
             "guided": "no" if config.no_guide else f"llguidance {version('llguidance')}",
+            "reuse": options.get("reuse", family_of(str(described["model_type"])).reuse),
         }
 
 

@@ -11,7 +11,7 @@ LAYERS, HEADS, WIDTH = 2, 2, 4
 
 @pytest.fixture(params=[True, False], ids=["grows", "fixed"])
 def cache(request):
-    keys = [torch.zeros(1, HEADS, WIDTH)] * LAYERS
+    keys = {n: (torch.zeros(1, HEADS, WIDTH), torch.zeros(1, HEADS, WIDTH)) for n in range(LAYERS)}
     cache = KVCache(20 * PAGE_TOKENS * LAYERS * 2 * HEADS * WIDTH * 4, request.param)
     cache.allocate(keys)
     return cache
@@ -32,7 +32,7 @@ def write(cache, sequence, start, ids):
     """Write tokens from a place on; a token's keys are its number, its values the same below zero."""
     slots = torch.from_numpy(sequence.slots(start, len(ids)))
     with torch.inference_mode():
-        for layer in cache.layers:
+        for layer in cache.layers.values():
             keys, values = layer.flat
             new = torch.tensor(ids[start:], dtype=torch.float32)[:, None, None]
             keys[slots], values[slots] = new, -new
@@ -45,7 +45,7 @@ def stands(cache, sequence):
     ids = torch.tensor(sequence.ids, dtype=torch.float32)
     return all(
         bool((part[slots].mean((1, 2)) == sign * ids).all())
-        for layer in cache.layers
+        for layer in cache.layers.values()
         for part, sign in zip(layer.flat, (1, -1), strict=True)
     )
 

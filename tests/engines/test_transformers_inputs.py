@@ -72,7 +72,7 @@ def test_the_pictures_stand_in_the_order_of_the_dialogue(inputs, processor):
     assert [shown.file for shown in prepared.shown] == ["64x64-0.png", "96x64-1.png", "32x96-2.png"]
     assert [shown.grid for shown in prepared.shown] == [(1, 4, 4), (1, 4, 6), (1, 6, 2)]
     alone = processor.image_processor(images=[speckled(96, 64, 1)], return_tensors="pt")
-    assert torch.equal(prepared.shown[1].values(), alone["pixel_values"])
+    assert torch.equal(prepared.shown[1].values()["pixel_values"], alone["pixel_values"])
 
 
 def test_a_picture_with_transparency_or_of_greys_becomes_rgb(inputs):
@@ -87,7 +87,7 @@ def test_a_picture_with_transparency_or_of_greys_becomes_rgb(inputs):
         inputs.prepare(request(picture=plain)).shown,
         strict=True,
     ):
-        assert torch.equal(ours.values(), theirs.values())
+        assert torch.equal(ours.values()["pixel_values"], theirs.values()["pixel_values"])
 
 
 def alone(picture):
@@ -142,8 +142,8 @@ def test_the_area_of_a_picture_can_be_limited(processor):
     )
     assert large.tokens <= 9
     assert small.grid == (1, 4, 4)
-    assert len(large.values()) == 4 * large.tokens
-    assert len(small.values()) == 16
+    assert len(large.values()["pixel_values"]) == 4 * large.tokens
+    assert len(small.values()["pixel_values"]) == 16
 
 
 def test_the_limits_of_the_processor_are_kept(inputs):

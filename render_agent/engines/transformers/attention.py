@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Several
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
+from render_agent.engines.transformers.families.recurrent_state import StateCall
+from render_agent.engines.transformers.families.registry import TwoWay
 from render_agent.engines.transformers.kv_cache import PAGE_TOKENS, LayerPages
 
 PAGED = "render_agent_paged"
 PACKED_VISION = "render_agent_packed_flash"
 """Names under which the library finds our attention; one with "flash" in it is handed pictures packed."""
 
+FLASH_WIDTH = 256
+"""The widest heads that PyTorch's flash attention takes."""
+
+UNKNOWN = ("softcap", "s_aux")
+"""What some models change scores by that this attention knows nothing of: caps, and sinks beside the keys."""
+
 
 class Attending(Protocol):
     """What one call of the model does with the queries, keys and values of its new tokens.
 
-    query (tokens, heads, width), key and value (tokens, shared heads, width) → (tokens, heads, width).
+    query and key (tokens, heads, width), where heads of queries may share one of keys, value (tokens, shared
+    heads, its width) → (tokens, heads, value's width). window: how many tokens a query of this layer sees, its own
+    the last of them; None for all. states: of layers that keep a state rather than keys.
     """
+
+    states: StateCall | None
 
     def __call__(
         self,
@@ -33,6 +45,7 @@ class Attending(Protocol):
         key: torch.Tensor,
         value: torch.Tensor,
         scale: float | None,
+        window: int | None = None,
     ) -> torch.Tensor:
         """Return what the queries of one layer attend to."""
         ...
@@ -57,7 +70,8 @@ def attending(model: Any, call: Attending) -> Iterator[None]:
     try:
         for config, name in configs:
             config._attn_implementation = name
-        yield
+        with call.states.installed() if call.states is not None else nullcontext():
+            yield
     finally:
         _ATTENDING.reset(token)
         for (config, _), name in zip(configs, before, strict=True):
@@ -71,10 +85,11 @@ def current_call() -> _Paged | None:
 
 
 class KeyRecorder:
-    """Attends within one call alone, and keeps every layer's keys."""
+    """Attends within one call of one token alone, and keeps every layer's keys and values."""
 
-    def __init__(self) -> None:
-        self.keys: dict[int, torch.Tensor] = {}
+    def __init__(self, states: StateCall | None = None) -> None:
+        self.states = states
+        self.layers: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def __call__(
         self,
@@ -83,17 +98,19 @@ class KeyRecorder:
         key: torch.Tensor,
         value: torch.Tensor,
         scale: float | None,
+        window: int | None = None,
     ) -> torch.Tensor:
-        """Return what the queries attend to, each to those before it."""
-        self.keys[layer] = key
+        """Return what the query attends to, which is its own key alone."""
+        self.layers[layer] = key, value
         return causal(query, key, value, scale)
 
 
 class _Paged:
     """What reading prompts and writing replies have in common: new keys and values go into the pages first."""
 
-    layers: Several[LayerPages]
+    layers: Mapping[int, LayerPages]
     slots: torch.Tensor
+    states: StateCall | None = None
 
     def __call__(
         self,
@@ -102,6 +119,7 @@ class _Paged:
         key: torch.Tensor,
         value: torch.Tensor,
         scale: float | None,
+        window: int | None = None,
     ) -> torch.Tensor:
         """Return what the queries of one layer attend to."""
         keys, values = self.layers[layer].flat
@@ -109,46 +127,76 @@ class _Paged:
         slots = self.slots.to(keys.device)
         keys.index_copy_(0, slots, key)
         values.index_copy_(0, slots, value)
-        return self.attend(layer, query, scale)
+        return self.attend(layer, query, scale, window)
 
-    def attend(self, layer: int, query: torch.Tensor, scale: float | None) -> torch.Tensor:
+    def attend(
+        self, layer: int, query: torch.Tensor, scale: float | None, window: int | None = None
+    ) -> torch.Tensor:
         """Return what queries attend to, whose keys and values are written."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
 class PackedPrompt:
-    """One prompt of a call: its new tokens among those of all, and its pages with the tokens that they hold."""
+    """One prompt of a call: its new tokens among those of all, and its pages with the tokens that they hold.
+
+    pictures: where new pictures begin and end in the prompt, for layers where the tokens of one see each other.
+    """
 
     start: int
     end: int
     pages: slice | torch.Tensor
     tokens: int
+    pictures: Several[tuple[int, int]] = ()
+
+    def mask(self, window: int | None, two_way: TwoWay, device: Any) -> torch.Tensor:
+        """Return what each new token sees, (new tokens, tokens) bool; it always sees itself."""
+        first = self.tokens - (self.end - self.start)
+        asks = torch.arange(first, self.tokens, device=device)[:, None]
+        seen = torch.arange(self.tokens, device=device)[None]
+        near = seen > asks - (self.tokens if window is None else window)
+        mask = (seen <= asks) & near
+        for start, end in self.pictures if two_way != "never" else ():
+            rows = slice(start - first, end - first)
+            mask[rows, start:end] = near[rows, start:end] if two_way != "beyond" else True
+        return mask
 
 
 @dataclass(frozen=True)
 class PrefillAttention(_Paged):
     """Attention of the new tokens of packed prompts, each to those before it in its own prompt.
 
-    slots: where the new tokens go, (new tokens,) int64. most_patches: of a picture among them. For a GPU
-    in half precision all_slots holds those of all prompts' tokens, one prompt after the other, bounds
-    the int32 bounds of new and of all tokens, (prompts + 1,) each, and most the longest of each.
-    Elsewhere prompts are taken one by one.
+    slots: where the new tokens go, (new tokens,) int64. two_way: in which layers the tokens of one picture see
+    each other. For a GPU in half precision all_slots holds those of all prompts' tokens, one prompt after the
+    other, bounds the int32 bounds of new and of all tokens, (prompts + 1,) each, and most the longest of each.
+    Elsewhere, and where heads are too wide or pictures are seen both ways, prompts are taken one by one.
     """
 
-    layers: Several[LayerPages]
+    layers: Mapping[int, LayerPages]
     slots: torch.Tensor
     prompts: Several[PackedPrompt]
     all_slots: torch.Tensor | None = None
     bounds: tuple[torch.Tensor, torch.Tensor] | None = None
     most: tuple[int, int] = (0, 0)
+    two_way: TwoWay = "never"
+    states: StateCall | None = None
+    _masks: dict[tuple[int, int | None, TwoWay], torch.Tensor] = field(default_factory=dict)
 
-    def attend(self, layer: int, query: torch.Tensor, scale: float | None) -> torch.Tensor:
+    def attend(
+        self, layer: int, query: torch.Tensor, scale: float | None, window: int | None = None
+    ) -> torch.Tensor:
         """Return what queries attend to, whose keys and values are written."""
         pages = self.layers[layer]
-        if self.all_slots is not None and self.bounds is not None:
+        both = self.two_way if window is not None or self.two_way != "sliding" else "never"
+        width, value_width = query.shape[-1], pages.values.shape[-1]
+        if (
+            self.all_slots is not None
+            and self.bounds is not None
+            and (both == "never" or not any(prompt.pictures for prompt in self.prompts))
+            and width == value_width <= FLASH_WIDTH
+        ):
             keys, values = (part.index_select(0, self.all_slots) for part in pages.flat)
-            return flash(query, keys, values, self.bounds, self.most, True, scale)
+            return flash(query, keys, values, self.bounds, self.most, True, scale, window)
         return torch.cat(
             [
                 causal(
@@ -156,10 +204,27 @@ class PrefillAttention(_Paged):
                     _of_pages(pages.keys, prompt.pages, prompt.tokens),
                     _of_pages(pages.values, prompt.pages, prompt.tokens),
                     scale,
+                    self._mask(number, window, both, query.device),
                 )
-                for prompt in self.prompts
+                for number, prompt in enumerate(self.prompts)
             ]
         )
+
+    def _mask(
+        self, number: int, window: int | None, both: TwoWay, device: Any
+    ) -> torch.Tensor | None:
+        """Return what a prompt's new tokens see; None where that is all before them. Made once for all layers."""
+        prompt = self.prompts[number]
+        if window is not None and prompt.tokens <= window:
+            window = None
+        if not prompt.pictures:
+            both = "never"
+        if window is None and both == "never":
+            return None
+        key = number, window, both
+        if key not in self._masks or self._masks[key].device != device:
+            self._masks[key] = prompt.mask(window, both, device)
+        return self._masks[key]
 
 
 @dataclass(frozen=True)
@@ -171,27 +236,33 @@ class DecodeAttention(_Paged):
     where they are taken one by one, as elsewhere than on a GPU with Triton.
     """
 
-    layers: Several[LayerPages]
+    layers: Mapping[int, LayerPages]
     slots: torch.Tensor
     tables: torch.Tensor
     lengths: torch.Tensor
     rows: Several[tuple[slice | torch.Tensor, int]] | None = None
+    states: StateCall | None = None
 
-    def attend(self, layer: int, query: torch.Tensor, scale: float | None) -> torch.Tensor:
+    def attend(
+        self, layer: int, query: torch.Tensor, scale: float | None, window: int | None = None
+    ) -> torch.Tensor:
         """Return what queries attend to, whose keys and values are written."""
         pages = self.layers[layer]
         count, heads, width = query.shape
         if self.rows is None:
             from render_agent.engines.transformers.gpu.kernels import paged_decode
 
+            if window is not None:
+                raise NotImplementedError("paged_decode knows no window")
             scale = scale or width**-0.5
             return paged_decode(query, pages.keys, pages.values, self.tables, self.lengths, scale)
         shared = pages.keys.shape[2]
         grouped = query.reshape(count, 1, shared, heads // shared, width)
         attended = []
         for queries, (own, tokens) in zip(grouped, self.rows, strict=True):
+            first = 0 if window is None else max(0, tokens - window)
             keys, values = (
-                _of_pages(part, own, tokens).transpose(0, 1)[None]
+                _of_pages(part, own, tokens)[first:].transpose(0, 1)[None]
                 for part in (pages.keys, pages.values)
             )
             attended.append(scaled_dot_product_attention(queries, keys, values, scale=scale))
@@ -199,12 +270,16 @@ class DecodeAttention(_Paged):
 
 
 def causal(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float | None
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    scale: float | None,
+    mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Return what the last tokens of one prompt attend to, each to all before it: (new tokens, heads, width).
 
     query (new tokens, heads, width), key and value (tokens, shared heads, width); nothing is repeated
-    for the heads that share keys.
+    for the heads that share keys. mask: what each sees, (new tokens, tokens) bool, where that is not all before it.
     """
     new, heads, width = query.shape
     tokens, shared, _ = key.shape
@@ -213,8 +288,7 @@ def causal(
     keys, values = (
         part.transpose(0, 1)[:, None].expand(-1, group, -1, -1) for part in (key, value)
     )
-    mask = None
-    if new < tokens:
+    if mask is None and new < tokens:
         mask = torch.ones(new, tokens, dtype=torch.bool, device=query.device).tril(tokens - new)
     # Memory-efficient attention gives wrong numbers for such strides (PyTorch 2.11 on CUDA).
     with sdpa_kernel(SDPBackend.MATH) if query.is_cuda else nullcontext():
@@ -232,14 +306,16 @@ def flash(
     most: tuple[int, int],
     is_causal: bool,
     scale: float | None,
+    window: int | None = None,
 ) -> torch.Tensor:
     """Return flash attention of packed sequences, (tokens, heads, width), on a GPU in half precision.
 
     bounds: int32 bounds of queries and of keys. most: the longest of each. The last query of a sequence sees its
-    last key.
+    last key. window: how many keys a query sees.
     """
+    sides = {} if window is None else {"window_size_left": window - 1, "window_size_right": 0}
     found: torch.Tensor = torch.ops.aten._flash_attention_forward(
-        query, key, value, *bounds, *most, 0.0, is_causal, False, scale=scale
+        query, key, value, *bounds, *most, 0.0, is_causal, False, scale=scale, **sides
     )[0]
     return found
 
@@ -251,11 +327,18 @@ def _paged(
     value: torch.Tensor,
     attention_mask: torch.Tensor | None,
     scaling: float | None = None,
+    sliding_window: int | None = None,
     **more: Any,
 ) -> tuple[torch.Tensor, None]:
-    """The library's interface: all tokens of a call stand in one row, (1, heads, tokens, width)."""
+    """The library's interface: all tokens of a call stand in one row, (1, heads, tokens, width).
+
+    NotImplementedError where a layer's scores are made in a way that is not ours.
+    """
+    for name in UNKNOWN:
+        if more.get(name) is not None:
+            raise NotImplementedError(f"attention with {name} is not known")
     query, key, value = (part[0].transpose(0, 1) for part in (query, key, value))
-    attended = _ATTENDING.get()(module.layer_idx, query, key, value, scaling)
+    attended = _ATTENDING.get()(module.layer_idx, query, key, value, scaling, sliding_window)
     return attended[None], None
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
+from collections.abc import Iterator
 from collections.abc import Sequence as Several
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -15,13 +17,26 @@ from render_agent.engines.base import Request
 from render_agent.engines.transformers import prefill
 from render_agent.engines.transformers.decode import Decoder
 from render_agent.engines.transformers.families.inputs import PreparedPrompt
+from render_agent.engines.transformers.families.pictures import OF_TEXT
 from render_agent.engines.transformers.memory.faults import Fault, attempt_patiently
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.sequences import Asked, Sample
 
-TOLERANCE = {torch.float32: 1e-3}
-COARSE_TOLERANCE = 0.03
-"""By how much of their own range scores may differ: rounding stays far below, a wrong position does not."""
+EXACT = 1e-3
+"""By how much of their range scores in float32 may differ anywhere: rounding stays far below, a wrong place does not."""
+
+SPREADS = 3.0
+"""In half precision: how many times further from each other than two exact ways of reading anew.
+
+Scores then differ by their root mean square, which two real errors, of states that were mixed and of states that
+faded, moved several times as far as rounding does; their greatest difference moved no further.
+"""
+
+LEAST_SPREAD = 1 / 16
+"""The least that two ways of reading are taken to differ by, in steps of the number's precision at one."""
+
+WORDS = ("What do you see? ", "Where would you go now? ")
+"""What is said in the two trials: in half precision a router of experts may choose others in one of them by chance."""
 
 SIZES = {"narrow.png": (96, 128), "wide.png": (160, 96), "small.png": (64, 64)}
 
@@ -30,27 +45,46 @@ def why_not_kept(loaded: LoadedModel) -> str | None:
     """Return in one sentence why keys and values cannot be kept with this model; None where they can.
 
     Two dialogues of unlike length, with pictures, are read together, then their second turns behind
-    what was kept, then one token is written: the scores must be those of reading each anew, alone.
+    what was kept, then one token is written: the scores must be those of reading each anew, alone, as far
+    as two ways of reading anew agree themselves.
     """
-    try:
-        worst = attempt_patiently(partial(_difference, loaded), loaded.model.device)
-    finally:
-        loaded.inputs.retire("probe")
-    # The library's classes differ by family and version: one that does not take our attention may
-    # raise anything, and is then run without it.
-    if isinstance(worst, Fault):
-        return f"the model does not take our attention ({worst.reason})"
-    if worst <= TOLERANCE.get(loaded.model.dtype, COARSE_TOLERANCE):
-        return None
-    return f"scores differ by {worst:.2g} of their range from those of reading everything anew"
+    if loaded.inputs.form is None:
+        return "only its processor knows what a picture becomes"
+    reason = None
+    for words in WORDS:
+        try:
+            found = attempt_patiently(partial(_compared, loaded, words), loaded.model.device)
+        finally:
+            loaded.inputs.retire("probe")
+        # The library's classes differ by family and version: one that does not take our attention may
+        # raise anything, and is then run without it.
+        if isinstance(found, Fault):
+            return f"the model does not take our attention ({found.reason})"
+        if found.difference <= found.allowed:
+            return None
+        reason = (
+            f"scores differ by {found.difference:.2g} of their range from those of reading everything"
+            f" anew, and {found.allowed:.2g} could be rounding"
+        )
+    return reason
 
 
-def _difference(loaded: LoadedModel) -> float:
-    """Return by how much of their range the scores differ at the most."""
-    dialogues = _dialogues("narrow.png", "wide.png"), _dialogues("small.png")
-    axes = loaded.inputs.family.axes
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """By how much of their range scores differ at the most, in any row, and by how much they may."""
+
+    difference: float
+    allowed: float
+
+
+def _compared(loaded: LoadedModel, words: str) -> Comparison:
+    """Return how far scores with what was kept are from those of reading anew."""
+    dialogues = _dialogues(words, "narrow.png", "wide.png"), _dialogues(words, "small.png")
+    family = loaded.inputs.family
+    exact = loaded.model.dtype == torch.float32
     cache = prefill.new_cache(loaded)
-    worst = 0.0
+    worst: list[torch.Tensor] = []
+    spreads: list[torch.Tensor] = []
     prompts: list[PreparedPrompt] = []
     for turn in range(2):
         prompts = [_prompt(loaded, dialogue[turn]) for dialogue in dialogues]
@@ -58,36 +92,44 @@ def _difference(loaded: LoadedModel) -> float:
             sequences = [cache.begin(str(n), prompt) for n, prompt in enumerate(prompts)]
         entries = []
         for sequence, prompt in zip(sequences, prompts, strict=True):
-            sequence.pinned, start = True, len(sequence.ids)
+            sequence.pinned, start = True, sequence.known(prompt)
             assert prompt.ids is not None
             cache.reserve(sequence, start, len(prompt.ids) + 1)
             values = [picture.values() for picture in prompt.shown if picture.start >= start]
             entries.append(prefill.Unread(prompt, sequence, start, values))
-        scores = prefill.read(loaded.model, cache, entries, axes)
+        scores = prefill.read(loaded.model, cache, entries, family)
         for sequence, prompt in zip(sequences, prompts, strict=True):
-            sequence.ids = list(prompt.ids or ())
-        anew = torch.cat([_anew(loaded, prompt) for prompt in prompts])
-        worst = max(worst, _apart(scores, anew))
+            sequence.has_read(prompt)
+        anew = torch.cat([_anew(loaded, [prompt]) for prompt in prompts])
+        worst.append(_apart(scores, anew, exact))
+        if not exact:
+            with _other_attention(loaded.model):
+                spreads.append(_apart(_anew(loaded, prompts), anew, exact))
     token = int(anew[0].argmax())
     rows = []
     for sequence, prompt in zip(sequences, prompts, strict=True):
-        offset = prefill.next_position(prompt, axes) - len(sequence.ids)
+        offset = prefill.next_position(prompt, family.axes) - len(sequence.ids)
         rows.append(Sample(_NOTHING, 0, sequence, offset=offset, written=[token]))
-    scores = Decoder(loaded.model, cache, axes, ()).step(rows)[0]
-    longer = [dataclasses.replace(p, ids=(*(p.ids or ()), token)) for p in prompts]
-    return max(worst, _apart(scores, torch.cat([_anew(loaded, prompt) for prompt in longer])))
+    scores = Decoder(loaded.model, cache, family.axes, ()).step(rows)[0]
+    longer = torch.cat([_anew(loaded, [prompt], token) for prompt in prompts])
+    worst.append(_apart(scores, longer, exact))
+    difference = float(torch.cat(worst).max())
+    if exact:
+        return Comparison(difference, EXACT)
+    least = LEAST_SPREAD * torch.finfo(loaded.model.dtype).eps
+    return Comparison(difference, SPREADS * max(float(torch.cat(spreads).median()), least))
 
 
 _NOTHING: Any = Asked.__new__(Asked)
 """No request stands behind a token that is written as a trial."""
 
 
-def _dialogues(*files: str) -> list[list[chat.Message]]:
+def _dialogues(words: str, *files: str) -> list[list[chat.Message]]:
     """Return the messages of two turns, each of which shows these pictures."""
     shown = [chat.picture(file) for file in files]
     first = [
         chat.message("system", chat.text("Look around.")),
-        chat.message("user", chat.text("What do you see? " * len(files)), *shown),
+        chat.message("user", chat.text(words * len(files)), *shown),
     ]
     answered = chat.assistant('{"rotation_angle_degrees": 45}')
     return [first, [*first, answered, chat.message("user", chat.text("And now?"), *shown)]]
@@ -104,16 +146,45 @@ def _picture(file: str) -> Image.Image:
     return Image.merge("RGB", bands).resize(SIZES[file])
 
 
-def _anew(loaded: LoadedModel, prompt: PreparedPrompt) -> torch.Tensor:
-    """Return the scores behind a prompt that is read alone, as the library reads it."""
-    tensors = loaded.inputs.encode([prompt], str(loaded.model.device))
+def _anew(
+    loaded: LoadedModel, prompts: Several[PreparedPrompt], token: int | None = None
+) -> torch.Tensor:
+    """Return the scores behind prompts, and a token, that are read together, as the library reads them.
+
+    ValueError where its processor makes other tokens of one than we do.
+    """
+    tensors = loaded.inputs.encode(prompts, str(loaded.model.device))
+    ids = tensors["input_ids"].tolist()
+    if any(tuple(row)[-len(p.ids or ()) :] != p.ids for row, p in zip(ids, prompts, strict=True)):
+        raise ValueError("its processor makes other tokens of a prompt")
+    if token is not None:
+        # What a text's token is told beside its number: it is looked at, and is no part of a picture.
+        told = {"input_ids": token, "attention_mask": 1}
+        for name in OF_TEXT & tensors.keys():
+            more = torch.full((len(prompts), 1), told.get(name, 0))
+            tensors[name] = torch.cat([tensors[name], more.to(tensors[name])], dim=1)
     tensors = tensors.to(device=loaded.model.device, dtype=loaded.model.dtype)
     with torch.inference_mode():
         scores: torch.Tensor = loaded.model(**tensors, logits_to_keep=1).logits[:, -1].float()
     return scores
 
 
-def _apart(scores: torch.Tensor, anew: torch.Tensor) -> float:
-    """Return the greatest difference of two sets of scores, as a part of the second's range."""
-    range_ = anew.max() - anew.min()
-    return float((scores - anew).abs().max() / range_)
+@contextmanager
+def _other_attention(model: Any) -> Iterator[None]:
+    """Let a model's text part attend by other code of the library within, which is as exact and rounds otherwise."""
+    config = model.config.get_text_config()
+    before = config._attn_implementation
+    config._attn_implementation = "sdpa" if before == "eager" else "eager"
+    try:
+        yield
+    finally:
+        config._attn_implementation = before
+
+
+def _apart(scores: torch.Tensor, anew: torch.Tensor, exact: bool) -> torch.Tensor:
+    """Return by how much two sets of scores differ row by row, as a part of the second's range, (rows,).
+
+    exact: by the greatest difference, otherwise by the root of their mean square, which rounding moves little.
+    """
+    apart = (scores - anew) / (anew.amax(-1) - anew.amin(-1))[:, None]
+    return apart.abs().amax(-1) if exact else apart.square().mean(-1).sqrt()

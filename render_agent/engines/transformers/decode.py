@@ -14,6 +14,7 @@ from render_agent.engines.transformers.attention import (
     on_one_gpu,
     page_index,
 )
+from render_agent.engines.transformers.families.recurrent_state import LIVE, SPARE, StateCall
 from render_agent.engines.transformers.kv_cache import PAGE_TOKENS, KVCache
 from render_agent.engines.transformers.sequences import Sample
 
@@ -49,10 +50,21 @@ class Decoder:
             self.cache.layers,
             torch.tensor(slots, device=device),
             *self._tables(sequences, counts, device),
+            states=self.states(
+                torch.tensor([s.states.slots[LIVE] for s in sequences], device=device),
+                torch.tensor([s.states.slots[SPARE] for s in sequences], device=device),
+            )
+            if self.cache.states is not None
+            else None,
         )
         with torch.inference_mode():
             logits = self.logits(given[:, 0], given[:, 1], call)
             return logits, logits.argmax(-1)
+
+    def states(self, sources: torch.Tensor, targets: torch.Tensor) -> StateCall | None:
+        """Return how recurrent layers take one token a row, from and to these slots, (rows,) each."""
+        pool = self.cache.states
+        return None if pool is None else StateCall(pool, rows=(sources, targets))
 
     def logits(
         self, ids: torch.Tensor, places: torch.Tensor, call: DecodeAttention

@@ -77,7 +77,7 @@ class ContinuousEngine:
         )
         self._scoring = Sizing(memory_of(loaded.model), SCORED_TOGETHER)
         self._events: list[str] = []
-        self.cache = new_cache(loaded, budget)
+        self.cache = new_cache(loaded, budget, most_rows)
         self.scheduler = Scheduler(
             loaded,
             self.cache,
@@ -101,7 +101,7 @@ class ContinuousEngine:
         tokens = self.dialogue_tokens
         if self._turns >= LEARNED_TURNS:
             tokens = self._turn_tokens // self._turns
-        row = tokens * self.cache.bytes_per_token
+        row = tokens * self.cache.bytes_per_token + self.cache.bytes_per_dialogue
         return max(1, min(self.most_rows, self.cache.budget // row if row else self.most_rows))
 
     @property

@@ -45,7 +45,8 @@ def engine_of(
     has in the end; so many are led side by side as have room then. picture_size: width and height of
     its pictures.
     """
-    wanted = options.get("reuse", loaded.inputs.family.reuse)
+    family = loaded.inputs.family
+    wanted = options.get("reuse", family.reuse)
     memory = memory or memory_of(loaded.model)
     if wanted == "keys":
         if (why := why_not_kept(loaded)) is None:
@@ -66,8 +67,10 @@ def engine_of(
                 return engine
             why = engine.reason
         LOG.warning("keys and values are not kept over the turns: %s", why)
+    elif family.why:
+        LOG.info("prompts are read anew in every turn: %s", family.why)
     vision = None
-    if wanted in ("keys", "vision") and loaded.inputs.family.vision:
+    if wanted in ("keys", "vision") and family.vision:
         from render_agent.engines.transformers.families.vision_cache import VisionCache
 
         vision = VisionCache(loaded.model)

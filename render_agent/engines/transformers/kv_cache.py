@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from collections.abc import Sequence as Several
 from dataclasses import dataclass, field
 
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 
 from render_agent.engines.transformers.families.inputs import PreparedPrompt
+from render_agent.engines.transformers.families.recurrent_state import SequenceStates, StatePool
 
 PAGE_TOKENS = 256
 """Tokens of a page."""
@@ -25,7 +27,7 @@ SCRATCH_PAGE = 0
 
 @dataclass(eq=False)
 class LayerPages:
-    """One layer's keys and values, each (pages, PAGE_TOKENS, heads, width)."""
+    """One layer's keys and values, each (pages, PAGE_TOKENS, heads, width); their widths may differ."""
 
     keys: torch.Tensor
     values: torch.Tensor
@@ -41,7 +43,7 @@ class Sequence:
     """A dialogue in the cache: the tokens whose keys and values stand in its pages.
 
     prompt: the last that was read. pinned: whether it is being placed, read or written, so that it is
-    not evicted. last_used: counted up with every rest.
+    not evicted. last_used: counted up with every rest. states: what layers without keys carry from its tokens on.
     """
 
     question_id: str
@@ -50,6 +52,18 @@ class Sequence:
     prompt: PreparedPrompt | None = None
     pinned: bool = False
     last_used: int = 0
+    states: SequenceStates = field(default_factory=SequenceStates)
+
+    def has_read(self, prompt: PreparedPrompt) -> None:
+        """Note that all of a prompt stands in the pages."""
+        assert prompt.ids is not None
+        self.ids, self.prompt = list(prompt.ids), prompt
+        self.states.has_read()
+
+    def has_written(self, token: int) -> None:
+        """Note one token more."""
+        self.ids.append(token)
+        self.states.has_written()
 
     def slots(self, start: int, end: int) -> np.ndarray:
         """Return where the tokens from `start` to before `end` stand among all slots, (tokens,) int64."""
@@ -57,7 +71,14 @@ class Sequence:
         return np.asarray(self.pages)[places // PAGE_TOKENS] * PAGE_TOKENS + places % PAGE_TOKENS
 
     def known(self, prompt: PreparedPrompt) -> int:
-        """Return how many of a prompt's tokens stand here already: never all, never half a picture."""
+        """Return how many of a prompt's tokens need not be read again: never all, never half a picture.
+
+        Of a model with recurrent layers, those behind which a state was kept.
+        """
+        known = self._known_keys(prompt)
+        return self.states.known(known) if self.states.slots else known
+
+    def _known_keys(self, prompt: PreparedPrompt) -> int:
         assert prompt.ids is not None
         known = common_tokens(self.ids, prompt.ids[:-1])
         before = self.prompt.shown if self.prompt is not None else ()
@@ -83,7 +104,8 @@ class KVCache:
     def __init__(self, budget: int, grows: bool) -> None:
         self.budget = budget
         self.grows = grows
-        self.layers: list[LayerPages] = []
+        self.layers: dict[int, LayerPages] = {}
+        self.states: StatePool | None = None
         self.bytes_per_token = 0
         self.sequences: list[Sequence] = []
         self.evicted = 0
@@ -99,8 +121,18 @@ class KVCache:
 
     @property
     def bytes(self) -> int:
-        """What all pages take, used or not."""
-        return len(self._references) * self.page_bytes
+        """What all pages and states take, used or not."""
+        return len(self._references) * self.page_bytes + self.state_bytes
+
+    @property
+    def state_bytes(self) -> int:
+        """What all states take, used or not."""
+        return self.states.bytes if self.states is not None else 0
+
+    @property
+    def bytes_per_dialogue(self) -> int:
+        """What a dialogue takes beside its tokens: its states while a reply is written."""
+        return self.states.bytes_per_sequence if self.states is not None else 0
 
     @property
     def used_pages(self) -> int:
@@ -110,7 +142,7 @@ class KVCache:
     @property
     def page_limit(self) -> int:
         """How many pages the budget allows, the scratch page among them."""
-        return max(2, self.budget // max(1, self.page_bytes))
+        return max(2, (self.budget - self.state_bytes) // max(1, self.page_bytes))
 
     @property
     def under_way(self) -> int:
@@ -122,15 +154,24 @@ class KVCache:
         """The dialogues that wait for their next turn."""
         return [sequence for sequence in self.sequences if not sequence.pinned]
 
-    def allocate(self, shapes: Several[torch.Tensor]) -> None:
-        """Lay out the pages of every layer after the keys of one token, each (tokens, heads, width).
+    def allocate(
+        self,
+        shapes: Mapping[int, tuple[torch.Tensor, torch.Tensor]],
+        states: StatePool | None = None,
+    ) -> None:
+        """Lay out the pages of every layer after the keys and values of one token, each (1, heads, width).
 
-        Raises what the allocator raises.
+        Layers that are handed the same keys share their pages. states: of layers without keys. Raises what the
+        allocator raises.
         """
-        self.layers = [LayerPages(_empty(keys, 0), _empty(keys, 0)) for keys in shapes]
-        self.bytes_per_token = sum(
-            2 * keys.shape[1] * keys.shape[2] * keys.element_size() for keys in shapes
-        )
+        self.states = states
+        shared: dict[int, LayerPages] = {}
+        for layer, (keys, values) in sorted(shapes.items()):
+            if keys.data_ptr() not in shared:
+                shared[keys.data_ptr()] = LayerPages(_empty(keys, 0), _empty(values, 0))
+                for part in (keys, values):
+                    self.bytes_per_token += part[0].numel() * part.element_size()
+            self.layers[layer] = shared[keys.data_ptr()]
         self._grow_to(2 if self.grows else self.page_limit)
 
     def of(self, question_id: str) -> Sequence | None:
@@ -156,7 +197,11 @@ class KVCache:
         ]
         source = max(sources, key=lambda s: s.known(prompt), default=None)
         alike = source.known(prompt) if source else 0
-        if source is not None and alike >= MIN_SHARED_TOKENS:
+        if (
+            source is not None
+            and alike >= MIN_SHARED_TOKENS
+            and self._share_state(source, new, alike)
+        ):
             self._share(source, new, alike)
             new.prompt = source.prompt
         return new
@@ -164,7 +209,7 @@ class KVCache:
     def keep_beginning(self, sequence: Sequence) -> None:
         """Keep the beginning of a dialogue, up to its first picture, for others once it is gone itself."""
         prompt = sequence.prompt
-        if self._beginning is None and prompt is not None and prompt.ids is not None:
+        if self._beginning is None and self.states is None and prompt and prompt.ids is not None:
             kept = Sequence("", pinned=True)
             self._share(sequence, kept, prompt.shown[0].start if prompt.shown else len(prompt.ids))
             self._beginning = kept
@@ -178,6 +223,8 @@ class KVCache:
         raises.
         """
         wanted = -(-tokens // PAGE_TOKENS)
+        if not self._reserve_states(sequence, evicts):
+            return False
         if self.grows and self._moved(sequence, start, wanted):
             return True
         first = start // PAGE_TOKENS
@@ -200,6 +247,9 @@ class KVCache:
         """Let a dialogue wait for its next turn; pages that it does not fill are given back."""
         self._rests += 1
         sequence.last_used, sequence.pinned = self._rests, False
+        if self.states is not None:
+            prompt = sequence.prompt
+            self.states.rest(sequence.states, keeps_reply=prompt is not None and prompt.continues)
         filled = -(-len(sequence.ids) // PAGE_TOKENS)
         self._release(sequence.pages[filled:])
         del sequence.pages[filled:]
@@ -207,6 +257,8 @@ class KVCache:
     def evict(self, sequence: Sequence) -> None:
         """Give up a dialogue's pages."""
         self.sequences.remove(sequence)
+        if self.states is not None:
+            self.states.release(sequence.states)
         self._release(sequence.pages)
         sequence.pages, sequence.ids = [], []
 
@@ -226,6 +278,29 @@ class KVCache:
         target.ids = source.ids[:tokens]
         for page in target.pages:
             self._references[page] += 1
+
+    def _share_state(self, source: Sequence, target: Sequence, tokens: int) -> bool:
+        """Copy the state behind so many tokens, where there are any; whether there was room for it."""
+        return self.states is None or self.states.copy(source.states, target.states, tokens)
+
+    def _reserve_states(self, sequence: Sequence, evicts: bool) -> bool:
+        """Give a dialogue the states that reading and writing takes; others give way as they do for pages."""
+        while self.states is not None and not self.states.reserve(
+            sequence.states, self.budget - self.bytes if self.grows else 0
+        ):
+            idle = [other for other in self.evictable if other is not sequence]
+            if idle and evicts:
+                self.evict(max(idle, key=lambda s: s.last_used))
+                self.evicted += 1
+            elif all(other is sequence for other in self.sequences):
+                if not self.grows:
+                    raise MemoryError(
+                        "out of memory: the cache has no room for a dialogue's states"
+                    )
+                self.states.grow()
+            else:
+                return False
+        return True
 
     def _make_room(self, missing: int, wanting: Sequence, evicts: bool) -> bool:
         """Free so many pages, or let there be more; whether that could be done now."""
@@ -287,7 +362,7 @@ class KVCache:
         """Lay every layer into tensors of so many pages, one after the other; nothing is lost if that fails."""
         there = len(self._references)
         with torch.inference_mode():
-            for layer in self.layers:
+            for layer in self.layers.values():
                 for name in ("keys", "values"):
                     old = getattr(layer, name)
                     if len(old) < pages:
@@ -312,7 +387,7 @@ class KVCache:
 
     def _copy(self, source: int, target: int, tokens: int) -> None:
         with torch.inference_mode():
-            for layer in self.layers:
+            for layer in self.layers.values():
                 for part in (layer.keys, layer.values):
                     part[target, :tokens] = part[source, :tokens]
 

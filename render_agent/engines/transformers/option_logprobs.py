@@ -270,5 +270,10 @@ def _selected(cache: Any, rows: torch.Tensor) -> Any:
     """Return keys and values of these rows, some more than once; the cache stays as it is."""
     selected = copy.copy(cache)
     selected.layers = [copy.copy(layer) for layer in cache.layers]
-    selected.batch_select_indices(rows)
+    for layer in selected.layers:
+        # A recurrent layer keeps its states in mappings, which a copy would share.
+        for name in ("conv_states", "recurrent_states"):
+            if hasattr(layer, name):
+                setattr(layer, name, dict(getattr(layer, name)))
+        layer.reorder_cache(rows)
     return selected

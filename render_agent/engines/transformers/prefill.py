@@ -20,6 +20,9 @@ from render_agent.engines.transformers.attention import (
     page_index,
 )
 from render_agent.engines.transformers.families.inputs import PreparedPrompt, PromptPicture
+from render_agent.engines.transformers.families.pictures import Tensors, joined
+from render_agent.engines.transformers.families.recurrent_state import ZERO, StateCall, StatePool
+from render_agent.engines.transformers.families.registry import Family
 from render_agent.engines.transformers.kv_cache import KVCache, Sequence
 from render_agent.engines.transformers.model.load import LoadedModel
 
@@ -28,13 +31,13 @@ from render_agent.engines.transformers.model.load import LoadedModel
 class Unread:
     """A prompt of which a dialogue's pages hold the first `start` tokens: those up to `end` are to be read.
 
-    values: the pixel values of the pictures that are to be read. end: by default, that of the prompt.
+    values: the tensors of the pictures that are to be read. end: by default, that of the prompt.
     """
 
     prompt: PreparedPrompt
     sequence: Sequence
     start: int = 0
-    values: Several[torch.Tensor] = ()
+    values: Several[Tensors] = ()
     end: int | None = None
 
     @property
@@ -93,15 +96,18 @@ def next_position(prompt: PreparedPrompt, axes: int) -> int:
     return len(prompt.ids) - sum(p.tokens - max(_sides(p)) for p in prompt.shown)
 
 
-def new_cache(loaded: LoadedModel, budget: int | None = None) -> KVCache:
+def new_cache(loaded: LoadedModel, budget: int | None = None, rows: int = 1) -> KVCache:
     """Return an empty cache for a model, laid out after what one call of it writes.
 
-    budget: bytes; on a GPU all of it is allocated now. Without one it grows as it is filled, for trials. Raises
-    what the allocator raises, and whatever a model does that does not take our attention.
+    budget: bytes; on a GPU all of it is allocated now, with states for so many rows where the model has any, in
+    at most half of it. Without one it grows as it is filled, for trials. Raises what the allocator raises, and
+    whatever a model does that does not take our attention.
     """
     model, axes = loaded.model, loaded.inputs.family.axes
-    recorder = KeyRecorder()
     place = torch.zeros(1, 1, dtype=torch.long, device=model.device)
+    pool = StatePool(model) if loaded.inputs.family.recurrent else None
+    begins = [(0, 1, ZERO, None)]
+    recorder = KeyRecorder(None if pool is None else StateCall(pool, begins))
     with torch.inference_mode(), attending(model, recorder):
         model(
             input_ids=place + loaded.pad,
@@ -112,16 +118,22 @@ def new_cache(loaded: LoadedModel, budget: int | None = None) -> KVCache:
         )
     grows = budget is None or model.device.type != "cuda"
     cache = KVCache(sys.maxsize if budget is None else budget, grows)
-    cache.allocate([recorder.keys[layer] for layer in sorted(recorder.keys)])
+    if pool is not None:
+        pool.set_aside()
+        if not grows:
+            pool.grow(rows_within(budget or 0, pool.bytes_per_sequence, rows))
+    cache.allocate(recorder.layers, pool)
     return cache
 
 
-def read(model: Any, cache: KVCache, entries: Several[Unread], axes: int) -> torch.Tensor:
+def read(model: Any, cache: KVCache, entries: Several[Unread], family: Family) -> torch.Tensor:
     """Read the unread tokens of some prompts in one call of the model; their pages are reserved.
 
     Returns the logits behind the last token read of each, (prompts, vocabulary) float32. Raises whatever the model
     causes; the call can be made again.
     """
+    axes = family.axes
+    two_way = family.two_way(model.config.get_text_config())
     starts = [entry.start for entry in entries]
     totals = [len(entry.ids) for entry in entries]
     bounds_new = np.cumsum([0, *(t - s for t, s in zip(totals, starts, strict=True))])
@@ -142,19 +154,34 @@ def read(model: Any, cache: KVCache, entries: Several[Unread], axes: int) -> tor
         bounds_new,
         bounds_all,
     )
-    if flash_runs(model):
-        most = int(np.diff(bounds_new).max()), max(totals)
-        call = PrefillAttention(
-            cache.layers, new_slots, (), all_slots, (new_bounds.int(), all_bounds.int()), most
+    packed = [
+        PackedPrompt(
+            int(start),
+            int(end),
+            page_index(entry.sequence.pages, device),
+            total,
+            () if two_way == "never" else _spans(entry),
         )
-    else:
-        packed = [
-            PackedPrompt(int(start), int(end), page_index(entry.sequence.pages, device), total)
-            for start, end, entry, total in zip(
-                bounds_new, bounds_new[1:], entries, totals, strict=False
-            )
-        ]
-        call = PrefillAttention(cache.layers, new_slots, packed)
+        for start, end, entry, total in zip(
+            bounds_new, bounds_new[1:], entries, totals, strict=False
+        )
+    ]
+    call = PrefillAttention(
+        cache.layers,
+        new_slots,
+        packed,
+        **(
+            {
+                "all_slots": all_slots,
+                "bounds": (new_bounds.int(), all_bounds.int()),
+                "most": (int(np.diff(bounds_new).max()), max(totals)),
+            }
+            if flash_runs(model)
+            else {}
+        ),
+        two_way=two_way,
+        states=_state_call(cache, entries, bounds_new),
+    )
     with torch.inference_mode(), attending(model, call):
         output = model(
             input_ids=ids[None],
@@ -162,10 +189,16 @@ def read(model: Any, cache: KVCache, entries: Several[Unread], axes: int) -> tor
             position_ids=place if axes == 1 else place[:, None],
             use_cache=False,
             logits_to_keep=last,
-            **_pictures(model, entries),
+            **_pictures(model, entries, family.picture_axis),
         )
-        logits: torch.Tensor = output.logits[0].float()
-    return logits
+        logits: torch.Tensor = output.logits[0]
+        # MiniCPM-V gives those of all tokens, whatever it is asked for.
+        return (logits if len(logits) == len(entries) else logits[last]).float()
+
+
+def rows_within(budget: int, row: int, rows: int) -> int:
+    """Return for how many rows of so many bytes of states there is room in half of a budget."""
+    return max(1, min(rows, budget // 2 // max(1, row)))
 
 
 def _sent(device: Any, *arrays: np.ndarray) -> list[torch.Tensor]:
@@ -177,6 +210,25 @@ def _sent(device: Any, *arrays: np.ndarray) -> list[torch.Tensor]:
     return [piece.view(array.shape) for piece, array in zip(pieces, arrays, strict=True)]
 
 
+def _spans(entry: Unread) -> tuple[tuple[int, int], ...]:
+    """Return where the pictures among a prompt's unread tokens begin and end."""
+    return tuple((picture.start, picture.start + picture.tokens) for picture in entry.shown)
+
+
+def _state_call(cache: KVCache, entries: Several[Unread], bounds: Several[int]) -> StateCall | None:
+    """Return how recurrent layers read packed prompts, each in two parts so that a state is kept between them."""
+    if cache.states is None:
+        return None
+    parts = [
+        (int(first) + start - entry.start, int(first) + end - entry.start, source, target)
+        for first, entry in zip(bounds, entries, strict=False)
+        for start, end, source, target in entry.sequence.states.parts(
+            entry.start, entry.prompt.kept, len(entry.ids)
+        )
+    ]
+    return StateCall(cache.states, parts)
+
+
 def _sides(picture: PromptPicture) -> tuple[int, int]:
     """Return the rows and columns of a picture's tokens, each of which is a square of patches."""
     assert picture.grid is not None
@@ -185,14 +237,13 @@ def _sides(picture: PromptPicture) -> tuple[int, int]:
     return rows // merged, columns // merged
 
 
-def _pictures(model: Any, entries: Several[Unread]) -> dict[str, torch.Tensor]:
+def _pictures(model: Any, entries: Several[Unread], axis: int) -> dict[str, torch.Tensor]:
     """Return the pictures among the unread tokens, prompt after prompt."""
     shown = [picture for entry in entries for picture in entry.shown]
     if not shown:
         return {}
-    values = [tensor.to(model.device, model.dtype) for entry in entries for tensor in entry.values]
-    pictures = {"pixel_values": torch.cat(values)}
-    if shown[0].grid is not None:
-        grids = [picture.grid for picture in shown]
-        pictures["image_grid_thw"] = torch.tensor(grids, device=model.device)
-    return pictures
+    values = [picture for entry in entries for picture in entry.values]
+    return {
+        name: part.to(model.device, model.dtype if part.is_floating_point() else None)
+        for name, part in joined(values, axis).items()
+    }

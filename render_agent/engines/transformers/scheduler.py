@@ -66,7 +66,8 @@ class Scheduler:
         self.loaded = loaded
         self.cache = cache
         self.most_rows = most_rows
-        self.axes = loaded.inputs.family.axes
+        self.family = loaded.inputs.family
+        self.axes = self.family.axes
         self.decoder: Decoder = decoder_of(
             loaded.model, cache, self.axes, loaded.suppressed, most_rows, longest
         )
@@ -154,7 +155,10 @@ class Scheduler:
             if self.read_ceiling.succeeded(tokens):
                 self._note("batch_grown")
             for sample, end in zip(group, ends, strict=True):
-                sample.sequence.ids = list(sample.ids[:end])
+                if end == len(sample.ids):
+                    sample.sequence.has_read(sample.asked.prompt)
+                else:
+                    sample.sequence.ids = list(sample.ids[:end])
                 sample.waited = 0
             read = [sample for sample in group if not sample.unread]
             if read:
@@ -180,7 +184,12 @@ class Scheduler:
             self._fail(group[0], outcome)
 
     def _chunk_end(self, sample: Sample, most: int) -> int:
-        """Return up to where a prompt is read by a call that takes so many tokens."""
+        """Return up to where a prompt is read by a call that takes so many tokens.
+
+        One of a model with recurrent states is read whole: a state is kept at its end alone.
+        """
+        if self.cache.states is not None:
+            return len(sample.ids)
         return chunk_end(sample.asked.prompt, len(sample.sequence.ids), max(LEAST_READ, most))
 
     def _first_tokens(self, group: Several[Sample], ends: Several[int]) -> list[int]:
@@ -191,7 +200,7 @@ class Scheduler:
             values = sample.asked.values(start, end)
             entries.append(Unread(sample.asked.prompt, sample.sequence, start, values, end))
         with torch.inference_mode():
-            logits = self.decoder.allowed(read(self.loaded.model, self.cache, entries, self.axes))
+            logits = self.decoder.allowed(read(self.loaded.model, self.cache, entries, self.family))
             if ends[-1] < len(group[-1].ids):
                 return []
             for sample in group:
@@ -213,7 +222,7 @@ class Scheduler:
             if self.row_ceiling.succeeded(len(rows)):
                 self._note("batch_grown")
             for row in rows:
-                row.sequence.ids.append(row.written[-1])
+                row.sequence.has_written(row.written[-1])
                 row.waited = 0
             self._take(rows, outcome)
             return
@@ -298,7 +307,7 @@ class Scheduler:
             self.cache.reserve(sequence, 0, 1)
             prompt = PreparedPrompt("", ids=(self.loaded.pad,))
             read(
-                self.loaded.model, self.cache, [Unread(prompt, sequence)], self.axes
+                self.loaded.model, self.cache, [Unread(prompt, sequence)], self.family
             ).argmax().item()
         finally:
             self.cache.evict(sequence)

@@ -14,8 +14,7 @@ from render_agent.engines.transformers.families.inputs import DialogueTensors, P
 from render_agent.engines.transformers.sampling import Writing
 
 if TYPE_CHECKING:
-    import torch
-
+    from render_agent.engines.transformers.families.pictures import Tensors
     from render_agent.engines.transformers.kv_cache import Sequence
 
 
@@ -35,7 +34,7 @@ class MadePrompt:
     """A prompt, and the pixel values of those of its pictures that were not seen before, by their start."""
 
     prompt: PreparedPrompt
-    values: dict[int, torch.Tensor]
+    values: dict[int, Tensors]
 
 
 def make_prompt(inputs: DialogueTensors, request: Request, seen: Set[str]) -> MadePrompt:
@@ -61,8 +60,8 @@ class Asked:
         """The prompt, once it is made."""
         return self.made.result().prompt
 
-    def values(self, start: int, end: int) -> list[torch.Tensor]:
-        """Return the pixel values of the prompt's pictures among these tokens."""
+    def values(self, start: int, end: int) -> list[Tensors]:
+        """Return the tensors of the prompt's pictures among these tokens."""
         made = self.made.result()
         shown = [picture for picture in made.prompt.shown if start <= picture.start < end]
         known = [made.values.get(picture.start) for picture in shown]

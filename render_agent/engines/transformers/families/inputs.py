@@ -9,13 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 from PIL.Image import Image
 
+from render_agent.dialogue import chat
 from render_agent.engines.base import Request
 from render_agent.engines.byte_cache import ByteCache
-from render_agent.engines.transformers.families.pictures import Grid, PictureCost, PictureForm
+from render_agent.engines.transformers.families.pictures import (
+    Grid,
+    PictureCost,
+    PictureForm,
+    ProcessorPictures,
+    Tensors,
+    joined,
+)
 from render_agent.engines.transformers.families.registry import family_of
 
 if TYPE_CHECKING:
-    import torch
+    pass
 
 PICTURE_BYTES = 256 * 2**20
 """What the pixel values that are kept for later turns may take."""
@@ -28,10 +36,11 @@ COSTS = 2**16
 class PromptPicture:
     """One picture of a prompt.
 
-    start: where its first token stands in the prompt's ids. tokens: how many it has. grid: its
-    patches, frames × rows × columns; None where the model is told of none. rows: of `pixel_values`.
-    values: gives these, computed when they are asked for and kept for a while: (patches, width)
-    for Qwen-VL, (tiles, 3, height, width) for InternVL; raises what the picture causes.
+    start: where its first token stands in the prompt's ids. tokens: how many there are from it to the last,
+    those between its rows included. grid: its patches, frames × rows × columns; None where the model is told
+    of none. rows: of `pixel_values`. values: gives its tensors, computed when they are asked for and kept for
+    a while: of `pixel_values` (patches, width) for Qwen-VL, (tiles, 3, height, width) for InternVL; raises
+    what the picture causes.
     """
 
     file: str
@@ -39,7 +48,7 @@ class PromptPicture:
     tokens: int
     grid: Grid | None
     rows: int
-    values: Callable[[], torch.Tensor] = field(repr=False, compare=False)
+    values: PictureValues = field(repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +57,17 @@ class PreparedPrompt:
 
     text: as the chat template writes it, with a placeholder for every picture. ids: all its tokens,
     pictures included, without padding, and shown: its pictures, in order; for a family of which
-    only the processor knows them, ids is None and the pictures stand in `pictures`.
+    only the processor knows them, ids is None and the pictures stand in `pictures`. For a family with
+    recurrent layers kept is how many of its tokens every later prompt of the dialogue begins with, and
+    continues says whether that is all of them, so that it may go on behind the very reply.
     """
 
     text: str
     pictures: tuple[Image, ...] = ()
     ids: tuple[int, ...] | None = None
     shown: tuple[PromptPicture, ...] = ()
+    kept: int = 0
+    continues: bool = False
 
     @property
     def picture_count(self) -> int:
@@ -92,7 +105,8 @@ class DialogueTensors:
         self.device = device
         make = self.family.pictures
         self.form: PictureForm | None = make(processor, options or {}) if make else None
-        self.kept: ByteCache[torch.Tensor] = ByteCache(PICTURE_BYTES)
+        self.kept: ByteCache[Tensors] = ByteCache(PICTURE_BYTES)
+        self._added = set(self.tokenizer.get_added_vocab().values())
         self._costs: ByteCache[PictureCost] = ByteCache(COSTS)
         # A tokenizer of the tokenizers library cannot be borrowed twice when its padding changes.
         self._tokenizing = Lock()
@@ -112,8 +126,41 @@ class DialogueTensors:
             pictures = tuple(request.picture(file).convert("RGB") for file in files)
             return PreparedPrompt(text, pictures)
         self._check(text, len(files))
-        ids, shown = self._expanded(self._tokens(text), self._shown(request, files, self.form))
-        return PreparedPrompt(text, ids=ids, shown=shown)
+        pictures = list(self._shown(request, files, self.form))
+        tokens = self._tokens(self._written(text, pictures))
+        ids, shown = self._expanded(tokens, pictures)
+        if not self.family.recurrent:
+            return PreparedPrompt(text, ids=ids, shown=shown)
+        lasting = self._lasting(request, tokens, pictures)
+        kept = max(
+            (place + 1 for place in range(lasting) if tokens[place] in self._added), default=0
+        )
+        return PreparedPrompt(
+            text,
+            ids=ids,
+            shown=shown,
+            kept=len(self._expanded(tokens[:kept], pictures)[0]),
+            continues=lasting == len(tokens),
+        )
+
+    def _lasting(
+        self,
+        request: Request,
+        tokens: Sequence[int],
+        pictures: Sequence[tuple[str, PictureCost, PictureValues]],
+    ) -> int:
+        """Return how many tokens of a prompt, its pictures one each, any later prompt of its dialogue begins with.
+
+        That is asked of the chat template with some reply and some next message: what a reply has been opened
+        with, such as a thought, may not stand in the history.
+        """
+        later = [*request.messages, chat.assistant("{}"), chat.message("user", chat.text("next"))]
+        text = self.processor.apply_chat_template(later, tokenize=False)
+        others = self._tokens(self._written(text, pictures))
+        pairs = enumerate(zip(tokens, others, strict=False))
+        return next(
+            (place for place, (one, other) in pairs if one != other), min(len(tokens), len(others))
+        )
 
     def length(self, prompt: PreparedPrompt) -> int:
         """Return the tokens of a prompt; where only the processor knows them, it is asked."""
@@ -134,7 +181,9 @@ class DialogueTensors:
         """
         if device is not None:
             self.device = device
-        return self._collated(prompts) if self.form is not None else self._processed(prompts)
+        if self.form is None or isinstance(self.form, ProcessorPictures):
+            return self._processed(prompts)
+        return self._collated(prompts)
 
     def retire(self, question_id: str) -> None:
         """Forget the pictures that no other question is shown."""
@@ -143,14 +192,14 @@ class DialogueTensors:
 
     def values(
         self, form: PictureForm, key: tuple[Callable[[str], Image], str], owner: str
-    ) -> torch.Tensor:
-        """Return the pixel values of a picture of a question, by what reads it and its file."""
+    ) -> Tensors:
+        """Return the tensors of a picture of a question, by what reads it and its file."""
         place: Hashable = (*key, self.device)
         values = self.kept.get(place, owner)
         if values is None:
             read, file = key
             values = form.values(read(file).convert("RGB"), self.device)
-            self.kept.put(place, values, values.nbytes, owner)
+            self.kept.put(place, values, sum(v.nbytes for v in values.values()), owner)
         return values
 
     def _check(self, text: str, pictures: int) -> None:
@@ -158,10 +207,10 @@ class DialogueTensors:
 
         Version 5.17 takes one for a picture of the next row.
         """
-        image, video = self.processor.image_token, self.processor.video_token
+        image, video = self.processor.image_token, getattr(self.processor, "video_token", None)
         if text.count(image) != pictures:
             raise ValueError(f"a text holds {image}, which stands for a picture")
-        if video in text:
+        if video and video in text:
             raise ValueError(f"a text holds {video}, which stands for a video")
 
     def _tokens(self, text: str) -> list[int]:
@@ -170,7 +219,7 @@ class DialogueTensors:
 
     def _shown(
         self, request: Request, files: Sequence[str], form: PictureForm
-    ) -> Iterator[tuple[str, PictureCost, Callable[[], torch.Tensor]]]:
+    ) -> Iterator[tuple[str, PictureCost, PictureValues]]:
         """Give a request's pictures: each one's file, what it costs, and what gives its values.
 
         A file's name says what it shows only together with what reads it: the run.
@@ -181,15 +230,27 @@ class DialogueTensors:
             if cost is None:
                 cost = form.cost(*request.picture(file).size)
                 self._costs.put(key, cost, 1, request.question_id)
-            yield file, cost, _Values(self, form, key, request.question_id)
+            yield file, cost, PictureValues(self, form, key, request.question_id)
+
+    def _written(
+        self, text: str, pictures: Sequence[tuple[str, PictureCost, PictureValues]]
+    ) -> str:
+        """Return a prompt's text with what the processor writes for its pictures, where it writes anything."""
+        written = [cost.text for _, cost, _ in pictures if cost.text is not None]
+        if not written or not isinstance(self.form, ProcessorPictures):
+            return text
+        return self.form.written(text, written)
 
     def _expanded(
         self,
         tokens: Sequence[int],
-        pictures: Iterator[tuple[str, PictureCost, Callable[[], torch.Tensor]]],
+        pictures: Sequence[tuple[str, PictureCost, PictureValues]],
     ) -> tuple[tuple[int, ...], tuple[PromptPicture, ...]]:
         """Return a prompt's tokens with every placeholder become a picture, and the pictures."""
+        if isinstance(self.form, ProcessorPictures):
+            return tuple(tokens), tuple(self._found(tokens, pictures))
         image = self.processor.image_token_id
+        coming = iter(pictures)
         before: list[int] = []
         after: list[int] = []
         if self.form is not None and self.form.framed:
@@ -201,11 +262,27 @@ class DialogueTensors:
             if token != image:
                 ids.append(token)
                 continue
-            file, cost, values = next(pictures)
+            file, cost, values = next(coming)
             ids += before
             shown.append(PromptPicture(file, len(ids), cost.tokens, cost.grid, cost.rows, values))
             ids += [image] * cost.tokens + after
         return tuple(ids), tuple(shown)
+
+    def _found(
+        self,
+        tokens: Sequence[int],
+        pictures: Sequence[tuple[str, PictureCost, PictureValues]],
+    ) -> Iterator[PromptPicture]:
+        """Give the pictures of a prompt that its processor has written out, from the first token of each to its last."""
+        form = self.form
+        assert isinstance(form, ProcessorPictures)
+        places = iter([place for place, token in enumerate(tokens) if token == form.token])
+        for file, cost, values in pictures:
+            own = [place for _, place in zip(range(cost.tokens), places, strict=False)]
+            if own:
+                yield PromptPicture(
+                    file, own[0], own[-1] + 1 - own[0], cost.grid, cost.rows, values
+                )
 
     def _collated(self, prompts: Sequence[PreparedPrompt]) -> Any:
         """Return the tensors of prompts with ids, earlier pictures from what is kept."""
@@ -226,9 +303,7 @@ class DialogueTensors:
         tensors = {name: torch.tensor(values) for name, values in rows.items()}
         shown = [picture for prompt in prompts for picture in prompt.shown]
         if shown:
-            tensors["pixel_values"] = torch.cat([picture.values() for picture in shown])
-            if shown[0].grid is not None:
-                tensors["image_grid_thw"] = torch.tensor([picture.grid for picture in shown])
+            tensors |= joined([picture.values() for picture in shown])
         return BatchFeature(tensors)
 
     def _processed(self, prompts: Sequence[PreparedPrompt]) -> Any:
@@ -240,19 +315,27 @@ class DialogueTensors:
             "padding_side": "left",
             "return_tensors": "pt",
         }
-        if any(prompt.pictures for prompt in prompts):
-            arguments["images"] = [list(prompt.pictures) for prompt in prompts]
+        if any(prompt.picture_count for prompt in prompts):
+            arguments["images"] = [
+                [*prompt.pictures, *(picture.values.picture() for picture in prompt.shown)]
+                for prompt in prompts
+            ]
         return self.processor(**arguments)
 
 
 @dataclass(frozen=True, slots=True)
-class _Values:
-    """Gives the pixel values of one picture; equal for all who are shown the same."""
+class PictureValues:
+    """Gives the tensors of one picture; equal for all who are shown the same."""
 
     inputs: DialogueTensors
     form: PictureForm
     key: tuple[Callable[[str], Image], str]
     owner: str = field(compare=False)
 
-    def __call__(self) -> torch.Tensor:
+    def __call__(self) -> Tensors:
         return self.inputs.values(self.form, self.key, self.owner)
+
+    def picture(self) -> Image:
+        """Return the picture itself, read again."""
+        read, file = self.key
+        return read(file).convert("RGB")

@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeAlias
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
-from PIL.Image import Image
+from PIL.Image import Image, new
+
+if TYPE_CHECKING:
+    import torch
 
 Grid: TypeAlias = tuple[int, int, int]
+
+Tensors: TypeAlias = "Mapping[str, torch.Tensor]"
+"""What a model is given of pictures, by the name of its argument: picture after picture along the first axis."""
+
+OF_TEXT = frozenset(
+    "input_ids attention_mask token_type_ids mm_token_type_ids text_replacement_offsets".split()
+)
+"""What a processor gives beside a picture's tensors."""
+
+SIZES = 256
+"""How many sizes of pictures are remembered by what they cost."""
 
 
 @dataclass(frozen=True, slots=True)
 class PictureCost:
     """What a picture becomes: how many tokens of a prompt, how many rows of `pixel_values`.
 
-    grid: frames, rows and columns of patches; None where the model is told of none.
+    grid: frames, rows and columns of patches; None where the model is told of none. text: what the processor
+    writes for its placeholder, where only that knows it, and around: how many of its tokens frame and divide
+    the picture.
     """
 
     tokens: int
     rows: int
     grid: Grid | None = None
+    text: str | None = None
+    around: int = 0
 
 
 class PictureForm(Protocol):
@@ -37,8 +56,8 @@ class PictureForm(Protocol):
         """Return what a picture of so many pixels becomes. Nothing is read."""
         ...
 
-    def values(self, picture: Image, device: str = "cpu") -> Any:
-        """Return the `pixel_values` of an RGB picture, a float32 tensor, computed on a device."""
+    def values(self, picture: Image, device: str = "cpu") -> Tensors:
+        """Return what the model is given of an RGB picture, computed on a device."""
         ...
 
 
@@ -82,12 +101,12 @@ class QwenPictures:
         scaled: Image = found[0][0]
         return scaled
 
-    def values(self, picture: Image, device: str = "cpu") -> Any:
-        """Return the patches of a picture, (patches, channels × frames × height × width)."""
+    def values(self, picture: Image, device: str = "cpu") -> Tensors:
+        """Return the patches of a picture, (patches, channels × frames × height × width), and its grid."""
         scaled = [self.scaled(picture)]
-        return self.processor(images=scaled, do_resize=False, device=device, return_tensors="pt")[
-            "pixel_values"
-        ]
+        return dict(
+            self.processor(images=scaled, do_resize=False, device=device, return_tensors="pt")
+        )
 
 
 class InternVLPictures:
@@ -113,11 +132,12 @@ class InternVLPictures:
         tiles = self.processor.get_number_of_image_patches(height, width, self._limits())
         return PictureCost(tiles * self.tile_tokens, tiles)
 
-    def values(self, picture: Image, device: str = "cpu") -> Any:
+    def values(self, picture: Image, device: str = "cpu") -> Tensors:
         """Return the tiles of a picture, (tiles, 3, height, width); the last shows it as a whole."""
-        return self.processor(
+        found = self.processor(
             images=[picture], device=device, return_tensors="pt", **self._limits()
-        )["pixel_values"]
+        )
+        return {"pixel_values": found["pixel_values"]}
 
     def _limits(self) -> dict[str, Any]:
         return {
@@ -125,6 +145,105 @@ class InternVLPictures:
             "min_patches": self.min_patches,
             "max_patches": self.max_patches,
         }
+
+
+class ProcessorPictures:
+    """Whatever a family's own processor makes of a picture alone: its text and its tensors.
+
+    For families whose processor does the same to a picture whatever stands beside it. ValueError for a processor
+    that does not say what it writes for a picture, as those of older releases of transformers.
+    """
+
+    options: ClassVar[tuple[str, ...]] = ()
+    framed: ClassVar[bool] = False
+
+    def __init__(self, processor: Any, options: Mapping[str, Any]) -> None:
+        if not hasattr(processor, "get_text_with_replacements"):
+            raise ValueError(
+                "this transformers does not say what its processor writes for a picture"
+            )
+        self.processor = processor
+        self.token: int = getattr(processor, "image_token_id", 0)
+        # Asked with a blank picture, since a few of a run's views have sizes of their own at most.
+        self.cost = lru_cache(SIZES)(self._cost)
+
+    def values(self, picture: Image, device: str = "cpu") -> Tensors:
+        """Return what the model is given of a picture."""
+        found = self._asked(picture, device)
+        return {name: value for name, value in found.items() if name not in OF_TEXT}
+
+    def written(self, text: str, pictures: Sequence[str]) -> str:
+        """Return a prompt's text with what the processor writes for each of its pictures."""
+        found: str = self.processor.get_text_with_replacements([text], list(pictures))[0][0]
+        return found
+
+    def _cost(self, width: int, height: int) -> PictureCost:
+        """Return what the processor makes of a blank picture of so many pixels."""
+        found = self._asked(new("RGB", (width, height)), "cpu")
+        text: str = found["text_replacement_offsets"][0][0]["replacement"]
+        ids = found["input_ids"][0].tolist()
+        # The placeholder may be another token than the many that it becomes.
+        self.token = max(set(ids), key=ids.count)
+        grid = found.get("image_grid_thw")
+        tokens = ids.count(self.token)
+        return PictureCost(
+            tokens=tokens,
+            around=len(ids) - tokens,
+            rows=len(found["pixel_values"]),
+            grid=None if grid is None else tuple(grid[0].tolist()),
+            text=text,
+        )
+
+    def _asked(self, picture: Image, device: str) -> Any:
+        """Return all that the processor makes of a picture alone."""
+        return self.processor(
+            text=[self.processor.image_token],
+            images=[[picture]],
+            return_tensors="pt",
+            return_text_replacement_offsets=True,
+            **({} if device == "cpu" else {"device": device}),
+        )
+
+
+class NumberedPictures(ProcessorPictures):
+    """MiniCPM-V: the same, and every picture has its number in the dialogue before it."""
+
+    def written(self, text: str, pictures: Sequence[str]) -> str:
+        """Return a prompt's text with what the processor writes for each of its pictures."""
+        start, end = self.processor.image_id_start_token, self.processor.image_id_end_token
+        numbered = [
+            picture.replace(f"{start}0{end}", f"{start}{number}{end}")
+            for number, picture in enumerate(pictures)
+        ]
+        return super().written(text, numbered)
+
+
+def joined(parts: Sequence[Tensors], axis: int = 0) -> dict[str, torch.Tensor]:
+    """Return the tensors of several pictures as one each, the smaller ones filled up with zeros.
+
+    axis: along which pictures follow each other in tensors that have it; in those that do not, along the first.
+    """
+    import torch
+
+    found = {}
+    for name in parts[0]:
+        tensors = [part[name] for part in parts]
+        along = axis if tensors[0].dim() > axis else 0
+        most = [max(sizes) for sizes in zip(*(tensor.shape for tensor in tensors), strict=True)]
+        found[name] = torch.cat([_filled(tensor, most, along) for tensor in tensors], dim=along)
+    return found
+
+
+def _filled(tensor: torch.Tensor, sizes: Sequence[int], along: int) -> torch.Tensor:
+    """Return a tensor of so many rows and columns, all axes but one filled up with zeros at their ends."""
+    import torch
+
+    missing = [most - own for own, most in zip(tensor.shape, sizes, strict=True)]
+    missing[along] = 0
+    if not any(missing):
+        return tensor
+    ends = [edge for count in reversed(missing) for edge in (0, count)]
+    return torch.nn.functional.pad(tensor, ends)
 
 
 def _edge(size: Any, name: str) -> int | None:

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from render_agent.engines.transformers.families.pictures import (
     InternVLPictures,
+    NumberedPictures,
     PictureForm,
+    ProcessorPictures,
     QwenPictures,
 )
 from render_agent.errors import SetupError
+
+TwoWay: TypeAlias = Literal["never", "sliding", "always", "beyond"]
+"""In which layers the tokens of one picture see each other: in none, in those with a window, in all.
+
+In all as far as their windows reach, or beyond.
+"""
+
+
+def _never(text: Any) -> TwoWay:
+    return "never"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +31,14 @@ class Family:
     """Models that take pictures and count positions alike.
 
     model_types: what their configurations call them. reuse: the best exact way to compute nothing
-    twice over the turns of a question: `keys` keeps keys and values, `vision` what the vision tower
-    made of a picture, `recompute` nothing. vision: whether `VisionCache` understands it. pictures: makes the form that pictures take from a
-    processor and engine options; None where only the processor knows it. axes: how many positions a
-    token has: three (time, height, width) are what `model.model.get_rope_index` counts, one is its
-    place in the prompt. token_types: whether the model is told which tokens stand for pictures.
+    twice over the turns of a question: `keys` keeps keys and values (and the states of layers without
+    them), `vision` what the vision tower made of a picture, `recompute` nothing. why: in one sentence why
+    not more is kept. vision: whether `VisionCache` understands it. pictures: makes the form that pictures
+    take from a processor and engine options; None where only the processor knows it. axes: how many
+    positions a token has: three (time, height, width) are what `model.model.get_rope_index` counts, one is
+    its place in the prompt. token_types: whether the model is told which tokens stand for pictures.
+    two_way: in which layers the tokens of a picture see each other, by the text part's configuration.
+    recurrent: whether layers carry a state instead of keys. picture_axis: along which axis of its tensors pictures follow each other.
     """
 
     name: str
@@ -34,19 +49,23 @@ class Family:
     options: tuple[str, ...] = ()
     axes: Literal[1, 3] = 1
     token_types: bool = False
+    two_way: Callable[[Any], TwoWay] = _never
+    recurrent: bool = False
+    picture_axis: int = 0
+    why: str = ""
 
     def picture_tokens(
         self, width: int, height: int, processor: Any, options: Mapping[str, Any] | None = None
     ) -> int:
         """Return how many tokens a picture of so many pixels adds to a prompt; none is read.
 
-        Where only the processor knows, it is asked with a blank picture, alone in its dialogue:
-        some models give fewer tokens to one among several.
+        Where only the processor knows, it is asked with blank pictures: what a second one adds.
         """
         if self.pictures is None:
             return _asked(width, height, processor)
         form = self.pictures(processor, options or {})
-        return form.cost(width, height).tokens + 2 * form.framed
+        cost = form.cost(width, height)
+        return cost.tokens + cost.around + 2 * form.framed
 
 
 QWEN3_VL = Family(
@@ -74,16 +93,145 @@ INTERNVL = Family(
     pictures=InternVLPictures,
     options=InternVLPictures.options,
 )
-GEMMA3 = Family("Gemma 3", ("gemma3",), reuse="vision")
-"""Keys are not kept: most layers see some thousand tokens only, and forget what lies before."""
+QWEN3_5 = Family(
+    "Qwen3.5",
+    ("qwen3_5", "qwen3_5_moe"),
+    reuse="keys",
+    pictures=QwenPictures,
+    options=QwenPictures.options,
+    axes=3,
+    token_types=True,
+    recurrent=True,
+)
+GLM = Family(
+    "GLM-V",
+    ("glm4v", "glm4v_moe", "glm46v"),
+    reuse="keys",
+    pictures=ProcessorPictures,
+    axes=3,
+    token_types=True,
+)
+KIMI = Family("Kimi K2.5", ("kimi_k25",), reuse="keys", pictures=ProcessorPictures)
 
-OTHER = Family("other", (), reuse="recompute", vision=False)
-"""Whatever else AutoModelForImageTextToText serves.
 
-Nothing is kept: with LLaVA-OneVision, for one, a picture's tokens depend on the pictures beside it.
-"""
+def _seen_both_ways(layers: TwoWay) -> Callable[[Any], TwoWay]:
+    """Return which layers those are where a Gemma 4 says that it looks at pictures both ways; its small ones do not."""
 
-FAMILIES = (QWEN3_VL, QWEN2_VL, INTERNVL, GEMMA3)
+    def two_way(text: Any) -> TwoWay:
+        return layers if text.use_bidirectional_attention == "vision" else "never"
+
+    return two_way
+
+
+GEMMA4 = Family(
+    "Gemma 4",
+    ("gemma4",),
+    reuse="keys",
+    vision=False,
+    pictures=ProcessorPictures,
+    two_way=_seen_both_ways("sliding"),
+)
+GEMMA4_UNIFIED = Family(
+    "Gemma 4 unified",
+    ("gemma4_unified",),
+    reuse="keys",
+    vision=False,
+    pictures=ProcessorPictures,
+    two_way=_seen_both_ways("beyond"),
+)
+GEMMA3 = Family(
+    "Gemma 3",
+    ("gemma3",),
+    reuse="keys",
+    pictures=ProcessorPictures,
+    two_way=lambda text: "always",
+)
+
+MISTRAL3 = Family(
+    "Mistral 3", ("mistral3",), reuse="keys", vision=False, pictures=ProcessorPictures
+)
+IDEFICS3 = Family(
+    "Idefics 3 and SmolVLM",
+    ("idefics3", "smolvlm"),
+    reuse="keys",
+    vision=False,
+    pictures=ProcessorPictures,
+    picture_axis=1,
+)
+OVIS2 = Family("Ovis 2", ("ovis2",), reuse="keys", vision=False, pictures=ProcessorPictures)
+LFM2 = Family(
+    "LFM2-VL", ("lfm2_vl",), reuse="keys", vision=False, pictures=ProcessorPictures, recurrent=True
+)
+MINICPM = Family(
+    "MiniCPM-V 4.6",
+    ("minicpmv4_6",),
+    reuse="keys",
+    vision=False,
+    pictures=NumberedPictures,
+    recurrent=True,
+    picture_axis=3,
+)
+AYA = Family("Aya Vision", ("aya_vision",), reuse="keys", pictures=ProcessorPictures)
+
+MOLMO2 = Family(
+    "Molmo 2",
+    ("molmo2",),
+    reuse="recompute",
+    vision=False,
+    why="all pictures of a dialogue see each other, so that a new one changes what was read before",
+)
+LLAVA_ONEVISION = Family(
+    "LLaVA-OneVision",
+    ("llava_onevision",),
+    reuse="recompute",
+    vision=False,
+    why="a picture's tokens depend on the pictures beside it, so that a longer prompt begins otherwise",
+)
+PALIGEMMA = Family(
+    "PaliGemma",
+    ("paligemma",),
+    reuse="recompute",
+    vision=False,
+    why="its prompts are read from both sides, so that whatever is added changes all before it",
+)
+LLAMA4 = Family(
+    "Llama 4",
+    ("llama4",),
+    reuse="recompute",
+    vision=False,
+    why="its layers without positions scale scores by a count of tokens that it keeps to itself",
+)
+
+OTHER = Family(
+    "other",
+    (),
+    reuse="recompute",
+    vision=False,
+    why="nothing is known about what its pictures and its positions depend on",
+)
+"""Whatever else AutoModelForImageTextToText serves."""
+
+FAMILIES = (
+    QWEN3_VL,
+    QWEN2_VL,
+    QWEN3_5,
+    INTERNVL,
+    GLM,
+    KIMI,
+    GEMMA4,
+    GEMMA4_UNIFIED,
+    GEMMA3,
+    MISTRAL3,
+    IDEFICS3,
+    OVIS2,
+    LFM2,
+    MINICPM,
+    AYA,
+    MOLMO2,
+    LLAVA_ONEVISION,
+    PALIGEMMA,
+    LLAMA4,
+)
 
 
 def family_of(model_type: str) -> Family:
@@ -92,8 +240,15 @@ def family_of(model_type: str) -> Family:
 
 
 def check_family_options(options: Mapping[str, Any], model_type: str) -> None:
-    """SetupError where an engine option is another family's."""
+    """SetupError where an engine option is another family's, or a reuse is asked for that is not exact."""
     family = family_of(model_type)
+    wanted = options.get("reuse")
+    if (wanted == "keys" and family.reuse != "keys") or (wanted == "vision" and not family.vision):
+        raise SetupError(
+            f"--engine-option reuse={wanted} is not exact for a {model_type}, or not known to be:"
+            f" {family.why or 'what its vision tower makes of a picture cannot be told apart'}; leave it"
+            " out"
+        )
     for other in FAMILIES:
         wrong = [name for name in other.options if name in options and name not in family.options]
         if wrong:
@@ -105,14 +260,20 @@ def check_family_options(options: Mapping[str, Any], model_type: str) -> None:
 
 
 def _asked(width: int, height: int, processor: Any) -> int:
-    """Return the tokens that a blank picture adds to a dialogue that a processor prepares."""
+    """Return the tokens that a second blank picture adds to a dialogue that a processor prepares.
+
+    Some of them take no dialogue without a picture, and some give it more tokens where it is the only one.
+    """
     from PIL import Image
 
-    def tokens(content: list[dict[str, str]], pictures: list[Image.Image]) -> int:
+    def tokens(count: int) -> int:
+        content = [{"type": "image"}] * count
         text = processor.apply_chat_template(
             [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
         )
-        shown = {"images": pictures} if pictures else {}
-        return len(processor(text=[text], **shown)["input_ids"][0])
+        pictures = [[Image.new("RGB", (width, height))] * count]
+        return int(
+            processor(text=[text], images=pictures, return_tensors="pt")["input_ids"].shape[1]
+        )
 
-    return tokens([{"type": "image"}], [Image.new("RGB", (width, height))]) - tokens([], [])
+    return tokens(2) - tokens(1)

@@ -95,7 +95,7 @@ def _read(loaded: LoadedModel, pictures: int, size: tuple[int, int]) -> int:
     sequence = cache.begin("probe", prompt)
     cache.reserve(sequence, 0, len(prompt.ids))
     values = [picture.values() for picture in prompt.shown]
-    read(loaded.model, cache, [Unread(prompt, sequence, 0, values)], loaded.inputs.family.axes)
+    read(loaded.model, cache, [Unread(prompt, sequence, 0, values)], loaded.inputs.family)
     loaded.inputs.retire("probe")
     return len(prompt.ids)
 

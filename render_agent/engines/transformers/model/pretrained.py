@@ -141,7 +141,12 @@ def load_processor(found: FoundModel) -> Any:
 
     try:
         processor = AutoProcessor.from_pretrained(found.folder, padding_side="left", **OFFLINE)
-    except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
+    except ImportError as error:
+        raise SetupError(
+            f"the processor of {found.name} needs a library that is not installed"
+            f" ({first_line(error)}): install it with pip"
+        ) from error
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise SetupError(
             f"{found.name} has no usable processor ({first_line(error)}): fetch its tokenizer and"
             " preprocessor files too"

@@ -1,0 +1,171 @@
+"""Every family that is known: batch = single = kept over the turns = read anew, in float32, and wrong reuse is found."""
+
+from functools import cache
+
+import pytest
+import torch
+from factories.dialogues import Dialogues, UncachedModel
+
+from render_agent.engines.transformers.cache_check import why_not_kept
+from render_agent.engines.transformers.engine import ContinuousEngine
+from render_agent.engines.transformers.factory import engine_of
+from render_agent.engines.transformers.families.recurrent_state import StateCall
+from render_agent.engines.transformers.families.registry import FAMILIES, family_of
+from render_agent.engines.transformers.generate_engine import TransformersEngine
+from render_agent.engines.transformers.model.load import open_model
+from render_agent.engines.transformers.model.small_families import SMALL_FAMILIES, small_family
+from render_agent.errors import SetupError
+
+KEPT = [name for name in SMALL_FAMILIES if name not in ("smolvlm", "glm4v", "qwen3_5_moe")]
+"""Those whose classes are not the same as another's but for a name."""
+
+HYBRIDS = [name for name in KEPT if name in ("qwen3_5", "lfm2_vl", "minicpmv4_6")]
+
+
+@cache
+def loaded(name, dtype="float32"):
+    torch.set_num_threads(1)
+    return open_model("a small one", pretrained=small_family(name, dtype=dtype))
+
+
+def dialogues():
+    """Return three dialogues of one to four turns with none to three pictures in each."""
+    led = Dialogues(count=3, turns=3, instructions="Explore the room. " * 6, max_new_tokens=8)
+    led.turns = dict(zip(led.ids, (4, 1, 3), strict=True))
+    return led
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_batch_is_single_is_kept_is_read_anew(name):
+    model = loaded(name)
+    assert model.inputs.family.reuse == "keys"
+    expected = dialogues().lead(UncachedModel(model))
+    together = dialogues().lead(TransformersEngine(model, batch_size=3))
+    assert together.said == expected.said
+    assert len({str(said) for rows in expected.said.values() for said in rows}) > 2
+    engine = ContinuousEngine(model, budget=10**8, most_rows=3)
+    # A dialogue is given up for lack of room, and taken up again in its next turn.
+    rests, kept = engine.cache.rest, dialogues()
+
+    def rest(sequence):
+        rests(sequence)
+        if sequence.question_id == "q2" and len(kept.replies["q2"]) == 1:
+            engine.cache.evict(sequence)
+
+    engine.cache.rest = rest
+    kept.lead(engine)
+    assert kept.said == expected.said
+    read, seen, cached = kept.tokens
+    recurrent = model.inputs.family.recurrent
+    replies = sum(reply.tokens.reply for rows in kept.replies.values() for reply in rows)
+    given_up = kept.replies["q2"][2].tokens.prompt
+    assert read - cached <= seen + given_up + (replies + 60 if recurrent else 0)
+    engine.scheduler.close()
+
+
+def test_every_family_of_the_table_is_tried_or_says_why_not():
+    tried = {family_of(model_type(name)) for name in SMALL_FAMILIES}
+    others = [family for family in FAMILIES if family not in tried]
+    assert all(family.why for family in others if family.reuse != "keys")
+    assert {family.name for family in others if family.reuse == "keys"} == {
+        "Qwen3-VL",
+        "Qwen2.5-VL",
+        "InternVL",
+    }, "those have tests of their own"
+
+
+def model_type(name):
+    return name.removesuffix("_moe") if name.startswith("gemma4") else name
+
+
+@pytest.mark.parametrize("name", HYBRIDS)
+def test_choices_are_scored_from_a_state_that_stays_as_it_was(name):
+    model = loaded(name)
+    requests = [dialogues().request(question) for question in ("q0", "q2")]
+    choices = [["left", "the other way", "A"], ["one chair", "B", "up and to the left"]]
+    engine = TransformersEngine(model, batch_size=2)
+    together = engine.score(requests, choices)
+    for request, own, scores in zip(requests, choices, together, strict=True):
+        for choice, likely in zip(own, scores.log_probabilities, strict=True):
+            (alone,) = engine.score([request], [[choice]])
+            assert alone.log_probabilities == pytest.approx([likely], abs=1e-4)
+
+
+def mixed(self, layer, plain, hidden_states, **more):
+    """Read packed prompts as if they were one: states go from one to the next."""
+    right = forward(self, layer, plain, hidden_states, **more)
+    return right if self.rows is not None else plain(hidden_states=hidden_states, **more)
+
+
+def faded(self, layer, plain, hidden_states, **more):
+    """Let padding before a prompt's new tokens fade the state that they go on from."""
+    read = self.pool.read
+
+    def less(layer, slots):
+        conv, *recurrent = read(layer, slots)
+        return [conv * (1 if recurrent else 0.7), *(part * 0.7 for part in recurrent)]
+
+    self.pool.read = less
+    try:
+        return forward(self, layer, plain, hidden_states, **more)
+    finally:
+        del self.pool.read
+
+
+forward = StateCall._forward
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("wrong", [mixed, faded])
+def test_states_that_are_wrong_are_found(wrong, dtype, monkeypatch):
+    assert why_not_kept(loaded("qwen3_5", dtype)) is None
+    monkeypatch.setattr(StateCall, "_forward", wrong)
+    assert "differ" in why_not_kept(loaded("qwen3_5", dtype))
+
+
+@pytest.mark.parametrize("name", ["gemma4_moe", "gemma3"])
+def test_pictures_that_do_not_see_each_other_are_found(name, monkeypatch):
+    from render_agent.engines.transformers import prefill
+
+    monkeypatch.setattr(prefill, "_spans", lambda entry: ())
+    assert "differ" in why_not_kept(loaded(name))
+
+
+def test_layers_that_forget_nothing_are_found(monkeypatch):
+    from render_agent.engines.transformers import attention
+
+    plain = attention._paged
+
+    def blind(*args, sliding_window=None, **more):
+        return plain(*args, **more)
+
+    monkeypatch.setattr(attention, "_paged", blind)
+    assert "differ" in why_not_kept(loaded("aya_vision"))
+
+
+@pytest.mark.parametrize("name", ["sinks", "caps"])
+def test_attention_that_is_not_ours_is_refused(name, monkeypatch):
+    from render_agent.engines.transformers import attention
+
+    plain = attention._paged
+    strange = {"sinks": {"s_aux": torch.zeros(4)}, "caps": {"softcap": 30.0}}[name]
+    monkeypatch.setattr(attention, "_paged", lambda *args, **more: plain(*args, **more, **strange))
+    assert "is not known" in why_not_kept(loaded("glm46v"))
+
+
+@pytest.mark.parametrize(("family", "reuse"), [("paligemma", "keys"), ("mistral3", "vision")])
+def test_a_reuse_that_is_not_exact_is_refused(family, reuse):
+    from render_agent.engines.transformers.options import check_options
+
+    with pytest.raises(SetupError, match=f"reuse={reuse} is not exact for a {family}"):
+        check_options({"reuse": reuse}, family)
+
+
+def test_memory_counts_the_states():
+    engine = engine_of(loaded("qwen3_5"), None, {}, 1000)
+    states = engine.cache.bytes_per_dialogue
+    layers, heads, width, channels = 3, 4, 16, 2 * 2 * 16 + 4 * 16
+    assert states == 3 * layers * 4 * (heads * width * width + channels * 4)
+    row = 600 * engine.cache.bytes_per_token + states
+    engine.cache.budget = 5 * row
+    assert engine.batch_size == 5
