@@ -43,7 +43,7 @@ DOORS = {
     "qwen_vl_utils": "engines.transformers",
     "ray": "runs.workers",
     "rerun": "analysis.export",
-    "scipy": "scene render",
+    "scipy": "scene render score",
     "starlette": "web engines.human analysis.live",
     "torch": "agents.verifiers engines doctor",
     "torchvision": "engines doctor",

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from rich.table import Table
 
+from render_agent.score.intervals import FEW_SCENES
 from render_agent.score.means import DIRECTION, MACRO
 from render_agent.score.official import DIRECTION_TYPES, ORDER
 from render_agent.score.summary import OFFICIAL
@@ -48,6 +49,8 @@ def score_table(results: Mapping[str, Any]) -> Table:
     for line in overall_lines(results):
         _add(table, line)
     table.caption = _caption(results)
+    if any(results["intervals"].get(name) is None for name in results["types"]):
+        table.caption += f"\n- {FEW_SCENES}"
     return table
 
 
@@ -55,7 +58,7 @@ def comparison_table(compared: Mapping[str, Any]) -> Table:
     """Return both scores, their difference, its interval and both tests, by mean and type."""
     table = plain_table(f"b: {compared['b']}, a: {compared['a']}, {compared['n']} questions")
     table.add_column("", no_wrap=True)
-    for name in ("a", "b", "b − a", "95 % interval", "p", "McNemar"):
+    for name in ("a", "b", "b − a", "95 % interval", "p", "Holm", "McNemar"):
         table.add_column(name, justify="right", no_wrap=True)
     tests = compared["mcnemar"]
     for name, entry in compared["differences"].items():
@@ -65,13 +68,16 @@ def comparison_table(compared: Mapping[str, Any]) -> Table:
             *(figure(entry[column]) for column in ("a", "b", "difference")),
             interval(entry["interval"]),
             probability(entry["p"]),
+            probability(entry["p_holm"]),
             f"{test['only_a']}:{test['only_b']} {probability(test['p'])}" if test else "",
         )
     table.caption = (
-        "interval and p: bootstrap over scenes. McNemar: choices that are right in one run only (a:b)"
-        " and the exact p, as if questions of one scene were independent; in the row official those of all"
-        " choices."
+        "interval and p: jackknife over scenes. Holm: p corrected for the number of rows, official for that"
+        " of the runs compared. McNemar: choices that are right in one run only (a:b) and the exact p, as if"
+        " questions of one scene were independent; in the row official those of all choices."
     )
+    if any(entry["interval"] is None for entry in compared["differences"].values()):
+        table.caption += f"\n- {FEW_SCENES}"
     for name, (ours, theirs) in compared.get("options", {}).items():
         table.caption += f"\n- {name.replace('_', '-')}: a {_typed(ours)}, b {_typed(theirs)}"
     for side, work in compared.get("work", {}).items():

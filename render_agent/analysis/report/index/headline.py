@@ -153,7 +153,7 @@ def against_chance(report: ReportData) -> Plot | None:
             for row in rows
         ],
         height=1.2 + 0.27 * len(rows),
-        note="Intervals: bootstrap over scenes. Random: the mean score of a uniform choice among the"
+        note="Intervals: jackknife over scenes. Random: the mean score of a uniform choice among the"
         " options. Frequency: the commonest answer to each type, fitted on these very truths.",
     )
 
@@ -271,7 +271,7 @@ def against_siblings(report: ReportData) -> SiblingScores | None:
         "siblings",
         "Official score by what was shown, %",
         [ScoreRow(f"this run: {here}", own, bounds_of(report.results), own=True), *rows],
-        "Intervals: bootstrap over scenes. Differences are paired, question by question.",
+        "Intervals: jackknife over scenes. Differences are paired, question by question.",
         keep_order=True,
     )
     mirrored = next(
