@@ -18,7 +18,11 @@ from render_agent.score.means import (
 )
 from render_agent.score.official import DIRECTION_TYPES
 
-OFFICIAL = "official"
+OFFICIAL, OFFICIAL_RAW = "official", "official_raw"
+
+ON_PARSED = "official scorer, on the parsed answer"
+ON_WORDS = "official scorer, on the reply's own words"
+"""What `official` and `official_raw` are called wherever they are shown: published rows are of own words."""
 
 ORDER_NOTE = (
     "obj_appearance_order asks for the order in which things appear in the video, which no scan can"

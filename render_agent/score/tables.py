@@ -10,7 +10,7 @@ from rich.table import Table
 from render_agent.score.intervals import FEW_SCENES
 from render_agent.score.means import DIRECTION, MACRO
 from render_agent.score.official import DIRECTION_TYPES, ORDER
-from render_agent.score.summary import OFFICIAL
+from render_agent.score.summary import OFFICIAL, OFFICIAL_RAW, ON_PARSED, ON_WORDS
 from render_agent.text.console import plain_table
 
 COUNTS = "answered exhausted failed missing active repaired predictions empty".split()
@@ -130,7 +130,8 @@ def probability(p: float | None) -> str:
 
 def _add(table: Table, line: Line, *more: str) -> None:
     number = "" if line.number is None else str(line.number)
-    table.add_row(line.label, number, figure(line.score), interval(line.bounds), *more)
+    label = line.label.replace(", ", ",\n  ")  # two columns of words would leave none for figures
+    table.add_row(label, number, figure(line.score), interval(line.bounds), *more)
 
 
 def _shown(name: str) -> str:
@@ -208,14 +209,20 @@ def mirrored_lines(mirrored: Mapping[str, Any]) -> list[Line]:
 
 def _official(results: Mapping[str, Any]) -> list[Line]:
     """Return the official figures; those of a run that lacks answers say what they are over."""
-    over = results.get("official_over_scored", {"score": results[OFFICIAL], "n": results["n"]})
+    within = results["intervals"]
+    if "official_over_scored" not in results:  # a file of predictions, read as it is
+        return [Line(ON_WORDS, results["n"], results[OFFICIAL], within.get(OFFICIAL))]
+    over = results["official_over_scored"]
     lacking = results[OFFICIAL] is None and over["score"] is not None
-    label = "official, of those scored" if lacking else "official: mean of tasks"
-    lines = [Line(label, over["n"], over["score"], results["intervals"].get(OFFICIAL))]
+    lines = []
+    if OFFICIAL_RAW in results:
+        bounds = within.get(OFFICIAL_RAW)
+        lines.append(Line(ON_WORDS, over["n"], results[OFFICIAL_RAW], bounds))
+    label = f"{ON_PARSED}{', of those scored' if lacking else ''}"
+    lines.append(Line(label, over["n"], over["score"], within.get(OFFICIAL)))
     if lacking:
-        lines.append(Line("official, the others as 0", None, results["official_missing_as_zero"]))
-    if "official_raw" in results:
-        lines.append(Line("official, answers as given", None, results["official_raw"]))
+        missing = results["official_missing_as_zero"]
+        lines.append(Line(f"{ON_PARSED}, the others as 0", None, missing))
     return lines
 
 
