@@ -243,12 +243,13 @@ def main(rooms: int, questions: int, number: int, runs: str | None, output: str 
         "populations": {},
     }
     for name, (one, other) in two.items():
-        found = record["populations"][name] = {
+        found: dict[str, Any] = {
             "score": 100 * one.means[MACRO],
             "score_of_the_second": 100 * other.means[MACRO],
             "intervals": {},
             "comparisons": {},
         }
+        record["populations"][name] = found
         for scenes in SCENES:
             found["intervals"][str(scenes)] = coverage(one, scenes, number)
             found["comparisons"][str(scenes)] = alarms(one, other, scenes, number)

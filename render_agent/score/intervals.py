@@ -139,7 +139,8 @@ def ratio(
     numbers: dict[Any, int] = {}
     places = np.array([numbers.setdefault(scene, len(numbers)) for scene in scenes], np.int64)
     sums, counts = (
-        np.bincount(places, part, minlength=len(numbers))[:, None] for part in (top, bottom)
+        np.bincount(places, part, minlength=len(numbers)).astype(np.float64)[:, None]
+        for part in (top, bottom)
     )
     if not counts.sum():
         return None

@@ -58,8 +58,9 @@ def comparison_table(compared: Mapping[str, Any]) -> Table:
     """Return both scores, their difference, its interval and both tests, by mean and type."""
     table = plain_table(f"b: {compared['b']}, a: {compared['a']}, {compared['n']} questions")
     table.add_column("", no_wrap=True)
-    for name in ("a", "b", "b − a", "95 % interval", "p", "Holm", "McNemar"):
+    for name in ("a", "b", "b − a", "95 % interval", "p", "Holm"):
         table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("McNemar", justify="right")
     tests = compared["mcnemar"]
     for name, entry in compared["differences"].items():
         test = tests.get("choices" if name == OFFICIAL else name)
