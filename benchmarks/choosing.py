@@ -160,7 +160,7 @@ def fewer(better: Mapping[str, Row], worse: Mapping[str, Row]) -> dict[str, Any]
 def by_exchange(saved: Sequence[float], scenes: Sequence[str]) -> float:
     """Return the share of all ways to exchange the sides of whole scenes that differ at least as much.
 
-    It is exact however few scenes there are, as a bootstrap over them is not, and no less than 2 / 2^scenes.
+    It is exact however few scenes there are, and no less than 2 / 2^scenes.
     Beyond 16 scenes it is that of 65,536 ways drawn at random, and the way it was.
     """
     _, places = np.unique(list(scenes), return_inverse=True)
@@ -257,7 +257,7 @@ def table(record: Mapping[str, Any]) -> str:
         f" ({record['unknown']} others left out), {record['seeds']} seeds, views of {record['size']} pixels,"
         f" `--model seeker --agent lookahead:{record['candidates']}`. Moves: until the views had shown well"
         f" all that a question names, {record['max_turns']} where they never did. In brackets 95 % intervals"
-        f" by bootstrap over {record['scenes']} scenes, narrower than they should be where scenes are few;"
+        f" over {record['scenes']} scenes, by the jackknife;"
         " p is exact, over all ways to exchange the sides of whole scenes. Renders and tokens are those of a question, means; tokens of the"
         " scripted policy are words.",
         "",

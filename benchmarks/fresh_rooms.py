@@ -80,7 +80,7 @@ def table(record: Mapping[str, Any]) -> str:
         f"{record['verifiers']['random']['questions']} questions about {record['scenes']} rooms made for it;"
         f" `learned` was trained in {record['training_rooms']} others, a quarter of them held out. Four random moves a turn, one seed, views"
         " of 160x120 pixels. Moves: until all that is named was seen well, 9 where it never was. In brackets"
-        " 95 % intervals by bootstrap over rooms; p, at least 0.0001: over ways to exchange the sides of whole rooms. `unnamed`"
+        " 95 % intervals over rooms, by the jackknife; p, at least 0.0001: over ways to exchange the sides of whole rooms. `unnamed`"
         " is `geometry:unnamed`; `geometry` knows the boxes by which it is measured.",
         "",
         "| verifier | moves | all found, % | decisions | fewer moves than `random` | p |",

@@ -130,6 +130,7 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
         "view": "render_agent.cli.commands.view:view_command",
         "diagnose": "render_agent.cli.commands.diagnose:diagnose_command",
         "compare": "render_agent.cli.main:compare",
+        "power": "render_agent.cli.commands.power:power_command",
         "rescore": "render_agent.cli.main:rescore",
         "merge": "render_agent.cli.main:merge",
         "export": "render_agent.cli.commands.export:export_command",

@@ -48,7 +48,7 @@ DOORS = {
     "qwen_vl_utils": "engines.transformers",
     "ray": "runs.workers",
     "rerun": "analysis.export",
-    "scipy": "scene render",
+    "scipy": "scene render score",
     "starlette": "web engines.human analysis.live",
     "torch": "agents.verifiers engines doctor render.rasteriser.gaussians",
     "torchvision": "engines doctor",

@@ -25,7 +25,8 @@ from render_agent.questions.mentions import kind_of
 from render_agent.questions.sufficiency import ROOM_SIZE_TYPE
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import read_states
-from render_agent.score.means import MICRO, intervals, tally
+from render_agent.score.intervals import estimates_of
+from render_agent.score.means import MICRO, tally
 from render_agent.score.means import Scored as ScoredAnswer
 from render_agent_lab.oracles.question_visibility import QuestionVisibility
 from render_agent_lab.oracles.sighted_oracle import shown_facts
@@ -77,7 +78,7 @@ def made_decision(scene, gains):
 def made_decisions(count=40, candidates=6, seed=0):
     chance = np.random.default_rng(seed)
     return [
-        made_decision(f"room{number % 5}", chance.integers(0, 3, candidates))
+        made_decision(f"room{number % 8}", chance.integers(0, 3, candidates))
         for number in range(count)
     ]
 
@@ -108,11 +109,12 @@ def test_an_interval_is_that_of_scores_over_scenes():
     found = estimate(values, scenes)
     rows = [ScoredAnswer("t", "d", s, v) for s, v in zip(scenes, values, strict=True)]
     assert found.mean == pytest.approx(values.mean())
-    assert found.interval == pytest.approx(intervals(tally(rows))[MICRO], abs=1e-12)
+    same = estimates_of(tally(rows))[MICRO]
+    assert found.interval == pytest.approx((same.mean - same.reach, same.mean + same.reach))
     assert estimate(values, ["one"] * 60).interval is None
     assert estimate([np.nan, 1, 3], ["a", "b", "c"]).n == 2
     assert estimate([np.nan], ["a"]) is None
-    assert estimate([1, 2], ["a", "b"], over=[2, 4]).interval == (0.5, 0.5)
+    assert estimate(range(1, 7), list("abcdef"), over=range(2, 14, 2)).interval == (0.5, 0.5)
 
 
 def test_the_oracle_is_never_beaten_and_chance_never_grows():

@@ -158,7 +158,7 @@ def test_an_unfinished_run_is_rescored_and_stamped(run, call, tmp_path):
     assert not (path / "results.json").exists()
     code, out, _ = call("rescore", "recent")
     assert "PARTIAL" in out
-    assert "official, of those scored" in out
+    assert "on the parsed answer" in out
     (path / "questions.jsonl").unlink()
     code, _, err = call("rescore", "recent")
     assert code == 1

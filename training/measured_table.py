@@ -17,7 +17,7 @@ Cells = Sequence[str]
 
 MEANS = (
     "Scores in percent by VSI-Bench's official definitions. Overall: the mean of its tasks, the three kinds"
-    " of relative direction averaged first to one. In brackets 95 % intervals by bootstrap over scenes;"
+    " of relative direction averaged first to one. In brackets 95 % intervals over scenes;"
     " differences are paired by question, in points. `free` begins with the map and a first view and then"
     " moves by its replies; `blind` is shown nothing; the others are shown what they are called, at once. `frequency` gives the commonest answer to each type,"
     " fitted on the truths of the very rooms that it is asked about: no blind guess, but its upper bound."

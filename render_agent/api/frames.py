@@ -48,7 +48,11 @@ CANDIDATES = _typed(COLUMNS_OF_CANDIDATES)
 
 TYPES = {
     "n": COUNT,
-    **{f"{name}_percent": NUMBER for name in ("score", "low", "high", "random", "frequency")},
+    **{
+        f"{name}_percent": NUMBER
+        for name in ("score", "low", "high", "error", "random", "frequency")
+    },
+    "scenes": COUNT,
 }
 """Columns of a frame of types with their types."""
 
@@ -65,8 +69,10 @@ SIGHTINGS = {
 """Columns of a frame of sightings with their types."""
 
 DIFFERENCES = {
-    **{f"{name}_percent": NUMBER for name in ("a", "b", "difference", "low", "high")},
+    **{f"{name}_percent": NUMBER for name in ("a", "b", "difference", "low", "high", "error")},
     "p": NUMBER,
+    "p_holm": NUMBER,
+    "scenes": COUNT,
 }
 """Columns of a frame of differences with their types."""
 
@@ -107,15 +113,21 @@ def candidates_frame(run: SelectedRun) -> pandas.DataFrame:
 
 
 def types_frame(results: Mapping[str, Any]) -> pandas.DataFrame:
-    """Return a row a question type, by its name, in percent; low and high are the 95 % interval."""
+    """Return a row a question type, by its name, in percent; low and high are the 95 % interval,
+    error the standard error, scenes how many it is over.
+    """
     rows = []
     for name, entry in results["types"].items():
         low, high = results["intervals"].get(name) or (None, None)
         chance = {level: results["chance"][level].get(name) for level in ("random", "frequency")}
+        sure = results["errors"][name]
         rows.append(
             {
                 "n": entry["n"],
-                **_percents(score=entry["score"], low=low, high=high, **chance),
+                **_percents(
+                    score=entry["score"], low=low, high=high, error=sure["error"], **chance
+                ),
+                "scenes": sure["scenes"],
             }
         )
     return _frame(rows, TYPES, list(results["types"]), "type")
@@ -145,12 +157,16 @@ def sightings_frame(diagnoses: Mapping[str, Diagnosis]) -> pandas.DataFrame:
 
 
 def differences_frame(compared: Mapping[str, Any]) -> pandas.DataFrame:
-    """Return a row a mean, task or type, by its name: both scores and b minus a, in points of percent."""
+    """Return a row a mean, task or type, by its name: both scores and b minus a, in points of percent.
+
+    low and high are the 95 % interval, error the standard error, p_holm is corrected for the rows.
+    """
     rows = []
     for entry in compared["differences"].values():
         low, high = entry["interval"] or (None, None)
         scores = {name: entry[name] for name in ("a", "b", "difference")}
-        rows.append({**_percents(**scores, low=low, high=high), "p": entry["p"]})
+        told = {name: entry[name] for name in ("p", "p_holm", "scenes")}
+        rows.append({**_percents(**scores, low=low, high=high, error=entry["error"]), **told})
     return _frame(rows, DIFFERENCES, list(compared["differences"]), "mean")
 
 

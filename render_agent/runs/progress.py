@@ -8,10 +8,13 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 
+import numpy as np
+
 from render_agent.dialogue.candidates import short_summary
 from render_agent.dialogue.state import Phase, QuestionState, Status, Turn
 from render_agent.runs.log.results import SCORED, scored_answers
-from render_agent.score.means import MACRO, intervals, tally
+from render_agent.score.intervals import estimates_of
+from render_agent.score.means import MACRO, tally
 from render_agent.text.display import Display, duration
 
 SCORE_SECONDS = 5.0
@@ -215,8 +218,8 @@ class Progress:
         self._score_due = now + SCORE_SECONDS
         counted = tally(self._scored)
         if len(counted.sums):
-            bounds = intervals(counted)[MACRO]
-            spread = f"±{50 * (bounds[1] - bounds[0]):.0f}" if bounds else ""
+            low, high = estimates_of(counted)[MACRO].score_interval
+            spread = "" if np.isnan(low) else f"±{50 * float(high - low):.0f}"
             self._score = f"score {100 * counted.means[MACRO]:.0f}{spread}"
         return self._score
 

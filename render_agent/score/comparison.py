@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import comb
 from typing import Any
 
-import numpy as np
-
-from render_agent.score.means import MACRO, Scored, percentiles, resampled_means, scenes_of, tally
+from render_agent.score.intervals import Estimate, add_holm, estimates_of
+from render_agent.score.means import MACRO, Scored, tally
 from render_agent.score.official import CHOICE_TYPES
 from render_agent.score.summary import OFFICIAL, percent
 
@@ -72,13 +71,13 @@ def compare(a: Side, b: Side) -> dict[str, Any]:
     """Return how b differs from a over the questions that both have scored, in points of percent.
 
     `differences` has an entry for every named mean, task and type: both scores, `difference` (b
-    minus a), its 95 % interval and the two-sided `p` of a bootstrap over scenes of the paired
-    differences. `mcnemar` has the exact test of the choices (McNemar 1947; the binomial form), for
-    all together and by type; unlike the bootstrap it takes questions of one scene as independent.
+    minus a), its 95 % interval and its two-sided `p`, over scenes, None with too few of them; `p_holm` as
+    in `correct`; `error`, the standard error, and `scenes`. `mcnemar` has the exact test of the choices (McNemar 1947; the
+    binomial form), for all together and by type; it takes questions of one scene as independent.
     `changed` are the questions that are right in one run and wrong in the other.
     """
     pairs = _pairs(a, b)
-    return {
+    found = {
         "a": a.name,
         "b": b.name,
         "n": len(pairs),
@@ -89,6 +88,21 @@ def compare(a: Side, b: Side) -> dict[str, Any]:
             _changed(row_a, row_b) for row_a, row_b in pairs if _side(row_a) != _side(row_b)
         ],
     }
+    correct([found])
+    return found
+
+
+def correct(compared: Sequence[Mapping[str, Any]]) -> None:
+    """Write `p_holm` beside every `p` of comparisons that stand on one page: Holm's correction for many.
+
+    What is asked first, whether the official scores differ, is corrected for the number of comparisons;
+    everything else, means, tasks and types, for the number of its rows in all comparisons. So are
+    McNemar's tests: of all choices, and by type.
+    """
+    for tests, first in (("differences", OFFICIAL), ("mcnemar", "choices")):
+        entries = [item for found in compared for item in found[tests].items()]
+        add_holm([entry for name, entry in entries if name == first])
+        add_holm([entry for name, entry in entries if name != first])
 
 
 def mcnemar(only_a: int, only_b: int) -> float:
@@ -98,7 +112,7 @@ def mcnemar(only_a: int, only_b: int) -> float:
     """
     number, fewer = only_a + only_b, min(only_a, only_b)
     every: int = 2**number
-    return min(1.0, 2 * sum(comb(number, k) for k in range(fewer + 1)) / every)
+    return min(1.0, 2 * sum(math.comb(number, k) for k in range(fewer + 1)) / every)
 
 
 def _scored_ids(side: Side) -> set[str]:
@@ -127,15 +141,14 @@ def _differences(pairs: Sequence[tuple[Row, Row]]) -> dict[str, dict[str, Any]]:
     scores = [[_scored(row, row["score"]) for row in rows] for rows in zip(*pairs, strict=True)]
     counted = [tally(side).means for side in scores]
     differing = tally(_scored(row_a, row_b["score"] - row_a["score"]) for row_a, row_b in pairs)
-    drawn = resampled_means(differing)
     return {
         OFFICIAL if name == MACRO else name: {
             "a": percent(counted[0][name]),
             "b": percent(counted[1][name]),
-            "difference": percent(difference),
-            **_certainty(drawn[name], scenes_of(differing, name)),
+            "difference": percent(float(estimate.mean)),
+            **_certainty(estimate),
         }
-        for name, difference in differing.means.items()
+        for name, estimate in estimates_of(differing).items()
     }
 
 
@@ -143,19 +156,16 @@ def _scored(row: Row, score: float) -> Scored:
     return Scored(row["type"], row["dataset"], row["scene"], score)
 
 
-def _certainty(drawn: np.ndarray[Any, np.dtype[np.float64]], scenes: int) -> dict[str, Any]:
-    """Return the interval of resampled differences, and a p by how often they lie beside 0.
-
-    p is no smaller than the chance that all scenes differ to one side, 2^(1 - scenes): of few scenes
-    resampling alone would make it too sure.
-    """
-    known = drawn[~np.isnan(drawn)]
-    if scenes < 2 or not len(known):
-        return {"interval": None, "p": None}
-    beside = min(int((known <= 0).sum()), int((known >= 0).sum()))
+def _certainty(estimate: Estimate) -> dict[str, Any]:
+    """Return how sure a difference is: its interval and p, None with too few scenes, and its error."""
+    middle, reach, p = float(estimate.mean), float(estimate.reach), float(estimate.p)
+    ends = [100 * max(-1.0, middle - reach), 100 * min(1.0, middle + reach)]
+    few = math.isnan(reach)
     return {
-        "interval": [percent(bound) for bound in percentiles(known)],
-        "p": min(1.0, max(2 * (beside + 1) / (len(known) + 1), 2.0 ** (1 - scenes))),
+        "interval": None if few else ends,
+        "p": None if few else p,
+        "error": 100 * float(estimate.error),
+        "scenes": int(estimate.scenes),
     }
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from rich.table import Table
 
+from render_agent.score.summary import OFFICIAL, OFFICIAL_RAW, ON_PARSED, ON_WORDS
 from render_agent.score.tables import figure
 
 WORK = {
@@ -16,6 +17,8 @@ WORK = {
     "tokens_in": "tokens read a question",
     "tokens_out": "tokens written a question",
 }
+
+SHOWN = {OFFICIAL: ON_PARSED, OFFICIAL_RAW: ON_WORDS}
 
 
 class Spread(NamedTuple):
@@ -36,7 +39,7 @@ def spread(results: Sequence[Mapping[str, Any]]) -> dict[str, Spread]:
     """
     figures: dict[str, list[float]] = {}
     for result in results:
-        row = {name: result.get(name) for name in ("official", "official_raw", "micro")}
+        row = {name: result.get(name) for name in (OFFICIAL_RAW, OFFICIAL, "micro")}
         row |= {name: entry["score"] for name, entry in result.get("types", {}).items()}
         work = result.get("totals", {}).get("per_question") or {}
         row |= {words: work.get(name) for name, words in WORK.items()}
@@ -60,5 +63,7 @@ def spread_table(results: Sequence[Mapping[str, Any]]) -> Table:
     for name in ("mean", "deviation between runs", "runs"):
         table.add_column(name, justify="right")
     for name, entry in spread(results).items():
-        table.add_row(name, figure(entry.mean), figure(entry.deviation), str(entry.runs))
+        table.add_row(
+            SHOWN.get(name, name), figure(entry.mean), figure(entry.deviation), str(entry.runs)
+        )
     return table

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from render_agent.score.intervals import Estimate, estimates_of
 from render_agent.score.means import (
     DIRECTION,
     MACRO,
@@ -13,12 +14,15 @@ from render_agent.score.means import (
     MICRO,
     WITHOUT_ORDER,
     Scored,
-    intervals,
     tally,
 )
 from render_agent.score.official import DIRECTION_TYPES
 
-OFFICIAL = "official"
+OFFICIAL, OFFICIAL_RAW = "official", "official_raw"
+
+ON_PARSED = "official scorer, on the parsed answer"
+ON_WORDS = "official scorer, on the reply's own words"
+"""What `official` and `official_raw` are called wherever they are shown: published rows are of own words."""
 
 ORDER_NOTE = (
     "obj_appearance_order asks for the order in which things appear in the video, which no scan can"
@@ -30,10 +34,12 @@ def summary(scored: Sequence[Scored], macro: str = OFFICIAL) -> dict[str, Any]:
     """Return every named mean of some scores, in percent.
 
     macro: the name that the mean of the tasks gets; it is `official` only where the official parser
-    read the answers. `tasks` are the eight of the benchmark, `types` the ten; `intervals` (95 %,
-    bootstrap over scenes) has an entry for every mean, task and type.
+    read the answers. `tasks` are the eight of the benchmark, `types` the ten; `intervals` (95 %, over
+    scenes) has an entry for every mean, task and type, None with too few scenes; `errors` tells what the
+    intervals are made of.
     """
     counted = tally(scored)
+    found = estimates_of(counted)
     names = {MACRO: macro}
     means = {names.get(name, name): percent(value) for name, value in counted.means.items()}
     numbers = dict(zip(counted.types, counted.counts.sum(axis=0).astype(int).tolist(), strict=True))
@@ -47,10 +53,20 @@ def summary(scored: Sequence[Scored], macro: str = OFFICIAL) -> dict[str, Any]:
         "tasks": {name: means[name] for name in tasks},
         "types": {name: {"score": means[name], "n": n} for name, n in numbers.items()},
         "intervals": {
-            names.get(name, name): None if bounds is None else [percent(end) for end in bounds]
-            for name, bounds in intervals(counted).items()
+            names.get(name, name): score_bounds(estimate) for name, estimate in found.items()
+        },
+        "errors": {
+            names.get(name, name): estimate.to_json()
+            for name, estimate in found.items()
+            if estimate.scenes
         },
     }
+
+
+def score_bounds(estimate: Estimate) -> list[float] | None:
+    """Return the interval of a score in percent, None where too few scenes allow none."""
+    low, high = map(float, estimate.score_interval)
+    return None if math.isnan(low) else [100 * low, 100 * high]
 
 
 def figures(scored: Sequence[Scored], macro: str = OFFICIAL) -> dict[str, Any]:

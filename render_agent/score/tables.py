@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 from rich.table import Table
 
+from render_agent.score.intervals import FEW_SCENES
 from render_agent.score.means import DIRECTION, MACRO
 from render_agent.score.official import DIRECTION_TYPES, ORDER
-from render_agent.score.summary import OFFICIAL
+from render_agent.score.summary import OFFICIAL, OFFICIAL_RAW, ON_PARSED, ON_WORDS
 from render_agent.text.console import plain_table
 
 COUNTS = "answered exhausted failed missing active repaired predictions empty".split()
@@ -48,6 +49,8 @@ def score_table(results: Mapping[str, Any]) -> Table:
     for line in overall_lines(results):
         _add(table, line)
     table.caption = _caption(results)
+    if any(results["intervals"].get(name) is None for name in results["types"]):
+        table.caption += f"\n- {FEW_SCENES}"
     return table
 
 
@@ -55,8 +58,9 @@ def comparison_table(compared: Mapping[str, Any]) -> Table:
     """Return both scores, their difference, its interval and both tests, by mean and type."""
     table = plain_table(f"b: {compared['b']}, a: {compared['a']}, {compared['n']} questions")
     table.add_column("", no_wrap=True)
-    for name in ("a", "b", "b − a", "95 % interval", "p", "McNemar"):
+    for name in ("a", "b", "b − a", "95 % interval", "p", "Holm"):
         table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("McNemar", justify="right")
     tests = compared["mcnemar"]
     for name, entry in compared["differences"].items():
         test = tests.get("choices" if name == OFFICIAL else name)
@@ -65,13 +69,16 @@ def comparison_table(compared: Mapping[str, Any]) -> Table:
             *(figure(entry[column]) for column in ("a", "b", "difference")),
             interval(entry["interval"]),
             probability(entry["p"]),
+            probability(entry["p_holm"]),
             f"{test['only_a']}:{test['only_b']} {probability(test['p'])}" if test else "",
         )
     table.caption = (
-        "interval and p: bootstrap over scenes. McNemar: choices that are right in one run only (a:b)"
-        " and the exact p, as if questions of one scene were independent; in the row official those of all"
-        " choices."
+        "interval and p: jackknife over scenes. Holm: p corrected for the number of rows, official for that"
+        " of the runs compared. McNemar: choices that are right in one run only (a:b) and the exact p, as if"
+        " questions of one scene were independent; in the row official those of all choices."
     )
+    if any(entry["interval"] is None for entry in compared["differences"].values()):
+        table.caption += f"\n- {FEW_SCENES}"
     for name, (ours, theirs) in compared.get("options", {}).items():
         table.caption += f"\n- {name.replace('_', '-')}: a {_typed(ours)}, b {_typed(theirs)}"
     for side, work in compared.get("work", {}).items():
@@ -124,7 +131,8 @@ def probability(p: float | None) -> str:
 
 def _add(table: Table, line: Line, *more: str) -> None:
     number = "" if line.number is None else str(line.number)
-    table.add_row(line.label, number, figure(line.score), interval(line.bounds), *more)
+    label = line.label.replace(", ", ",\n  ")  # two columns of words would leave none for figures
+    table.add_row(label, number, figure(line.score), interval(line.bounds), *more)
 
 
 def _shown(name: str) -> str:
@@ -202,14 +210,20 @@ def mirrored_lines(mirrored: Mapping[str, Any]) -> list[Line]:
 
 def _official(results: Mapping[str, Any]) -> list[Line]:
     """Return the official figures; those of a run that lacks answers say what they are over."""
-    over = results.get("official_over_scored", {"score": results[OFFICIAL], "n": results["n"]})
+    within = results["intervals"]
+    if "official_over_scored" not in results:  # a file of predictions, read as it is
+        return [Line(ON_WORDS, results["n"], results[OFFICIAL], within.get(OFFICIAL))]
+    over = results["official_over_scored"]
     lacking = results[OFFICIAL] is None and over["score"] is not None
-    label = "official, of those scored" if lacking else "official: mean of tasks"
-    lines = [Line(label, over["n"], over["score"], results["intervals"].get(OFFICIAL))]
+    lines = []
+    if OFFICIAL_RAW in results:
+        bounds = within.get(OFFICIAL_RAW)
+        lines.append(Line(ON_WORDS, over["n"], results[OFFICIAL_RAW], bounds))
+    label = f"{ON_PARSED}{', of those scored' if lacking else ''}"
+    lines.append(Line(label, over["n"], over["score"], within.get(OFFICIAL)))
     if lacking:
-        lines.append(Line("official, the others as 0", None, results["official_missing_as_zero"]))
-    if "official_raw" in results:
-        lines.append(Line("official, answers as given", None, results["official_raw"]))
+        missing = results["official_missing_as_zero"]
+        lines.append(Line(f"{ON_PARSED}, the others as 0", None, missing))
     return lines
 
 

@@ -1,19 +1,20 @@
-"""Figures over decisions with their intervals: scenes are drawn anew, as decisions of one hang together."""
+"""Figures over decisions with their intervals over scenes, as decisions of one hang together."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from render_agent.score.means import drawn_anew, percentiles
+from render_agent.score.intervals import ratio
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean with its 95 % interval, None where there are no two groups to draw from; n: decisions."""
+    """A mean with its 95 % interval, None where there are too few groups; n: decisions."""
 
     mean: float
     interval: tuple[float, float] | None
@@ -30,9 +31,9 @@ class Estimate:
 
 
 def estimate(
-    values: ArrayLike, groups: Sequence[str], over: ArrayLike | None = None, seed: int = 0
+    values: ArrayLike, groups: Sequence[str], over: ArrayLike | None = None
 ) -> Estimate | None:
-    """Return the mean of values, (n,), with its interval over groups drawn anew with replacement.
+    """Return the mean of values, (n,), with its interval over groups, as `score.intervals` has it.
 
     over: the figure is the sum of the values over the sum of these instead. Values that are NaN are left
     out. None where nothing is left.
@@ -40,17 +41,9 @@ def estimate(
     top = np.asarray(values, np.float64)
     bottom = np.ones(len(top)) if over is None else np.asarray(over, np.float64)
     known = np.isfinite(top) & np.isfinite(bottom)
-    names, places = np.unique(np.asarray(groups, object)[known].astype(str), return_inverse=True)
-    sums = np.stack(
-        [np.bincount(places, part[known], minlength=len(names)) for part in (top, bottom)]
-    )
-    count = int(known.sum())
-    if not count or not sums[1].sum():
+    found = ratio(top[known], np.asarray(groups, object)[known].tolist(), bottom[known])
+    if found is None:
         return None
-    mean = float(sums[0].sum() / sums[1].sum())
-    if len(names) < 2:
-        return Estimate(mean, None, count)
-    drawn = drawn_anew(len(names), seed)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        means = (drawn @ sums[0]) / (drawn @ sums[1])
-    return Estimate(mean, percentiles(means[np.isfinite(means)]), count)
+    mean, reach = float(found.mean), float(found.reach)
+    interval = None if math.isnan(reach) else (mean - reach, mean + reach)
+    return Estimate(mean, interval, int(known.sum()))

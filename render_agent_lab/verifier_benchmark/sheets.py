@@ -86,7 +86,7 @@ def about(found: Mapping[str, Any]) -> str:
     return (
         f"{found['workload']} {found['decisions']} decisions of {found['questions']} questions in"
         f" {scenes}. Good is a candidate whose view shows well something that the question"
-        " names and no view has shown well. Intervals: 95 %, bootstrap over scenes. Left out:"
+        " names and no view has shown well. Intervals: 95 %, over scenes. Left out:"
         f" {left['questions_unknown']} questions of which nobody can tell what has to be seen,"
         f" {left['all_shown']} decisions after all of it was seen, and {left['not_drawn']} whose candidates"
         " were not drawn." + "".join(f" {note}" for note in found["notes"])

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from render_agent.errors import SetupError
+from render_agent.score.intervals import FEW_SCENES
 from render_agent_lab.learned_verifier.card import CARD, FORMAT, WEIGHTS
 from render_agent_lab.learned_verifier.ensemble import Ensemble, stored_name
 from render_agent_lab.learned_verifier.history import NUMBERS
@@ -19,11 +20,6 @@ HEAD = """# A verifier of camera moves
 An ensemble of {members} members that scores moves by the view before them, the question and the moves so
 far, without drawing where they lead. Use it with `--verifier learned:DIR`, DIR being this folder.
 """
-
-ENOUGH = 8
-"""Scenes from which on a bootstrap over them tells about how sure a figure is."""
-
-FEW = "; over so few scenes they are narrower than they should be, and nothing is sure."
 
 CEILING = (
     "Geometry looks at every candidate's view, and knows the boxes by which a move is called good: it is"
@@ -76,9 +72,7 @@ def card_text(learned: Mapping[str, Any], shape: Shape) -> str:
         f"Features: {encoder}. Training: {_settings(settings)}. Sizes of a member: {_sizes(shape)}.\n",
         f"## How well it chooses in {len(held['scenes'])} scenes held out\n",
         f"Scenes: {', '.join(held['scenes'])}. No decision in them was learned from, and no epoch was"
-        " picked by them. Intervals are of 95 %, from a bootstrap over scenes"
-        + (FEW if len(held["scenes"]) < ENOUGH else ".")
-        + f" {CEILING}\n",
+        f" picked by them. Intervals are of 95 %, over scenes; {FEW_SCENES}. {CEILING}\n",
         _table("The move chosen is good", held["good"]),
     ]
     if held["named"]:
@@ -93,7 +87,7 @@ def standing(found: Mapping[str, Any]) -> list[str]:
     sentences = []
     for other, apart in found["learned_minus"].items():
         better = "better than" if apart["mean"] > 0 else "worse than" if apart["mean"] < 0 else "as"
-        if found["scenes"] < ENOUGH:
+        if apart["low"] is None:
             verdict = f"chose {better} {other} in this sample, of too few scenes to be sure"
         elif apart["low"] > 0 or apart["high"] < 0:
             verdict = f"chooses {better} {other}"
@@ -114,7 +108,7 @@ def standing(found: Mapping[str, Any]) -> list[str]:
 
 def spanned(row: Mapping[str, Any]) -> str:
     """Return the interval of a share as it is written."""
-    return "one scene: none" if row["low"] is None else f"{_span(row, '.1f')} %"
+    return "none" if row["low"] is None else f"{_span(row, '.1f')} %"
 
 
 def _span(row: Mapping[str, Any], form: str) -> str:

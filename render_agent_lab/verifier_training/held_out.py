@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from render_agent.agents.verifiers.base import FloatArray
 from render_agent.agents.verifiers.score_fusion import mean_ranks
-from render_agent.score.means import RESAMPLES, percentiles
+from render_agent.score.intervals import ratio
 from render_agent_lab.verifier_training.decision import Decision
 
 SURFACE = "new surface"
@@ -38,33 +38,23 @@ def successes(
     return {name: np.array(values) for name, values in found.items()}
 
 
-def figures(rows: Mapping[str, FloatArray], scenes: Sequence[str], seed: int) -> dict[str, Any]:
+def figures(rows: Mapping[str, FloatArray], scenes: Sequence[str]) -> dict[str, Any]:
     """Return mean success of each row, and how far learned is from the others; JSON.
 
-    scenes: of every decision. Intervals are of 95 %, from a bootstrap over scenes; None over a single one.
+    scenes: of every decision. Intervals are of 95 %, over scenes, as `score.intervals` has them; None with
+    too few.
     """
-    draws = _draws(scenes, seed) if len(set(scenes)) > 1 else None
     found: dict[str, Any] = {
         "decisions": len(scenes),
         "scenes": len(set(scenes)),
-        "success": {name: _interval(values, draws) for name, values in rows.items()},
+        "success": {name: _interval(values, scenes, share=True) for name, values in rows.items()},
     }
     if "learned" in rows:
         found["learned_minus"] = {
-            other: _interval(rows["learned"] - rows[other], draws)
+            other: _interval(rows["learned"] - rows[other], scenes, share=False)
             for other in ("random", SURFACE, "geometry")
         }
     return found
-
-
-def _draws(scenes: Sequence[str], seed: int) -> FloatArray:
-    """Return how often each decision counts in every bootstrap sample, (RESAMPLES, S)."""
-    names, which = np.unique(list(scenes), return_inverse=True)
-    chance = np.random.default_rng([seed, len(scenes)])
-    picked = chance.integers(len(names), size=(RESAMPLES, len(names)))
-    counts = np.stack([np.bincount(row, minlength=len(names)) for row in picked])
-    drawn: FloatArray = counts[:, which].astype(np.float64)
-    return drawn
 
 
 def _highest(marks: FloatArray) -> NDArray[np.bool_]:
@@ -73,8 +63,12 @@ def _highest(marks: FloatArray) -> NDArray[np.bool_]:
     return best
 
 
-def _interval(values: FloatArray, draws: FloatArray | None) -> dict[str, float | None]:
-    low = high = None
-    if draws is not None:
-        low, high = percentiles(draws @ values / draws.sum(1))
-    return {"mean": float(values.mean()), "low": low, "high": high}
+def _interval(values: FloatArray, scenes: Sequence[str], *, share: bool) -> dict[str, float | None]:
+    """Return a mean and its interval; share: of values of 0 to 1, else of differences."""
+    mean = float(values.mean())
+    found = ratio(values, scenes)
+    if found is None or np.isnan(found.reach):
+        return {"mean": mean, "low": None, "high": None}
+    reach = float(found.reach)
+    low, high = map(float, found.score_interval) if share else (mean - reach, mean + reach)
+    return {"mean": mean, "low": low, "high": high}

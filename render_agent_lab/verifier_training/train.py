@@ -193,13 +193,12 @@ def _measured(
     wishes: Wishes,
 ) -> dict[str, Any]:
     """Return how well the ensemble chooses in scenes held out, beside random and geometry."""
-    seed = wishes.settings.seed
     scores = scores_of(ensemble, examples)
     names = scene_names(decisions)
     finding = [place for place, d in enumerate(decisions) if d.finds.any() and not d.finds.all()]
     found: dict[str, Any] = {
         "scenes": sorted(held),
-        "good": figures(successes(decisions, scores), names, seed),
+        "good": figures(successes(decisions, scores), names),
         "named": None,
     }
     if finding:
@@ -208,5 +207,5 @@ def _measured(
             [scores[place] for place in finding],
             named=True,
         )
-        found["named"] = figures(rows, [names[place] for place in finding], seed)
+        found["named"] = figures(rows, [names[place] for place in finding])
     return found

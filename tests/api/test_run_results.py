@@ -112,7 +112,7 @@ def test_types_and_scores_are_those_of_the_results(rooms):
         assert (row["n"], row["score_percent"]) == (found["n"], found["score"])
         bounds = written["intervals"][name]
         if bounds is None:
-            assert np.isnan(row["low_percent"])
+            assert pd.isna(row["low_percent"])
         else:
             assert [row["low_percent"], row["high_percent"]] == bounds
     assert (frame["n"].sum(), len(run)) == (written["n"], written["counts"]["questions"])

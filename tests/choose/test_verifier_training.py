@@ -187,7 +187,7 @@ def test_the_card_says_what_was_learned_and_its_figures_come_out_again(
         in text
     )
     assert all(name in text for name in names)
-    assert "narrower than they should be" in text
+    assert "fewer than 6 scenes" in text
     assert not (folder / CHECKPOINT).exists()
     assert ensemble.members == SETTINGS.members
 
@@ -289,10 +289,13 @@ def test_scenes_are_held_out_by_share_or_name():
 def test_intervals_are_over_scenes():
     rows = {"learned": np.array([1.0, 1, 0, 0]), "random": np.full(4, 0.5), "geometry": np.ones(4)}
     rows["new surface"] = np.zeros(4)
-    by_scene = figures(rows, ["a", "a", "b", "b"], 0)["success"]["learned"]
-    assert (by_scene["mean"], by_scene["low"], by_scene["high"]) == (0.5, 0.0, 1.0)
-    alike = figures(rows, ["a", "b", "a", "b"], 0)
-    assert alike["success"]["learned"] == {"mean": 0.5, "low": 0.5, "high": 0.5}
+    rows = {name: np.tile(values, 4) for name, values in rows.items()}
+    by_scene = figures(rows, list("aabbccddeeffgghh"))["success"]["learned"]
+    assert by_scene["mean"] == 0.5
+    assert 0.05 < by_scene["low"] < 0.2
+    assert by_scene["high"] == pytest.approx(1 - by_scene["low"])
+    alike = figures(rows, ["a", "b", "a", "b"] * 4)
+    assert alike["success"]["learned"] == {"mean": 0.5, "low": None, "high": None}
     assert alike["learned_minus"]["geometry"]["mean"] == -0.5
     assert math.isclose(alike["learned_minus"]["random"]["mean"], 0)
 
@@ -300,15 +303,15 @@ def test_intervals_are_over_scenes():
 def test_over_few_scenes_nothing_is_called_sure():
     rows = {"learned": np.ones(8), "member 1": np.ones(8), "random": np.full(8, 0.2)}
     rows |= {"geometry": np.zeros(8), "new surface": np.zeros(8)}
-    alone = figures(rows, ["a"] * 8, 0)
+    alone = figures(rows, ["a"] * 8)
     assert alone["success"]["learned"] == {"mean": 1.0, "low": None, "high": None}
     told = standing(alone)
     assert told[0] == (
         "The ensemble chose better than random in this sample, of too few scenes to be sure:"
         " +80.0 percentage points."
     )
-    few, enough = (standing(figures(rows, list(names), 0)) for names in ("aabbccdd", "abcdefgh"))
-    assert "of too few scenes to be sure: +80.0 percentage points (+80.0 to +80.0)" in few[0]
+    few, enough = (standing(figures(rows, list(names))) for names in ("aabbccdd", "abcdefgh"))
+    assert "of too few scenes to be sure: +80.0 percentage points." in few[0]
     assert enough[0].startswith("The ensemble chooses better than random: +80.0")
 
 

@@ -101,7 +101,9 @@ def test_why_nobody_can_tell_is_said(page, tmp_path, options, why):
     page.goto((index.parent / page_of("0")).as_uri())
     assert page.locator(".facts dd").last.inner_text() == why
     page.goto(index.as_uri())
-    assert "no interval over 1 scene; n = 1" in page.inner_text(".headline")
+    assert "no interval can be given over 1 scene: fewer than 6; n = 1" in page.inner_text(
+        ".headline"
+    )
     causes = page.locator(".plotted", has_text="causes by type").locator("figcaption p").first
     assert causes.inner_text().startswith("Unknown: ")
 

@@ -12,7 +12,7 @@ from render_agent.analysis.report.index import headline
 from render_agent.analysis.report.plots import cost_plots, outcome_plots, palette
 from render_agent.analysis.report.plots.cost_plots import amount
 from render_agent.analysis.report.plots.vector_plot import above, draw, settled
-from render_agent.score.published import PUBLISHED, TASKS
+from render_agent.score.published import FULL, NO_ORDER, PUBLISHED, STATIC, TASKS, comparable
 from render_agent.web.templates import ASSETS
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -138,13 +138,27 @@ def test_the_size_of_batches_is_kept_over_a_long_log():
 def test_published_rows_are_the_means_of_their_tasks():
     for row in PUBLISHED:
         if row.tasks:
-            assert tuple(row.tasks) == TASKS
-            mean = sum(row.tasks.values()) / len(TASKS)
-            if abs(mean - row.official) > 0.06:
+            assert set(row.scores) <= set(TASKS)
+            mean = sum(row.scores.values()) / len(row.scores)
+            if row.official is not None:
+                assert tuple(row.scores) == TASKS
+            told = row.official or row.mean
+            if told and abs(mean - told) > 0.06 and not row.secondary:
                 assert f"its tasks come to {mean:.1f}" in row.note
-    assert [row.official for row in PUBLISHED] == sorted(
-        (row.official for row in PUBLISHED), reverse=True
-    )
+        assert row.source
+        assert re.match(r"20\d\d", row.date)
+        assert row.shown
+    for questions in {row.questions for row in PUBLISHED}:
+        own = [r.official for r in PUBLISHED if r.questions == questions and r.official]
+        assert own == sorted(own, reverse=True)
+
+
+def test_a_run_is_set_against_rows_of_the_same_questions_only():
+    assert {row.name for row in comparable("tiny")} == {"human"}
+    full = comparable("full")
+    assert {row.questions for row in full} == {FULL, NO_ORDER, STATIC}
+    assert all(row.official is None for row in full if row.questions != FULL)
+    assert comparable("debiased") == []
 
 
 @pytest.mark.parametrize(
@@ -168,16 +182,32 @@ def test_amounts_are_short(value, words):
 )
 def test_a_run_beside_the_papers_says_of_how_many_questions_and_of_what_it_is(stamps, notes):
     report = SimpleNamespace(
-        config=SimpleNamespace(batch=True, asks_vsibench=True),
-        results={"official_over_scored": {"score": 41.2, "n": 1234}, "intervals": {}},
+        config=SimpleNamespace(batch=True, asks_vsibench=True, partial=False, subset="full"),
+        results={
+            "official_over_scored": {"score": 41.2, "n": 1234},
+            "official_raw": 39.9,
+            "intervals": {"official": [40.0, 42.4]},
+            "tasks": {"route_planning": 20.0},
+        },
         stamps=stamps,
         notes=notes,
     )
     plot = headline.against_papers(report)
-    own = next(row for row in plot.rows if row[0].startswith("this run"))
+    parsed, words = [row for row in plot.rows if row[0].startswith("this run")]
     told = "; ".join([*stamps, *notes])
-    assert own == ("this run (1,234 questions)", "41.2", "–", told)
-    assert plot.note.endswith(f" This run: {told}." if told else "unless said otherwise.")
+    assert parsed[:3] == ("this run, on the parsed answer", "41.2", "40.0 … 42.4")
+    assert parsed[3 + TASKS.index("route_planning")] == "20.0"
+    assert words[:3] == ("this run, on the reply's own words", "39.9", "–")
+    for row in (parsed, words):
+        assert row[-1].startswith("1,234 questions; official scorer, ")
+        assert row[-1].endswith(told)
+    assert plot.note.endswith(f" This run: {told}." if told else "not checked.")
+    oracle = next(row for row in plot.rows if row[0] == "RieMind, GPT-4.1*")
+    assert oracle[1] == "–"
+    assert oracle[3:9] == ("86.5", "94.9", "97.9", "77.8", "92.7", "87.3")
+    assert not any("human" in row[0] for row in plot.rows)
+    report.config.partial = True
+    assert headline.against_papers(report) is None
 
 
 def test_ids_do_not_hang_on_the_last_bit_of_a_place():

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from render_agent.score.means import Scored, intervals, resampled_means, tally
+from render_agent.score.means import Scored, tally
 from render_agent.score.official import TYPES
-from render_agent.score.summary import figures, summary
+from render_agent.score.summary import figures
 
 
 def scores(**types):
@@ -61,55 +61,3 @@ def test_data_sets_and_the_debiased_subset_are_summed_apart():
     assert {name: one["official"] for name, one in found["datasets"].items()} == {"a": 50, "b": 50}
     assert found["debiased"]["n"] == 2
     assert figures([Scored("object_counting", "a", "1", 1.0)])["debiased"] is None
-
-
-def test_one_scene_tells_nothing_of_the_spread():
-    one = [Scored("object_counting", "d", "s", score) for score in (0.0, 1.0)]
-    assert set(intervals(tally(one)).values()) == {None}
-    two = [*one, Scored("route_planning", "d", "t", 1.0)]
-    assert intervals(tally(two))["object_counting"] is None
-    assert intervals(tally(two))["macro"] == (0.5, 1.0)
-
-
-def test_intervals_depend_on_the_seed_alone_and_hold_the_figure():
-    random = np.random.default_rng(2)
-    scored = [
-        Scored(name, "d", str(scene), float(random.random() < 0.3 + 0.4 * (scene % 2)))
-        for scene in range(60)
-        for name in TYPES
-    ]
-    counted, again = tally(scored), tally(reversed(scored))
-    assert intervals(counted) == intervals(again)
-    assert intervals(counted, seed=1) != intervals(counted)
-    found = summary(scored, "macro")
-    for name, (low, high) in found["intervals"].items():
-        assert low < 100 * counted.means[name] < high
-
-
-def test_resampled_means_are_means_of_whole_scenes():
-    scored = [Scored("object_counting", "d", str(scene), scene) for scene in (0, 0, 0, 1)]
-    drawn = resampled_means(tally(scored), resamples=500)["micro"]
-    # a draw of two scenes holds three questions of 0, or one of 1, or both, or either twice
-    assert set(drawn.round(9).tolist()) == {0.0, 0.25, 1.0}
-
-
-def test_intervals_cover_the_truth_nineteen_times_in_twenty():
-    """Scenes differ in difficulty, so questions of one are not independent; scenes are."""
-    random = np.random.default_rng(7)
-    kinds = ["object_counting", "object_rel_direction_easy", "object_rel_direction_hard"]
-    expected = {"object_counting": 0.5, "object_rel_direction": 0.5, "macro": 0.5, "micro": 0.5}
-    trials, covered = 300, dict.fromkeys(expected, 0)
-    for trial in range(trials):
-        easy = random.random(80)
-        scored = [
-            Scored(kind, "d", str(scene), float(random.random() < easy[scene]))
-            for scene in range(80)
-            for kind in kinds
-            for _ in range(4)
-        ]
-        found = intervals(tally(scored), seed=trial, resamples=400)
-        for name, truth in expected.items():
-            low, high = found[name]
-            covered[name] += low <= truth <= high
-    for name, times in covered.items():
-        assert 0.90 <= times / trials <= 0.99, name

@@ -1,10 +1,12 @@
+import math
 import random
+from itertools import groupby
 
 import pytest
 
-from render_agent.score import vlmevalkit
-from render_agent.score.official import CHOICE_TYPES, NUMBER_TYPES
-from render_agent.score.parsers import PARSERS, lmms_eval_number
+from render_agent.score import lmms_eval, vlmevalkit
+from render_agent.score.official import CHOICE_TYPES, NUMBER_TYPES, mean_relative_accuracy
+from render_agent.score.parsers import PARSERS
 
 NAMES = ("official", "lmms-eval", "vlmevalkit")
 
@@ -47,11 +49,64 @@ def test_types_of_ones_own_are_compared_as_texts_where_their_truth_is_one(name):
 
 @pytest.mark.parametrize(
     ("answer", "number"),
-    [("a hundred and five", 105), ("one two", 1), ("Twenty one chairs", 21), ("2-3", 2), ("-3", -3), ("x.5", 0.5),
-     ("1e3", 1), ("someone", None), ("three hundred", 300), ("zero", 0)],
+    [("a hundred and five", 105), ("one two", 3), ("Twenty one chairs", 21), ("2-3", 2), ("-3", -3), ("x.5", 5),
+     ("1e3", 1), ("someone", None), ("three hundred", 300), ("zero", 0), (".5", 5), ("2.", 2), ("_Two_", 2),
+     ("Three, one by the door and two by the bed", 4), ("two, three", 5), ("one two three", 6), ("1,234", 1),
+     ("one apple, room 2", 1), ("room 2 has one", 2), ("and two", 2), ("hundred thousand", 100_000),
+     ("two thousand three hundred and four", 2304), ("hundred " * 200, math.inf), ("٣ chairs", 3), ("½", None)],
 )  # fmt: skip
-def test_the_first_number_is_lmms_evals(answer, number):
-    assert lmms_eval_number(answer) == number
+def test_the_number_is_lmms_evals(answer, number):
+    """Of version 0.7.3, tried on it."""
+    assert lmms_eval.number(answer) == number
+
+
+def read_by_the_rules(answer):
+    """lmms-eval's rules read once more: the text is cut into pieces of one kind of sign, then gone through."""
+    values = dict(zip("zero one two three four five six seven eight nine ten eleven twelve".split(), range(13), strict=True))  # fmt: skip
+    teens = "thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split()
+    tens = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+    values |= {word: 13 + place for place, word in enumerate(teens)}
+    values |= {word: 20 + 10 * place for place, word in enumerate(tens)}
+    text = answer.lower()
+    pieces = ["".join(run) for _, run in groupby(text, lambda sign: (sign.isdecimal(), "a" <= sign <= "z"))]  # fmt: skip
+    read = []
+    for place, piece in enumerate(pieces):
+        if piece[0].isdecimal() and not read:
+            minus = place > 0 and pieces[place - 1].endswith("-")
+            more = pieces[place + 1 : place + 3]
+            after = f".{more[1]}" if len(more) == 2 and more[0] == "." and more[1][0].isdecimal() else ""  # fmt: skip
+            return float(("-" if minus else "") + piece + after)
+        if piece in values or piece in ("hundred", "thousand"):
+            read.append(piece)
+        elif read and "a" <= piece[0] <= "z" and piece != "and":
+            break
+    if not read:
+        return None
+    thousands, rest = 0, 0
+    for word in read:
+        if word == "thousand":
+            thousands, rest = thousands + (rest or 1) * 1000, 0
+        else:
+            rest = (rest or 1) * 100 if word == "hundred" else rest + values[word]
+    return float(thousands + rest)
+
+
+@pytest.mark.parametrize("count", [3_000, pytest.param(300_000, marks=pytest.mark.slow)])
+def test_the_number_of_any_answer_is_that_of_lmms_evals_rules(count):
+    chance = random.Random(11)
+    words = "zero one two three twelve twenty-one forty hundred thousand and by the door a about ninety _Two_ TWO".split()  # fmt: skip
+    pieces = [*words, *" \n\t.,-_+()'", "3", "3.0", ".5", "-2", "1,234", "1e3", "½", "²", "٣", "𝟙", "İ", "\0", "--4", "5.", "9" * 30, "…", "B."]  # fmt: skip
+    for _ in range(count):
+        some = chance.choices(pieces, k=chance.randint(0, 8))
+        if chance.random() < 0.2:
+            some = [chr(chance.randint(32, 0x2FFF)) for _ in some]
+        answer = chance.choice(["", " "]).join(some)
+        expected = read_by_the_rules(answer)
+        assert lmms_eval.number(answer) == expected, answer
+        score = 0.0 if expected is None else mean_relative_accuracy(expected, 3)
+        assert PARSERS["lmms-eval"]("object_counting", answer, "3") == score
+        first = answer.split(" ")[0].rstrip(".").strip()
+        assert PARSERS["lmms-eval"]("route_planning", answer, "B") == float(first.lower() == "b")
 
 
 @pytest.mark.parametrize(

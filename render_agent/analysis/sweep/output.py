@@ -10,16 +10,17 @@ from typing import Any
 
 from render_agent.analysis.sweep.plan import Cell, Sweep
 from render_agent.analysis.sweep.table import COLUMNS, Row
-from render_agent.score.tables import figure, interval, signed
+from render_agent.score.tables import figure, interval, probability, signed
 from render_agent.system.whole_files import json_bytes, write_whole
 
-COLUMN_HEADS = ("official", "95 %", "difference", "95 %", "answered", "failed", "turns", "shown", "drawn",
-         "read", "written", "seconds")  # fmt: skip
+COLUMN_HEADS = ("official", "95 %", "difference", "95 %", "p", "Holm", "answered", "failed", "turns", "shown",
+         "drawn", "read", "written", "seconds")  # fmt: skip
 """The columns that a person reads; those from turns on are of a question on average."""
 
 CAPTION = (
     "Scores are official ones in percent, over the questions that are scored; differences are paired by",
-    "question with the baseline, in points. Intervals: bootstrap over scenes. Turns, pictures shown and",
+    "question with the baseline, in points. Intervals and p: jackknife over scenes, none below 6; Holm: p",
+    "corrected for the number of rows. Turns, pictures shown and",
     "drawn (those of candidates too), tokens read and written, and seconds of drawing and generating are",
     "those of a question on average.",
 )
@@ -76,6 +77,7 @@ def row_cells(row: Mapping[str, Any], baseline: str) -> tuple[str, ...]:
         interval(_bounds(row, "official")),
         "baseline" if row["label"] == baseline else signed(row["difference"]),
         interval(_bounds(row, "difference")),
+        *("" if row[name] is None else probability(row[name]) for name in ("p", "p_holm")),
         f"{row['answered'] + row['exhausted']} of {row['questions']}",
         f"{row['failed']}{active}",
         figure(row["turns_per_question"]),

@@ -12,6 +12,7 @@ from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import results_of
 from render_agent.runs.log.results import per_question
 from render_agent.score.comparison import Side, compare, incomparable
+from render_agent.score.intervals import add_holm
 from render_agent.score.means import Scored
 from render_agent.score.summary import OFFICIAL, summary
 
@@ -28,6 +29,7 @@ COLUMNS = (
     "difference_low",
     "difference_high",
     "p",
+    "p_holm",
     "answered",
     "exhausted",
     "failed",
@@ -45,7 +47,8 @@ COLUMNS = (
 )
 """The figures of a row, over the runs of all its seeds. Scores and differences are in points of percent;
 pictures are those that the model was shown, renders the distinct ones that were drawn, those of candidates
-too; seconds are those of drawing and generating, its share of the batches. The last two are how many times
+too; seconds are those of drawing and generating, its share of the batches. p_holm is p, corrected for the
+number of rows. The last two are how many times
 as many renders, and tokens read and written, a question took as in the baseline."""
 
 EQUAL_SHARE = 0.1
@@ -89,6 +92,7 @@ def sweep_rows(sweep: Sweep, begun: Mapping[str, RunFolder]) -> tuple[list[Row],
                 row |= difference
                 own_notes += [f"not comparable with the baseline: {reason}" for reason in reasons]
         rows.append(row)
+    add_holm([row for row in rows if row["p"] is not None])
     _set_against(rows, sweep, notes)
     return rows, {label: own_notes for label, own_notes in notes.items() if own_notes}
 
@@ -169,7 +173,7 @@ def side_of(folders: Sequence[RunFolder]) -> Side:
     """Return the runs of a row as one side of a comparison. RunLogError where a log is damaged.
 
     Of several runs that differ in their seeds, a question counts once for every seed, and questions are
-    paired seed by seed; intervals resample scenes, with all that was answered about each.
+    paired seed by seed; intervals are over scenes, with all that was answered about each.
     """
     results = [_results(folder) for folder in folders]
     subset = {"--subset": folders[0].config.subset}

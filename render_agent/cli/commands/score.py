@@ -16,7 +16,7 @@ from render_agent.questions.vsibench import load_vsibench
 from render_agent.runs.log.folder import RunFolder, RunLog, find_run
 from render_agent.runs.log.reader import results_of
 from render_agent.runs.log.results import table
-from render_agent.score.comparison import Side, compare, differing, incomparable
+from render_agent.score.comparison import Side, compare, correct, differing, incomparable
 from render_agent.score.summary import OFFICIAL
 from render_agent.score.tables import changed_table, comparison_table, score_table
 from render_agent.text.console import plain_console
@@ -88,6 +88,7 @@ def compare_runs(
     alike = len({folder.name for folder in folders}) < len(folders)
     first, *others = (_side(folder, by_path=alike) for folder in folders)
     pairs = [_pair(first, other, anyway=anyway) for other in others]
+    correct(pairs)
     if page is not None:
         place = _write_pages(folders, pairs, page, diagnose=diagnose)
         click.echo(str(place), err=as_json)

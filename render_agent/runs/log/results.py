@@ -15,7 +15,7 @@ from render_agent.runs.log.schema import Row
 from render_agent.score.means import MACRO, MICRO, Scored
 from render_agent.score.official import ORDER
 from render_agent.score.parsers import PARSERS, ScoreAnswer
-from render_agent.score.summary import OFFICIAL, ORDER_NOTE, figures, means
+from render_agent.score.summary import OFFICIAL, OFFICIAL_RAW, ORDER_NOTE, figures, means, summary
 from render_agent.text.safe_parse import plain
 
 COLUMNS = tuple(Row.__annotations__)
@@ -47,6 +47,10 @@ def results(
     official_figures = figures(scored_answers(known, parser), macro)
     official = means(scored_answers(known))[MACRO]
     with_truth = [state for state in states if state.question.truth is not None]
+    raw = summary(scored_answers(known, raw=True), OFFICIAL_RAW)
+    for part in ("intervals", "errors"):
+        if OFFICIAL_RAW in raw[part]:
+            official_figures[part] |= {OFFICIAL_RAW: raw[part][OFFICIAL_RAW]}
     return {
         "status": "partial" if partial or not complete else "complete",
         "notes": [*notes, *_own_notes(states)],
@@ -55,7 +59,7 @@ def results(
         "official": official if complete else None,
         "official_over_scored": {"score": official, "n": len(known)},
         "official_missing_as_zero": means(scored_answers(with_truth))[MACRO],
-        "official_raw": means(scored_answers(known, raw=True))[MACRO],
+        OFFICIAL_RAW: raw[OFFICIAL_RAW],
         "parsers": {name: _overall(known, name) for name in PARSERS if name != OFFICIAL},
         "chance": chance_levels([state.question for state in known]),
         **({} if stress is None else stress.figures(known)),

@@ -86,6 +86,12 @@ class _TypeScore(TypedDict):
     n: Count
 
 
+class _Error(TypedDict):
+    error: Score
+    freedom: NotNegative
+    scenes: Count
+
+
 class _Part(TypedDict):
     n: Count
     without_order: Score
@@ -94,6 +100,7 @@ class _Part(TypedDict):
     tasks: dict[str, Score]
     types: dict[str, _TypeScore]
     intervals: dict[str, Interval]
+    errors: NotRequired[dict[str, _Error]]
 
 
 class _Overall(_Part):

@@ -182,12 +182,13 @@ def _difference(entry: Any) -> dict[str, Any] | None:
         "value": signed(entry["difference"]),
         "interval": interval(entry["interval"]),
         "p": probability(entry["p"]),
+        "p_holm": probability(entry["p_holm"]),
         "side": side,
     }
 
 
-def _tests(comparison: Comparison) -> list[tuple[str, str, int, int, int, str]]:
-    """Return McNemar's tests: the pair, what of, how many, right in one alone, p."""
+def _tests(comparison: Comparison) -> list[tuple[str, str, int, int, int, str, str]]:
+    """Return McNemar's tests: the pair, what of, how many, right in one alone, p, p by Holm."""
     first = comparison.runs[0].letter
     return [
         (
@@ -197,6 +198,7 @@ def _tests(comparison: Comparison) -> list[tuple[str, str, int, int, int, str]]:
             test["only_b"],
             test["only_a"],
             probability(test["p"]),
+            probability(test["p_holm"]),
         )
         for run, pair in zip(comparison.runs[1:], comparison.pairs, strict=True)
         for name, test in pair["mcnemar"].items()

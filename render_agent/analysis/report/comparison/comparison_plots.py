@@ -90,7 +90,7 @@ def scores(comparison: Comparison) -> Plot | None:
             for name, row in zip(names, zip(*points, strict=True), strict=True)
         ],
         height=_height(names, len(runs)),
-        note="Every run over the questions that it has scored. Intervals: bootstrap over scenes.",
+        note="Every run over the questions that it has scored. Intervals: jackknife over scenes.",
     )
 
 
@@ -101,7 +101,7 @@ def differences(comparison: Comparison) -> Plot | None:
         return None
     first, others = comparison.runs[0].letter, comparison.runs[1:]
     labels = [f"{run.letter} − {first}" for run in others]
-    unknown = dict.fromkeys(("difference", "interval", "p"))
+    unknown = dict.fromkeys(("difference", "interval", "p", "p_holm"))
     entries = [
         [pair["differences"].get(name) or unknown for name in names] for pair in comparison.pairs
     ]
@@ -120,7 +120,10 @@ def differences(comparison: Comparison) -> Plot | None:
         f"Paired differences from {first}, with 95 % intervals",
         "A mark a run at its difference from the first, with its interval; right of zero it is better.",
         paint,
-        ("", *(f"{label}{part}" for label in labels for part in ("", ", interval", ", p"))),
+        (
+            "",
+            *(f"{label}{part}" for label in labels for part in ("", ", interval", ", p", ", Holm")),
+        ),
         [
             (
                 words_of(name),
@@ -131,6 +134,7 @@ def differences(comparison: Comparison) -> Plot | None:
                         signed(entry["difference"]),
                         interval(entry["interval"]) or "–",
                         probability(entry["p"]),
+                        probability(entry["p_holm"]),
                     )
                 ),
             )
@@ -138,7 +142,7 @@ def differences(comparison: Comparison) -> Plot | None:
         ],
         height=_height(names, len(others)),
         note="Question by question, over those that both have scored; right of zero is better than"
-        f" {first}. Intervals: bootstrap over scenes.",
+        f" {first}. Intervals: jackknife over scenes.",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from render_agent.analysis.related_runs import Sibling
@@ -20,8 +20,8 @@ from render_agent.analysis.report.words import in_order, type_words
 from render_agent.score.comparison import Side, compare
 from render_agent.score.means import DIRECTION
 from render_agent.score.official import DIRECTION_TYPES
-from render_agent.score.published import PUBLISHED
-from render_agent.score.summary import OFFICIAL
+from render_agent.score.published import TASKS, comparable
+from render_agent.score.summary import OFFICIAL, OFFICIAL_RAW, ON_PARSED, ON_WORDS
 from render_agent.score.tables import figure, interval, mirrored_lines, signed
 
 Bounds = Sequence[float] | None
@@ -39,10 +39,11 @@ class ScoreRow:
     """One name in a plot of scores in percent, with its interval; own: whether it is this run."""
 
     name: str
-    score: float
+    score: float | None
     bounds: Bounds = None
     own: bool = False
     note: str = ""
+    tasks: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,25 +97,56 @@ def bounds_of(results: Mapping[str, Any]) -> Bounds:
 
 
 def against_papers(report: ReportData) -> Plot | None:
-    """The official score against published rows; None where the questions are not VSI-Bench's."""
-    own = official(report.results)
-    if own is None or not _asks_vsibench(report):
+    """The official score against rows published of the same questions; None where there are none."""
+    results, config = report.results, report.config
+    own = official(results)
+    rows = comparable(config.subset) if _asks_vsibench(report) and not config.partial else []
+    if own is None or not rows:
         return None
-    rows = [
-        ScoreRow(row.name, row.official, note=", ".join(filter(None, (row.note, row.source))))
-        for row in PUBLISHED
-    ]
     stamps = "; ".join([*report.stamps, *report.notes])
-    count = f"{report.results['official_over_scored']['n']:,} questions"
-    rows.append(
-        ScoreRow(f"this run ({count})", own, bounds_of(report.results), own=True, note=stamps)
-    )
-    return score_plot(
+    tasks = {name: score for name, score in results["tasks"].items() if score is not None}
+    shown = [
+        ScoreRow(
+            f"{row.name}{'*' if row.secondary else ''}",
+            row.official,
+            note=row.told,
+            tasks=row.scores,
+        )
+        for row in rows
+    ]
+    for label, score, name in (
+        (ON_WORDS, results.get(OFFICIAL_RAW), OFFICIAL_RAW),
+        (ON_PARSED, own, OFFICIAL),
+    ):
+        about = f"{results['official_over_scored']['n']:,} questions; {label}"
+        bounds = results["intervals"].get(name)
+        shown.append(
+            ScoreRow(
+                f"this run, {label.partition(', ')[2]}", score, bounds, own=True,
+                note="; ".join(filter(None, (about, stamps))), tasks=tasks if name == OFFICIAL else {},
+            )
+        )  # fmt: skip
+    drawn = score_plot(
         "papers",
-        "Official score against published rows, %",
-        rows,
-        "The papers' models watch a video of the scene; this run is asked of the scan. Rows are over all"
-        f" of VSI-Bench unless said otherwise.{f' This run: {stamps}.' if stamps else ''}",
+        "Official score against rows published of the same questions, %",
+        [row for row in shown if row.score is not None],
+        "The papers' models watch a video of the scene; this run is asked of the scan. Published scores are of"
+        " the replies' own words. The figures below have the tasks, also of rows without a mean of all eight."
+        f" * copied from a secondary source, not checked.{f' This run: {stamps}.' if stamps else ''}",
+    )
+    return replace(
+        drawn,
+        columns=("", "score, %", "95 % interval", *map(type_words, TASKS), "what it is"),
+        rows=tuple(
+            (
+                row.name,
+                figure(row.score),
+                interval(row.bounds) or "–",
+                *(figure(row.tasks.get(name)) for name in TASKS),
+                row.note,
+            )
+            for row in sorted(shown, key=lambda row: -(row.score or 0))
+        ),
     )
 
 
@@ -124,8 +156,9 @@ def against_chance(report: ReportData) -> Plot | None:
     if not results["types"]:
         return None
     chance = {name: dict(levels) for name, levels in results["chance"].items()}
-    if _asks_vsibench(report):
-        chance["human"] = dict(PUBLISHED[0].tasks)
+    if _asks_vsibench(report) and not report.config.partial:
+        human = [row for row in comparable(report.config.subset) if row.name == "human"]
+        chance |= {row.name: dict(row.scores) for row in human}
     rows = [
         TypeScore(
             name,
@@ -153,7 +186,7 @@ def against_chance(report: ReportData) -> Plot | None:
             for row in rows
         ],
         height=1.2 + 0.27 * len(rows),
-        note="Intervals: bootstrap over scenes. Random: the mean score of a uniform choice among the"
+        note="Intervals: jackknife over scenes. Random: the mean score of a uniform choice among the"
         " options. Frequency: the commonest answer to each type, fitted on these very truths.",
     )
 
@@ -198,16 +231,17 @@ def score_plot(
     name: str, title: str, rows: Sequence[ScoreRow], note: str, *, keep_order: bool = False
 ) -> Plot:
     """Return a plot of one score a name, with the best first unless the order is to be kept."""
-    rows = rows if keep_order else sorted(rows, key=lambda row: -row.score)
+    rows = rows if keep_order else sorted(rows, key=lambda row: -(row.score or 0))
 
     def paint(axes: Any) -> None:
         for y, row in enumerate(rows):
             colour = palette.BLUE if row.own else palette.GREY
             interval_line(axes, row.bounds, y, colour)
-            axes.plot(row.score, y, "o", color=colour, ms=7 if row.own else 5)
-            end = max(row.score, *(row.bounds or (0,)))
+            score = row.score or 0.0
+            axes.plot(score, y, "o", color=colour, ms=7 if row.own else 5)
+            end = max(score, *(row.bounds or (0,)))
             axes.annotate(
-                f"{row.score:.1f}", (end, y), (6, 0), textcoords="offset points", va="center",
+                figure(score), (end, y), (6, 0), textcoords="offset points", va="center",
                 fontsize=8.5, weight="bold" if row.own else "normal",
             )  # fmt: skip
         name_rows(axes, [row.name for row in rows])
@@ -271,7 +305,7 @@ def against_siblings(report: ReportData) -> SiblingScores | None:
         "siblings",
         "Official score by what was shown, %",
         [ScoreRow(f"this run: {here}", own, bounds_of(report.results), own=True), *rows],
-        "Intervals: bootstrap over scenes. Differences are paired, question by question.",
+        "Intervals: jackknife over scenes. Differences are paired, question by question.",
         keep_order=True,
     )
     mirrored = next(

@@ -14,6 +14,7 @@ from render_agent.analysis.report.plots.outcome_plots import outcome_plots
 from render_agent.analysis.report.words import outcome, type_words
 from render_agent.observation.picture_store import safe_name
 from render_agent.score.means import MACRO
+from render_agent.score.summary import ON_PARSED
 from render_agent.score.tables import figure, interval, overall_lines, took
 from render_agent.system.whole_files import write_whole
 from render_agent.web.templates import environment
@@ -120,7 +121,7 @@ def _head(report: ReportData) -> dict[str, Any]:
     return {
         "score": figure(score),
         "interval": interval(headline.bounds_of(results)),
-        "label": "Official score, %" if results["official"] is not None else "Official score of those scored, %",
+        "label": f"{ON_PARSED[0].upper()}{ON_PARSED[1:]}, %{'' if results['official'] is not None else ', of those scored'}",
         "n": over,
         "scenes": _some(len(scenes), "scene"),
         "chance": [(name, figure(chance[name].get(MACRO))) for name in ("random", "frequency")],

@@ -1,0 +1,59 @@
+"""Numbers as lmms-eval reads them, from its version 0.7.3 on: the first, in digits or in words."""
+
+from __future__ import annotations
+
+import math
+import re
+
+VERSION = "0.7.3"
+"""The first version that looks for a number in an answer (released in August 2026); up to 0.7.2 it reads them as the official scorer."""
+
+_ONES = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
+    " sixteen seventeen eighteen nineteen"
+).split()
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+_VALUES = {
+    **{word: value for value, word in enumerate(_ONES)},
+    **{word: 10 * value for value, word in enumerate(_TENS, 2)},
+}
+_HUNDRED, _THOUSAND = "hundred", "thousand"
+_DIGITS = re.compile(r"-?\d+(?:\.\d+)?")
+_WORD = re.compile(r"[a-z]+")
+
+
+def number(answer: str) -> float | None:
+    """Return the number that comes first, None where there is none.
+
+    Digits need one before the point: ".5" is 5. Number words count with all that follow before any other
+    word but "and", whatever stands between them, and are added up: "two, three" is 5.
+    """
+    text = answer.strip().lower()
+    digits = _DIGITS.search(text)
+    spoken: list[str] = []
+    start = len(text)
+    for word in _WORD.finditer(text):
+        if word[0] in _VALUES or word[0] in (_HUNDRED, _THOUSAND):
+            start = start if spoken else word.start()
+            spoken.append(word[0])
+        elif spoken and word[0] != "and":
+            break
+    if digits and digits.start() < start:
+        return float(digits[0])
+    return _sum(spoken) if spoken else None
+
+
+def _sum(words: list[str]) -> float:
+    """Return what number words come to; infinity where that is more than a float holds."""
+    total = below = 0
+    for word in words:
+        if word == _HUNDRED:
+            below = max(below, 1) * 100
+        elif word == _THOUSAND:
+            total, below = total + max(below, 1) * 1000, 0
+        else:
+            below += _VALUES[word]
+    try:
+        return float(total + below)
+    except OverflowError:
+        return math.inf

@@ -1,0 +1,177 @@
+import numpy as np
+import pytest
+from scipy import stats
+
+from render_agent.score.intervals import Estimate, estimates, estimates_of, holm, ratio
+from render_agent.score.means import MACRO, MEAN_OF_TYPES, MICRO, Scored, tally
+from render_agent.score.official import DIRECTION_TYPES, TYPES
+from render_agent.score.summary import summary
+
+KINDS = ("object_counting", *DIRECTION_TYPES[:2], "route_planning")
+
+
+def estimate(mean, error, freedom=7.0, scenes=8):
+    return Estimate(np.array(mean), np.array(error), np.array(freedom), np.array(scenes))
+
+
+def population(random, spread, scenes=400, without=0.0):
+    """Scenes that differ in how easy they are, and in how often they ask each type; the last one is rare."""
+    easy = np.clip(random.normal(0.55, spread, (scenes, 1)), 0, 1)
+    counts = random.integers(1, 5, (scenes, len(KINDS))).astype(float)
+    counts[random.random(scenes) < without, -1] = 0
+    return random.binomial(counts.astype(int), easy).astype(float), counts
+
+
+def test_scenes_of_one_question_each_give_the_t_test():
+    values = np.random.default_rng(0).normal(0.1, 0.3, 9)
+    found = ratio(values, range(9))
+    expected = stats.ttest_1samp(values, 0)
+    assert found.mean == pytest.approx(values.mean())
+    assert found.error == pytest.approx(stats.sem(values))
+    assert found.freedom == pytest.approx(8)
+    assert found.p == pytest.approx(expected.pvalue)
+    low, high = expected.confidence_interval(0.95)
+    assert (found.mean - found.reach, found.mean + found.reach) == pytest.approx((low, high))
+
+
+def test_the_error_is_that_of_leaving_every_scene_out_in_turn():
+    sums, counts = population(np.random.default_rng(1), 0.3, scenes=7, without=0.5)
+    found = estimates(KINDS, sums, counts)
+
+    def macro(kept):
+        by_type = sums[kept].sum(axis=0) / counts[kept].sum(axis=0)
+        return np.mean([by_type[0], by_type[1:3].mean(), by_type[3]])
+
+    left = [macro(np.arange(7) != scene) for scene in range(7)]
+    assert found[MACRO].error == pytest.approx(np.sqrt(6 / 7 * np.sum((left - np.mean(left)) ** 2)))
+    assert found[MACRO].mean == pytest.approx(macro(np.arange(7) >= 0))
+
+
+def test_degrees_of_freedom_fall_where_a_type_hangs_on_few_scenes():
+    even = np.full((20, 2), 3.0)
+    found = estimates(("a", "b"), even / 2, even)
+    assert {round(float(found[name].freedom), 9) for name in ("a", "b", MACRO, MICRO)} == {19}
+    rare = even.copy()
+    rare[3:, 1] = 0
+    found = estimates(("a", "b"), rare / 2, rare)
+    assert found["b"].scenes == 3
+    assert found["b"].freedom == pytest.approx(2)
+    assert 2 < found[MACRO].freedom < 5
+    assert found[MICRO].freedom > 15
+
+
+def test_samples_are_estimated_side_by_side():
+    random = np.random.default_rng(2)
+    drawn = [population(random, 0.2, scenes=12, without=0.5) for _ in range(5)]
+    together = estimates(KINDS, *map(np.stack, zip(*drawn, strict=True)))
+    for number, (sums, counts) in enumerate(drawn):
+        for name, one in estimates(KINDS, sums, counts).items():
+            for part in ("mean", "error", "freedom", "scenes", "p"):
+                both = getattr(together[name], part)[number], getattr(one, part)
+                assert both[0] == pytest.approx(both[1], nan_ok=True), (name, part)
+
+
+@pytest.mark.parametrize(("right", "low", "high"), [(1.0, 0.476, 1), (0.0, 0, 0.524)])
+def test_all_right_is_not_all_sure(right, low, high):
+    """Six scenes are six questions to Wilson's interval, with the quantile of t with five degrees."""
+    rows = [
+        Scored("route_planning", "d", str(scene), right) for scene in range(6) for _ in range(9)
+    ]
+    bounds = summary(rows)["intervals"]["official"]
+    assert bounds == pytest.approx([100 * low, 100 * high], abs=0.1)
+
+
+def test_a_score_s_interval_stays_between_0_and_100_and_is_t_s_in_the_middle():
+    wide = estimate(0.97, 0.06).score_interval
+    assert 0 < wide[0] < 0.97 < wide[1] < 1
+    low, high = estimate(0.5, 0.001, freedom=1e9).score_interval
+    assert (low, high) == pytest.approx((0.5 - 0.00196, 0.5 + 0.00196), abs=1e-5)
+
+
+def test_with_few_scenes_no_interval_is_given():
+    def rows(count):
+        return [Scored("object_counting", "d", str(scene), scene % 2) for scene in range(count)]
+
+    assert set(summary(rows(5))["intervals"].values()) == {None}
+    six = [*rows(6), Scored("route_planning", "d", "0", 1.0)]
+    found = summary(six)
+    assert found["intervals"]["object_counting"] is not None
+    assert found["intervals"]["route_planning"] is None
+    assert found["errors"]["route_planning"]["scenes"] == 1
+    assert np.isnan(estimates_of(tally(rows(5)))[MICRO].p)
+    assert estimates_of(tally([])) == {}
+    assert ratio([], []) is None
+
+
+def test_p_is_below_5_percent_where_the_interval_leaves_out_0():
+    random = np.random.default_rng(3)
+    mean, error = random.normal(0, 0.2, 400), random.random(400) + 1e-3
+    found = estimate(mean, error, np.full(400, 9.0), np.full(400, 10))
+    assert np.array_equal(np.abs(mean) > found.reach, found.p < 0.05)
+
+
+def test_p_is_no_smaller_than_that_of_all_scenes_to_one_side():
+    assert ratio([0.3] * 6, range(6)).p == 2 / 2**6
+    assert ratio([0.0] * 6, range(6)).p == 1
+    assert ratio([0.3, 0.3001] * 5, range(10)).p == 2 / 2**10
+
+
+@pytest.mark.parametrize(
+    ("ps", "corrected"),
+    [
+        ([0.01, 0.04, 0.03, 0.005], [0.03, 0.06, 0.06, 0.02]),
+        ([0.5, None, 0.9], [1, None, 1]),
+        ([0.02], [0.02]),
+        ([], []),
+    ],
+)
+def test_holms_correction(ps, corrected):
+    assert holm(ps) == pytest.approx(corrected)
+
+
+@pytest.mark.parametrize("scenes", [6, 8, 30])
+@pytest.mark.parametrize("spread", [0.05, 0.6])
+def test_nineteen_of_twenty_intervals_cover_the_truth(scenes, spread):
+    random = np.random.default_rng(7)
+    sums, counts = population(random, spread)
+    truths = estimates(KINDS, sums, counts)
+    drawn = random.integers(len(sums), size=(1500, scenes))
+    found = estimates(KINDS, sums[drawn], counts[drawn])
+    for name in (MACRO, MICRO, MEAN_OF_TYPES, "object_counting"):
+        low, high = found[name].score_interval
+        truth = truths[name].mean
+        assert 0.935 <= ((low <= truth) & (truth <= high)).mean() <= 0.98, name
+
+
+def test_intervals_of_a_mean_of_which_few_scenes_ask_a_third_cover_it_too():
+    random = np.random.default_rng(5)
+    sums, counts = population(random, 0.3, without=0.7)
+    drawn = random.integers(len(sums), size=(3000, 8))
+    found = estimates(KINDS, sums[drawn], counts[drawn])[MACRO]
+    truth = estimates(KINDS, sums, counts)[MACRO].mean
+    low, high = found.score_interval
+    assert 0.935 <= ((low <= truth) & (truth <= high)).mean() <= 0.99
+
+
+@pytest.mark.parametrize("scenes", [6, 8, 30])
+def test_equal_runs_differ_in_one_comparison_of_twenty(scenes):
+    random = np.random.default_rng(8)
+    (a, counts), b = population(random, 0.6), population(random, 0.6)[0]
+    drawn = random.integers(len(a), size=(1500, scenes))
+    exchanged = random.choice((-1, 1), (1500, scenes, 1))
+    found = estimates(KINDS, (np.minimum(b, counts) - a)[drawn] * exchanged, counts[drawn])
+    for name in (MACRO, MICRO):
+        assert 0.03 <= (found[name].p <= 0.05).mean() <= 0.065, name
+
+
+def test_figures_do_not_depend_on_the_order_of_answers():
+    random = np.random.default_rng(9)
+    rows = [
+        Scored(name, "d", str(scene), float(random.random() < 0.3 + 0.4 * (scene % 2)))
+        for scene in range(60)
+        for name in TYPES
+    ]
+    found = summary(rows)
+    assert found == summary(list(reversed(rows)))
+    for name, (low, high) in found["intervals"].items():
+        assert low < 100 * tally(rows).means[MACRO if name == "official" else name] < high

@@ -1,0 +1,75 @@
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from factories.runs import make_questions, play, walking
+
+from render_agent.cli.commands.power import power_command
+from render_agent.errors import UsageError
+from render_agent.score.intervals import estimates
+from render_agent.score.means import MACRO
+from render_agent.score.power import difference_seen, plan, power_of, scenes_needed
+
+
+@pytest.mark.parametrize(("effect", "pairs"), [(0.2, 199), (0.5, 34), (0.8, 15), (5.0, 6)])
+def test_the_fewest_pairs_are_those_of_the_tables(effect, pairs):
+    """Cohen's effects of the paired t test at 5 % and 80 %, as every table of sample sizes has them."""
+    assert scenes_needed(effect, 1.0) == pairs
+    assert power_of(effect, 1.0, pairs) >= 0.8
+    if pairs > 6:
+        assert power_of(effect, 1.0, pairs - 1) < 0.8
+        assert difference_seen(1.0, pairs) == pytest.approx(effect, rel=0.03)
+
+
+def test_so_many_scenes_show_the_difference_four_times_in_five():
+    random = np.random.default_rng(0)
+    needed = scenes_needed(6.0, 20.0)
+    apart = random.normal(0.06, 0.2, (4000, needed, 1))
+    p = estimates(("object_counting",), apart, np.ones_like(apart))[MACRO].p
+    assert (p <= 0.05).mean() == pytest.approx(0.8, abs=0.02)
+
+
+def test_no_difference_is_too_small_to_say_so():
+    assert scenes_needed(1e-6, 50.0) is None
+
+
+def test_runs_that_vary_together_need_fewer_scenes():
+    results = {
+        "n": 900, "errors": {"official": {"error": 2.0, "freedom": 49, "scenes": 50}},
+        "official_over_scored": {"score": 40.0},
+    }  # fmt: skip
+    found = plan(results, 3.0, 0.8)
+    scenes = [row["scenes"] for row in found["needs"]]
+    assert scenes == sorted(scenes, reverse=True)
+    assert found["needs"][2]["correlation"] == 0.5
+    assert (
+        found["needs"][2]["deviation"]
+        == pytest.approx(found["deviation"])
+        == pytest.approx(200**0.5)
+    )
+    assert found["needs"][2]["questions"] == 18 * scenes[2]
+    entry = {"error": 1.0, "scenes": 25}
+    measured = plan(results, 3.0, 0.8, {"differences": {"official": entry}})
+    assert [(row["correlation"], row["deviation"]) for row in measured["needs"]] == [(None, 5.0)]
+    results["errors"]["official"]["scenes"] = 5
+    with pytest.raises(UsageError, match="fewer than 6 scenes"):
+        plan(results, 3.0, 0.8)
+
+
+def test_the_command_says_what_the_plan_has(tmp_path):
+    questions = make_questions(tmp_path, 7)
+    rows = [json.loads(line) for line in questions.read_text().splitlines()]
+    for row in rows:
+        row["scene_name"] = f"room{row['id']}"
+        (tmp_path / f"room{row['id']}.ply").write_bytes((tmp_path / "room.ply").read_bytes())
+    questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    path = play(tmp_path, questions, walking(7, 1), max_turns=2)[0]
+    called = CliRunner().invoke(power_command, [str(path), "--difference", "3", "--json"])
+    assert called.exit_code == 0, called.output
+    found = json.loads(called.output)
+    assert (found["scenes"], found["questions"]) == (7, 7)
+    same = CliRunner().invoke(
+        power_command, [str(path), "--difference", "3", "--against", str(path)]
+    )
+    assert isinstance(same.exception, UsageError)
