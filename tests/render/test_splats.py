@@ -114,3 +114,26 @@ def test_a_real_cloud_is_whole_around_its_scanner(rasteriser):
     scene = load_scene(test_data("scenes", "pcl_room_scan_nocolour.ply"))
     frame = rasteriser.draw(scene, Camera((0.0, 0.0, 0.3), 180.0, 0.0), W, H)
     assert (frame.depth < np.inf).mean() > 0.9
+
+
+def test_a_wall_far_from_the_scanner_closes_beside_what_is_dense(rasteriser):
+    dice = np.random.default_rng(8)
+    near = dice.uniform((3.0, 2.0, 0.0), (3.0, 2.4, 0.4), (60_000, 3))  # 1.6 mm apart
+    far = dice.uniform((4.0, -2.0, 0.0), (4.0, 1.5, 2.7), (7700, 3))  # 35 mm apart
+    behind = dice.uniform((4.6, -2.5, -0.5), (4.6, 2.0, 3.2), (15_000, 3))
+    scene = cloud_of(np.concatenate([near, far, behind]))
+    scene.colours[len(near) + len(far) :] = BLUE
+    frame = rasteriser.draw(scene, Camera((1.0, -0.2, 1.35)), W, H)
+    middle = frame.colours[80:400, 150:500]
+    assert (middle != RED).any(axis=2).mean() <= 0.002
+
+
+def test_far_points_have_the_mean_colour_of_those_that_share_their_pixel(rasteriser):
+    dice = np.random.default_rng(9)
+    points = dice.uniform((8.0, -2.0, 0.0), (8.0, 2.0, 2.7), (400_000, 3))
+    scene = cloud_of(points)
+    scene.colours[:] = np.where(dice.random((len(points), 1)) < 0.5, 40, 200)
+    frame = rasteriser.draw(scene, Camera((0.0, 0.0, 1.35)), W, H)
+    wall = frame.colours[200:280, 270:370].astype(float)
+    assert wall.mean() == pytest.approx(120, abs=2)
+    assert wall.std() < 30  # of one point a pixel it would be 80

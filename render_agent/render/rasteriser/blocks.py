@@ -276,7 +276,11 @@ ALONE_METRES = 0.02
 """Half the side, in metres, of the splats of a cloud with too few points to have a spacing."""
 
 SPREAD_RATIO = 4.0
-"""A block's splats are at most this much larger or smaller than those of the middle block."""
+"""A block's splats are at most this much larger or smaller than those of the middle block …"""
+
+FAR_RATIO = 16.0
+FAR_METRES = 0.12
+"""… or up to FAR_RATIO larger where they stay below FAR_METRES: walls far from the scanner are so thin."""
 
 
 def splat_radii(
@@ -286,7 +290,7 @@ def splat_radii(
 
     points: (3, n) metres, in blocks that begin at starts, (b + 1,), with boxes (b, 6). Scans are
     dense near the scanner and thin far from it, so each block has its own radius; one with stray
-    points only is kept within SPREAD of the others.
+    points only is kept near to the others.
     """
     if points.shape[1] <= NEIGHBOUR:
         return np.full(len(starts) - 1, ALONE_METRES)
@@ -295,9 +299,8 @@ def splat_radii(
     if not len(known):
         return np.full(len(starts) - 1, ALONE_METRES)
     middle = float(np.median(known))
-    radii: FloatArray = RADIUS_SPACINGS * np.clip(
-        distances, middle / SPREAD_RATIO, middle * SPREAD_RATIO
-    )
+    most = max(SPREAD_RATIO * middle, min(FAR_RATIO * middle, FAR_METRES))
+    radii: FloatArray = RADIUS_SPACINGS * np.clip(distances, middle / SPREAD_RATIO, most)
     return radii
 
 
