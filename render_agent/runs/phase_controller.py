@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
+from msgspec import structs
+
 from render_agent.agents.base import Agent, Ask, Decision, Draw, Need, turn_seed
 from render_agent.agents.verifiers.base import TurnContext, VerifierPanel
 from render_agent.dialogue.chat import Message
@@ -135,7 +137,7 @@ class PhaseController:
         else:
             spent = decision.seconds(observation.seconds, time.perf_counter() - began)
             turn = decision.as_turn(request.turn, phase, observation, messages, spent)
-            self.log.pictures.wait(turn.drawn)
+            turn = structs.replace(turn, sha256=self.log.pictures.written(turn.drawn))
             self.log.append(state.id, turn)
             state.take(turn)
             self.observer.took(state, turn)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -21,6 +22,9 @@ from render_agent.text.safe_parse import (
 
 T = TypeVar("T")
 
+NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF)
+"""What file systems answer that keep names without being asked, or cannot be asked."""
+
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
@@ -39,9 +43,28 @@ def write_whole(path: Path, content: bytes, *, durable: bool = True) -> None:
 
     durable: also when the machine dies. RunLogError where it cannot be written.
     """
+    changed = make_folders(path.parent)
+    replace_file(path, content, durable=durable)
+    if durable:
+        sync_folders([*changed, path.parent])
+
+
+def make_folders(folder: Path) -> list[Path]:
+    """Make a folder and those above it; return the folders that have a new name in them. RunLogError."""
+    above = [folder, *folder.parents]
+    new = [path for path in above[:-1] if not path.exists()]
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    return [path.parent for path in new]
+
+
+def replace_file(path: Path, content: bytes, *, durable: bool) -> None:
+    """Write a file whole or not at all into a folder that is there. RunLogError where it cannot be written.
+
+    durable: what is in it survives the machine's death; its name does once its folder is synced.
+    """
     partial = path.with_name(f".{path.name}.part")
     with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
         # Path.open takes no opener
         with open(partial, "wb", opener=_not_through_a_link) as file:
             file.write(content)
@@ -49,6 +72,20 @@ def write_whole(path: Path, content: bytes, *, durable: bool = True) -> None:
                 file.flush()
                 os.fsync(file.fileno())
         partial.replace(path)
+
+
+def sync_folders(folders: Iterable[Path]) -> None:
+    """Wait until the names in some folders survive the machine's death. RunLogError."""
+    for folder in dict.fromkeys(folders):
+        with writing(folder):
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(descriptor)
+            except OSError as error:
+                if error.errno not in NO_FOLDER_SYNC:
+                    raise
+            finally:
+                os.close(descriptor)
 
 
 def _not_through_a_link(path: str, flags: int) -> int:

@@ -12,7 +12,8 @@ import pytest
 from factories.runs import Silent, make_config, make_questions, outcome, play, transcripts, walking
 
 from render_agent.errors import RunLogError, SetupError, UsageError
-from render_agent.runs.log.folder import RunFolder, RunLog, find_run, list_runs, lock_folder
+from render_agent.runs.log.folder import RunFolder, RunLog, find_run, list_runs
+from render_agent.runs.log.lock import FolderLock
 from render_agent.runs.runner import resume_run, start_run
 
 
@@ -112,15 +113,15 @@ def test_a_second_process_is_told_who_writes(finished):
 def test_a_disk_that_takes_no_line_in_the_lock_is_said_in_a_sentence(tmp_path):
     (tmp_path / "run.lock").symlink_to("/dev/full")
     with pytest.raises(RunLogError, match=r"cannot write .*run\.lock.*make room"):
-        lock_folder(tmp_path)
+        FolderLock(tmp_path)
     (tmp_path / "run.lock").unlink()
-    lock_folder(tmp_path).close()
+    FolderLock(tmp_path).close()
 
 
 def test_the_lock_of_a_killed_process_holds_nobody_up(finished):
     hold = (
-        "import sys, time; from pathlib import Path; from render_agent.runs.log.folder import lock_folder;"
-        " held = lock_folder(Path(sys.argv[1])); print('held', flush=True); time.sleep(60)"
+        "import sys, time; from pathlib import Path; from render_agent.runs.log.lock import FolderLock;"
+        " held = FolderLock(Path(sys.argv[1])); print('held', flush=True); time.sleep(60)"
     )
     with subprocess.Popen(
         [sys.executable, "-c", hold, str(finished)], stdout=subprocess.PIPE, text=True

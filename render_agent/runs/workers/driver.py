@@ -154,11 +154,16 @@ class Driver:
         states = [state for scene in slot.scenes for state in self._work(scene)]
         if not states:
             return
-        files = {view.file for state in states for view in state.views}
+        files = {
+            view.file: turn.sha256.get(view.file)
+            for state in states
+            for turn in state.turns
+            for view in turn.views
+        }
         pictures = {
             file: picture_path(self.log.path, file).read_bytes()
-            for file in files
-            if self.log.pictures.there(file)
+            for file, digest in files.items()
+            if self.log.pictures.there(file, digest)
         }
         batch = TaskBatch([(state.question, state.turns) for state in states], pictures)
         logger.info("%s gets %s", slot.who, ", ".join(slot.scenes))
@@ -277,8 +282,12 @@ class Driver:
         return [s for s in self.by_scene[scene] if s.active or s.id in self.lacking]
 
     def _lacks(self, state: QuestionState) -> bool:
-        """Whether a picture that a question was shown is gone."""
-        return any(not self.log.pictures.there(view.file) for view in state.views)
+        """Whether a picture that a question was shown is gone, torn or another."""
+        return any(
+            not self.log.pictures.there(view.file, turn.sha256.get(view.file))
+            for turn in state.turns
+            for view in turn.views
+        )
 
 
 def dispatch(

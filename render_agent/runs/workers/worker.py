@@ -211,6 +211,8 @@ class Worker:
 class ForwardingPictures(Pictures):
     """Pictures that are also told to the driver; on disk here only while their questions are."""
 
+    durable = False
+
     def __init__(self, folder: Path, send: Send) -> None:
         super().__init__(folder)
         self._send = send
