@@ -20,7 +20,7 @@ from render_agent.errors import RunLogError
 from render_agent.render.png import encode
 from render_agent.system.contained_paths import picture_path
 from render_agent.system.threads import begun_pool
-from render_agent.system.whole_files import make_folders, replace_file, sync_folders
+from render_agent.system.whole_files import make_folders, write_whole
 
 MAX_DECODED_PICTURES = 256
 """Pictures kept decoded in memory."""
@@ -83,7 +83,7 @@ class Pictures:
     """
 
     durable = True
-    """Whether pictures survive the machine's death, once they are synced."""
+    """Whether pictures that are on disk survive the machine's death."""
 
     def __init__(self, folder: Path, check_there: Callable[[], None] | None = None) -> None:
         self.folder = folder
@@ -92,7 +92,7 @@ class Pictures:
         self._kept: OrderedDict[str, Image.Image] = OrderedDict()
         self._writing: dict[str, Future[None]] = {}
         self._digests: dict[str, str] = {}
-        self._changed: set[Path] = set()
+        self._making_folders = Lock()
         self._writers = begun_pool(2, "picture")
 
     def keep(self, file: str, picture: NDArray[np.uint8]) -> Future[None]:
@@ -115,12 +115,6 @@ class Pictures:
         for written in writing:
             written.result()
         return {file: self._digest(file) for file in files}
-
-    def sync(self) -> None:
-        """Wait until the names of all pictures that are on disk survive the machine's death. RunLogError."""
-        with self._lock:
-            changed, self._changed = self._changed, set()
-        sync_folders(sorted(changed))
 
     def get(self, file: str) -> Image.Image:
         """Return a picture, RGB. RunLogError where its file is gone or broken."""
@@ -168,14 +162,13 @@ class Pictures:
         self._check_there()
         try:
             path = picture_path(self.folder, file)
-            with self._lock:  # whoever finds a folder there finds it among those to be synced
-                self._changed.update(make_folders(path.parent), [path.parent])
-            replace_file(path, png, durable=self.durable)
+            with self._making_folders:  # whoever finds a folder there finds it synced
+                make_folders(path.parent, durable=self.durable)
+            write_whole(path, png, durable=self.durable)
         except RunLogError:
             self._check_there()  # rather said of the folder than of one of its files
             raise
         with self._lock:
-            self._changed.add(path.parent)
             self._digests[file] = hashlib.sha256(png).hexdigest()
 
     def close(self) -> None:

@@ -43,26 +43,7 @@ def write_whole(path: Path, content: bytes, *, durable: bool = True) -> None:
 
     durable: also when the machine dies. RunLogError where it cannot be written.
     """
-    changed = make_folders(path.parent)
-    replace_file(path, content, durable=durable)
-    if durable:
-        sync_folders([*changed, path.parent])
-
-
-def make_folders(folder: Path) -> list[Path]:
-    """Make a folder and those above it; return the folders that have a new name in them. RunLogError."""
-    above = [folder, *folder.parents]
-    new = [path for path in above[:-1] if not path.exists()]
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    return [path.parent for path in new]
-
-
-def replace_file(path: Path, content: bytes, *, durable: bool) -> None:
-    """Write a file whole or not at all into a folder that is there. RunLogError where it cannot be written.
-
-    durable: what is in it survives the machine's death; its name does once its folder is synced.
-    """
+    make_folders(path.parent, durable=durable)
     partial = path.with_name(f".{path.name}.part")
     with writing(path):
         # Path.open takes no opener
@@ -72,20 +53,31 @@ def replace_file(path: Path, content: bytes, *, durable: bool) -> None:
                 file.flush()
                 os.fsync(file.fileno())
         partial.replace(path)
+    if durable:
+        sync_folder(path.parent)
 
 
-def sync_folders(folders: Iterable[Path]) -> None:
-    """Wait until the names in some folders survive the machine's death. RunLogError."""
-    for folder in dict.fromkeys(folders):
-        with writing(folder):
-            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(descriptor)
-            except OSError as error:
-                if error.errno not in NO_FOLDER_SYNC:
-                    raise
-            finally:
-                os.close(descriptor)
+def make_folders(folder: Path, *, durable: bool) -> None:
+    """Make a folder and those above it. durable: their names survive the machine's death. RunLogError."""
+    new = [path for path in (folder, *folder.parents) if not path.exists()]
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    if durable:
+        for path in new:
+            sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder survive the machine's death. RunLogError."""
+    with writing(folder):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            if error.errno not in NO_FOLDER_SYNC:
+                raise
+        finally:
+            os.close(descriptor)
 
 
 def _not_through_a_link(path: str, flags: int) -> int:

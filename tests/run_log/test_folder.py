@@ -1,5 +1,6 @@
 """A run folder under the mishaps of its life."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -59,6 +60,49 @@ def test_lost_pictures_are_drawn_again_as_they_were(finished, tmp_path):
     assert shown
     for view in shown:
         assert (copy / view["file"]).read_bytes() == before[copy / view["file"]]
+
+
+def spoil(path):
+    """Leave one picture empty, one torn, one another's, as a power cut and a full disk do; return those that are not."""
+    files = sorted((path / "views").rglob("*.png"))
+    whole = {file: file.read_bytes() for file in files}
+    empty, torn, foreign, other = files[0], files[1], files[-1], files[-2]
+    empty.write_bytes(b"")
+    torn.write_bytes(whole[torn][: len(whole[torn]) // 2])
+    foreign.write_bytes(whole[other])
+    return whole, {empty, torn, foreign}
+
+
+def test_a_picture_that_is_empty_torn_or_another_is_drawn_again(finished, tmp_path):
+    copy = shutil.copytree(finished, tmp_path / "copy")
+    cut(copy, 6)
+    named = {file for line in RunFolder(copy).lines() for file in line["sha256"]}
+    for file in sorted((copy / "views").rglob("*.png")):
+        if str(file.relative_to(copy)) not in named:
+            file.unlink()
+    whole, _ = spoil(copy)
+    continued(copy)
+    assert transcripts(copy) == transcripts(finished)
+    assert all(file.read_bytes() == content for file, content in whole.items())
+    for line in RunFolder(copy).lines():
+        for file, digest in line["sha256"].items():
+            assert hashlib.sha256((copy / file).read_bytes()).hexdigest() == digest
+
+
+def test_of_an_older_log_without_hashes_what_is_no_picture_is_drawn_again(finished, tmp_path):
+    copy = shutil.copytree(finished, tmp_path / "copy")
+    cut(copy, 6)
+    lines = [json.loads(line) for line in (copy / "turns.jsonl").read_text().splitlines()]
+    for line in lines:
+        del line["sha256"]
+    (copy / "turns.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    shown = sorted({view["file"] for line in lines for view in line["views"]})
+    before = [(copy / file).read_bytes() for file in shown[:2]]
+    (copy / shown[0]).write_bytes(b"")
+    (copy / shown[1]).write_bytes(before[1][:90])
+    continued(copy)
+    assert transcripts(copy) == transcripts(finished)
+    assert [(copy / file).read_bytes() for file in shown[:2]] == before
 
 
 def test_an_edited_config_is_refused(finished):

@@ -32,9 +32,10 @@ from render_agent.system.contained_paths import refuse_ways_out
 from render_agent.system.whole_files import (
     json_bytes,
     json_lines,
+    make_folders,
     read_json,
     read_lines,
-    sync_folders,
+    sync_folder,
     write_all,
     write_whole,
     writing,
@@ -181,14 +182,14 @@ class RunLog:
         kind: `batched` or `single`. record: what `config.json` holds. RunLogError where the folder
         cannot be written.
         """
+        make_folders(output, durable=True)
         with writing(output):
-            output.mkdir(parents=True, exist_ok=True)
             draft = Path(tempfile.mkdtemp(prefix=".new-", dir=output))
             draft.chmod(0o777 & ~_umask())
         try:
             write_whole(draft / "config.json", json_bytes({"format": FORMAT, **record}))
             path = _claim(draft, output, kind)
-            sync_folders([output])
+            sync_folder(output)
         except BaseException:
             shutil.rmtree(draft, ignore_errors=True)
             raise
@@ -217,14 +218,13 @@ class RunLog:
     def sync(self) -> None:
         """Write what was appended; when this returns it survives the machine's death, with its pictures.
 
-        Pictures come before the lines that name them: whatever a line on disk names is there. RunLogError
-        where the disk takes no more, and where something else writes the log.
+        Its pictures were durable before it was appended, so that whatever a line on disk names is there.
+        RunLogError where the disk takes no more, and where something else writes the log.
         """
         if not self._pending:
             return
         lines, self._pending = b"".join(self._pending), []
         self._lock.check()
-        self.pictures.sync()
         with writing(self.path / "turns.jsonl"):
             if self._turns is None:
                 self._turns = self._open_turns()
@@ -275,7 +275,7 @@ class RunLog:
             with path.open("r+b") as file:
                 file.truncate(self._size)
         file = path.open("ab", buffering=0)
-        sync_folders([self.path])
+        sync_folder(self.path)
         return file
 
 
