@@ -23,6 +23,7 @@ CONTRACT = {
     "devices",
     "finish_together",
     "max_batched_turns",
+    "max_failures",
     "output",
     "json",
     "port",
@@ -44,7 +45,7 @@ CHOOSING = {"agent": "lookahead:4", "verifier": ("random",), "verifier_weights":
 """Values that these options can have, with an agent that chooses."""
 
 
-NAMED = {"views": "none", "pictures": "black"}
+NAMED = {"views": "none", "pictures": "black", "max_failures": "10%"}
 """Other names that these options can have."""
 
 

@@ -28,6 +28,7 @@ from render_agent.observation.picture_store import Pictures
 from render_agent.observation.setup import MakeViews, make_prompt, make_views
 from render_agent.questions.notes import question_notes, scene_kinds
 from render_agent.questions.selection import choose_questions
+from render_agent.runs.failures import Failures
 from render_agent.runs.log.folder import RunFolder, RunLog
 from render_agent.runs.log.reader import notes
 from render_agent.runs.log.results import results, table
@@ -135,6 +136,7 @@ def play(
         observer,
         config.agent_plan.build(config, prompt, panel, views),
         panel,
+        Failures(config.max_failures, [state.question for state in states if state.active]),
         max_batched_turns=min(batched, config.max_turns),
         finish_together=engine.batch_size if together == AUTO else int(together),
         sampling=Sampling(

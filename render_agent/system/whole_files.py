@@ -114,22 +114,26 @@ def read_json(path: Path) -> Any:
         raise RunLogError(f"cannot read {path}: {error}") from error
 
 
-def read_lines(path: Path, read: Callable[[bytes], T] = parse_json) -> tuple[list[T], int]:
+def read_lines(
+    path: Path, read: Callable[[bytes], T] = parse_json, most: int | None = None
+) -> tuple[list[T], int]:
     """Return what `read` makes of the whole lines of a JSON-lines file, and how many bytes they take.
+
+    most: bytes of a line, MAX_LINE_BYTES unless given.
 
     A torn last line is left out; any other unreadable line, and one that `read` has a MisfitError for, is
     a RunLogError that names it.
     """
     lines: list[T] = []
-    whole = 0
+    whole, most = 0, most or MAX_LINE_BYTES
     try:
         with path.open("rb") as file:
-            while line := file.readline(MAX_LINE_BYTES):
+            while line := file.readline(most):
                 where = f"line {len(lines) + 1} of {path}"
                 if not line.endswith(b"\n"):
-                    if len(line) == MAX_LINE_BYTES:
+                    if len(line) == most:
                         raise RunLogError(
-                            f"{where} has more than {MAX_LINE_BYTES:,} bytes; restore the file, or cut it"
+                            f"{where} has more than {most:,} bytes; restore the file, or cut it"
                             " before that line and continue"
                         )
                     break

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from render_agent.config import RunConfig, fingerprint_of
 from render_agent.dialogue.state import Phase, Question, QuestionState, Turn
-from render_agent.errors import RunLogError, UsageError
+from render_agent.errors import RenderAgentError, RunLogError, UsageError
 from render_agent.observation.picture_store import Pictures
 from render_agent.runs.log.lines import (
     Line,
@@ -40,12 +40,16 @@ from render_agent.system.whole_files import (
     write_whole,
     writing,
 )
-from render_agent.text.safe_parse import convert, encode, parse_json
+from render_agent.text.safe_parse import MAX_LINE_BYTES, convert, encode, parse_json
 
 T = TypeVar("T")
 
 NAME_FORMAT = "%Y%m%dT%H%M%S"
 """How a run folder is named after the second it began, local time."""
+
+
+MAX_OLD_LINE_BYTES = 4 * MAX_LINE_BYTES
+"""Of a line of `turns.jsonl` that is read; earlier versions wrote longer ones than MAX_LINE_BYTES."""
 
 
 class RunFolder:
@@ -123,7 +127,7 @@ class RunFolder:
 
     def _read_turns(self, read: Callable[[bytes], T]) -> list[T]:
         turns = self.path / "turns.jsonl"
-        return read_lines(turns, read)[0] if turns.exists() else []
+        return read_lines(turns, read, MAX_OLD_LINE_BYTES)[0] if turns.exists() else []
 
     def replay(
         self,
@@ -210,7 +214,14 @@ class RunLog:
         self._append(turn_to_json(question_id, turn))
 
     def append_error(
-        self, question_id: str, turn: int, phase: Phase, error: str, events: Sequence[str] = ()
+        self,
+        question_id: str,
+        turn: int,
+        phase: Phase,
+        error: str,
+        events: Sequence[str] = (),
+        *,
+        of_scene: bool = False,
     ) -> None:
         """Append the error that stopped a question, and the engine's events before it."""
         self._append(error_to_json(question_id, turn, phase, error, events))
@@ -265,13 +276,19 @@ class RunLog:
         self._append(dict(line))
 
     def _append(self, line: dict[str, Any]) -> None:
-        self._pending.append(encode(line))
+        written = encode(line)
+        if len(written) > MAX_LINE_BYTES:  # a reader refuses it, and the whole log with it
+            raise RenderAgentError(
+                f"its turn {line.get('turn')} has {len(written):,} bytes, and a line of the log at most"
+                f" {MAX_LINE_BYTES:,}: lower --max-new-tokens or the number of candidates"
+            )
+        self._pending.append(written)
 
     def _open_turns(self) -> FileIO:
         path = self.path / "turns.jsonl"
         self._size = 0
         if path.is_file():
-            _, self._size = read_lines(path)
+            _, self._size = read_lines(path, most=MAX_OLD_LINE_BYTES)
             with path.open("r+b") as file:
                 file.truncate(self._size)
         file = path.open("ab", buffering=0)

@@ -14,9 +14,10 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from render_agent.config import RunConfig
+from render_agent.config import AUTO, RunConfig
 from render_agent.dialogue.state import Phase, QuestionState
-from render_agent.errors import EngineError
+from render_agent.errors import EngineError, RenderAgentError, RunStoppedError, SceneError
+from render_agent.runs.failures import Failures
 from render_agent.runs.log.folder import RunLog
 from render_agent.runs.phase_controller import Observer
 from render_agent.runs.workers.cluster import cluster, resources
@@ -60,6 +61,7 @@ class WorkerSlot:
 
     number: int
     config: RunConfig
+    failures: Failures
     worker: Any = None
     stream: Any = None
     scenes: list[str] = field(default_factory=list)
@@ -85,6 +87,7 @@ class Driver:
         log: RunLog,
         observer: Observer,
         gpus: float | None,
+        most: str,
     ) -> None:
         self.ray = ray
         self.setup = ray.put(setup)
@@ -97,12 +100,17 @@ class Driver:
             self.by_scene.setdefault(state.question.scene, []).append(state)
         scenes = [scene for scene in self.by_scene if self._work(scene)]
         self.queue = SceneQueue(scenes, lambda scene: len(self._work(scene)))
-        self.slots = [WorkerSlot(number, config) for number, config in enumerate(configs)]
+        active = [state.question for state in states if state.active]
+        together = Failures(most, active)
+        self.slots = [
+            WorkerSlot(number, config, Failures(most, active) if most == AUTO else together)
+            for number, config in enumerate(configs)
+        ]
         self.gpus = gpus
-        self.last_error = EngineError("no worker could be started")
+        self.last_error: RenderAgentError = EngineError("no worker could be started")
 
     def run(self) -> None:
-        """Dispatch until every question is at its end. EngineError where no worker is left."""
+        """Dispatch until every question is at its end. EngineError or RunStoppedError where no worker is left."""
         for slot in self.slots:
             self._start(slot)
         while self.queue or any(slot.scenes for slot in self.slots):
@@ -188,9 +196,10 @@ class Driver:
         else:
             stopped = [message for message in messages if isinstance(message, Stopped)]
             for message in messages:
-                self._take(slot, message)
+                if slot.worker is not None or isinstance(message, Logged):
+                    self._take(slot, message)
             self.log.sync()
-            if stopped:
+            if stopped and slot.worker is not None:
                 self._stopped(slot, stopped[0])
 
     def _take(self, slot: WorkerSlot, message: Message) -> None:
@@ -203,9 +212,12 @@ class Driver:
                 self.log.append(question_id, turn)
                 state.take(turn)
                 slot.deaths = 0
+                slot.failures.went_on()
                 self.observer.took(state, turn)
-            case Failed(question_id, turn, phase, error, events):
+            case Failed(question_id, turn, phase, error, events, of_scene):
                 self._fail(self.states[question_id], turn, phase, error, events)
+                fault = SceneError(error) if of_scene else RenderAgentError(error)
+                self._count(slot, self.states[question_id], fault)
             case Logged(record):
                 logging.getLogger(record.name).handle(record)
             case Ready(batch_size, process, machine):
@@ -214,6 +226,17 @@ class Driver:
                 logger.info("%s is ready", slot.who)
             case Stopped():
                 pass
+
+    def _count(self, slot: WorkerSlot, state: QuestionState, fault: RenderAgentError) -> None:
+        """Count a failure; one worker's too many close its slot, as if its engine were gone."""
+        try:
+            slot.failures.failed(state.question, fault)
+        except RunStoppedError as error:
+            if slot.failures.most is not None:  # those of all workers are counted together
+                raise
+            logger.warning("%s is closed: %s", slot.who, error)
+            self.last_error = error
+            self._lost(slot)
 
     def _stopped(self, slot: WorkerSlot, message: Stopped) -> None:
         """Close the slot of a worker whose engine is gone; raise what no other worker can mend."""
@@ -301,7 +324,7 @@ def dispatch(
     """Take every active question to its end in the workers that the options ask for.
 
     make_engine, play: are called in the workers. SetupError where no worker can be set up,
-    EngineError where none is left, RunLogError where the log cannot be written.
+    EngineError or RunStoppedError where none is left, RunLogError where the log cannot be written.
     """
     configs = worker_configs(config)
     scenes = {state.question.scene for state in states if state.active}
@@ -316,7 +339,7 @@ def dispatch(
             scratch=scratch,
         )
         gpus = ray.cluster_resources().get("GPU", 0) if config.ray else None
-        driver = Driver(ray, configs, setup, states, log, observer, gpus)
+        driver = Driver(ray, configs, setup, states, log, observer, gpus, config.max_failures)
         try:
             driver.run()
         finally:
@@ -339,7 +362,8 @@ def _scratch(run: Path) -> Iterator[Path]:
 
 def worker_configs(config: RunConfig) -> list[RunConfig]:
     """Return the options of each worker: those of the run, with its device where devices are named."""
-    alone = replace(config, workers=1, devices=(), ray=None)
+    # failures are counted here, where those of all workers are known
+    alone = replace(config, workers=1, devices=(), ray=None, max_failures="100%")
     if config.devices:
         # On a cluster a worker sees its own GPUs only, and counts them from 0.
         named = [

@@ -66,13 +66,14 @@ class Took:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """An error stopped a question before its turn `turn`."""
+    """An error stopped a question before its turn `turn`; of_scene: its scan or a view of it was to blame."""
 
     question_id: str
     turn: int
     phase: Phase
     error: str
     events: Sequence[str] = ()
+    of_scene: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,10 +236,17 @@ class ForwardingLog:
         self._send(Took(question_id, turn))
 
     def append_error(
-        self, question_id: str, turn: int, phase: Phase, error: str, events: Sequence[str] = ()
+        self,
+        question_id: str,
+        turn: int,
+        phase: Phase,
+        error: str,
+        events: Sequence[str] = (),
+        *,
+        of_scene: bool = False,
     ) -> None:
         """Tell the error that stopped a question, and the engine's events before it."""
-        self._send(Failed(question_id, turn, phase, error, tuple(events)))
+        self._send(Failed(question_id, turn, phase, error, tuple(events), of_scene))
 
     def sync(self) -> None:
         """The driver does it."""
