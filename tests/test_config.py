@@ -19,6 +19,7 @@ from render_agent.errors import UsageError
 
 CONTRACT = {
     "base_url",
+    "follow_redirects",
     "batch_size",
     "devices",
     "finish_together",
