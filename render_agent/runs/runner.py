@@ -214,11 +214,11 @@ def start_run(config: RunConfig, describe: DescribeEngine = describe_engine) -> 
     return Run(config, log, questions)
 
 
-def resume_run(folder: RunFolder, changes: Mapping[str, Any]) -> Run:
-    """Return a run read back from its folder, its failed questions active again.
+def continued_config(folder: RunFolder, changes: Mapping[str, Any]) -> RunConfig:
+    """Return the options that a run would go on with.
 
     changes: options that differ from the saved ones. UsageError where one would change results;
-    RunLogError where the folder is locked, edited or damaged; SetupError where a scan has changed.
+    RunLogError where the folder is edited.
     """
     saved = folder.config
     changes = {**changes, **absolute_paths(changes)}
@@ -233,14 +233,23 @@ def resume_run(folder: RunFolder, changes: Mapping[str, Any]) -> Run:
             f"{flag} would change the results of {folder.name}: a run goes on with its saved options;"
             f" leave {flag} out, or start a new run"
         )
-    config = replace(saved, **differing)
+    return replace(saved, **differing)
+
+
+def resume_run(folder: RunFolder, changes: Mapping[str, Any]) -> Run:
+    """Return a run read back from its folder, its failed questions active again.
+
+    changes: options that differ from the saved ones. UsageError where one would change results;
+    RunLogError where the folder is locked, edited or damaged; SetupError where a scan has changed.
+    """
+    config = continued_config(folder, changes)
     packages(config)  # refused here, where one is gone
     log = RunLog(folder)
     try:
         if folder.has_questions:
             questions = folder.questions()
         else:  # killed before they were written
-            questions = choose_questions(saved)
+            questions = choose_questions(folder.config)
             log.write_questions(questions)
         run = Run(config, log, questions)
         folder.replay(run.by_id)

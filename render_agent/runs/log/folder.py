@@ -6,7 +6,9 @@ import os
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import cached_property
 from io import FileIO
@@ -43,6 +45,10 @@ from render_agent.system.whole_files import (
 from render_agent.text.safe_parse import MAX_LINE_BYTES, convert, encode, parse_json
 
 T = TypeVar("T")
+
+DRAFT = ".new-"
+DRAFT_SECONDS = 600.0
+"""What a run folder is called until it has its name, and for how long it may be."""
 
 NAME_FORMAT = "%Y%m%dT%H%M%S"
 """How a run folder is named after the second it began, local time."""
@@ -187,8 +193,9 @@ class RunLog:
         cannot be written.
         """
         make_folders(output, durable=True)
+        _remove_old_drafts(output)
         with writing(output):
-            draft = Path(tempfile.mkdtemp(prefix=".new-", dir=output))
+            draft = Path(tempfile.mkdtemp(prefix=DRAFT, dir=output))
             draft.chmod(0o777 & ~_umask())
         try:
             write_whole(draft / "config.json", json_bytes({"format": FORMAT, **record}))
@@ -315,6 +322,16 @@ def list_runs(output: Path) -> list[Path]:
         return []
     folders = (path for path in output.iterdir() if not path.name.startswith("."))
     return sorted(path for path in folders if (path / "config.json").is_file())
+
+
+def _remove_old_drafts(output: Path) -> None:
+    """Remove the drafts of run folders whose processes were killed: one has its name within the second."""
+    for draft in output.glob(f"{DRAFT}????????"):
+        with suppress(OSError):
+            names = {path.name for path in draft.iterdir()}
+            old = time.time() - draft.lstat().st_mtime > DRAFT_SECONDS
+            if old and not draft.is_symlink() and names <= {"config.json", ".config.json.part"}:
+                shutil.rmtree(draft)
 
 
 def _claim(draft: Path, output: Path, kind: str) -> Path:
