@@ -117,13 +117,13 @@ def test_questions_that_fail_between_others_that_do_not_stop_nothing(tmp_path):
     assert sum(line["error"] is not None for line in RunFolder(path).lines()) == 7
 
 
-@pytest.mark.parametrize(("most", "stops"), [("4", True), ("7", False), ("50%", True), ("100%", False)])
+@pytest.mark.parametrize(
+    ("most", "stops"), [("4", True), ("7", False), ("50%", True), ("100%", False)]
+)
 def test_as_many_may_fail_as_is_said(tmp_path, most, stops):
     questions = make_questions(tmp_path, COUNT)
     if not stops:
-        _, results = play(
-            tmp_path, questions, losing(*range(1, 8)), max_turns=5, max_failures=most
-        )
+        _, results = play(tmp_path, questions, losing(*range(1, 8)), max_turns=5, max_failures=most)
         assert results["counts"]["failed"] == 7
         return
     allowed = allowed_failures(most, COUNT)
@@ -201,7 +201,9 @@ def test_no_line_is_written_that_is_not_read(tmp_path, monkeypatch):
     engine.size = 5000
     path, results = play(tmp_path, questions, engine, max_turns=3)
     assert results["counts"]["failed"] == 2
-    assert all("a line of the log at most 12,000" in line["error"] for line in RunFolder(path).lines())
+    assert all(
+        "a line of the log at most 12,000" in line["error"] for line in RunFolder(path).lines()
+    )
     monkeypatch.undo()
     engine.size = 10
     continued(path, engine)

@@ -201,7 +201,9 @@ def test_only_pages_and_pictures_are_served(tmp_path, scratch):
         with urllib.request.urlopen(f"{server.address}views/scenes/room/0_top.png") as picture:
             assert picture.headers["Content-Type"] == "image/png"
             assert picture.headers["X-Content-Type-Options"] == "nosniff"
-            assert "default-src 'none'; sandbox" in picture.headers.get_all("Content-Security-Policy")
+            assert "default-src 'none'; sandbox" in picture.headers.get_all(
+                "Content-Security-Policy"
+            )
         (path / "views" / "scenes" / "room" / "0_top.png").write_text("<script>alert(1)</script>")
         assert status_of(f"{server.address}views/scenes/room/0_top.png") == 404
         page = f"{server.address}report/index.html"

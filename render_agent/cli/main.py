@@ -15,10 +15,10 @@ from click.core import ParameterSource
 from render_agent import registry
 from render_agent.cli import completion, help_page
 from render_agent.cli.options import WHERE_RUNS_LIE, run_option
+from render_agent.cli.standard_error import StandardError
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.engine import refuse_code
 from render_agent.errors import RenderAgentError, SetupError, UsageError
-from render_agent.text.console import StandardError
 from render_agent.text.redact import without_keys
 from render_agent.text.sanitize import visible
 
@@ -73,7 +73,9 @@ class RunGroup(click.Group):
 
     def __init__(self, params: list[click.Parameter] | None = None, **more: Any) -> None:
         options = [run_option(entry) for entry in OPTIONS.values()]
-        super().__init__(params=[*options, CONTINUE, DRY_RUN, ALLOW_CODE, CONFIG, *(params or [])], **more)
+        super().__init__(
+            params=[*options, CONTINUE, DRY_RUN, ALLOW_CODE, CONFIG, *(params or [])], **more
+        )
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write options and commands under headings, then exit codes, environment and files."""
@@ -356,7 +358,9 @@ def main() -> NoReturn:
     except OSError as error:
         if error.filename is not None or error.errno not in NO_ROOM:
             raise
-        _say(f"error: cannot write standard output: {error.strerror}; make room, or write elsewhere")
+        _say(
+            f"error: cannot write standard output: {error.strerror}; make room, or write elsewhere"
+        )
         sys.stdout = None
         code = 1
     sys.exit(code or 0)

@@ -12,7 +12,6 @@ from PIL.Image import Image
 from render_agent.dialogue.chat import Message
 from render_agent.dialogue.state import Tokens, View
 
-
 BYTES_A_TOKEN = 64
 """Of a reply, at the most: words take 4 to 8, runs of spaces more."""
 

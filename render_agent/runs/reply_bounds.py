@@ -17,7 +17,9 @@ def within_bounds(reply: Reply, request: Request) -> Reply:
     error = None if reply.error is None else without_keys(reply.error)
     if samples == reply.samples and error == reply.error:
         return reply
-    cut = any(len(after) < len(before) for after, before in zip(samples, reply.samples, strict=True))
+    cut = any(
+        len(after) < len(before) for after, before in zip(samples, reply.samples, strict=True)
+    )
     return replace(reply, samples=samples, error=error, finish="length" if cut else reply.finish)
 
 

@@ -143,9 +143,7 @@ class TurnScheduler:
         if None not in replies:
             self._go_on(flight, partial(flight.coroutine.send, replies))
 
-    def _next(
-        self, replies: Iterator[tuple[Request, Reply]]
-    ) -> tuple[Request, Reply] | None:
+    def _next(self, replies: Iterator[tuple[Request, Reply]]) -> tuple[Request, Reply] | None:
         with engine_faults(self.engine):
             return next(replies, None)
 

@@ -389,9 +389,7 @@ def test_a_redirect_to_another_server_is_not_followed_in_the_midst_of_a_run(tmp_
         for follow in (False, True):
             moved.clear()
             run = start_run(
-                make_config(
-                    tmp_path, make_questions(tmp_path, 2), follow_redirects=follow, **given
-                )
+                make_config(tmp_path, make_questions(tmp_path, 2), follow_redirects=follow, **given)
             )
             moved.append(other.url)
             if follow:

@@ -125,8 +125,8 @@ class Disk:
             place = f"/proc/self/fd/{place}"
             path = os.path.realpath(place)
         else:
-            folder, name = os.path.split(os.path.abspath(os.fspath(place)))
-            path = os.path.join(os.path.realpath(folder), os.fsdecode(name))
+            folder, name = os.path.split(os.fspath(place))
+            path = f"{os.path.realpath(folder)}/{os.fsdecode(name)}"
         return path if path == str(self.root) or path.startswith(f"{self.root}/") else None
 
     def named(self, path: str, node: int | None) -> bool:
@@ -226,7 +226,9 @@ class Disk:
             return self.chance.choice((synced, whole))
         end = self.chance.choice((len(whole), self.chance.randint(len(synced), len(whole))))
         torn = whole[:end]
-        if end > len(synced) and self.chance.random() < 0.3:  # the length was kept, what is in it not
+        if (
+            end > len(synced) and self.chance.random() < 0.3
+        ):  # the length was kept, what is in it not
             torn = synced + bytes(len(torn) - len(synced))
         return torn
 
@@ -347,7 +349,7 @@ def main() -> int:
             since = time.monotonic()
             row = campaign(place / str(index), kind, cuts, given.seed)
             rows[f"power cut: {kind}"] = row | {"seconds": round(time.monotonic() - since, 1)}
-            print(f"{kind}: {row}", file=sys.stderr)
+            sys.stderr.write(f"{kind}: {row}\n")
     finally:
         shutil.rmtree(place, ignore_errors=True)
     found = {

@@ -91,7 +91,9 @@ def owner_elsewhere(folder, silent):
 
 def test_on_another_machine_the_heartbeat_counts(poor, tmp_path):
     owner_elsewhere(tmp_path, 20)
-    with pytest.raises(RunLogError, match=r"process 12 on node7, which gave a sign 2\d s ago;.* go on \d\d s"):
+    with pytest.raises(
+        RunLogError, match=r"process 12 on node7, which gave a sign 2\d s ago;.* go on \d\d s"
+    ):
         FolderLock(tmp_path)
     owner_elsewhere(tmp_path, lock.STALE_SECONDS + 1)
     FolderLock(tmp_path).close()

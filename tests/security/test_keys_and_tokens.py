@@ -131,7 +131,9 @@ def test_a_server_that_points_elsewhere_gets_the_key_sent_nowhere(monkeypatch, t
                 model="made",
                 base_url=(server.url,),
             )
-            with pytest.raises(SetupError, match="points to another server, .* --follow-redirects"):
+            with pytest.raises(
+                SetupError, match=r"points to another server, .* --follow-redirects"
+            ):
                 describe_engine(config)
             assert not other.headers
             with contextlib.suppress(SetupError):

@@ -143,5 +143,3 @@ def test_a_disk_that_is_full_for_what_is_said_stops_nothing(evil):
         said = typed(evil, "ls", code=1, capture_output=False, stdout=full, stderr=subprocess.PIPE)
         assert "cannot write standard output: No space left on device" in said
         assert "Traceback" not in said
-
-

@@ -45,9 +45,7 @@ def is_complete(folder: RunFolder) -> bool:
     return results is not None and not (results["counts"]["failed"] or results["counts"]["active"])
 
 
-def check_cells(
-    sweep: Sweep, begun: Mapping[str, RunFolder], *, run_code: bool = True
-) -> None:
+def check_cells(sweep: Sweep, begun: Mapping[str, RunFolder], *, run_code: bool = True) -> None:
     """Refuse a sweep before anything runs where a cell that is not begun cannot begin.
 
     SetupError, which names the cell. No model is loaded. run_code: whether a policy's file may be run, which

@@ -26,7 +26,9 @@ NOT_HERE = ("batch", "ply", "question", "option", "repeat", "shard")
 )
 @click.argument("file", metavar="FILE.yaml", shell_complete=files)
 @click.option(
-    "--dry-run", is_flag=True, help="Say which runs there would be; load no model, run no policy's file."
+    "--dry-run",
+    is_flag=True,
+    help="Say which runs there would be; load no model, run no policy's file.",
 )
 @click.option("--allow-code", is_flag=True, help="Run the policies (.py) that FILE.yaml names.")
 @click.pass_context

@@ -296,8 +296,8 @@ class RunLog:
         self._size = 0
         if path.is_file():
             _, self._size = read_lines(path, most=MAX_OLD_LINE_BYTES)
-            with path.open("r+b") as file:
-                file.truncate(self._size)
+            with path.open("r+b") as torn:
+                torn.truncate(self._size)
         file = path.open("ab", buffering=0)
         sync_folder(self.path)
         return file

@@ -78,7 +78,9 @@ def error_to_json(
         "messages": [],
         "events": list(events),
     }
-    nothing = [name for name in Turn.__struct_encode_fields__ if name not in (*line, *OPTIONAL_FIELDS)]
+    nothing = [
+        name for name in Turn.__struct_encode_fields__ if name not in (*line, *OPTIONAL_FIELDS)
+    ]
     return line | dict.fromkeys(nothing) | {"error": error}
 
 

@@ -126,7 +126,7 @@ class FolderLock:
         draft = self.folder / f".{OWNER}.{secrets.token_hex(8)}"
         owner = Owner(socket.gethostname(), _place(), os.getpid(), _began(os.getpid()) or "")
         with writing(path):
-            file = draft.open("xb")
+            file: IO[bytes] = draft.open("xb")
         try:
             with writing(path):
                 file.write(encode(owner))
@@ -134,7 +134,9 @@ class FolderLock:
                 os.fsync(file.fileno())  # what has no owner in it holds others up until it is old
                 while not _name(draft, path, file):
                     _clear(path, draft, until)
-            if not _is_file(path, file):  # a disk without links, on which the name is a file of its own
+            if not _is_file(
+                path, file
+            ):  # a disk without links, on which the name is a file of its own
                 file.close()
                 file = path.open("r+b")
         except BaseException:
@@ -228,7 +230,9 @@ def _clear(path: Path, draft: Path, until: float) -> None:
     aside = draft.with_suffix(".old")
     with suppress(FileNotFoundError):
         path.rename(aside)
-        if not os.path.samestat(aside.stat(), status):  # another was quicker, and its is the new one
+        if not os.path.samestat(
+            aside.stat(), status
+        ):  # another was quicker, and its is the new one
             with suppress(OSError):
                 os.link(aside, path)
         aside.unlink()
@@ -252,9 +256,7 @@ def _words(path: Path) -> str:
 
 
 def _held(folder: Path, holder: str, more: str = "") -> RunLogError:
-    return RunLogError(
-        f"{folder} is being written by {holder}; wait for it or stop it first{more}"
-    )
+    return RunLogError(f"{folder} is being written by {holder}; wait for it or stop it first{more}")
 
 
 def _is_file(path: Path, file: IO[str] | IO[bytes]) -> bool:

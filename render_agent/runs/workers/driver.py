@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import secrets
+import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -41,6 +42,7 @@ from render_agent.runs.workers.worker import (
     Worker,
 )
 from render_agent.system.contained_paths import picture_path
+from render_agent.system.last_words import last_words
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +51,13 @@ POLL_SECONDS = 1.0
 
 CLOSE_SECONDS = 10.0
 """Seconds that a worker gets for giving its engine back at the end."""
+
+
+ENDED_BY_RAY = (
+    "error: this run was ended without a word, as Ray does where its own processes are killed (by the system for want"
+    " of memory, as a rule: fewer --workers need less); nothing that was logged is lost. To go on: render-agent"
+    " --continue {path}"
+)
 
 
 @dataclass(eq=False)
@@ -329,7 +338,11 @@ def dispatch(
     configs = worker_configs(config)
     scenes = {state.question.scene for state in states if state.active}
     configs = configs[: max(1, len(scenes))]
-    with _scratch(log.path) as scratch, cluster(config.ray, len(configs)) as ray:
+    with (
+        last_words(ENDED_BY_RAY.format(path=shlex.quote(str(log.path)))),
+        _scratch(log.path) as scratch,
+        cluster(config.ray, len(configs)) as ray,
+    ):
         machines = sum(node["Alive"] for node in ray.nodes())
         setup = Setup(
             [state.question for state in states],

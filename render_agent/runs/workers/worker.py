@@ -140,7 +140,9 @@ class Worker:
             os.environ[name] = threads
         self.config = config
         self.setup = setup
-        setup.scratch.mkdir(0o700, parents=True, exist_ok=True)  # pictures are nobody else's business
+        setup.scratch.mkdir(
+            0o700, parents=True, exist_ok=True
+        )  # pictures are nobody else's business
         self.folder = setup.scratch / str(number)
         self.scenes = config.picture_stress.scenes(
             config, setup.questions, MAX_CACHE_BYTES // setup.neighbours
