@@ -7,7 +7,8 @@ RenderAgentError
 │   └── RunLogError      a run folder is locked, edited, full or not a run
 ├── SceneError           one scan cannot be read; the questions of that scan fail, the others go on
 ├── RenderError          one view cannot be drawn; its question fails, the others go on
-└── EngineError          the engine is gone; the run stops and can be continued
+├── EngineError          the engine is gone; the run stops and can be continued
+└── RunStoppedError      a fault meets question after question; the run stops and can be continued
 
 A reply that cannot be read is none of these: it is data (`render_agent.dialogue.reply.Malformed`).
 Each message is one sentence that says what is wrong, where, and what to do about it; what was given is quoted in it,
@@ -78,3 +79,7 @@ class RenderError(RenderAgentError):
 
 class EngineError(RenderAgentError):
     """An engine that cannot answer any more."""
+
+
+class RunStoppedError(RenderAgentError):
+    """A fault that meets question after question, so that the run stops before it fails all of them."""

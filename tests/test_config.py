@@ -19,10 +19,12 @@ from render_agent.errors import UsageError
 
 CONTRACT = {
     "base_url",
+    "follow_redirects",
     "batch_size",
     "devices",
     "finish_together",
     "max_batched_turns",
+    "max_failures",
     "output",
     "json",
     "port",
@@ -44,7 +46,7 @@ CHOOSING = {"agent": "lookahead:4", "verifier": ("random",), "verifier_weights":
 """Values that these options can have, with an agent that chooses."""
 
 
-NAMED = {"views": "none", "pictures": "black"}
+NAMED = {"views": "none", "pictures": "black", "max_failures": "10%"}
 """Other names that these options can have."""
 
 

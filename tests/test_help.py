@@ -84,7 +84,7 @@ def test_every_option_of_a_run_stands_under_the_heading_of_its_group():
         below = found[HEADINGS[entry.metadata["group"]]]
         assert re.search(rf"^  --{name.replace('_', '-')}\b", below, re.MULTILINE), name
     others = re.findall(r"^  (?:-h, )?--([a-z-]+)", found[OTHERS], re.MULTILINE)
-    assert others == ["continue", "dry-run", "config", "version", "help"]
+    assert others == ["continue", "dry-run", "allow-code", "config", "version", "help"]
 
 
 def test_every_command_stands_under_one_heading_with_a_whole_sentence():

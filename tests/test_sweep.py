@@ -205,9 +205,9 @@ def test_a_sweep_that_was_killed_comes_to_the_same_table(tmp_path):
         },
         grid={"seed": [0, 1], "views": ["free"]},
     )
-    sweep(file, "--output", tmp_path / "whole")
+    sweep(file, "--allow-code", "--output", tmp_path / "whole")
     place = tmp_path / "cut" / "sweep_small"
-    command = [sys.executable, "-m", "render_agent", "sweep", str(file)]
+    command = [sys.executable, "-m", "render_agent", "sweep", str(file), "--allow-code"]
     for seed, runs in ((0, 1), (1, 2)):  # killed in the first run, then in the second
         started = subprocess.Popen(
             [*command, "--output", str(tmp_path / "cut"), "--quiet"],
@@ -221,7 +221,7 @@ def test_a_sweep_that_was_killed_comes_to_the_same_table(tmp_path):
         begun = list_runs(place)
         assert len(begun) == runs
         assert RunFolder(begun[-1]).results() is None
-    sweep(file, "--output", tmp_path / "cut")
+    sweep(file, "--allow-code", "--output", tmp_path / "cut")
     assert len(list_runs(place)) == 2
     assert known(place) == known(tmp_path / "whole" / "sweep_small")
 

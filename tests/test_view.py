@@ -173,10 +173,18 @@ def status_of(address, **headers):
 def test_only_pages_and_pictures_are_served(tmp_path, scratch):
     path, _ = play(tmp_path, make_questions(tmp_path, 1), walking(1))
     (path / "views" / "out.png").symlink_to(tmp_path / "room.ply")
+    (path / "views" / "evil.html").write_text("<script src=evil.js></script>")
+    (path / "views" / "evil.js").write_text("fetch('/report/index.html')")
+    (path / "views" / "scenes" / "other.png").write_bytes(
+        (path / "views" / "scenes" / "room" / "0_top.png").read_bytes()
+    )
     with viewed(path, scratch) as server:
         for asked, status in {
             "views/scenes/room/0_top.png": 200,
             "views/out.png": 404,
+            "views/evil.html": 404,
+            "views/evil.js": 404,
+            "views/scenes/other.png": 404,
             "views/../config.json": 400,
             "views/%2e%2e/config.json": 400,
             "views/..%2fconfig.json": 400,
@@ -190,6 +198,14 @@ def test_only_pages_and_pictures_are_served(tmp_path, scratch):
             "live/tail.py": 404,
         }.items():
             assert status_of(server.address + asked) == status, asked
+        with urllib.request.urlopen(f"{server.address}views/scenes/room/0_top.png") as picture:
+            assert picture.headers["Content-Type"] == "image/png"
+            assert picture.headers["X-Content-Type-Options"] == "nosniff"
+            assert "default-src 'none'; sandbox" in picture.headers.get_all(
+                "Content-Security-Policy"
+            )
+        (path / "views" / "scenes" / "room" / "0_top.png").write_text("<script>alert(1)</script>")
+        assert status_of(f"{server.address}views/scenes/room/0_top.png") == 404
         page = f"{server.address}report/index.html"
         assert status_of(page, Host="evil.example") == 421
         assert status_of(page, Origin="http://evil.example") == 403

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO, cast
 
 import click
 from click.core import ParameterSource
@@ -15,12 +16,17 @@ from click.core import ParameterSource
 from render_agent import registry
 from render_agent.cli import completion, help_page
 from render_agent.cli.options import RUN, WHERE_RUNS_LIE, run_option
+from render_agent.cli.standard_error import StandardError
 from render_agent.config import OPTIONS, RunConfig
+from render_agent.config.engine import refuse_code
 from render_agent.config.option import did_you_mean
 from render_agent.errors import RenderAgentError, SetupError, UsageError
 from render_agent.system.interrupts import Terminated, exit_code, install
 from render_agent.text.redact import without_keys
 from render_agent.text.sanitize import visible
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+"""What a disk answers that takes no more of what is printed."""
 
 
 def from_file(context: click.Context, parameter: click.Parameter, file: str | None) -> None:
@@ -41,6 +47,11 @@ DRY_RUN = click.Option(
     ["--dry-run"],
     is_flag=True,
     help="Choose the questions, draw the first view, print the first prompt; load no model.",
+)
+ALLOW_CODE = click.Option(
+    ["--allow-code"],
+    is_flag=True,
+    help="Run the policy (.py) that a file of options, or the run to go on with, names.",
 )
 CONFIG = click.Option(
     ["--config"],
@@ -68,7 +79,9 @@ class RunGroup(click.Group):
 
     def __init__(self, params: list[click.Parameter] | None = None, **more: Any) -> None:
         options = [run_option(entry) for entry in OPTIONS.values()]
-        super().__init__(params=[*options, CONTINUE, DRY_RUN, CONFIG, *(params or [])], **more)
+        super().__init__(
+            params=[*options, CONTINUE, DRY_RUN, ALLOW_CODE, CONFIG, *(params or [])], **more
+        )
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write commands and options under headings, then exit codes, environment and files."""
@@ -109,7 +122,14 @@ class RunGroup(click.Group):
 )
 @click.version_option(package_name="render_agent")
 @click.pass_context
-def cli(context: click.Context, /, continue_run: str | None, dry_run: bool, **options: Any) -> None:
+def cli(
+    context: click.Context,
+    /,
+    continue_run: str | None,
+    dry_run: bool,
+    allow_code: bool,
+    **options: Any,
+) -> None:
     """A vision-language model explores a 3D scan and answers spatial questions about it.
 
     Give --batch to run a benchmark, --ply to ask about one scan, or a command; COMMAND --help explains it.
@@ -135,12 +155,16 @@ def cli(context: click.Context, /, continue_run: str | None, dry_run: bool, **op
             for name, value in options.items()
             if _given(context, name) and not (name == "batch" and value)
         }
-        context.exit(commands.continue_run(Path(options["output"]), continue_run, changed))
+        go_on = commands.dry_continue if dry_run else commands.continue_run
+        said = {} if dry_run else {"allow_code": allow_code}
+        context.exit(go_on(Path(options["output"]), continue_run, changed, **said))
     starts = dry_run or options["batch"] or options["ply"] or options["question"]
     if not starts and not any(_typed(context, name) for name in options):
         click.echo(help_page.overview(context))
         context.exit(0)
     config = RunConfig(**options)
+    if not (dry_run or allow_code or context.get_parameter_source("model") in SAID):
+        refuse_code(config, "the file of --config")
     context.exit(commands.dry_run(config) if dry_run else commands.new_run(config))
 
 
@@ -164,6 +188,10 @@ def _shown() -> Iterator[None]:
 
     with shown_on(plain_console(stderr=True)):
         yield
+
+
+SAID = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
+"""Where a policy's file may be named for it to be run: by whoever starts the program."""
 
 
 def _given(context: click.Context, name: str) -> bool:
@@ -348,6 +376,7 @@ def main() -> NoReturn:
     """Run the command line and exit: 0 complete, 1 failed, 2 usage, 130 interrupted, 143 terminated."""
     install()
     sys.excepthook = _crashed
+    sys.stderr = cast("TextIO", StandardError(sys.stderr))
     try:
         code = cli.main(
             prog_name="render-agent", auto_envvar_prefix="RENDER_AGENT", standalone_mode=False
@@ -364,6 +393,14 @@ def main() -> NoReturn:
     except (KeyboardInterrupt, click.Abort, Terminated) as stop:
         code = exit_code(stop)
     except BrokenPipeError:  # whoever read our output has seen enough
+        sys.stdout = None
+        code = 1
+    except OSError as error:
+        if error.filename is not None or error.errno not in NO_ROOM:
+            raise
+        _say(
+            f"error: cannot write standard output: {error.strerror}; make room, or write elsewhere"
+        )
         sys.stdout = None
         code = 1
     sys.exit(code or 0)

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from render_agent import registry
 from render_agent.config.option import AUTO, declare
+from render_agent.errors import UsageError
 
 T = TypeVar("T")
 
@@ -37,6 +38,11 @@ class EngineSpec:
         "Where the server of --engine openai answers, such as http://localhost:8000/v1; may be given"
         " more than once.",
         metavar="URL",
+        free=True,
+    )
+    follow_redirects: bool = setting(
+        False,
+        "Follow the server of --engine openai where it points to another one, which is sent all prompts.",
         free=True,
     )
     revision: str | None = setting(None, "Revision of the model.", metavar="NAME")
@@ -82,6 +88,23 @@ class EngineSpec:
 
     def _trait(self, name: str, default: T) -> T:
         return engine_trait(self.engine, name, default)
+
+
+def code_of(spec: EngineSpec) -> str | None:
+    """Return the file of Python that a run would run as its policy, None where it runs none."""
+    name = spec.model_name
+    if spec.engine != "scripted" or not name.endswith(".py"):
+        return None
+    return None if name in registry.names("scripted policy") else name
+
+
+def refuse_code(spec: EngineSpec, where: str) -> None:
+    """Raise UsageError where a run would run a file of Python; where: what names it, and is not who starts the run."""
+    if code := code_of(spec):
+        raise UsageError(
+            f"{where} names a program, {code}, as the model: it is run only where --model {code} or --allow-code"
+            " is typed"
+        )
 
 
 def engine_trait(engine: str, name: str, default: T) -> T:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import partial
 
@@ -41,6 +42,13 @@ class ScheduleSpec:
         None, "The Ray cluster that the workers run on (default: this machine).", metavar="ADDRESS"
     )
 
+    max_failures: str = setting(
+        AUTO,
+        "Failed questions after which the run stops, a number or a share of them; auto is five in a row"
+        " that failed alike.",
+        metavar="N|X%",
+    )
+
     @property
     def alone(self) -> bool:
         """Whether it all happens in one process."""
@@ -48,6 +56,10 @@ class ScheduleSpec:
 
     def check_schedule(self) -> None:
         """Raise UsageError where these options contradict each other."""
+        if not re.fullmatch(r"auto|\d{1,9}|(\d{1,2}(\.\d+)?|100)%", self.max_failures):
+            raise UsageError(
+                f"--max-failures {self.max_failures} is neither a number nor a share such as 10%"
+            )
         if self.devices and self.workers not in (1, len(self.devices)):
             raise UsageError(
                 f"--devices names {len(self.devices)} devices, a worker each: leave --workers"

@@ -20,6 +20,8 @@ from render_agent.text.safe_parse import Count, Finite, NotNegative, Number, Sha
 
 Phase = Literal["batched", "finishing"]
 
+Digest = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -200,7 +202,7 @@ class Turn(Struct, frozen=True):
     """One turn of one question, as the run log keeps it.
 
     messages: those new in this turn, without the reply. stood: the pose in which its views were
-    taken. camera: the pose after the action.
+    taken. camera: the pose after the action. sha256: of every picture that it names, by file.
     feedback: what the action really did, in the words that the model reads next (`happened` in the
     log). events: what went wrong in the engine on the way to the reply, and was mended, by kind.
     ValueError where the turn is not that of the candidate that its evidence says was chosen.
@@ -221,6 +223,7 @@ class Turn(Struct, frozen=True):
     finish: Literal["stop", "length"] = "stop"
     events: tuple[str, ...] = ()
     evidence: Evidence | None = None
+    sha256: dict[PictureFile, Digest] = {}
 
     def __post_init__(self) -> None:
         if self.evidence is not None:

@@ -12,6 +12,20 @@ from PIL.Image import Image
 from render_agent.dialogue.chat import Message
 from render_agent.dialogue.state import Tokens, View
 
+BYTES_A_TOKEN = 64
+"""Of a reply, at the most: words take 4 to 8, runs of spaces more."""
+
+SPARE_REPLY_BYTES = 4096
+"""Of a reply beyond its tokens: what an engine writes around them."""
+
+MAX_REPLY_BYTES = 4 << 20
+"""Of a reply, however many tokens it may have: its turn has to fit a line of the log."""
+
+
+def reply_bytes(tokens: int) -> int:
+    """Return how many bytes a reply of so many tokens takes at the most."""
+    return BYTES_A_TOKEN * tokens + SPARE_REPLY_BYTES
+
 
 @dataclass(frozen=True, slots=True)
 class Request:

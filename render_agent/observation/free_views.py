@@ -10,7 +10,7 @@ from msgspec import structs
 
 from render_agent.config.agent_plan import agent_plan
 from render_agent.dialogue.reply import Action, Malformed
-from render_agent.dialogue.state import Candidate, Evidence, QuestionState, View
+from render_agent.dialogue.state import Candidate, Evidence, QuestionState, Turn, View
 from render_agent.geometry.camera import Camera, Vector
 from render_agent.observation.base import Observation, SpaceSource
 from render_agent.observation.picture_store import question_file, scene_file
@@ -61,7 +61,7 @@ class FreeViews:
         return Observation(views, camera, space, time.perf_counter() - began)
 
     def restore(self, state: QuestionState) -> None:
-        """Draw again the pictures of a question's turns that are gone from the run folder.
+        """Draw again the pictures of a question's turns that are gone from the run folder, torn or others.
 
         SceneError or RenderError where its scene cannot be read or drawn, RunLogError where a
         picture cannot be written.
@@ -69,11 +69,11 @@ class FreeViews:
         for turn in state.turns:
             stood = state.trail[: turn.number + 1]
             for view in turn.views:
-                self._draw_again(state, view, turn.stood, stood[:-1])
+                self._draw_again(state, turn, view, turn.stood, stood[:-1])
             for candidate in turn.evidence.candidates if turn.evidence else ():
                 if candidate.view is not None and turn.evidence is not None:
                     trail = [*stood, *parent_pose(turn.evidence, candidate)]
-                    self._draw_again(state, candidate.view, candidate.camera, trail)
+                    self._draw_again(state, turn, candidate.view, candidate.camera, trail)
 
     def preview(
         self, state: QuestionState, now: Observation, candidates: Sequence[Candidate]
@@ -143,10 +143,15 @@ class FreeViews:
         )
 
     def _draw_again(
-        self, state: QuestionState, view: View, camera: Camera, trail: Sequence[Camera]
+        self,
+        state: QuestionState,
+        turn: Turn,
+        view: View,
+        camera: Camera,
+        trail: Sequence[Camera],
     ) -> None:
-        """Draw a view whose picture is gone; camera: where it was asked for."""
-        if not self.pictures.there(view.file):
+        """Draw a view of a turn whose picture is gone, torn or another; camera: where it was asked for."""
+        if not self.pictures.there(view.file, turn.sha256.get(view.file)):
             taken = view.camera if view.kind == "ego" else None
             camera = taken if isinstance(taken, Camera) else camera
             picture = self.viewer.draw(view.kind, state.scene, camera, trail)

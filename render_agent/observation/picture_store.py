@@ -20,7 +20,7 @@ from render_agent.errors import RunLogError
 from render_agent.render.png import encode
 from render_agent.system.contained_paths import picture_path
 from render_agent.system.threads import begun_pool
-from render_agent.system.whole_files import write_whole
+from render_agent.system.whole_files import make_folders, write_whole
 
 MAX_DECODED_PICTURES = 256
 """Pictures kept decoded in memory."""
@@ -62,6 +62,16 @@ def _name(turn: int, kind: str, number: int) -> str:
     return f"{turn}_{kind}.png" if number == 1 else f"{turn}_{kind}-{number}.png"
 
 
+UNREADABLE = (OSError, ValueError, SyntaxError, Image.DecompressionBombError)
+"""What comes of a picture's file that is gone, torn or none."""
+
+
+def _decoded(content: bytes) -> Image.Image:
+    """Return a stored picture, RGB. UNREADABLE where it is none."""
+    # No other format: some of them have Pillow start programs.
+    return Image.open(io.BytesIO(content), formats=["PNG"]).convert("RGB")
+
+
 def _always_there() -> None:
     """Check nothing."""
 
@@ -72,12 +82,17 @@ class Pictures:
     check_there: raises RunLogError where the folder is gone, called before each picture is written.
     """
 
+    durable = True
+    """Whether pictures that are on disk survive the machine's death."""
+
     def __init__(self, folder: Path, check_there: Callable[[], None] | None = None) -> None:
         self.folder = folder
         self._check_there = check_there or _always_there
         self._lock = Lock()
         self._kept: OrderedDict[str, Image.Image] = OrderedDict()
         self._writing: dict[str, Future[None]] = {}
+        self._digests: dict[str, str] = {}
+        self._making_folders = Lock()
         self._writers = begun_pool(2, "picture")
 
     def keep(self, file: str, picture: NDArray[np.uint8]) -> Future[None]:
@@ -92,12 +107,14 @@ class Pictures:
         writing.add_done_callback(lambda done: self._wrote(file, done))
         return writing
 
-    def wait(self, files: Iterable[str]) -> None:
-        """Wait until pictures are on disk. RunLogError where one cannot be written."""
+    def written(self, files: Iterable[str]) -> dict[str, str]:
+        """Wait until pictures are on disk; return the SHA-256 of each. RunLogError where one cannot be written."""
+        files = sorted(files)
         with self._lock:
             writing = [self._writing[file] for file in files if file in self._writing]
         for written in writing:
             written.result()
+        return {file: self._digest(file) for file in files}
 
     def get(self, file: str) -> Image.Image:
         """Return a picture, RGB. RunLogError where its file is gone or broken."""
@@ -109,26 +126,50 @@ class Pictures:
         if writing is not None:  # more pictures wait to be written than are kept
             writing.result()
         try:
-            content = picture_path(self.folder, file).read_bytes()
-            # No other format: some of them have Pillow start programs.
-            image = Image.open(io.BytesIO(content), formats=["PNG"]).convert("RGB")
-        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+            image = _decoded(picture_path(self.folder, file).read_bytes())
+        except UNREADABLE as error:
             raise RunLogError(f"cannot read the picture {self.folder / file}: {error}") from error
         self._remember(file, image)
         return image
 
-    def there(self, file: str) -> bool:
-        """Whether a picture is on disk."""
-        return picture_path(self.folder, file).is_file()
+    def there(self, file: str, digest: str | None = None) -> bool:
+        """Whether a picture is on disk, whole and the one that was shown.
+
+        digest: its SHA-256 where the log has it; an older log does not, and its picture has to be one. What
+        this process has written or found to be whole is not read again.
+        """
+        path = picture_path(self.folder, file)
+        if not path.is_file():
+            return False
+        with self._lock:
+            if file in self._digests:
+                return True
+        try:
+            content = path.read_bytes()
+            if digest is None:
+                _decoded(content)
+        except UNREADABLE:
+            return False
+        found = hashlib.sha256(content).hexdigest()
+        if digest not in (None, found):
+            return False
+        with self._lock:
+            self._digests[file] = found
+        return True
 
     def store(self, file: str, png: bytes) -> None:
         """Write a picture that is a PNG already. RunLogError where it cannot be written."""
         self._check_there()
         try:
-            write_whole(picture_path(self.folder, file), png, durable=False)
+            path = picture_path(self.folder, file)
+            with self._making_folders:  # whoever finds a folder there finds it synced
+                make_folders(path.parent, durable=self.durable)
+            write_whole(path, png, durable=self.durable)
         except RunLogError:
             self._check_there()  # rather said of the folder than of one of its files
             raise
+        with self._lock:
+            self._digests[file] = hashlib.sha256(png).hexdigest()
 
     def close(self) -> None:
         """Wait for what is being written."""
@@ -136,6 +177,16 @@ class Pictures:
 
     def _write(self, file: str, picture: NDArray[Any]) -> None:
         self.store(file, encode(picture))
+
+    def _digest(self, file: str) -> str:
+        """Return the SHA-256 of a picture; of one that this process did not write, from its file."""
+        with self._lock:
+            known = self._digests.get(file)
+        if known is None and self.there(file):
+            known = self._digests[file]
+        if known is None:
+            raise RunLogError(f"the picture {self.folder / file} is gone or broken")
+        return known
 
     def _wrote(self, file: str, done: Future[None]) -> None:
         with self._lock:

@@ -41,9 +41,11 @@ def merge(output: Path, shards: Sequence[RunFolder]) -> tuple[Path, dict[str, An
     try:
         for shard in tracked(shards, "copying shards"):
             _copy_pictures(shard.path, log.path)
+        os.sync()  # once for all pictures, before a line names them
+        for shard in shards:
             for line in shard.lines():
                 log.append_line(line)
-        log.sync()
+            log.sync()
         log.write_questions(questions)
         states = read_states(log.folder)
         merged_results = results(

@@ -10,16 +10,25 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
+from msgspec import structs
+
 from render_agent.agents.base import Agent, Ask, Decision, Draw, Need, turn_seed
 from render_agent.agents.verifiers.base import TurnContext, VerifierPanel
 from render_agent.dialogue.chat import Message
 from render_agent.dialogue.prompt import Prompt, reply_schema
 from render_agent.dialogue.state import Phase, QuestionState, Turn
 from render_agent.engines.base import Engine, Request
-from render_agent.errors import EngineError, RenderAgentError, RunLogError
+from render_agent.errors import EngineError, RenderAgentError, RenderError, RunLogError, SceneError
 from render_agent.observation import Observation, ViewProvider
 from render_agent.observation.picture_store import Pictures
-from render_agent.runs.scheduler import TurnCoroutine, TurnScheduler
+from render_agent.runs.failures import Failures
+from render_agent.runs.reply_bounds import within_bounds
+from render_agent.runs.scheduler import (
+    TurnCoroutine,
+    TurnScheduler,
+    engine_faults,
+    step_fault,
+)
 from render_agent.text.redact import without_keys
 
 logger = logging.getLogger(__name__)
@@ -67,7 +76,7 @@ class Sampling:
 class PhaseController:
     """Runs questions to their ends; owns nothing but the order in which things happen.
 
-    agent: decides each turn. panel: the verifiers that it may ask. max_batched_turns: turns that all
+    agent: decides each turn. panel: the verifiers that it may ask. failures: says when too many failed. max_batched_turns: turns that all
     questions take together. finish_together: how many questions then finish side by side, each at its own
     pace; 1 is strictly one after the other, None as many as the engine takes best. Neither changes what is said in any dialogue.
     """
@@ -81,6 +90,7 @@ class PhaseController:
         observer: Observer,
         agent: Agent,
         panel: VerifierPanel,
+        failures: Failures,
         *,
         max_batched_turns: int,
         finish_together: int | None,
@@ -93,13 +103,14 @@ class PhaseController:
         self.observer = observer
         self.agent = agent
         self.panel = panel
+        self.failures = failures
         self.max_batched_turns = max_batched_turns
         self.finish_together = finish_together
         self.sampling = sampling
         self.schema = reply_schema(prompt.on_request) if sampling.guided else None
 
     def run(self, states: Iterable[QuestionState]) -> None:
-        """Take every active question to its end. EngineError or RunLogError where that is impossible.
+        """Take every active question to its end. EngineError, RunStoppedError or RunLogError where that is impossible.
 
         Continuing a run is running it: states read back from the log already have turns.
         """
@@ -113,6 +124,8 @@ class PhaseController:
             if late := [s for s in states if s.active]:
                 self.observer.began("finishing", late)
                 scheduler.run((self.finish(s) for s in late), together=self.finish_together)
+            self.failures.went_on()
+            self.log.sync()
 
     def finish(self, state: QuestionState) -> TurnCoroutine:
         """Take all the turns that a question still takes."""
@@ -123,24 +136,36 @@ class PhaseController:
         """Take one turn: look, ask, act, write down. An error of this question alone ends it alone."""
         events: list[str] = []
         try:
-            observation: Observation = yield Draw(partial(self.views.observe, state))
-            began, messages = time.perf_counter(), self._messages(state, observation)
-            request = self._request(state, observation, messages)
-            context = TurnContext(state, observation, self.log.pictures.get)
-            decision = yield from self._decide(context, request, events)
+            turn = yield from self._take(state, phase, events)
         except (EngineError, RunLogError):
             raise
         except RenderAgentError as error:
             self._fail(state, phase, error, events)
+        # Whatever an agent, a verifier or a shortage of memory raises in a step: it is this question's, until
+        # others fail alike.
+        except Exception as error:  # noqa: BLE001
+            self._fail(state, phase, step_fault(error), events)
         else:
-            spent = decision.seconds(observation.seconds, time.perf_counter() - began)
-            turn = decision.as_turn(request.turn, phase, observation, messages, spent)
-            self.log.pictures.wait(turn.drawn)
-            self.log.append(state.id, turn)
-            state.take(turn)
+            self.failures.went_on()
             self.observer.took(state, turn)
         if not state.active:
             self._retire(self.agent.dialogues(state.id))
+
+    def _take(
+        self, state: QuestionState, phase: Phase, events: list[str]
+    ) -> Generator[Need, Any, Turn]:
+        """Take one turn and write it down; events: gets those of engine and verifiers as they come."""
+        observation: Observation = yield Draw(partial(self.views.observe, state))
+        began, messages = time.perf_counter(), self._messages(state, observation)
+        request = self._request(state, observation, messages)
+        context = TurnContext(state, observation, self.log.pictures.get)
+        decision = yield from self._decide(context, request, events)
+        spent = decision.seconds(observation.seconds, time.perf_counter() - began)
+        turn = decision.as_turn(request.turn, phase, observation, messages, spent)
+        turn = structs.replace(turn, sha256=self.log.pictures.written(turn.drawn))
+        self.log.append(state.id, turn)
+        state.take(turn)
+        return turn
 
     def _messages(self, state: QuestionState, observation: Observation) -> tuple[Message, ...]:
         """Return the messages that are new in a turn."""
@@ -190,6 +215,7 @@ class PhaseController:
                 continue
             events += (event for part in served for event in part.events)
             if isinstance(need, Ask):
+                served = [*map(within_bounds, served, need.requests)]
                 names = [request.question_id for request in need.requests]
                 self._retire([name for name in names if name not in kept])
                 if faults := [reply.error for reply in served if reply.error is not None]:
@@ -201,13 +227,21 @@ class PhaseController:
         """Write down the error that stopped one question; the others go on."""
         sentence = without_keys(str(error))
         logger.error("question %s failed: %s", state.id, sentence, exc_info=error)
-        self.log.append_error(state.id, len(state.turns), phase, sentence, events)
+        turns, of_scene = len(state.turns), isinstance(error, SceneError | RenderError)
         state.fail(sentence, events)
         self.observer.failed(state)
+        self.failures.failed(
+            state.question,
+            error,
+            lambda: self.log.append_error(
+                state.id, turns, phase, sentence, events, of_scene=of_scene
+            ),
+        )
 
     def _retire(self, dialogues: Iterable[str]) -> None:
         for dialogue in dialogues:
-            self.engine.retire(dialogue)
+            with engine_faults(self.engine):
+                self.engine.retire(dialogue)
 
     @contextmanager
     def _scheduler(self, states: Sequence[QuestionState]) -> Iterator[TurnScheduler]:
@@ -248,9 +282,19 @@ class TurnLog(Protocol):
         ...
 
     def append_error(
-        self, question_id: str, turn: int, phase: Phase, error: str, events: Sequence[str] = ()
+        self,
+        question_id: str,
+        turn: int,
+        phase: Phase,
+        error: str,
+        events: Sequence[str] = (),
+        *,
+        of_scene: bool = False,
     ) -> None:
-        """Append the error that stopped a question, and the engine's events before it."""
+        """Append the error that stopped a question, and the engine's events before it.
+
+        of_scene: whether its scan or a view of it was to blame.
+        """
         ...
 
     def sync(self) -> None:

@@ -28,6 +28,7 @@ from render_agent.observation.picture_store import Pictures
 from render_agent.observation.setup import MakeViews, make_prompt, make_views
 from render_agent.questions.notes import question_notes, scene_kinds
 from render_agent.questions.selection import choose_questions
+from render_agent.runs.failures import Failures
 from render_agent.runs.log.folder import RunFolder, RunLog
 from render_agent.runs.log.reader import notes
 from render_agent.runs.log.results import results, table
@@ -146,6 +147,7 @@ def play(
         observer,
         config.agent_plan.build(config, prompt, panel, views),
         panel,
+        Failures(config.max_failures, [state.question for state in states if state.active]),
         max_batched_turns=min(batched, config.max_turns),
         finish_together=None if together == AUTO else int(together),
         sampling=Sampling(
@@ -228,11 +230,11 @@ def start_run(config: RunConfig, describe: DescribeEngine = describe_engine) -> 
     return Run(config, log, questions, scenes)
 
 
-def resume_run(folder: RunFolder, changes: Mapping[str, Any]) -> Run:
-    """Return a run read back from its folder, its failed questions active again.
+def continued_config(folder: RunFolder, changes: Mapping[str, Any]) -> RunConfig:
+    """Return the options that a run would go on with.
 
     changes: options that differ from the saved ones. UsageError where one would change results;
-    RunLogError where the folder is locked, edited or damaged; SetupError where a scan has changed.
+    RunLogError where the folder is edited.
     """
     saved = folder.config
     changes = {**changes, **absolute_paths(changes)}
@@ -247,14 +249,23 @@ def resume_run(folder: RunFolder, changes: Mapping[str, Any]) -> Run:
             f"{flag} would change the results of {folder.name}: a run goes on with its saved options;"
             f" leave {flag} out, or start a new run"
         )
-    config = replace(saved, **differing)
+    return replace(saved, **differing)
+
+
+def resume_run(folder: RunFolder, changes: Mapping[str, Any]) -> Run:
+    """Return a run read back from its folder, its failed questions active again.
+
+    changes: options that differ from the saved ones. UsageError where one would change results;
+    RunLogError where the folder is locked, edited or damaged; SetupError where a scan has changed.
+    """
+    config = continued_config(folder, changes)
     packages(config)  # refused here, where one is gone
     log = RunLog(folder)
     try:
         if folder.has_questions:
             questions = folder.questions()
         else:  # killed before they were written
-            questions = choose_questions(saved)
+            questions = choose_questions(folder.config)
             log.write_questions(questions)
         run = Run(config, log, questions)
         folder.replay(run.by_id)

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from render_agent.agents.base import Ask, Draw, Need
 from render_agent.agents.verifiers.base import Case, VerifierPanel
-from render_agent.engines.base import Engine, Reply
-from render_agent.errors import RenderAgentError, RenderError
+from render_agent.engines.base import Engine, Reply, Request
+from render_agent.errors import EngineError, RenderAgentError, RenderError
 from render_agent.system.interrupts import raise_again
 from render_agent.system.threads import begun_pool
+from render_agent.text.safe_parse import reason_of
+
+logger = logging.getLogger(__name__)
+
+OUT_OF_MEMORY = "this machine's memory ran out: give the program more, or lower --batch-size"
 
 TurnCoroutine = Generator[Need, Any, None]
 """One turn, or several of one question: yields what it waits for, and is sent what it asked for."""
@@ -106,8 +113,10 @@ class TurnScheduler:
             while self._wants_drawn():
                 self._take_drawn()
         elif self._asked:
-            for request, reply in self.engine.ready():
-                self._answer(request.question_id, reply)
+            with engine_faults(self.engine):
+                replies = self.engine.ready()
+            while (served := self._next(replies)) is not None:
+                self._answer(served[0].question_id, served[1])
         else:
             self._judge()
 
@@ -137,11 +146,22 @@ class TurnScheduler:
         if None not in replies:
             self._go_on(flight, partial(flight.coroutine.send, replies))
 
+    def _next(self, replies: Iterator[tuple[Request, Reply]]) -> tuple[Request, Reply] | None:
+        with engine_faults(self.engine):
+            return next(replies, None)
+
     def _judge(self) -> None:
         """Have every verifier that asks the engine score all cases that wait."""
         waiting, self._to_judge = self._to_judge, []
         cases = [case for _, case in waiting]
-        verdicts = zip(*(v.score_all(cases) for v in self.panel.asking), strict=True)
+        try:
+            verdicts = [*zip(*(v.score_all(cases) for v in self.panel.asking), strict=True)]
+        except RenderAgentError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, it fails the turns that wait for it
+            for flight, _ in waiting:
+                self._go_on(flight, partial(flight.coroutine.throw, step_fault(error)))
+            return
         for (flight, _), verdict in zip(waiting, verdicts, strict=True):
             self._go_on(flight, partial(flight.coroutine.send, list(verdict)))
 
@@ -157,9 +177,33 @@ class TurnScheduler:
         elif isinstance(need, Ask):
             flight.replies = {request.question_id: None for request in need.requests}
             self._asked.update(dict.fromkeys(flight.replies, flight))
-            self.engine.submit(need.requests)
+            with engine_faults(self.engine):
+                self.engine.submit(need.requests)
         else:
             self._to_judge.append((flight, need.case))
+
+
+@contextmanager
+def engine_faults(engine: Engine) -> Iterator[None]:
+    """Turn whatever an engine raises, and is not one question's, into the end of a run that can be continued."""
+    try:
+        yield
+    except RenderAgentError:
+        raise
+    except Exception as error:
+        logger.exception("the engine %s failed", engine.name)
+        reason = OUT_OF_MEMORY if isinstance(error, MemoryError) else reason_of(repr(error))
+        raise EngineError(
+            f"the engine {engine.name} failed: {reason}; run.log says where; go on with --continue"
+        ) from error
+
+
+def step_fault(error: BaseException) -> RenderAgentError:
+    """Return what a question fails with whose turn raised something that is no error of this program."""
+    reason = OUT_OF_MEMORY if isinstance(error, MemoryError) else reason_of(repr(error))
+    fault = RenderAgentError(f"its turn could not be taken: {reason}")
+    fault.__cause__ = error
+    return fault
 
 
 def _fault(error: BaseException) -> BaseException:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -21,6 +22,9 @@ from render_agent.text.safe_parse import (
 
 T = TypeVar("T")
 
+NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF)
+"""What file systems answer that keep names without being asked, or cannot be asked."""
+
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
@@ -39,9 +43,9 @@ def write_whole(path: Path, content: bytes, *, durable: bool = True) -> None:
 
     durable: also when the machine dies. RunLogError where it cannot be written.
     """
+    make_folders(path.parent, durable=durable)
     partial = path.with_name(f".{path.name}.part")
     with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
         # Path.open takes no opener
         with open(partial, "wb", opener=_not_through_a_link) as file:
             file.write(content)
@@ -49,6 +53,31 @@ def write_whole(path: Path, content: bytes, *, durable: bool = True) -> None:
                 file.flush()
                 os.fsync(file.fileno())
         partial.replace(path)
+    if durable:
+        sync_folder(path.parent)
+
+
+def make_folders(folder: Path, *, durable: bool) -> None:
+    """Make a folder and those above it. durable: their names survive the machine's death. RunLogError."""
+    new = [path for path in (folder, *folder.parents) if not path.exists()]
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    if durable:
+        for path in new:
+            sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder survive the machine's death. RunLogError."""
+    with writing(folder):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            if error.errno not in NO_FOLDER_SYNC:
+                raise
+        finally:
+            os.close(descriptor)
 
 
 def _not_through_a_link(path: str, flags: int) -> int:
@@ -85,22 +114,26 @@ def read_json(path: Path) -> Any:
         raise RunLogError(f"cannot read {path}: {error}") from error
 
 
-def read_lines(path: Path, read: Callable[[bytes], T] = parse_json) -> tuple[list[T], int]:
+def read_lines(
+    path: Path, read: Callable[[bytes], T] = parse_json, most: int | None = None
+) -> tuple[list[T], int]:
     """Return what `read` makes of the whole lines of a JSON-lines file, and how many bytes they take.
+
+    most: bytes of a line, MAX_LINE_BYTES unless given.
 
     A torn last line is left out; any other unreadable line, and one that `read` has a MisfitError for, is
     a RunLogError that names it.
     """
     lines: list[T] = []
-    whole = 0
+    whole, most = 0, most or MAX_LINE_BYTES
     try:
         with path.open("rb") as file:
-            while line := file.readline(MAX_LINE_BYTES):
+            while line := file.readline(most):
                 where = f"line {len(lines) + 1} of {path}"
                 if not line.endswith(b"\n"):
-                    if len(line) == MAX_LINE_BYTES:
+                    if len(line) == most:
                         raise RunLogError(
-                            f"{where} has more than {MAX_LINE_BYTES:,} bytes; restore the file, or cut it"
+                            f"{where} has more than {most:,} bytes; restore the file, or cut it"
                             " before that line and continue"
                         )
                     break

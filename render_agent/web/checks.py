@@ -9,12 +9,18 @@ from pathlib import Path
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
 MOST_BYTES = 200_000
 """Of what is posted."""
 
 TOKEN_HEADER = "X-Render-Agent-Token"
+
+PICTURE_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; sandbox",
+    "X-Content-Type-Options": "nosniff",
+}
 
 _PLAIN_PATH = re.compile(r"/|(/(?!\.{1,2}(/|$))[^/\\\x00-\x1f\x7f\ufffd]+)+")
 
@@ -56,6 +62,11 @@ def _check_post(request: Request, token: str) -> None:
         raise HTTPException(413, f"At most {MOST_BYTES} bytes may be posted.")
     if headers.get("Content-Type", "").partition(";")[0].strip().lower() != "application/json":
         raise HTTPException(415, "What is posted must be application/json.")
+
+
+def picture_response(content: bytes) -> Response:
+    """Return a PNG that a browser shows as a picture and as nothing else, wherever it is opened."""
+    return Response(content, media_type="image/png", headers=PICTURE_HEADERS)
 
 
 class PageFiles(StaticFiles):

@@ -1,18 +1,20 @@
 """What is told before a run over servers begins: addresses, keys, models, options."""
 
+import contextlib
 import json
 import socket
+import threading
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from factories.runs import make_config, make_questions
+from factories.runs import Silent, make_config, make_questions
 from factories.servers import LOOPBACK, StubServer, by_rule, chat_reply, free_port
 from tenacity import RetryCallState
 
 from render_agent.cli.commands.runs import _execute
 from render_agent.config import RunConfig
-from render_agent.engines.openai import engine
+from render_agent.engines.openai import engine, servers
 from render_agent.engines.openai.endpoints import HOSTED_URL, endpoint, find_endpoints
 from render_agent.engines.openai.options import OpenAIOptions, read_options
 from render_agent.engines.openai.rate_limit import (
@@ -22,7 +24,7 @@ from render_agent.engines.openai.rate_limit import (
     retry_after,
 )
 from render_agent.engines.registry import describe_engine, make_engine
-from render_agent.errors import SetupError, UsageError
+from render_agent.errors import EngineError, SetupError, UsageError
 from render_agent.runs.runner import start_run
 
 pytestmark = pytest.mark.skipif(
@@ -316,3 +318,98 @@ def test_backoff_doubles_up_to_its_limit_and_differs():
         assert all(most / 2 <= seconds <= most for seconds in found)
         assert len(set(found)) > 1
     assert after(10_000) <= 30
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["http://ⓔxample.invalid/v1", "http://[::1", "http://a..b/v1", "http://x" + "y" * 300 + "/v1", "http://-/v1"],
+)  # fmt: skip
+def test_what_is_no_address_is_said_in_a_sentence(address):
+    with pytest.raises(UsageError, match="is no address: write it like"):
+        find_endpoints([address])
+
+
+@pytest.mark.parametrize("address", ["http://localhost:1/v1", "http://my_node-3:8000/v1", "http://bücher.example/v1", "http://[::1]:8000/v1"])  # fmt: skip
+def test_addresses_of_all_kinds_are_taken(address):
+    assert find_endpoints([address])[0].host
+
+
+def dripping(beginning, body):
+    """Return a socket's address whose server sends a byte at a time, for ever."""
+    listener = socket.create_server((LOOPBACK, 0))
+    ended = threading.Event()
+
+    def serve():
+        while not ended.is_set():
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            with connection, contextlib.suppress(OSError):
+                connection.recv(65536)
+                connection.sendall(beginning)
+                while not ended.wait(0.02):
+                    connection.sendall(body)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+
+    def close():
+        ended.set()
+        listener.close()
+        thread.join()
+
+    return f"http://{LOOPBACK}:{listener.getsockname()[1]}/v1", close
+
+
+@pytest.mark.parametrize("where", ["body", "head"])
+def test_a_server_that_drips_is_not_waited_for_without_end(where, monkeypatch):
+    monkeypatch.setattr(servers, "LOOK_UP_SECONDS", 0.4)
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
+    if where == "body":
+        head += b"transfer-encoding: chunked\r\n\r\n"
+    url, close = dripping(head, b"1\r\n \r\n" if where == "body" else b"x")
+    try:
+        with pytest.raises(SetupError, match=r"gives no whole answer in 0\.4 s"):
+            describe_engine(config(url, engine_option=("connect_timeout=0.3",)))
+    finally:
+        close()
+
+
+def test_a_redirect_to_another_server_is_not_followed_in_the_midst_of_a_run(tmp_path):
+    moved: list[str] = []
+
+    def told(method, path, body):
+        if moved and path.endswith("completions"):
+            return 307, {"Location": f"{moved[0]}/chat/completions"}, b""
+        return by_rule(lambda body: chat_reply(DONE))(method, path, body)
+
+    with StubServer(by_rule(lambda body: chat_reply(DONE))) as other, StubServer(told) as server:
+        given = {"engine": "openai", "model": "made", "base_url": (server.url,)}
+        for follow in (False, True):
+            moved.clear()
+            run = start_run(
+                make_config(tmp_path, make_questions(tmp_path, 2), follow_redirects=follow, **given)
+            )
+            moved.append(other.url)
+            if follow:
+                assert run.go(Silent(), make_engine)["counts"]["failed"] == 0
+                assert other.bodies
+            else:
+                with pytest.raises(EngineError, match="points to another server"):
+                    run.go(Silent(), make_engine)
+                assert not other.bodies
+            run.close()
+
+
+def test_an_answer_is_not_read_beyond_what_was_asked_for(tmp_path):
+    """A server that answers with 60 MB costs no more memory than what a reply can be."""
+    long = json.dumps({"answer": "A", "done": True, "reasoning": "x" * 3_000_000})
+    with StubServer(by_rule(lambda body: chat_reply(long))) as server:
+        options = {"engine": "openai", "model": "made", "base_url": (server.url,)}
+        options |= {"engine_option": ("retries=0",), "max_new_tokens": 64}
+        run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), **options))
+        found = run.go(Silent(), make_engine)
+        run.close()
+    assert found["counts"]["failed"] == 2
+    assert "its answer has more than 1," in (run.path / "turns.jsonl").read_text()

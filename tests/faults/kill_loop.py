@@ -1,7 +1,7 @@
 """Kills a real run again and again and continues it; run by `test_killed_runs.py` in its own process.
 
 Usage: kill_loop.py FOLDER SEED lines|moments|pictures,KILLS,AGENT … Every attempt is a forked process
-that ends by SIGKILL: after its first new line, at a random moment, or right after a random number of
+that ends by SIGKILL: after its first new lines, at a random moment, or right after a random number of
 pictures. Each run is killed until it comes to its end all the same, or the kills are used up. Prints, for
 every loop, the folders of the undisturbed run and of the killed ones, as JSON.
 """
@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from factories.runs import Silent, make_config, make_questions, walking
 from factories.samples import mixed_engine, options_of
 
+from render_agent.runs.log import folder as folder_module
 from render_agent.runs.log.folder import RunFolder, list_runs
 from render_agent.runs.runner import resume_run, start_run
 
@@ -49,7 +50,7 @@ def work(runs: Path, config, kill_after_lines=None, kill_after_pictures=None):
     found = list_runs(runs)
     run = resume_run(RunFolder(found[-1]), {}) if found else start_run(config)
     if kill_after_lines is not None:
-        run.log._append = dying(run.log._append, kill_after_lines)
+        folder_module.write_all = dying(folder_module.write_all, kill_after_lines)
     if kill_after_pictures is not None:
         run.log.pictures._write = dying(run.log.pictures._write, kill_after_pictures)
     run.go(Silent(), make_engine)

@@ -57,7 +57,7 @@ def models(data: bytes, folder: Path) -> None:
     from render_agent.engines.openai.options import OpenAIOptions
     from render_agent.engines.openai.servers import look_up
 
-    with patch.object(openai, "DefaultHttpxClient", answering("", data)):
+    with patch.object(openai, "DefaultAsyncHttpxClient", answering("Async", data)):
         told = look_up(Endpoint(URL), "made", OpenAIOptions())
     json.dumps(told)
 

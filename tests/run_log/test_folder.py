@@ -1,5 +1,6 @@
 """A run folder under the mishaps of its life."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -12,7 +13,8 @@ import pytest
 from factories.runs import Silent, make_config, make_questions, outcome, play, transcripts, walking
 
 from render_agent.errors import RunLogError, SetupError, UsageError
-from render_agent.runs.log.folder import RunFolder, RunLog, find_run, list_runs, lock_folder
+from render_agent.runs.log.folder import RunFolder, RunLog, find_run, list_runs
+from render_agent.runs.log.lock import FolderLock
 from render_agent.runs.runner import resume_run, start_run
 
 
@@ -58,6 +60,49 @@ def test_lost_pictures_are_drawn_again_as_they_were(finished, tmp_path):
     assert shown
     for view in shown:
         assert (copy / view["file"]).read_bytes() == before[copy / view["file"]]
+
+
+def spoil(path):
+    """Leave one picture empty, one torn, one another's, as a power cut and a full disk do; return those that are not."""
+    files = sorted((path / "views").rglob("*.png"))
+    whole = {file: file.read_bytes() for file in files}
+    empty, torn, foreign, other = files[0], files[1], files[-1], files[-2]
+    empty.write_bytes(b"")
+    torn.write_bytes(whole[torn][: len(whole[torn]) // 2])
+    foreign.write_bytes(whole[other])
+    return whole, {empty, torn, foreign}
+
+
+def test_a_picture_that_is_empty_torn_or_another_is_drawn_again(finished, tmp_path):
+    copy = shutil.copytree(finished, tmp_path / "copy")
+    cut(copy, 6)
+    named = {file for line in RunFolder(copy).lines() for file in line["sha256"]}
+    for file in sorted((copy / "views").rglob("*.png")):
+        if str(file.relative_to(copy)) not in named:
+            file.unlink()
+    whole, _ = spoil(copy)
+    continued(copy)
+    assert transcripts(copy) == transcripts(finished)
+    assert all(file.read_bytes() == content for file, content in whole.items())
+    for line in RunFolder(copy).lines():
+        for file, digest in line["sha256"].items():
+            assert hashlib.sha256((copy / file).read_bytes()).hexdigest() == digest
+
+
+def test_of_an_older_log_without_hashes_what_is_no_picture_is_drawn_again(finished, tmp_path):
+    copy = shutil.copytree(finished, tmp_path / "copy")
+    cut(copy, 6)
+    lines = [json.loads(line) for line in (copy / "turns.jsonl").read_text().splitlines()]
+    for line in lines:
+        del line["sha256"]
+    (copy / "turns.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    shown = sorted({view["file"] for line in lines for view in line["views"]})
+    before = [(copy / file).read_bytes() for file in shown[:2]]
+    (copy / shown[0]).write_bytes(b"")
+    (copy / shown[1]).write_bytes(before[1][:90])
+    continued(copy)
+    assert transcripts(copy) == transcripts(finished)
+    assert [(copy / file).read_bytes() for file in shown[:2]] == before
 
 
 def test_an_edited_config_is_refused(finished):
@@ -112,15 +157,15 @@ def test_a_second_process_is_told_who_writes(finished):
 def test_a_disk_that_takes_no_line_in_the_lock_is_said_in_a_sentence(tmp_path):
     (tmp_path / "run.lock").symlink_to("/dev/full")
     with pytest.raises(RunLogError, match=r"cannot write .*run\.lock.*make room"):
-        lock_folder(tmp_path)
+        FolderLock(tmp_path)
     (tmp_path / "run.lock").unlink()
-    lock_folder(tmp_path).close()
+    FolderLock(tmp_path).close()
 
 
 def test_the_lock_of_a_killed_process_holds_nobody_up(finished):
     hold = (
-        "import sys, time; from pathlib import Path; from render_agent.runs.log.folder import lock_folder;"
-        " held = lock_folder(Path(sys.argv[1])); print('held', flush=True); time.sleep(60)"
+        "import sys, time; from pathlib import Path; from render_agent.runs.log.lock import FolderLock;"
+        " held = FolderLock(Path(sys.argv[1])); print('held', flush=True); time.sleep(60)"
     )
     with subprocess.Popen(
         [sys.executable, "-c", hold, str(finished)], stdout=subprocess.PIPE, text=True

@@ -1,16 +1,21 @@
 """Keys and tokens are written nowhere: no log, no record, no report, no sentence, no list of processes."""
 
+import base64
 import contextlib
 import json
 import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from factories.runs import make_config, make_questions
 from factories.servers import StubServer, by_rule, chat_reply
+from hypothesis import given
+from hypothesis import strategies as st
 
 from render_agent.analysis.report.build import build
 from render_agent.cli import main as cli
@@ -22,7 +27,7 @@ from render_agent.engines.scripted import ScriptedEngine
 from render_agent.errors import SetupError, UsageError
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.runner import start_run
-from render_agent.text.redact import known_keys, names_a_key, without_keys
+from render_agent.text.redact import known_keys, names_a_key, without, without_keys
 
 KEY = "sk-0123456789-secret"
 WORD = "p@ss word/äöü"
@@ -126,8 +131,14 @@ def test_a_server_that_points_elsewhere_gets_the_key_sent_nowhere(monkeypatch, t
                 model="made",
                 base_url=(server.url,),
             )
-            with contextlib.suppress(SetupError):
+            with pytest.raises(
+                SetupError, match=r"points to another server, .* --follow-redirects"
+            ):
                 describe_engine(config)
+            assert not other.headers
+            with contextlib.suppress(SetupError):
+                describe_engine(replace(config, follow_redirects=True))
+            assert other.headers
             assert [headers["authorization"] for headers in server.headers][:1] == [f"Bearer {KEY}"]
         assert not [headers for headers in other.headers if KEY in str(headers)]
 
@@ -227,3 +238,61 @@ def test_no_list_of_processes_shows_a_key(tmp_path, workers):
     written = [file for file in (tmp_path / "runs").rglob("*") if file.is_file()]
     assert not [file for file in written if KEY.encode() in file.read_bytes()]
     assert KEY.encode() not in said
+
+
+def _base64(text, before, after=b"!and more"):
+    return base64.b64encode(b"x" * before + text.encode() + after).decode()
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        quote(KEY, safe=""), "".join(f"%{byte:02x}" for byte in KEY.encode()), KEY.encode().hex(),
+        "".join(f"\\u{ord(letter):04X}" for letter in KEY), "\n".join(KEY), f"{KEY[:9]}\r\n    {KEY[9:]}",
+        f"{KEY[:5]}\u200b{KEY[5:]}", f"{KEY[:7]}\\n{KEY[7:]}", *(_base64(KEY, before) for before in range(6)),
+        base64.urlsafe_b64encode(b"~~" + KEY.encode()).decode(), base64.b64encode(KEY.encode()).decode(),
+        base64.encodebytes(b"y" * 50 + KEY.encode()).decode(),
+    ],
+)  # fmt: skip
+def test_a_key_is_found_however_it_is_written(monkeypatch, written):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    told = without_keys(f"it said: {written} .")
+    assert "[key]" in told
+    assert told.startswith("it said: ")
+    assert told.endswith(" .")
+    assert len(told) < len(f"it said: {written} .") - len(KEY) + 12
+
+
+@given(st.text(max_size=200), st.integers(0, 200))
+def test_a_text_without_a_key_stays_as_it_is(text, place):
+    assert without(text, ["qZ!7xK$wPv2"]) == text
+    whole = f"{text[:place]}qZ!7xK$wPv2{text[place:]}"
+    assert without(whole, ["qZ!7xK$wPv2"]) == f"{text[:place]}[key]{text[place:]}"
+
+
+def test_what_a_server_repeats_is_stored_nowhere(monkeypatch, tmp_path):
+    """A server that answers with the key that it is sent: in its models, its version, its replies."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    coded = base64.b64encode(KEY.encode()).decode()
+    reply = json.dumps({"reasoning": f"{KEY} {coded} {quote(KEY)}", "answer": "A", "done": True})
+    chat = by_rule(lambda body: chat_reply(reply))
+
+    def told(method, path, body):
+        entry = {"id": "made", "owned_by": f"Bearer {KEY}", "root": coded}
+        known = {"/v1/models": {"data": [entry]}, "/version": {"version": KEY}}
+        found = known.get(path)
+        return chat(method, path, body) if found is None else (200, {}, json.dumps(found).encode())
+
+    with StubServer(told) as server:
+        options = {"engine": "openai", "model": "made", "base_url": (server.url,), "max_turns": 1}
+        run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), **options))
+        found = watch(run)
+    assert found["counts"]["failed"] == 0
+    for file in filter(Path.is_file, run.path.rglob("*")):
+        content = file.read_bytes()
+        assert KEY.encode() not in content
+        assert coded.encode()[:-4] not in content
+    assert "[key] [key]" in (run.path / "turns.jsonl").read_text()
+    assert json.loads((run.path / "config.json").read_text())["engine"]["servers"][0] == {
+        "url": server.url, "owned_by": "Bearer [key]", "root": "[key]", "version": "[key]",
+    }  # fmt: skip

@@ -23,11 +23,15 @@ from render_agent.analysis.report.question.question_page import (
 from render_agent.dialogue.state import Phase
 from render_agent.errors import RunLogError
 from render_agent.observation.picture_store import safe_name
+from render_agent.render.png import SIGNATURE
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.lines import Line, read_line, replay
 from render_agent.runs.log.reader import read_states, results_of
 from render_agent.runs.log.results import row
-from render_agent.text.safe_parse import MisfitError
+from render_agent.system.contained_paths import picture_path
+from render_agent.text.safe_parse import MisfitError, read_bounded
+
+MAX_PICTURE_BYTES = 256 << 20
 
 SHARE = 4
 """A page that changes is made again in at most one part in so many of the time."""
@@ -128,6 +132,7 @@ class LiveRun:
         self._neighbours = neighbours(self.by_id)
         self._tail = Tail(folder.path / "turns.jsonl")
         self._batches: list[tuple[Phase, int]] = []
+        self._pictures: set[str] = set()
         self._diagnoses: dict[str, Diagnosis] | None = None
         self._siblings = siblings(folder)
         self._report: ReportData | None = None
@@ -149,8 +154,20 @@ class LiveRun:
                 self._diagnoses.pop(line.head.question_id, None)
             if line.turn is not None:
                 self._batches.append((line.turn.phase, line.turn.batch_size))
+                self._pictures |= line.turn.drawn
         self.turns = len(self._batches)
         self.done = sum(not state.active for state in self.states)
+
+    def picture(self, file: str) -> bytes | None:
+        """Return a picture that a turn names; None of one that none names, that is not there, or is no PNG."""
+        self.follow()
+        if file not in self._pictures:
+            return None
+        try:
+            content = read_bounded(picture_path(self.folder.path, file), MAX_PICTURE_BYTES)
+        except (OSError, ValueError, RunLogError):
+            return None
+        return content if content.startswith(SIGNATURE) else None
 
     @property
     def version(self) -> Version:

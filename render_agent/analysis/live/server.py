@@ -20,7 +20,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from render_agent.analysis.live.run import LiveRun
 from render_agent.runs.log.folder import RunFolder
 from render_agent.system.threads import begun_pool
-from render_agent.web.checks import PageFiles
+from render_agent.web.checks import PageFiles, picture_response
 from render_agent.web.templates import ASSETS
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -52,10 +52,10 @@ class LiveSite:
             raise
 
     def routes(self) -> list[BaseRoute]:
-        """Return the pages of the report, the pictures of the run, and where it stands (`live/….json`)."""
+        """Return the pages of the report, the pictures that turns name, and where it stands (`live/….json`)."""
         return [
             Route("/", lambda request: RedirectResponse("/report/index.html", 302)),
-            Mount("/views", PageFiles(self.folder.path / "views", ".png")),
+            Route("/views/{path:path}", self._picture),
             Route("/live/index.json", lambda request: JSONResponse(self._do(self.run.standing))),
             Route("/live/questions/{page}.json", self._standing),
             Mount("/live", PageFiles(TEMPLATES, ".css", ".js")),
@@ -71,6 +71,13 @@ class LiveSite:
 
     def _do(self, job: Callable[[], Result]) -> Result:
         return self._work.submit(job).result()
+
+    def _picture(self, request: Request) -> Response:
+        """Return a picture that a turn of the run names, and no other file of its folder."""
+        content = self._do(lambda: self.run.picture(f"views/{request.path_params['path']}"))
+        if content is None:
+            raise HTTPException(404)
+        return picture_response(content)
 
     def _standing(self, request: Request) -> Response:
         page = request.path_params["page"]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from render_agent.analysis.sweep.plan import Cell, Sweep
-from render_agent.config import CHANGEABLE
+from render_agent.config import CHANGEABLE, RunConfig
+from render_agent.config.engine import code_of
+from render_agent.engines.registry import describe_engine
 from render_agent.errors import RenderAgentError, SetupError
 from render_agent.runs.log.folder import RunFolder, list_runs
 from render_agent.runs.runner import Run, check, resume_run, start_run
@@ -42,16 +45,18 @@ def is_complete(folder: RunFolder) -> bool:
     return results is not None and not (results["counts"]["failed"] or results["counts"]["active"])
 
 
-def check_cells(sweep: Sweep, begun: Mapping[str, RunFolder]) -> None:
+def check_cells(sweep: Sweep, begun: Mapping[str, RunFolder], *, run_code: bool = True) -> None:
     """Refuse a sweep before anything runs where a cell that is not begun cannot begin.
 
-    SetupError, which names the cell. No model is loaded.
+    SetupError, which names the cell. No model is loaded. run_code: whether a policy's file may be run, which
+    shows whether it can.
     """
     for cell in sweep.cells:
         if cell.label in begun:
             continue
+        describe = describe_engine if run_code or not code_of(cell.config) else _check_file
         try:
-            check(cell.config)
+            check(cell.config, describe)
         except SetupError as error:
             raise type(error)(f"{cell.label}: {error}") from error
 
@@ -63,3 +68,10 @@ def run_cell(cell: Cell, begun: RunFolder | None, watch: Watch) -> None:
     """
     changes = {name: getattr(cell.config, name) for name in sorted(CHANGEABLE - {"output"})}
     watch(start_run(cell.config) if begun is None else resume_run(begun, changes))
+
+
+def _check_file(config: RunConfig) -> dict[str, Any]:
+    """Look whether the file of a policy is there, and do not run it. SetupError where it is not."""
+    if not Path(config.model_name).is_file():
+        raise SetupError(f"there is no file {config.model_name}")
+    return {}

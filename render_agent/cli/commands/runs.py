@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -19,7 +22,8 @@ from rich.console import Console
 from render_agent.agents.verifiers.registry import describe_choosing
 from render_agent.cli.turn_text import turn_lines
 from render_agent.config import OPTIONS, RunConfig
-from render_agent.dialogue.state import Question, QuestionState
+from render_agent.config.engine import code_of, refuse_code
+from render_agent.dialogue.state import Question, QuestionState, Status
 from render_agent.engines.base import Engine
 from render_agent.engines.cost_estimate import estimate, figures, find_prices, sentence
 from render_agent.engines.registry import engine_options, make_engine
@@ -33,7 +37,15 @@ from render_agent.runs.log.reader import read_states
 from render_agent.runs.log.results import row as question_row
 from render_agent.runs.merge_shards import merge
 from render_agent.runs.progress import Progress
-from render_agent.runs.runner import MakeEngine, Run, preview, resume_run, start_run
+from render_agent.runs.runner import (
+    MakeEngine,
+    Preview,
+    Run,
+    continued_config,
+    preview,
+    resume_run,
+    start_run,
+)
 from render_agent.score.seed_variance import spread_table
 from render_agent.score.tables import figure, score_table
 from render_agent.text.console import plain_console
@@ -81,7 +93,7 @@ def merge_runs(output: Path, names: Sequence[str]) -> int:
 def dry_run(config: RunConfig) -> int:
     """Print what a run would ask and show first; nothing is run, no model is loaded."""
     config = config.absolute()
-    shown = preview(config, Path(tempfile.mkdtemp(prefix="render-agent-dry-run-")))
+    shown = _previewed(config)
     types = Counter(question.type for question in shown.questions)
     missing = [] if config.blind else missing_scans(shown.questions)
     without = sum(entry.questions for entry in missing)
@@ -137,6 +149,27 @@ def dry_run(config: RunConfig) -> int:
     return 0
 
 
+DRY_RUN = "render-agent-dry-run-"
+
+KEPT_SECONDS = 3600.0
+"""How long the pictures of a dry run are kept: the next one removes those that are older."""
+
+
+def _previewed(config: RunConfig) -> Preview:
+    """Return what a run would begin with, its pictures in a folder of its own; nothing is left where that fails."""
+    for old in Path(tempfile.gettempdir()).glob(f"{DRY_RUN}*"):
+        with suppress(OSError):
+            status = old.lstat()
+            if status.st_uid == os.getuid() and time.time() - status.st_mtime > KEPT_SECONDS:
+                shutil.rmtree(old)
+    folder = Path(tempfile.mkdtemp(prefix=DRY_RUN))
+    try:
+        return preview(config, folder)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
 def _agent_words(chosen: Mapping[str, Any]) -> str:
     """Return how moves are chosen, in words."""
     replies = f"{chosen['samples']} replies a turn"
@@ -148,9 +181,42 @@ def _agent_words(chosen: Mapping[str, Any]) -> str:
     return f"agent {chosen['agent']}: {replies}{f', scored by {names}' if names else ''}"
 
 
-def continue_run(output: Path, which: str, given: Mapping[str, Any]) -> int:
-    """Take an earlier run to its end; `given` are the options typed beside --continue."""
+def dry_continue(output: Path, which: str, given: Mapping[str, Any]) -> int:
+    """Print what going on with a run would do; nothing is run or written, no model is loaded."""
     folder = find_run(output, which)
+    config = continued_config(folder, given)
+    states = read_states(folder) if folder.has_questions else []
+    failed = sum(state.status is Status.FAILED for state in states)
+    left = failed + sum(state.active for state in states)
+    turns = sum(len(state.turns) for state in states)
+    if config.json:
+        counts = {"questions": len(states), "active": left, "failed": failed, "turns": turns}
+        click.echo(json_text({"run": str(folder.path), **counts}))
+        return 0
+    console = plain_console()
+    if not folder.has_questions:
+        console.print(f"{folder.name} has no questions yet: they would be chosen first")
+    elif folder.finished and not left:
+        console.print(f"{folder.name} is complete: nothing is left to do")
+    else:
+        console.print(
+            f"{folder.name} has {turns} turns of {len(states)} questions: it would go on with {left} of them"
+            + (f", of which {failed} failed" if failed else ""),
+            soft_wrap=True,
+        )
+    return 0
+
+
+def continue_run(
+    output: Path, which: str, given: Mapping[str, Any], *, allow_code: bool = False
+) -> int:
+    """Take an earlier run to its end; `given` are the options typed beside --continue.
+
+    allow_code: whether a file of Python that it names may be run.
+    """
+    folder = find_run(output, which)
+    if not allow_code and given.get("model") is None and _came_with(folder):
+        refuse_code(folder.config, str(folder.path / "config.json"))
     run = resume_run(folder, given)
     if folder.results() and not any(state.active for state in run.states):
         run.close()
@@ -159,6 +225,16 @@ def continue_run(output: Path, which: str, given: Mapping[str, Any]) -> int:
         _print_results(folder.results() or {}, run, console)
         return 0
     return _execute(run)
+
+
+def _came_with(folder: RunFolder) -> bool:
+    """Whether the policy's file of a run lies beside the run, as one of a foreign folder would, or is another user's."""
+    code = Path(code_of(folder.config) or "")
+    try:
+        beside = code.resolve().is_relative_to(folder.path.resolve().parent)
+        return beside or code.stat().st_uid not in (0, os.getuid())
+    except OSError:  # it is gone, which is said elsewhere
+        return False
 
 
 def _execute(run: Run, *, browser: bool = False) -> int:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from render_agent.cli.completion import files
 from render_agent.cli.help_page import RunPage
 from render_agent.cli.options import run_option
 from render_agent.config import OPTIONS
 from render_agent.config.flags import given_options
+
+COMMANDLINE, ENVIRONMENT = ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT
 
 NOT_HERE = ("batch", "ply", "question", "option", "repeat", "shard")
 """Options of a run that a sweep has no use for."""
@@ -22,9 +25,16 @@ NOT_HERE = ("batch", "ply", "question", "option", "repeat", "shard")
     params=[run_option(entry) for name, entry in OPTIONS.items() if name not in NOT_HERE],
 )
 @click.argument("file", metavar="FILE.yaml", shell_complete=files)
-@click.option("--dry-run", is_flag=True, help="Say which runs there would be; load no model.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Say which runs there would be; load no model, run no policy's file.",
+)
+@click.option("--allow-code", is_flag=True, help="Run the policies (.py) that FILE.yaml names.")
 @click.pass_context
-def sweep_command(context: click.Context, /, file: str, dry_run: bool, **options: Any) -> None:
+def sweep_command(
+    context: click.Context, /, file: str, dry_run: bool, allow_code: bool, **options: Any
+) -> None:
     """Run a grid of options, each combination a run of its own; typed again, it goes on.
 
     \b
@@ -42,4 +52,8 @@ def sweep_command(context: click.Context, /, file: str, dry_run: bool, **options
     typed = {**given_options(context.parent), **given_options(context)}
     if wrong := sorted(typed.keys() & set(NOT_HERE)):
         raise UsageError(f"--{wrong[0]} has no place in a sweep")
-    context.exit(sweep(check_file(file), typed, dry_run=dry_run))
+    parent = context.parent
+    allowed = allow_code or bool(parent is not None and parent.params.get("allow_code"))
+    sources = [c.get_parameter_source("model") for c in (context, parent) if c is not None]
+    said = any(source in (COMMANDLINE, ENVIRONMENT) for source in sources)
+    context.exit(sweep(check_file(file), typed, dry_run=dry_run, allow_code=allowed or said))

@@ -31,6 +31,7 @@ from render_agent.analysis.sweep.table import (
     sweep_rows,
 )
 from render_agent.cli.commands.runs import program, watch
+from render_agent.config.engine import refuse_code
 from render_agent.errors import RenderAgentError, UsageError
 from render_agent.extras import require
 from render_agent.questions.selection import choose_questions
@@ -44,10 +45,13 @@ WIDTH = 150
 """Characters that the table has where there is no terminal to ask."""
 
 
-def sweep(file: Path, typed: Mapping[str, Any], *, dry_run: bool = False) -> int:
+def sweep(
+    file: Path, typed: Mapping[str, Any], *, dry_run: bool = False, allow_code: bool = False
+) -> int:
     """Run what a file of a sweep asks for and return the exit code.
 
-    typed: options of the command line, as RunConfig takes them. Cells that are complete are left as they
+    typed: options of the command line, as RunConfig takes them. allow_code: whether policies' files that it
+    names may be run, which a dry run never does. Cells that are complete are left as they
     are, others go on or begin. An error of one cell does not keep the others from running; one that can
     be known before stops all. UsageError or SetupError then, in one sentence.
     """
@@ -62,7 +66,10 @@ def sweep(file: Path, typed: Mapping[str, Any], *, dry_run: bool = False) -> int
     if not console.is_terminal:
         console.width = WIDTH
     begun = find_cells(asked)
-    check_cells(asked, begun)
+    if not (dry_run or allow_code):
+        for cell in asked.cells:
+            refuse_code(cell.config, f"{file}, {cell.label:.200},")
+    check_cells(asked, begun, run_code=not dry_run)
     if dry_run:
         _tell_plan(asked, begun, plain_console())
         return COMPLETE

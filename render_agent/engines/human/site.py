@@ -19,7 +19,7 @@ from render_agent.engines.human.page_content import page_content, picture_at
 from render_agent.engines.human.session import HumanSession, PendingRequest
 from render_agent.render.png import encode
 from render_agent.text.safe_parse import parse_json
-from render_agent.web.checks import PageFiles
+from render_agent.web.checks import PageFiles, picture_response
 from render_agent.web.templates import ASSETS, environment
 
 OWN = Path(__file__).parent / "templates"
@@ -113,7 +113,7 @@ class PlaySite:
         image = picture_at(waiting.request, request.path_params["place"])
         if image is None:
             raise HTTPException(404)
-        return Response(encode(np.asarray(image.convert("RGB"))), media_type="image/png")
+        return picture_response(encode(np.asarray(image.convert("RGB"))))
 
 
 def _filled(template: str, given: Mapping[str, Any]) -> str:

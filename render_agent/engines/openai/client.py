@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -13,9 +14,19 @@ from render_agent.engines.openai.chat_format import Answer, read_answer
 from render_agent.engines.openai.endpoints import Endpoint
 from render_agent.engines.openai.options import OpenAIOptions
 from render_agent.engines.openai.rate_limit import MAX_COOLDOWN_SECONDS, limit_reset, retry_after
+from render_agent.text.redact import without, without_keys
 from render_agent.text.safe_parse import parse_json
 
 MAX_RESPONSE_BYTES = 64 << 20
+
+SPARE_RESPONSE_BYTES = 1 << 20
+"""Of an answer beyond its texts: what servers tell beside them."""
+
+BYTES_WRITTEN = 12
+"""Of an answer for each byte of a text: JSON may write it as \\u0000, and a reasoning may stand there twice."""
+
+_most_bytes: ContextVar[int] = ContextVar("most_bytes", default=MAX_RESPONSE_BYTES)
+"""Bytes of the answer to the request that is under way."""
 
 UNCOMPRESSED_HEADERS = {"accept-encoding": "identity"}
 """The header that asks for responses that are not packed: a few packed bytes may stand for any number."""
@@ -23,6 +34,10 @@ UNCOMPRESSED_HEADERS = {"accept-encoding": "identity"}
 
 class ResponseRefused(Exception):
     """A response that is not read to its end, and why."""
+
+
+class RedirectRefused(ResponseRefused):
+    """A response that points to another server."""
 
 
 class BoundedBody:
@@ -34,11 +49,12 @@ class BoundedBody:
             raise ResponseRefused(f"its answer is packed ({packed[:40]!r}), which nobody asked for")
         self._response = response
         self._body = bytearray()
+        self._most = min(_most_bytes.get(), MAX_RESPONSE_BYTES)
 
     def add(self, part: bytes) -> None:
         """Take in some bytes."""
-        if len(self._body) + len(part) > MAX_RESPONSE_BYTES:
-            raise ResponseRefused(f"its answer has more than {MAX_RESPONSE_BYTES:,} bytes")
+        if len(self._body) + len(part) > self._most:
+            raise ResponseRefused(f"its answer has more than {self._most:,} bytes")
         self._body += part
 
     def hand_over(self) -> None:
@@ -48,7 +64,7 @@ class BoundedBody:
         self._response.encoding = "utf-8"
 
 
-async def read_bounded_async(response: Any) -> None:
+async def read_bounded(response: Any) -> None:
     """Read a response's body within bounds; a hook of `httpx.AsyncClient`."""
     body = BoundedBody(response)
     async for part in response.aiter_raw():
@@ -56,12 +72,33 @@ async def read_bounded_async(response: Any) -> None:
     body.hand_over()
 
 
-def read_bounded(response: Any) -> None:
-    """Read a response's body within bounds; a hook of `httpx.Client`."""
-    body = BoundedBody(response)
-    for part in response.iter_raw():
-        body.add(part)
-    body.hand_over()
+async def refuse_elsewhere(response: Any) -> None:
+    """Raise RedirectRefused where a response points to another server; a hook of `httpx.AsyncClient`.
+
+    Whoever follows takes all prompts and pictures there. The same server with encryption is no other.
+    """
+    if not response.has_redirect_location:
+        return
+    own, there = response.url, response.url.join(response.headers["location"])
+    encrypted = own.scheme == "http" and there.scheme == "https"
+    if there.host != own.host or not (
+        encrypted or (there.scheme == own.scheme and there.port == own.port)
+    ):
+        raise RedirectRefused(
+            f"it points to another server, {there.scheme}://{there.netloc.decode('ascii', 'replace')[:80]}:"
+            " name that by --base-url, or allow it by --follow-redirects"
+        )
+
+
+def http_client(endpoint: Endpoint) -> Any:
+    """Return what speaks HTTP with one server."""
+    import openai
+
+    hooks = [read_bounded] if endpoint.follow_redirects else [refuse_elsewhere, read_bounded]
+    # The proxy of the environment cannot reach this machine.
+    return openai.DefaultAsyncHttpxClient(
+        trust_env=not endpoint.loopback, event_hooks={"response": hooks}
+    )
 
 
 RETRYABLE_STATUSES = frozenset({408, 409, 425, 429})
@@ -113,21 +150,23 @@ class ServerClient:
             default_headers={**UNCOMPRESSED_HEADERS, **endpoint.headers},
             max_retries=0,
             timeout=openai.Timeout(options.timeout, connect=options.connect_timeout),
-            # The proxy of the environment cannot reach this machine.
-            http_client=openai.DefaultAsyncHttpxClient(
-                trust_env=not endpoint.loopback, event_hooks={"response": [read_bounded_async]}
-            ),
+            http_client=http_client(endpoint),
         )
 
     async def chat(
-        self, model: str, messages: Sequence[Mapping[str, Any]], fields: Mapping[str, Any]
+        self,
+        model: str,
+        messages: Sequence[Mapping[str, Any]],
+        fields: Mapping[str, Any],
+        text_bytes: int = MAX_RESPONSE_BYTES,
     ) -> tuple[Answer, float | None]:
         """Make one request; return the answer, and for how long a limit is used up now, in seconds.
 
-        ServerFault where there is no whole answer in time.
+        text_bytes: of all texts that it asks for, at the most. ServerFault where there is no whole answer in time.
         """
         import openai
 
+        _most_bytes.set(SPARE_RESPONSE_BYTES + BYTES_WRITTEN * text_bytes)
         try:
             async with asyncio.timeout(self._timeout):
                 raw = await self._client.chat.completions.with_raw_response.create(
@@ -162,6 +201,8 @@ def fault_of(error: Exception, endpoint: Endpoint) -> ServerFault:
         return status_fault(response.status_code, response.headers, response.text, endpoint.secrets)
     cause = error.__cause__ or error
     name = type(cause).__name__
+    if isinstance(cause, RedirectRefused):
+        return ServerFault(FaultKind.BARRED, str(cause))
     if isinstance(cause, ResponseRefused):
         return ServerFault(FaultKind.GARBAGE, str(cause))
     if name == "ConnectTimeout":
@@ -209,9 +250,7 @@ def status_fault(
 
 def first_words(text: str, secrets: Sequence[str] = (), most: int = 300) -> str:
     """Return the beginning of what a server said in one line, its secrets blacked out."""
-    for secret in filter(None, secrets):
-        text = text.replace(secret, "[key]")
-    line = " ".join(text.split())
+    line = " ".join(without_keys(without(text, secrets)).split())
     return line if len(line) <= most else line[:most] + "…"
 
 

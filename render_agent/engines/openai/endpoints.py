@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import ipaddress
 import os
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from urllib.parse import unquote, urlsplit, urlunsplit
+from dataclasses import dataclass, field, replace
+from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from render_agent.errors import SetupError, UsageError
 
@@ -20,10 +21,14 @@ KEY_VARIABLES = ("RENDER_AGENT_API_KEY", "OPENAI_API_KEY")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One server. url: without credentials, safe to be shown. headers: what proves who asks; secret."""
+    """One server. url: without credentials, safe to be shown. headers: what proves who asks; secret.
+
+    follow_redirects: whether requests follow it to other servers.
+    """
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    follow_redirects: bool = False
 
     @property
     def host(self) -> str:
@@ -51,7 +56,7 @@ class Endpoint:
         return tuple(filter(None, words))
 
 
-def find_endpoints(base_urls: Sequence[str]) -> list[Endpoint]:
+def find_endpoints(base_urls: Sequence[str], *, follow_redirects: bool = False) -> list[Endpoint]:
     """Return where the servers are: as given, else by OPENAI_BASE_URL, else the hosted one with a key.
 
     UsageError where an address is none, or holds credentials although it will be written down;
@@ -59,7 +64,7 @@ def find_endpoints(base_urls: Sequence[str]) -> list[Endpoint]:
     """
     key = find_key()
     for address in base_urls:
-        if "@" in urlsplit(address).netloc:
+        if "@" in _parts(address).netloc:
             raise UsageError(
                 "--base-url must not hold a password, it is written into the run folder: put the"
                 f" whole address into OPENAI_BASE_URL, or a key into {KEY_VARIABLES[0]}"
@@ -72,7 +77,9 @@ def find_endpoints(base_urls: Sequence[str]) -> list[Endpoint]:
                 f" {HOSTED_URL} a key in {KEY_VARIABLES[1]} is enough)"
             )
         addresses = [HOSTED_URL]
-    endpoints = [endpoint(address, key) for address in addresses]
+    endpoints = [
+        replace(endpoint(address, key), follow_redirects=follow_redirects) for address in addresses
+    ]
     return list({entry.url: entry for entry in endpoints}.values())
 
 
@@ -89,16 +96,13 @@ def find_key() -> str | None:
 
 def endpoint(address: str, key: str | None) -> Endpoint:
     """Return the server at an address. UsageError where that is no address of a server."""
-    parts = urlsplit(address.strip())
+    parts = _parts(address)
     try:
         port = parts.port
     except ValueError:
         port = -1
-    if parts.scheme not in ("http", "https") or not parts.hostname or port == -1:
-        shown = address.rpartition("@")[2]
-        raise UsageError(
-            f"--base-url {shown} is no address: write it like http://localhost:8000/v1"
-        )
+    if parts.scheme not in ("http", "https") or not is_host(parts.hostname) or port == -1:
+        raise _no_address(address)
     netloc = parts.netloc.rpartition("@")[2]
     url = urlunsplit((parts.scheme, netloc, parts.path.rstrip("/"), "", ""))
     if parts.query or parts.fragment:
@@ -110,3 +114,32 @@ def endpoint(address: str, key: str | None) -> Endpoint:
         proof = "Basic " + base64.b64encode(pair.encode()).decode()
         return Endpoint(url, {"Authorization": proof})
     return Endpoint(url, {"Authorization": f"Bearer {key}"} if key else {})
+
+
+def is_host(name: str | None) -> bool:
+    """Whether a text may name a machine: an address, or labels that the Internet's names are made of."""
+    if not name:
+        return False
+    if ":" in name:
+        return True  # urlsplit has seen to it
+    import idna  # which comes with the client
+
+    try:
+        idna.encode(name)
+    except idna.IDNAError:
+        # Names of this machine's own network may have more signs than the Internet's.
+        label = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
+        return re.fullmatch(rf"{label}(?:\.{label})*", name) is not None
+    return True
+
+
+def _parts(address: str) -> SplitResult:
+    try:
+        return urlsplit(address.strip())
+    except ValueError:
+        raise _no_address(address) from None
+
+
+def _no_address(address: str) -> UsageError:
+    shown = address.rpartition("@")[2]
+    return UsageError(f"--base-url {shown} is no address: write it like http://localhost:8000/v1")

@@ -212,18 +212,22 @@ def describe(config: RunConfig, given: Mapping[str, Any]) -> dict[str, Any]:
     UsageError where an option is the server's own; SetupError where a server cannot be reached or
     does not serve the model. given: the engine options.
     """
-    options, endpoints = _options_of(config, given), find_endpoints(config.base_url)
+    options, endpoints = _options_of(config, given), _endpoints_of(config)
     servers = [look_up(entry, config.model_name, options) for entry in endpoints]
     return {"name": "openai", "model": config.model_name, "servers": servers}
 
 
 def make(config: RunConfig, given: Mapping[str, Any]) -> OpenAIEngine:
     """Return the engine. UsageError and SetupError as of `describe`."""
-    options, endpoints = _options_of(config, given), find_endpoints(config.base_url)
+    options, endpoints = _options_of(config, given), _endpoints_of(config)
     for entry in endpoints:
         look_up(entry, config.model_name, options)
     size = None if config.batch_size == AUTO else int(config.batch_size)
     return OpenAIEngine(config.model_name, endpoints, options, size)
+
+
+def _endpoints_of(config: RunConfig) -> list[Endpoint]:
+    return find_endpoints(config.base_url, follow_redirects=config.follow_redirects)
 
 
 def _options_of(config: RunConfig, given: Mapping[str, Any]) -> OpenAIOptions:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from render_agent.engines.base import Request
+from render_agent.engines.base import Request, reply_bytes
 from render_agent.engines.openai.chat_format import Answer, ChatRequest
 from render_agent.engines.openai.client import FaultKind, ServerFault
 from render_agent.engines.openai.options import OpenAIOptions
@@ -92,7 +92,12 @@ class Sender:
         self._running += 1
         together, began = self._running, time.perf_counter()
         try:
-            answer, reset_seconds = await server.client.chat(self.model, chat.messages, fields)
+            answer, reset_seconds = await server.client.chat(
+                self.model,
+                chat.messages,
+                fields,
+                chat.samples * reply_bytes(chat.request.max_new_tokens),
+            )
         finally:
             self._running -= 1
         server.succeeded()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,17 +11,19 @@ from typing import Any
 from render_agent.engines.openai.client import (
     PLACEHOLDER_KEY,
     UNCOMPRESSED_HEADERS,
+    RedirectRefused,
     ResponseRefused,
     ServerClient,
     fault_of,
     first_words,
-    read_bounded,
+    http_client,
 )
 from render_agent.engines.openai.endpoints import Endpoint
 from render_agent.engines.openai.options import OpenAIOptions
 from render_agent.engines.openai.rate_limit import Cooldown
 from render_agent.engines.openai.server_compat import ServerDialect, first_dialect
 from render_agent.errors import EngineError, SetupError
+from render_agent.system.threads import begun_pool
 from render_agent.text.safe_parse import parse_json
 from render_agent.text.sanitize import one_line
 
@@ -28,6 +31,10 @@ LOG = logging.getLogger(__name__)
 
 MAX_FAILED_IN_A_ROW = 3
 """Requests that fail for good, none succeeding between them, after which a server counts as lost."""
+
+LOOK_UP_SECONDS = 30.0
+VERSION_SECONDS = 10.0
+"""For a whole answer to what a server is asked before a run."""
 
 MODEL_FIELDS = ("owned_by", "max_model_len", "root")
 """What servers tell of a model that is worth keeping."""
@@ -113,36 +120,59 @@ def look_up(endpoint: Endpoint, model: str, options: OpenAIOptions) -> dict[str,
     """Return what a server says of itself and the model: `url`, and where told `owned_by`,
     `max_model_len`, `root`, `version`.
 
-    SetupError where it cannot be reached, refuses the key, or serves other models only.
+    SetupError where it cannot be reached, refuses the key, takes longer than LOOK_UP_SECONDS for a whole
+    answer, or serves other models only.
     """
+    # in a thread of its own: a notebook's has an event loop already
+    thread = begun_pool(1, "look-up")
+    try:
+        return thread.submit(asyncio.run, _look_up(endpoint, model, options)).result()
+    finally:
+        thread.shutdown(wait=False)
+
+
+async def _look_up(endpoint: Endpoint, model: str, options: OpenAIOptions) -> dict[str, Any]:
     import openai
 
-    seconds = openai.Timeout(max(30.0, options.connect_timeout), connect=options.connect_timeout)
-    with openai.OpenAI(
+    seconds = max(LOOK_UP_SECONDS, options.connect_timeout)
+    async with openai.AsyncOpenAI(
         api_key=PLACEHOLDER_KEY,
         base_url=endpoint.url,
         default_headers={**UNCOMPRESSED_HEADERS, **endpoint.headers},
         max_retries=0,
-        timeout=seconds,
-        http_client=openai.DefaultHttpxClient(
-            trust_env=not endpoint.loopback, event_hooks={"response": [read_bounded]}
-        ),
+        timeout=openai.Timeout(seconds, connect=options.connect_timeout),
+        http_client=http_client(endpoint),
     ) as client:
-        served = _served(client, endpoint)
+        try:
+            async with asyncio.timeout(seconds):
+                served = await _served(client, endpoint)
+        except TimeoutError:
+            raise SetupError(
+                f"{endpoint.url} gives no whole answer in {seconds:g} s: is it the right server, and not"
+                " overloaded?"
+            ) from None
         if served and model not in {entry["id"] for entry in served}:
             names = ", ".join(sorted(one_line(entry["id"][:80]) for entry in served)[:20])
             raise SetupError(f"{endpoint.url} does not serve {model}: give --model one of {names}")
         entry: dict[str, Any] = next((entry for entry in served if entry["id"] == model), {})
         entry_fields: dict[str, Any] = {name: entry[name] for name in MODEL_FIELDS if name in entry}
-        return {"url": endpoint.url, **entry_fields, **_version(client, endpoint)}
+        told = {**entry_fields, **await _version(client, endpoint)}
+        return {
+            "url": endpoint.url,
+            **{
+                name: first_words(value, endpoint.secrets) if isinstance(value, str) else value
+                for name, value in told.items()
+                if value is None or isinstance(value, str | int)
+            },
+        }
 
 
-def _served(client: Any, endpoint: Endpoint) -> list[dict[str, Any]]:
+async def _served(client: Any, endpoint: Endpoint) -> list[dict[str, Any]]:
     """Return the models that a server lists; none where it lists none."""
     import openai
 
     try:
-        raw = client.models.with_raw_response.list()
+        raw = await client.models.with_raw_response.list()
     except (openai.OpenAIError, ResponseRefused) as error:
         reason = fault_of(error, endpoint).reason
         status = getattr(error, "status_code", None)
@@ -157,6 +187,8 @@ def _served(client: Any, endpoint: Endpoint) -> list[dict[str, Any]]:
             ) from None
         if status in (502, 503, 504):
             raise SetupError(f"{endpoint.url} is not ready: {reason}") from None
+        if isinstance(error.__cause__ or error, RedirectRefused):
+            raise SetupError(f"{endpoint.url} is not asked: {reason}") from None
         if isinstance(error, openai.APIConnectionError):
             raise SetupError(
                 f"{endpoint.url} cannot be reached: {reason}; is the server up?"
@@ -171,16 +203,17 @@ def _served(client: Any, endpoint: Endpoint) -> list[dict[str, Any]]:
         return []
 
 
-def _version(client: Any, endpoint: Endpoint) -> dict[str, str]:
+async def _version(client: Any, endpoint: Endpoint) -> dict[str, str]:
     """Return the version that vLLM and SGLang tell beside their API, nothing of other servers."""
     import openai
 
     if endpoint.host == "api.openai.com":
         return {}
     try:
-        body = client.get(endpoint.url.removesuffix("/v1") + "/version", cast_to=object)
+        async with asyncio.timeout(VERSION_SECONDS):
+            body = await client.get(endpoint.url.removesuffix("/v1") + "/version", cast_to=object)
     # Whatever is wrong with it: it is a note in the record, and most servers have none.
-    except (openai.OpenAIError, ResponseRefused, ValueError, RecursionError):
+    except (TimeoutError, openai.OpenAIError, ResponseRefused, ValueError, RecursionError):
         return {}
     version = body.get("version") if isinstance(body, dict) else None
     return {"version": version} if isinstance(version, str) else {}

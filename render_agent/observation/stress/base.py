@@ -32,8 +32,8 @@ class PictureKeeper(Protocol):
         """Write a picture (H, W, 3) beside other work; done when it is on disk."""
         ...
 
-    def there(self, file: str) -> bool:
-        """Whether a picture is on disk."""
+    def there(self, file: str, digest: str | None = None) -> bool:
+        """Whether a picture is on disk, whole and, by its SHA-256, the one that was shown."""
         ...
 
 
@@ -118,9 +118,9 @@ class Painted:
         """Write what is shown in the place of a picture."""
         return self._pictures.keep(file, self._paint(file, picture))
 
-    def there(self, file: str) -> bool:
-        """Whether a picture is on disk."""
-        return self._pictures.there(file)
+    def there(self, file: str, digest: str | None = None) -> bool:
+        """Whether a picture is on disk, whole and, by its SHA-256, the one that was shown."""
+        return self._pictures.there(file, digest)
 
 
 class Real(PictureStress):

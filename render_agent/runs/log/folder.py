@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
-import socket
+import stat
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import cached_property
 from io import FileIO
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 from render_agent.config import RunConfig, fingerprint_of
 from render_agent.dialogue.state import Phase, Question, QuestionState, Turn
-from render_agent.errors import RunLogError, UsageError
+from render_agent.errors import RenderAgentError, RunLogError, UsageError
 from render_agent.observation.picture_store import Pictures
 from render_agent.runs.log.lines import (
     Line,
@@ -28,23 +28,34 @@ from render_agent.runs.log.lines import (
     replay,
     turn_to_json,
 )
+from render_agent.runs.log.lock import FolderLock
 from render_agent.runs.log.schema import FORMAT, Record, Results, check_format
 from render_agent.system.contained_paths import refuse_ways_out
 from render_agent.system.whole_files import (
     json_bytes,
     json_lines,
+    make_folders,
     read_json,
     read_lines,
+    sync_folder,
     write_all,
     write_whole,
     writing,
 )
-from render_agent.text.safe_parse import convert, encode, parse_json
+from render_agent.text.safe_parse import MAX_LINE_BYTES, convert, encode, parse_json
 
 T = TypeVar("T")
 
+DRAFT = ".new-"
+DRAFT_SECONDS = 600.0
+"""What a run folder is called until it has its name, and for how long it may be."""
+
 NAME_FORMAT = "%Y%m%dT%H%M%S"
 """How a run folder is named after the second it began, local time."""
+
+
+MAX_OLD_LINE_BYTES = 4 * MAX_LINE_BYTES
+"""Of a line of `turns.jsonl` that is read; earlier versions wrote longer ones than MAX_LINE_BYTES."""
 
 
 class RunFolder:
@@ -122,7 +133,7 @@ class RunFolder:
 
     def _read_turns(self, read: Callable[[bytes], T]) -> list[T]:
         turns = self.path / "turns.jsonl"
-        return read_lines(turns, read)[0] if turns.exists() else []
+        return read_lines(turns, read, MAX_OLD_LINE_BYTES)[0] if turns.exists() else []
 
     def replay(
         self,
@@ -168,10 +179,11 @@ class RunLog:
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
         self.path = folder.path
-        self._lock = lock_folder(self.path)
-        self.pictures = Pictures(self.path, self.check_there)
+        self._lock = FolderLock(self.path)
+        self.pictures = Pictures(self.path, self._lock.check)
         self._turns: FileIO | None = None
-        self._synced = True
+        self._size = 0
+        self._pending: list[bytes] = []
 
     @classmethod
     def create(cls, output: Path, kind: str, record: Mapping[str, Any]) -> RunLog:
@@ -180,14 +192,16 @@ class RunLog:
         kind: `batched` or `single`. record: what `config.json` holds. RunLogError where the folder
         cannot be written.
         """
+        make_folders(output, durable=True)
+        _remove_old_drafts(output)
         with writing(output):
-            output.mkdir(parents=True, exist_ok=True)
-            draft = Path(tempfile.mkdtemp(prefix=".new-", dir=output))
+            draft = Path(tempfile.mkdtemp(prefix=DRAFT, dir=output))
             draft.chmod(0o777 & ~_umask())
         try:
             write_whole(draft / "config.json", json_bytes({"format": FORMAT, **record}))
             path = _claim(draft, output, kind)
-        except RunLogError:
+            sync_folder(output)
+        except BaseException:
             shutil.rmtree(draft, ignore_errors=True)
             raise
         return cls(RunFolder(path))
@@ -200,39 +214,52 @@ class RunLog:
     @property
     def there(self) -> bool:
         """Whether the run folder is still the one that was opened."""
-        return is_locked_folder(self.path, self._lock)
-
-    def check_there(self) -> None:
-        """Raise RunLogError where the run folder is not the one that was opened.
-
-        An open file takes what is written also after its folder was deleted, and nobody would know.
-        """
-        if not self.there:
-            raise RunLogError(
-                f"{self.path} is gone: it was deleted, moved or replaced while the run was written; put it"
-                " back and go on with it, or start the run anew"
-            )
+        return self._lock.there
 
     def append(self, question_id: str, turn: Turn) -> None:
-        """Append one turn; it exists from now on."""
+        """Append one turn; it exists from the next `sync` on."""
         self._append(turn_to_json(question_id, turn))
 
     def append_error(
-        self, question_id: str, turn: int, phase: Phase, error: str, events: Sequence[str] = ()
+        self,
+        question_id: str,
+        turn: int,
+        phase: Phase,
+        error: str,
+        events: Sequence[str] = (),
+        *,
+        of_scene: bool = False,
     ) -> None:
         """Append the error that stopped a question, and the engine's events before it."""
         self._append(error_to_json(question_id, turn, phase, error, events))
 
     def sync(self) -> None:
-        """Wait until what was appended also survives the machine's death."""
-        if self._turns is not None and not self._synced:
-            with writing(self.path / "turns.jsonl"):
-                os.fsync(self._turns.fileno())
-            self._synced = True
+        """Write what was appended; when this returns it survives the machine's death, with its pictures.
+
+        Its pictures were durable before it was appended, so that whatever a line on disk names is there.
+        RunLogError where the disk takes no more, and where something else writes the log.
+        """
+        if not self._pending:
+            return
+        lines, self._pending = b"".join(self._pending), []
+        self._lock.check()
+        with writing(self.path / "turns.jsonl"):
+            if self._turns is None:
+                self._turns = self._open_turns()
+            status = os.fstat(self._turns.fileno())
+            if stat.S_ISREG(status.st_mode) and status.st_size != self._size:
+                raise RunLogError(
+                    f"{self.path / 'turns.jsonl'} has {status.st_size:,} bytes where this process wrote"
+                    f" {self._size:,}: another process writes this run; stop one of them, then go on"
+                )
+            write_all(self._turns, lines)
+            os.fsync(self._turns.fileno())
+            self._size += len(lines)
 
     def write_results(self, results: Mapping[str, Any], table: str) -> None:
         """Write `results.csv`, then `results.json`, which marks the end."""
-        self.check_there()
+        self.sync()
+        self._lock.check()
         write_whole(self.path / "results.csv", table.encode())
         write_whole(self.path / "results.json", json_bytes(results))
 
@@ -241,32 +268,39 @@ class RunLog:
         write_whole(self.path / f"results.{parser}.json", json_bytes(results))
 
     def close(self) -> None:
-        """Finish writing and unlock."""
-        self.pictures.close()
-        if self._turns is not None:
-            self._turns.close()
-            self._turns = None
-        self._lock.close()
+        """Finish writing and unlock. RunLogError where what was appended cannot be written."""
+        try:
+            self.pictures.close()
+            self.sync()
+        finally:
+            if self._turns is not None:
+                self._turns.close()
+                self._turns = None
+            self._lock.close()
 
     def append_line(self, line: Mapping[str, Any]) -> None:
         """Append a line that another run's log holds."""
         self._append(dict(line))
 
     def _append(self, line: dict[str, Any]) -> None:
-        self.check_there()
-        with writing(self.path / "turns.jsonl"):
-            if self._turns is None:
-                self._turns = self._open_turns()
-            self._synced = False
-            write_all(self._turns, encode(line))
+        written = encode(line)
+        if len(written) > MAX_LINE_BYTES:  # a reader refuses it, and the whole log with it
+            raise RenderAgentError(
+                f"its turn {line.get('turn')} has {len(written):,} bytes, and a line of the log at most"
+                f" {MAX_LINE_BYTES:,}: lower --max-new-tokens or the number of candidates"
+            )
+        self._pending.append(written)
 
     def _open_turns(self) -> FileIO:
         path = self.path / "turns.jsonl"
+        self._size = 0
         if path.is_file():
-            _, whole = read_lines(path)
-            with path.open("r+b") as file:
-                file.truncate(whole)
-        return path.open("ab", buffering=0)
+            _, self._size = read_lines(path, most=MAX_OLD_LINE_BYTES)
+            with path.open("r+b") as torn:
+                torn.truncate(self._size)
+        file = path.open("ab", buffering=0)
+        sync_folder(self.path)
+        return file
 
 
 def find_run(output: Path, which: str) -> RunFolder:
@@ -288,6 +322,16 @@ def list_runs(output: Path) -> list[Path]:
         return []
     folders = (path for path in output.iterdir() if not path.name.startswith("."))
     return sorted(path for path in folders if (path / "config.json").is_file())
+
+
+def _remove_old_drafts(output: Path) -> None:
+    """Remove the drafts of run folders whose processes were killed: one has its name within the second."""
+    for draft in output.glob(f"{DRAFT}????????"):
+        with suppress(OSError):
+            names = {path.name for path in draft.iterdir()}
+            old = time.time() - draft.lstat().st_mtime > DRAFT_SECONDS
+            if old and not draft.is_symlink() and names <= {"config.json", ".config.json.part"}:
+                shutil.rmtree(draft)
 
 
 def _claim(draft: Path, output: Path, kind: str) -> Path:
@@ -321,40 +365,3 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
-
-
-def lock_folder(folder: Path) -> IO[str]:
-    """Lock a run folder; closing the returned file (or dying) unlocks it.
-
-    RunLogError where another process holds it, naming that process, and where the disk takes no more.
-    """
-    path = folder / "run.lock"
-    with writing(path):
-        file = path.open("a+")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.seek(0)
-        holder = file.read().strip() or "another process"
-        file.close()
-        raise RunLogError(
-            f"{folder} is being written by {holder}; wait for it or stop it first"
-        ) from None
-    try:
-        with writing(path):
-            file.truncate(0)
-            file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-            file.flush()
-    except RunLogError:
-        with suppress(OSError):  # closing tries once more to write
-            file.close()
-        raise
-    return file
-
-
-def is_locked_folder(folder: Path, file: IO[str]) -> bool:
-    """Whether a folder is still the one that `lock` gave the file of: not deleted, moved or replaced."""
-    try:
-        return os.path.samestat((folder / "run.lock").stat(), os.fstat(file.fileno()))
-    except OSError:
-        return False

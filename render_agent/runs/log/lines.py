@@ -12,7 +12,7 @@ from render_agent.dialogue.state import Evidence, Phase, Question, QuestionState
 from render_agent.text.safe_parse import Count, MisfitError, convert, decode, plain
 from render_agent.text.sanitize import is_plain
 
-OPTIONAL_FIELDS = ("events", "evidence")
+OPTIONAL_FIELDS = ("events", "evidence", "sha256")
 """Of a turn, what not every line has."""
 
 
@@ -60,8 +60,9 @@ def read_line(text: bytes) -> Line:
 def turn_to_json(question_id: str, turn: Turn) -> dict[str, Any]:
     """Return the line of a turn: all that is needed to rebuild the state and to audit the turn."""
     line = {"question_id": question_id, **plain(turn), "error": None}
-    if turn.evidence is None:
-        del line["evidence"]
+    for name in ("evidence", "sha256"):
+        if not line[name]:
+            del line[name]
     return line
 
 
@@ -77,7 +78,9 @@ def error_to_json(
         "messages": [],
         "events": list(events),
     }
-    nothing = [name for name in Turn.__struct_encode_fields__ if name not in (*line, "evidence")]
+    nothing = [
+        name for name in Turn.__struct_encode_fields__ if name not in (*line, *OPTIONAL_FIELDS)
+    ]
     return line | dict.fromkeys(nothing) | {"error": error}
 
 

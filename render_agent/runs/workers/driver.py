@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import secrets
+import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -14,9 +15,10 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from render_agent.config import RunConfig
+from render_agent.config import AUTO, RunConfig
 from render_agent.dialogue.state import Phase, QuestionState
-from render_agent.errors import EngineError
+from render_agent.errors import EngineError, RenderAgentError, RunStoppedError, SceneError
+from render_agent.runs.failures import Failures
 from render_agent.runs.log.folder import RunLog
 from render_agent.runs.phase_controller import Observer
 from render_agent.runs.workers.cluster import cluster, resources
@@ -40,6 +42,7 @@ from render_agent.runs.workers.worker import (
     Worker,
 )
 from render_agent.system.contained_paths import picture_path
+from render_agent.system.last_words import last_words
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +51,13 @@ POLL_SECONDS = 1.0
 
 CLOSE_SECONDS = 10.0
 """Seconds that a worker gets for giving its engine back at the end."""
+
+
+ENDED_BY_RAY = (
+    "error: this run was ended without a word, as Ray does where its own processes are killed (by the system for want"
+    " of memory, as a rule: fewer --workers need less); nothing that was logged is lost. To go on: render-agent"
+    " --continue {path}"
+)
 
 
 @dataclass(eq=False)
@@ -60,6 +70,7 @@ class WorkerSlot:
 
     number: int
     config: RunConfig
+    failures: Failures
     worker: Any = None
     stream: Any = None
     scenes: list[str] = field(default_factory=list)
@@ -85,6 +96,7 @@ class Driver:
         log: RunLog,
         observer: Observer,
         gpus: float | None,
+        most: str,
     ) -> None:
         self.ray = ray
         self.setup = ray.put(setup)
@@ -97,12 +109,17 @@ class Driver:
             self.by_scene.setdefault(state.question.scene, []).append(state)
         scenes = [scene for scene in self.by_scene if self._work(scene)]
         self.queue = SceneQueue(scenes, lambda scene: len(self._work(scene)))
-        self.slots = [WorkerSlot(number, config) for number, config in enumerate(configs)]
+        active = [state.question for state in states if state.active]
+        together = Failures(most, active)
+        self.slots = [
+            WorkerSlot(number, config, Failures(most, active) if most == AUTO else together)
+            for number, config in enumerate(configs)
+        ]
         self.gpus = gpus
-        self.last_error = EngineError("no worker could be started")
+        self.last_error: RenderAgentError = EngineError("no worker could be started")
 
     def run(self) -> None:
-        """Dispatch until every question is at its end. EngineError where no worker is left."""
+        """Dispatch until every question is at its end. EngineError or RunStoppedError where no worker is left."""
         for slot in self.slots:
             self._start(slot)
         while self.queue or any(slot.scenes for slot in self.slots):
@@ -154,11 +171,16 @@ class Driver:
         states = [state for scene in slot.scenes for state in self._work(scene)]
         if not states:
             return
-        files = {view.file for state in states for view in state.views}
+        files = {
+            view.file: turn.sha256.get(view.file)
+            for state in states
+            for turn in state.turns
+            for view in turn.views
+        }
         pictures = {
             file: picture_path(self.log.path, file).read_bytes()
-            for file in files
-            if self.log.pictures.there(file)
+            for file, digest in files.items()
+            if self.log.pictures.there(file, digest)
         }
         batch = TaskBatch([(state.question, state.turns) for state in states], pictures)
         logger.info("%s gets %s", slot.who, ", ".join(slot.scenes))
@@ -183,9 +205,10 @@ class Driver:
         else:
             stopped = [message for message in messages if isinstance(message, Stopped)]
             for message in messages:
-                self._take(slot, message)
+                if slot.worker is not None or isinstance(message, Logged):
+                    self._take(slot, message)
             self.log.sync()
-            if stopped:
+            if stopped and slot.worker is not None:
                 self._stopped(slot, stopped[0])
 
     def _take(self, slot: WorkerSlot, message: Message) -> None:
@@ -198,9 +221,12 @@ class Driver:
                 self.log.append(question_id, turn)
                 state.take(turn)
                 slot.deaths = 0
+                slot.failures.went_on()
                 self.observer.took(state, turn)
-            case Failed(question_id, turn, phase, error, events):
+            case Failed(question_id, turn, phase, error, events, of_scene):
                 self._fail(self.states[question_id], turn, phase, error, events)
+                fault = SceneError(error) if of_scene else RenderAgentError(error)
+                self._count(slot, self.states[question_id], fault)
             case Logged(record):
                 logging.getLogger(record.name).handle(record)
             case Ready(batch_size, process, machine):
@@ -209,6 +235,17 @@ class Driver:
                 logger.info("%s is ready", slot.who)
             case Stopped():
                 pass
+
+    def _count(self, slot: WorkerSlot, state: QuestionState, fault: RenderAgentError) -> None:
+        """Count a failure; one worker's too many close its slot, as if its engine were gone."""
+        try:
+            slot.failures.failed(state.question, fault)
+        except RunStoppedError as error:
+            if slot.failures.most is not None:  # those of all workers are counted together
+                raise
+            logger.warning("%s is closed: %s", slot.who, error)
+            self.last_error = error
+            self._lost(slot)
 
     def _stopped(self, slot: WorkerSlot, message: Stopped) -> None:
         """Close the slot of a worker whose engine is gone; raise what no other worker can mend."""
@@ -277,8 +314,12 @@ class Driver:
         return [s for s in self.by_scene[scene] if s.active or s.id in self.lacking]
 
     def _lacks(self, state: QuestionState) -> bool:
-        """Whether a picture that a question was shown is gone."""
-        return any(not self.log.pictures.there(view.file) for view in state.views)
+        """Whether a picture that a question was shown is gone, torn or another."""
+        return any(
+            not self.log.pictures.there(view.file, turn.sha256.get(view.file))
+            for turn in state.turns
+            for view in turn.views
+        )
 
 
 def dispatch(
@@ -292,12 +333,16 @@ def dispatch(
     """Take every active question to its end in the workers that the options ask for.
 
     make_engine, play: are called in the workers. SetupError where no worker can be set up,
-    EngineError where none is left, RunLogError where the log cannot be written.
+    EngineError or RunStoppedError where none is left, RunLogError where the log cannot be written.
     """
     configs = worker_configs(config)
     scenes = {state.question.scene for state in states if state.active}
     configs = configs[: max(1, len(scenes))]
-    with _scratch(log.path) as scratch, cluster(config.ray, len(configs)) as ray:
+    with (
+        last_words(ENDED_BY_RAY.format(path=shlex.quote(str(log.path)))),
+        _scratch(log.path) as scratch,
+        cluster(config.ray, len(configs)) as ray,
+    ):
         machines = sum(node["Alive"] for node in ray.nodes())
         setup = Setup(
             [state.question for state in states],
@@ -307,7 +352,7 @@ def dispatch(
             scratch=scratch,
         )
         gpus = ray.cluster_resources().get("GPU", 0) if config.ray else None
-        driver = Driver(ray, configs, setup, states, log, observer, gpus)
+        driver = Driver(ray, configs, setup, states, log, observer, gpus, config.max_failures)
         try:
             driver.run()
         finally:
@@ -330,7 +375,8 @@ def _scratch(run: Path) -> Iterator[Path]:
 
 def worker_configs(config: RunConfig) -> list[RunConfig]:
     """Return the options of each worker: those of the run, with its device where devices are named."""
-    alone = replace(config, workers=1, devices=(), ray=None)
+    # failures are counted here, where those of all workers are known
+    alone = replace(config, workers=1, devices=(), ray=None, max_failures="100%")
     if config.devices:
         # On a cluster a worker sees its own GPUs only, and counts them from 0.
         named = [

@@ -66,13 +66,14 @@ class Took:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """An error stopped a question before its turn `turn`."""
+    """An error stopped a question before its turn `turn`; of_scene: its scan or a view of it was to blame."""
 
     question_id: str
     turn: int
     phase: Phase
     error: str
     events: Sequence[str] = ()
+    of_scene: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +140,9 @@ class Worker:
             os.environ[name] = threads
         self.config = config
         self.setup = setup
+        setup.scratch.mkdir(
+            0o700, parents=True, exist_ok=True
+        )  # pictures are nobody else's business
         self.folder = setup.scratch / str(number)
         self.scenes = config.picture_stress.scenes(
             config, setup.questions, MAX_CACHE_BYTES // setup.neighbours
@@ -211,6 +215,8 @@ class Worker:
 class ForwardingPictures(Pictures):
     """Pictures that are also told to the driver; on disk here only while their questions are."""
 
+    durable = False
+
     def __init__(self, folder: Path, send: Send) -> None:
         super().__init__(folder)
         self._send = send
@@ -233,10 +239,17 @@ class ForwardingLog:
         self._send(Took(question_id, turn))
 
     def append_error(
-        self, question_id: str, turn: int, phase: Phase, error: str, events: Sequence[str] = ()
+        self,
+        question_id: str,
+        turn: int,
+        phase: Phase,
+        error: str,
+        events: Sequence[str] = (),
+        *,
+        of_scene: bool = False,
     ) -> None:
         """Tell the error that stopped a question, and the engine's events before it."""
-        self._send(Failed(question_id, turn, phase, error, tuple(events)))
+        self._send(Failed(question_id, turn, phase, error, tuple(events), of_scene))
 
     def sync(self) -> None:
         """The driver does it."""

@@ -95,7 +95,7 @@ def _read(path: Path, up: Up, unit: AnyUnit) -> tuple[Scan, FileFrame, list[str 
     else:
         scan, own = splat
         if splat_scene(path) is not None:  # trained in the axes of ScanNet's own meshes
-            scan, own = replace(scan, notes=scan.notes[:-1]), "z"
+            scan, own = replace(scan, notes=scan.notes[:-1], metres=1.0), "z"
         scan = replace(scan, up=own)
     frame = FileFrame(
         (scan.up or "z") if up == AUTO else up,

@@ -1,0 +1,41 @@
+"""Say a sentence for a process that ends without a word; run as a program, this module waits and says it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+
+@contextmanager
+def last_words(sentence: str) -> Iterator[None]:
+    """Have a sentence said on standard error where this process ends within the block and says nothing itself.
+
+    For libraries that end their process in native code, which no handler hears of, and for kill -9.
+    """
+    # As a file, not a module: the package itself is not needed. Its own session: Ctrl-C is not for it.
+    speaker = subprocess.Popen(
+        [sys.executable, "-P", __file__, sentence],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        yield
+    finally:
+        if speaker.stdin is not None:
+            with suppress(OSError), speaker.stdin:
+                speaker.stdin.write(b".")
+        speaker.wait()
+
+
+def wait_and_say(sentence: str) -> None:
+    """Wait until the one who may say it is gone, and say it where that one gave no sign that all is well."""
+    if not sys.stdin.buffer.read():
+        with suppress(OSError):
+            sys.stderr.write(f"{sentence}\n")
+
+
+if __name__ == "__main__":
+    wait_and_say(sys.argv[1])

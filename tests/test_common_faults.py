@@ -1,0 +1,240 @@
+"""A fault that meets question after question stops the run with its cause; one that is a question's own does not."""
+
+import json
+import shutil
+
+import pytest
+from factories.runs import STEP, Silent, make_config, make_questions, play, transcripts, walking
+from factories.samples import mixed_engine, options_of
+
+from render_agent.agents.single import Single
+from render_agent.agents.verifiers.geometry import GeometryVerifier
+from render_agent.engines.base import MAX_REPLY_BYTES, reply_bytes
+from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.errors import EngineError, RunLogError, RunStoppedError
+from render_agent.render.views import Viewer
+from render_agent.runs.failures import IN_A_ROW, allowed_failures
+from render_agent.runs.log import folder as run_folder
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.runner import resume_run, start_run
+
+COUNT = 12
+
+
+def stopped(folder, questions, engine, error=RunStoppedError, **options):
+    """Start a run that has to stop; return its folder and the sentence."""
+    run = start_run(make_config(folder, questions, max_turns=5, **options))
+    with pytest.raises(error) as stop:
+        run.go(Silent(), lambda config, asked: engine)
+    run.close()
+    return run.path, str(stop.value)
+
+
+def continued(path, engine):
+    run = resume_run(RunFolder(path), {})
+    run.go(Silent(), lambda config, asked: engine)
+    run.close()
+
+
+class Raising:
+    """A policy that raises, for every question another sentence, until it is mended."""
+
+    def reply(self, request):
+        raise ValueError(f"question {request.question_id}: no such file '/tmp/{request.seed}'")
+
+
+class Broken(Single):
+    def decide(self, context, request):
+        raise KeyError(request.question_id)
+        yield
+
+
+def no_scores(*given, **named):
+    raise MemoryError
+
+
+def no_views(*given, **named):
+    raise OSError("the device is gone")
+
+
+@pytest.mark.parametrize("what", ["policy", "agent", "verifier", "renderer"])
+def test_a_fault_that_meets_everybody_stops_the_run_and_burns_no_question(
+    what, tmp_path, monkeypatch
+):
+    questions, options = make_questions(tmp_path, COUNT), {}
+    engine, whole = walking(COUNT, batch_size=3), walking(COUNT)
+    if what == "policy":
+        engine = ScriptedEngine(Raising(), batch_size=3)
+    if what == "verifier":
+        options = options_of("lookahead:3") | {"verifier": ("geometry",)}
+        engine, whole = mixed_engine(batch_size=3), mixed_engine()
+    with monkeypatch.context() as broken:
+        if what == "agent":
+            broken.setattr(Single, "decide", Broken.decide)
+        if what == "verifier":
+            broken.setattr(GeometryVerifier, "score", no_scores)
+        if what == "renderer":
+            broken.setattr(Viewer, "draw", no_views)
+        options = {"max_turns": 5} | options
+        run = start_run(make_config(tmp_path, questions, **options))
+        with pytest.raises(RunStoppedError, match="5 questions in a row failed alike") as stop:
+            run.go(Silent(), lambda config, asked: engine)
+        run.close()
+    said = {
+        "policy": "the policy raised ValueError",
+        "agent": "KeyError",
+        "verifier": "memory ran out",
+        "renderer": "the device is gone",
+    }
+    assert said[what] in str(stop.value)
+    assert all(line["error"] is None for line in RunFolder(run.path).lines())
+    continued(run.path, whole)
+    reference, results = play(tmp_path, questions, whole, **options)
+    assert transcripts(run.path) == transcripts(reference)
+    assert results["counts"]["failed"] == 0
+
+
+class Some(Replies):
+    """Replies that some questions never get."""
+
+    def reply(self, request):
+        if int(request.question_id) in self.lost:
+            raise ValueError("none")
+        return super().reply(request)
+
+
+def losing(*lost):
+    engine = walking(COUNT, batch_size=1)
+    engine.policy.__class__ = Some
+    engine.policy.lost = lost
+    return engine
+
+
+def test_questions_that_fail_between_others_that_do_not_stop_nothing(tmp_path):
+    questions = make_questions(tmp_path, COUNT)
+    path, results = play(tmp_path, questions, losing(0, 2, 4, 6, 8, 9, 10), max_turns=5)
+    assert results["counts"]["failed"] == 7
+    assert sum(line["error"] is not None for line in RunFolder(path).lines()) == 7
+
+
+@pytest.mark.parametrize(
+    ("most", "stops"), [("4", True), ("7", False), ("50%", True), ("100%", False)]
+)
+def test_as_many_may_fail_as_is_said(tmp_path, most, stops):
+    questions = make_questions(tmp_path, COUNT)
+    if not stops:
+        _, results = play(tmp_path, questions, losing(*range(1, 8)), max_turns=5, max_failures=most)
+        assert results["counts"]["failed"] == 7
+        return
+    allowed = allowed_failures(most, COUNT)
+    path, said = stopped(tmp_path, questions, losing(*range(1, 8)), max_failures=most)
+    assert f"{allowed + 1} questions failed, and --max-failures allows {allowed}" in said
+    failed = {line["question_id"] for line in RunFolder(path).lines() if line["error"]}
+    assert len(failed) == allowed + 1
+
+
+def test_a_broken_scan_fails_its_questions_alone_however_many(tmp_path):
+    questions = make_questions(tmp_path, 2 * COUNT)
+    shutil.copyfile(tmp_path / "room.ply", tmp_path / "whole.ply")
+    rows = [json.loads(line) for line in questions.read_text().splitlines()]
+    for row in rows[COUNT:]:
+        row["scene_name"] = "whole"
+    questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "room.ply").write_bytes(b"ply\nthis is none")
+    _, results = play(tmp_path, questions, walking(2 * COUNT), max_turns=5)
+    assert results["counts"]["failed"] == COUNT > IN_A_ROW
+    assert results["counts"]["answered"] == COUNT
+
+
+@pytest.mark.parametrize("verb", ["answer", "submit", "retire"])
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("slots do not fit")])
+def test_whatever_an_engine_raises_ends_the_run_in_a_sentence(tmp_path, verb, error):
+    questions, engine = make_questions(tmp_path, 4), walking(4)
+    call, times = getattr(engine, verb), []
+
+    def raising(*given):
+        times.append(1)
+        if len(times) > 2:
+            raise error
+        return call(*given)
+
+    setattr(engine, verb, raising)
+    path, said = stopped(tmp_path, questions, engine, EngineError)
+    assert "the engine scripted failed: " in said
+    assert ("memory ran out" if isinstance(error, MemoryError) else "slots do not fit") in said
+    continued(path, walking(4))
+    assert transcripts(path) == transcripts(play(tmp_path, questions, walking(4), max_turns=5)[0])
+
+
+class Talking(ScriptedEngine):
+    """Answers, and goes on talking."""
+
+    size = 36_000_000
+
+    def answer(self, requests):
+        return [
+            type(reply)((*(text + "é" * self.size for text in reply.samples),))
+            for reply in super().answer(requests)
+        ]
+
+
+def test_a_reply_is_no_longer_than_what_was_asked_for_and_says_that_it_was_cut(tmp_path):
+    questions = make_questions(tmp_path, 2)
+    path, results = play(
+        tmp_path, questions, Talking(walking(2).policy), max_turns=3, max_new_tokens=40
+    )
+    lines = RunFolder(path).lines()
+    for line in lines:
+        assert len(line["reply"].encode()) < reply_bytes(40) + 100
+        assert line["reply"].endswith("bytes more than 40 tokens can be]")
+        assert line["finish"] == "length"
+    assert results["counts"]["failed"] == 0
+    assert max(map(len, (path / "turns.jsonl").read_bytes().splitlines())) < 30_000
+    assert reply_bytes(10**9) > MAX_REPLY_BYTES
+
+
+def test_no_line_is_written_that_is_not_read(tmp_path, monkeypatch):
+    questions = make_questions(tmp_path, 2)
+    monkeypatch.setattr(run_folder, "MAX_LINE_BYTES", 12_000)
+    monkeypatch.setattr(run_folder, "MAX_OLD_LINE_BYTES", 12_000)
+    engine = Talking(walking(2).policy)
+    engine.size = 5000
+    path, results = play(tmp_path, questions, engine, max_turns=3)
+    assert results["counts"]["failed"] == 2
+    assert all(
+        "a line of the log at most 12,000" in line["error"] for line in RunFolder(path).lines()
+    )
+    monkeypatch.undo()
+    engine.size = 10
+    continued(path, engine)
+    assert RunFolder(path).results()["counts"]["failed"] == 0
+
+
+def test_a_longer_line_of_an_older_log_is_read(tmp_path, monkeypatch):
+    path, _ = play(tmp_path, make_questions(tmp_path, 2), walking(2), max_turns=3)
+    longest = max(map(len, (path / "turns.jsonl").read_bytes().splitlines()))
+    monkeypatch.setattr(run_folder, "MAX_LINE_BYTES", longest // 2)
+    assert RunFolder(path).turns()
+    monkeypatch.setattr(run_folder, "MAX_OLD_LINE_BYTES", longest // 2)
+    with pytest.raises(RunLogError, match="more than"):
+        RunFolder(path).turns()
+
+
+def test_a_step_that_raises_fails_its_question_and_no_other(tmp_path, monkeypatch):
+    decide = Single.decide
+
+    def once(self, context, request):
+        if (request.question_id, request.turn) == ("2", 1):
+            raise MemoryError
+        return decide(self, context, request)
+
+    monkeypatch.setattr(Single, "decide", once)
+    questions = make_questions(tmp_path, 4)
+    path, results = play(tmp_path, questions, walking(4), max_turns=5)
+    assert results["counts"]["failed"] == 1
+    (error,) = [line["error"] for line in RunFolder(path).lines() if line["error"]]
+    assert "memory ran out" in error
+    monkeypatch.undo()
+    continued(path, walking(4))
+    assert transcripts(path) == transcripts(play(tmp_path, questions, walking(4), max_turns=5)[0])
+    assert STEP
