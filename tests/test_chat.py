@@ -23,6 +23,7 @@ SPECIAL = [
     "<image>", "<video>", "<s>", "</s>", "<unk>", "<pad>", "<mask>",
     "<start_of_image>", "<end_of_image>", "<image_soft_token>", "<start_of_turn>", "<bos>", "<eos>", "<unused7>",
     "<|begin_of_text|>", "<|eot_id|>", "<|reserved_special_token_9|>", "<｜end▁of▁sentence｜>",
+    "[IMG]", "[IMG_BREAK]", "[INST]", "[/INST]", "[THINK]", "[TOOL_CALLS]", "[SYSTEM_PROMPT]",
 ]  # fmt: skip
 
 

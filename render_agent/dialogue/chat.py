@@ -42,6 +42,11 @@ else:
 Piece = dict[str, str]
 
 _SPECIAL_TOKEN = re.compile(r"<([|/｜]?[^\W\d][^<>\s]*)>")
+_BRACKETED_TOKEN = re.compile(
+    r"\[(/?(?:IMG|INST|THINK|TOOL|AVAILABLE|SYSTEM|MODEL|AUDIO)[A-Z_]*)\]"
+)
+"""Mistral's control tokens."""
+
 _UNENCODABLE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -72,12 +77,12 @@ def pictures(messages: list[Message]) -> list[str]:
 
 
 def harmless(words: str) -> str:
-    """Return a text in which nothing reads as a special token ("<|im_end|>", "<image>", "</think>").
+    """Return a text in which nothing reads as a special token ("<|im_end|>", "<image>", "[IMG]").
 
     Tokenizers take such words for control tokens wherever they stand; their brackets become similar
     characters that no vocabulary gives a meaning. Nothing is taken out, so no new token can form.
     """
-    return encodable(_SPECIAL_TOKEN.sub("‹\\1›", words))
+    return encodable(_BRACKETED_TOKEN.sub("‹\\1›", _SPECIAL_TOKEN.sub("‹\\1›", words)))
 
 
 def encodable(words: str) -> str:

@@ -169,3 +169,14 @@ def test_memory_counts_the_states():
     row = 600 * engine.cache.bytes_per_token + states
     engine.cache.budget = 5 * row
     assert engine.batch_size == 5
+
+
+def test_the_template_is_given_what_it_takes():
+    small = small_family("qwen3_5_moe")
+    small.processor.chat_template += "{%- if enable_thinking -%}<think>{%- endif -%}"
+    request = dialogues().request("q0")
+    for thinking in (True, False):
+        options = {"chat_template_kwargs": {"enable_thinking": thinking}}
+        made = open_model("x", pretrained=small, options=options).inputs.prepare(request)
+        assert made.text.endswith("<think>") == thinking
+        assert made.kept < len(made.ids)

@@ -33,10 +33,13 @@ class Attending(Protocol):
 
     query and key (tokens, heads, width), where heads of queries may share one of keys, value (tokens, shared
     heads, its width) → (tokens, heads, value's width). window: how many tokens a query of this layer sees, its own
-    the last of them; None for all. states: of layers that keep a state rather than keys.
+    the last of them; None for all.
     """
 
-    states: StateCall | None
+    @property
+    def states(self) -> StateCall | None:
+        """What its recurrent layers go on from."""
+        ...
 
     def __call__(
         self,
@@ -90,6 +93,7 @@ class KeyRecorder:
     def __init__(self, states: StateCall | None = None) -> None:
         self.states = states
         self.layers: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        self.windows: set[int] = set()
 
     def __call__(
         self,
@@ -102,6 +106,8 @@ class KeyRecorder:
     ) -> torch.Tensor:
         """Return what the query attends to, which is its own key alone."""
         self.layers[layer] = key, value
+        if window is not None:
+            self.windows.add(window)
         return causal(query, key, value, scale)
 
 

@@ -49,7 +49,7 @@ class Decoder:
         call = DecodeAttention(
             self.cache.layers,
             torch.tensor(slots, device=device),
-            *self._tables(sequences, counts, device),
+            **self._tables(sequences, counts, device),
             states=self.states(
                 torch.tensor([s.states.slots[LIVE] for s in sequences], device=device),
                 torch.tensor([s.states.slots[SPARE] for s in sequences], device=device),
@@ -91,26 +91,21 @@ class Decoder:
         """Give back memory that only makes steps quicker; whether there was any."""
         return False
 
-    def _tables(
-        self, sequences: Several[Any], counts: Several[int], device: Any
-    ) -> tuple[Any, ...]:
+    def _tables(self, sequences: Several[Any], counts: Several[int], device: Any) -> dict[str, Any]:
         """Return pages and lengths as attention takes them on this device."""
-        if triton_runs(self.model):
+        if triton_runs(self.model, self.cache):
             most = max(count // PAGE_TOKENS + 1 for count in counts)
             pages = [(s.pages + [0] * most)[:most] for s in sequences]
             tables = torch.tensor(pages, dtype=torch.int32, device=device)
-            return tables, torch.tensor(counts, dtype=torch.int32, device=device) + 1
+            lengths = torch.tensor(counts, dtype=torch.int32, device=device) + 1
+            return {"tables": tables, "lengths": lengths}
         rows = [
             (page_index(s.pages[: count // PAGE_TOKENS + 1], device), count + 1)
             for s, count in zip(sequences, counts, strict=True)
         ]
-        return torch.empty(0), torch.empty(0), rows
+        return {"tables": torch.empty(0), "lengths": torch.empty(0), "rows": rows}
 
 
-def triton_runs(model: Any) -> bool:
-    """Whether kernels in Triton can attend for a model; they take heads whose width is a power of two."""
-    if not on_one_gpu(model) or find_spec("triton") is None:
-        return False
-    text = model.config.get_text_config()
-    width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
-    return bool(width & (width - 1) == 0)
+def triton_runs(model: Any, cache: KVCache) -> bool:
+    """Whether kernels in Triton can attend for a model in the layers of its cache."""
+    return on_one_gpu(model) and find_spec("triton") is not None and cache.is_plain

@@ -106,6 +106,7 @@ class KVCache:
         self.grows = grows
         self.layers: dict[int, LayerPages] = {}
         self.states: StatePool | None = None
+        self.has_windows = False
         self.bytes_per_token = 0
         self.sequences: list[Sequence] = []
         self.evicted = 0
@@ -113,6 +114,13 @@ class KVCache:
         self._free: list[int] = []
         self._references: list[int] = []
         self._rests = 0
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the kernels of a GPU know all its layers: of keys as wide as values, each token seeing all."""
+        widths = {(p.keys.shape[-1], p.values.shape[-1]) for p in self.layers.values()}
+        same = all(one == other <= 256 and not one & (one - 1) for one, other in widths)
+        return same and self.states is None and not self.has_windows
 
     @property
     def page_bytes(self) -> int:

@@ -19,6 +19,7 @@ OPTIONS = (
     "memory_fraction",
     "most_rows",
     "reuse",
+    "chat_template_kwargs",
 )
 CHOICES = {"quantization": ("4bit", "8bit"), "reuse": ("keys", "vision", "none")}
 
@@ -46,6 +47,11 @@ def check_options(options: Mapping[str, Any], model_type: str) -> None:
     rows = options.get("most_rows", 1)
     if not (isinstance(rows, int) and rows > 0):
         raise UsageError("--engine-option most_rows must be a whole number above 0")
+    if not isinstance(options.get("chat_template_kwargs", {}), Mapping):
+        raise UsageError(
+            "--engine-option chat_template_kwargs must be what the chat template takes by name, such as"
+            " {enable_thinking: false}"
+        )
     check_family_options(options, model_type)
 
 

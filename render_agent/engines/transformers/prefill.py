@@ -123,6 +123,7 @@ def new_cache(loaded: LoadedModel, budget: int | None = None, rows: int = 1) -> 
         if not grows:
             pool.grow(rows_within(budget or 0, pool.bytes_per_sequence, rows))
     cache.allocate(recorder.layers, pool)
+    cache.has_windows = bool(recorder.windows)
     return cache
 
 
@@ -215,7 +216,7 @@ def _spans(entry: Unread) -> tuple[tuple[int, int], ...]:
     return tuple((picture.start, picture.start + picture.tokens) for picture in entry.shown)
 
 
-def _state_call(cache: KVCache, entries: Several[Unread], bounds: Several[int]) -> StateCall | None:
+def _state_call(cache: KVCache, entries: Several[Unread], bounds: np.ndarray) -> StateCall | None:
     """Return how recurrent layers read packed prompts, each in two parts so that a state is kept between them."""
     if cache.states is None:
         return None

@@ -371,7 +371,7 @@ def decoder_of(
 
     longest: tokens of the longest dialogues that graphs are made for; others are decoded without them.
     """
-    if not triton_runs(model):
+    if not triton_runs(model, cache):
         return Decoder(model, cache, axes, suppressed)
     from render_agent.engines.transformers.gpu.cuda_graphs import GraphDecoder
 

@@ -14,7 +14,7 @@ from render_agent.engines.transformers.model.pretrained import check_names
 from render_agent.errors import SetupError, UsageError
 from render_agent.extras import require
 
-OWN_OPTIONS = ("min_pixels", "max_pixels", "top_k", "top_p")
+OWN_OPTIONS = ("min_pixels", "max_pixels", "top_k", "top_p", "chat_template_kwargs")
 """Engine options that are no engine argument of vLLM's."""
 
 OWN_FLAGS = {

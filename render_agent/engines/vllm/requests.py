@@ -42,6 +42,7 @@ class Prompts:
     def __init__(self, processor: Any, model_type: str, options: Mapping[str, Any]) -> None:
         self.processor = processor
         self.tokenizer = processor.tokenizer
+        self._template: Mapping[str, Any] = options.get("chat_template_kwargs") or {}
         make = family_of(model_type).pictures
         # Scaled as --engine transformers scales them; what other families do is vLLM's own.
         self._form = QwenPictures(processor, options) if make is QwenPictures else None
@@ -56,7 +57,7 @@ class Prompts:
         texts cause.
         """
         text: str = self.processor.apply_chat_template(
-            list(request.messages), tokenize=False, add_generation_prompt=True
+            list(request.messages), tokenize=False, add_generation_prompt=True, **self._template
         )
         files = pictures(list(request.messages))
         image = getattr(self.processor, "image_token", None)

@@ -95,7 +95,7 @@ class DialogueTensors:
         options: Mapping[str, Any] | None = None,
         device: str = "cpu",
     ) -> None:
-        """Take a model's processor; options are those of its family, others are left alone.
+        """Take a model's processor; options are those of its family, and `chat_template_kwargs`.
 
         device: where pictures are cut into patches; on a CPU that takes some 35 ms for 640 × 480.
         """
@@ -103,6 +103,7 @@ class DialogueTensors:
         self.tokenizer = processor.tokenizer
         self.family = family_of(model_type)
         self.device = device
+        self.template: Mapping[str, Any] = (options or {}).get("chat_template_kwargs") or {}
         make = self.family.pictures
         self.form: PictureForm | None = make(processor, options or {}) if make else None
         self.kept: ByteCache[Tensors] = ByteCache(PICTURE_BYTES)
@@ -118,7 +119,7 @@ class DialogueTensors:
         texts cause.
         """
         text = self.processor.apply_chat_template(
-            list(request.messages), tokenize=False, add_generation_prompt=True
+            list(request.messages), tokenize=False, add_generation_prompt=True, **self.template
         )
         pieces = (piece for message in request.messages for piece in message["content"])
         files = [piece["image"] for piece in pieces if piece["type"] == "image"]
@@ -126,12 +127,12 @@ class DialogueTensors:
             pictures = tuple(request.picture(file).convert("RGB") for file in files)
             return PreparedPrompt(text, pictures)
         self._check(text, len(files))
-        pictures = list(self._shown(request, files, self.form))
-        tokens = self._tokens(self._written(text, pictures))
-        ids, shown = self._expanded(tokens, pictures)
+        given = list(self._shown(request, files, self.form))
+        tokens = self._tokens(self._written(text, given))
+        ids, shown = self._expanded(tokens, given)
         if not self.family.recurrent:
             return PreparedPrompt(text, ids=ids, shown=shown)
-        lasting = self._lasting(request, tokens, pictures)
+        lasting = self._lasting(request, tokens, given)
         kept = max(
             (place + 1 for place in range(lasting) if tokens[place] in self._added), default=0
         )
@@ -139,7 +140,7 @@ class DialogueTensors:
             text,
             ids=ids,
             shown=shown,
-            kept=len(self._expanded(tokens[:kept], pictures)[0]),
+            kept=len(self._expanded(tokens[:kept], given)[0]),
             continues=lasting == len(tokens),
         )
 
@@ -155,7 +156,7 @@ class DialogueTensors:
         with, such as a thought, may not stand in the history.
         """
         later = [*request.messages, chat.assistant("{}"), chat.message("user", chat.text("next"))]
-        text = self.processor.apply_chat_template(later, tokenize=False)
+        text = self.processor.apply_chat_template(later, tokenize=False, **self.template)
         others = self._tokens(self._written(text, pictures))
         pairs = enumerate(zip(tokens, others, strict=False))
         return next(
