@@ -136,19 +136,20 @@ def test_steps_are_captured_before_the_first_prompt_and_replayed(engine, expecte
 
 def test_rows_that_fill_a_bucket_up_write_to_the_scratch_page_alone(engine, monkeypatch):
     cache, decoder = engine.cache, engine.scheduler.decoder
+    layers = [cache.layers[number] for number in range(len(cache.layers))]
     step, filled = decoder.step, []
 
     def watched(rows):
         pages = {page for row in rows for page in row.sequence.pages}
         others = [page for page in range(cache.page_limit) if page not in pages | {SCRATCH_PAGE}]
-        before = [layer.keys[others].clone() for layer in cache.layers]
+        before = [layer.keys[others].clone() for layer in layers]
         found = step(rows)
         filled.append(len(rows) not in decoder.buckets)
-        for layer, kept in zip(cache.layers, before, strict=True):
+        for layer, kept in zip(layers, before, strict=True):
             assert layer.keys[others].equal(kept)
         for row in rows:
             written = row.sequence.slots(len(row.sequence.ids), len(row.sequence.ids) + 1)
-            assert cache.layers[0].flat[0][written].abs().sum() > 0
+            assert layers[0].flat[0][written].abs().sum() > 0
         return found
 
     monkeypatch.setattr(decoder, "step", watched)
