@@ -202,7 +202,8 @@ class Turn(Struct, frozen=True):
     messages: those new in this turn, without the reply. stood: the pose in which its views were
     taken. camera: the pose after the action.
     feedback: what the action really did, in the words that the model reads next (`happened` in the
-    log). events: what went wrong in the engine on the way to the reply, and was mended, by kind.
+    log). events: what went wrong in the engine on the way to the reply, and was mended, by kind. scan: of
+    the first turn, what its scene was read as, and what was assumed, a sentence each.
     ValueError where the turn is not that of the candidate that its evidence says was chosen.
     """
 
@@ -221,6 +222,7 @@ class Turn(Struct, frozen=True):
     finish: Literal["stop", "length"] = "stop"
     events: tuple[str, ...] = ()
     evidence: Evidence | None = None
+    scan: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.evidence is not None:

@@ -12,7 +12,7 @@ from render_agent.dialogue.state import Evidence, Phase, Question, QuestionState
 from render_agent.text.safe_parse import Count, MisfitError, convert, decode, plain
 from render_agent.text.sanitize import is_plain
 
-OPTIONAL_FIELDS = ("events", "evidence")
+OPTIONAL_FIELDS = ("events", "evidence", "scan")
 """Of a turn, what not every line has."""
 
 
@@ -62,6 +62,8 @@ def turn_to_json(question_id: str, turn: Turn) -> dict[str, Any]:
     line = {"question_id": question_id, **plain(turn), "error": None}
     if turn.evidence is None:
         del line["evidence"]
+    if not turn.scan:
+        del line["scan"]
     return line
 
 
@@ -77,7 +79,9 @@ def error_to_json(
         "messages": [],
         "events": list(events),
     }
-    nothing = [name for name in Turn.__struct_encode_fields__ if name not in (*line, "evidence")]
+    nothing = [
+        name for name in Turn.__struct_encode_fields__ if name not in (*line, *OPTIONAL_FIELDS)
+    ]
     return line | dict.fromkeys(nothing) | {"error": error}
 
 
