@@ -120,6 +120,7 @@ class Decision:
             finish=self.finish,
             events=tuple(event for part in parts for event in part.events),
             evidence=self.evidence,
+            scan=seen.scan,
         )
 
 

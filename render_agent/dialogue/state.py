@@ -204,7 +204,8 @@ class Turn(Struct, frozen=True):
     messages: those new in this turn, without the reply. stood: the pose in which its views were
     taken. camera: the pose after the action. sha256: of every picture that it names, by file.
     feedback: what the action really did, in the words that the model reads next (`happened` in the
-    log). events: what went wrong in the engine on the way to the reply, and was mended, by kind.
+    log). events: what went wrong in the engine on the way to the reply, and was mended, by kind. scan: of
+    the first turn, what its scene was read as, and what was assumed, a sentence each.
     ValueError where the turn is not that of the candidate that its evidence says was chosen.
     """
 
@@ -224,6 +225,7 @@ class Turn(Struct, frozen=True):
     events: tuple[str, ...] = ()
     evidence: Evidence | None = None
     sha256: dict[PictureFile, Digest] = {}
+    scan: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.evidence is not None:

@@ -24,13 +24,14 @@ class Observation:
     """What a question is shown in its next turn.
 
     camera: where it stands. space: where it may go from there, None where nothing is shown.
-    seconds: what drawing took.
+    seconds: what drawing took. scan: what the scene was read from, in its first turn.
     """
 
     views: tuple[View, ...]
     camera: Camera
     space: FreeSpace | None
     seconds: float = 0.0
+    scan: tuple[str, ...] = ()
 
 
 class ViewProvider(Protocol):

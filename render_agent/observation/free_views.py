@@ -58,7 +58,8 @@ class FreeViews:
         self.restore(state)
         camera = state.camera or self._start(state, space)
         views = self._views(state, camera)
-        return Observation(views, camera, space, time.perf_counter() - began)
+        scan = () if state.turns else state.scene.description
+        return Observation(views, camera, space, time.perf_counter() - began, scan)
 
     def restore(self, state: QuestionState) -> None:
         """Draw again the pictures of a question's turns that are gone from the run folder, torn or others.

@@ -49,7 +49,8 @@ class PolicyViews(FreeViews):
         views = self._views(state, start)
         context = ViewContext(state.scene, space, self.viewer.renderer, start, self.viewer.size)
         more = self._further(state, self.policy.further(state.question, context))
-        return Observation((*views, *more), start, None, time.perf_counter() - began)
+        seconds = time.perf_counter() - began
+        return Observation((*views, *more), start, None, seconds, state.scene.description)
 
     def _further(self, state: QuestionState, further: FurtherViews) -> tuple[View, ...]:
         scene = state.question.scene

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -22,6 +23,8 @@ from render_agent.scene.stand_in.annotations import (
 if TYPE_CHECKING:
     from render_agent.dialogue.state import Question
     from render_agent.scene.free_space.free_space import FreeSpace
+
+logger = logging.getLogger(__name__)
 
 MAX_CACHE_BYTES = 4 << 30
 """Bytes that scenes may take together."""
@@ -52,7 +55,9 @@ class SceneFiles:
             return annotated_scene(self._annotation(path, name), path)
         from render_agent.scene.formats.load import load_scene
 
-        return load_scene(path, name, self.up, self.unit, self.alignments)
+        scene = load_scene(path, name, self.up, self.unit, self.alignments)
+        logger.info("scene %s, %s: %s", name, path, "; ".join(scene.description))
+        return scene
 
     def _annotation(self, path: Path, name: str) -> SceneAnnotation:
         with self._lock:

@@ -52,6 +52,18 @@ class Scene:
         return self.faces is None
 
     @property
+    def description(self) -> tuple[str, ...]:
+        """What was read, a sentence each: its kind and size, how its file lies, and the notes."""
+        count = f"{len(self.points):,}"
+        kind = f"a cloud of {count} points"
+        if self.gaussians is not None:
+            kind = f"a splat of {count} Gaussians"
+        elif self.faces is not None:
+            textured = "a textured mesh" if self.texture is not None else "a mesh"
+            kind = f"{textured} of {len(self.faces):,} faces"
+        return (f"{kind}, read in {self.frame.unit} with {self.frame.up} up", *self.notes)
+
+    @property
     def bytes(self) -> int:
         """The memory that its arrays take."""
         arrays: list[NDArray[Any]] = [self.points, self.colours]
