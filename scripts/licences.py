@@ -22,6 +22,7 @@ PAGE = TREE / "docs" / "licences.md"
 ALWAYS = "the program"
 
 ELSEWHERE = {
+    "gsplat": "Apache-2.0",
     "open3d": "MIT",
     "vllm": "Apache-2.0",
     "vtk": "BSD-3-Clause",

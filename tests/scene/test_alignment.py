@@ -122,7 +122,8 @@ def test_a_splat_of_scannet_is_aligned_as_the_scans_folder_says(tmp_path, place)
     text.parent.mkdir(parents=True, exist_ok=True)
     plain = load_scene(path)
     assert plain.points == pytest.approx(splat.points, abs=1e-5)  # z is up, as in ScanNet's meshes
-    assert plain.notes == ()
+    (note,) = plain.notes
+    assert "alignment of this scan of ScanNet is missing" in note
     text.write_text(told(MATRIX))
     folders = (str(tmp_path / "scannet"),)
     question = Question(
@@ -135,6 +136,7 @@ def test_a_splat_of_scannet_is_aligned_as_the_scans_folder_says(tmp_path, place)
     scene = load_scene(path, alignments=folders)
     expected = splat.points @ MATRIX[:3, :3].T + MATRIX[:3, 3]
     assert scene.points == pytest.approx(expected, abs=1e-4)
+    assert scene.notes == ()
     assert scene.gaussians.harmonics_axes @ MATRIX[:3, :3] == pytest.approx(np.eye(3), abs=1e-5)
 
 

@@ -167,19 +167,18 @@ def read(model: Any, cache: KVCache, entries: Several[Unread], family: Family) -
             bounds_new, bounds_new[1:], entries, totals, strict=False
         )
     ]
+    flash: dict[str, Any] = {}
+    if flash_runs(model):
+        flash = {
+            "all_slots": all_slots,
+            "bounds": (new_bounds.int(), all_bounds.int()),
+            "most": (int(np.diff(bounds_new).max()), max(totals)),
+        }
     call = PrefillAttention(
         cache.layers,
         new_slots,
         packed,
-        **(
-            {
-                "all_slots": all_slots,
-                "bounds": (new_bounds.int(), all_bounds.int()),
-                "most": (int(np.diff(bounds_new).max()), max(totals)),
-            }
-            if flash_runs(model)
-            else {}
-        ),
+        **flash,
         two_way=two_way,
         states=_state_call(cache, entries, bounds_new),
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from render_agent.engines.transformers.model.pretrained import Pretrained, choose_device
-from render_agent.engines.transformers.model.random_model import CHAT_TEMPLATE, made_tokenizer
+from render_agent_lab.random_models.random_model import CHAT_TEMPLATE, made_tokenizer
 
 PLACEHOLDER = "<|vision_start|><|image_pad|><|vision_end|>"
 """What stands for a picture in the template that all of them are spoken to by, but for their own."""
