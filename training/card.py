@@ -25,13 +25,13 @@ import click
 from training.curves import draw_curves
 from training.grid import BLIND, FOUR_VIEWS, FREE, FREQUENCY, ONE_VIEW, RANDOM_WALK, digest
 from training.measured_table import (
-    MEANS,
     arm_lines,
     cannot_lines,
     difference_lines,
     grid_lines,
     machine_lines,
     margin_lines,
+    means_words,
     mirrored_lines,
     rooms_words,
     type_lines,
@@ -140,7 +140,7 @@ def card(record: Mapping[str, Any], told: Mapping[str, Any], config: Mapping[str
         "## Scores",
         "",
         f"Over {record['questions']:,} questions about rooms that it was not trained in:"
-        f" {rooms_words(record)}. {MEANS}",
+        f" {rooms_words(record)}. {means_words(record)}",
         "",
         f"    {record['command']}",
         "",

@@ -107,6 +107,7 @@ def measured(arms: Mapping[str, Pooled], grid: Grid, words: Sequence[str]) -> di
             for name in (file.resolve().parent.name,)
         ],
         "questions": len(free.rows),
+        "intervals": "jackknife",
         "arms": {label: _arm(arm) for label, arm in arms.items()},
         "differences": found,
         "margin": margin(found),

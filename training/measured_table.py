@@ -15,13 +15,18 @@ from training.outcomes import no_better, percent, points
 Record = Mapping[str, Any]
 Cells = Sequence[str]
 
-MEANS = (
+_MEANS = (
     "Scores in percent by VSI-Bench's official definitions. Overall: the mean of its tasks, the three kinds"
-    " of relative direction averaged first to one. In brackets 95 % intervals over scenes;"
+    " of relative direction averaged first to one. In brackets 95 % intervals by {intervals} over scenes;"
     " differences are paired by question, in points. `free` begins with the map and a first view and then"
     " moves by its replies; `blind` is shown nothing; the others are shown what they are called, at once. `frequency` gives the commonest answer to each type,"
     " fitted on the truths of the very rooms that it is asked about: no blind guess, but its upper bound."
 )
+
+
+def means_words(record: Record) -> str:
+    """Return what the figures are; records of before the jackknife do not name how intervals were made."""
+    return _MEANS.format(intervals=record.get("intervals", "bootstrap"))
 
 
 def table(record: Record) -> str:
@@ -39,7 +44,7 @@ def table(record: Record) -> str:
         "",
         "## Scores",
         "",
-        MEANS,
+        means_words(record),
         "",
         *arm_lines(record),
         "",

@@ -368,7 +368,7 @@ def test_the_card_holds_what_was_measured_of_these_very_files(folder, record, tm
         assert done.exit_code == 0, done.output
     text = (folder / "README.md").read_text("utf-8")
     assert "7.0 million weights" in text
-    assert "- object count: -50.0 (-50.0 … -50.0) above frequency, of 4 questions" in text
+    assert "- object count: -50.0 above frequency, of 4 questions" in text
     assert "| seed: rooms for training | 1000 … 1007 |" in text
     assert "loss" in (folder / "curves.svg").read_text("utf-8")
     (folder / "tokenizer.json").write_text("{}")
