@@ -31,6 +31,8 @@ FAULTS = (
     "tests/test_workers.py",
     "tests/engines/test_openai_server.py",
     "tests/engines/test_transformers_faults.py",
+    "tests/test_common_faults.py",
+    "tests/run_log/test_lock.py",
 )
 """Tests that inject what the campaign does not: Ray workers and servers that die, a device out of memory."""
 
@@ -50,7 +52,7 @@ they say of a benchmark, an engine, a renderer, a kind of view."""
 class Part:
     """One measurement: its command, which writes {output}, and how its figures are told.
 
-    command: words, in which {python}, {output}, {times}, {seconds}, {turns} and {seed} are filled in. read: makes the record of
+    command: words, in which {python}, {output}, {times}, {seconds}, {turns}, {cuts} and {seed} are filled in. read: makes the record of
     what the command wrote. tell: makes rows of the table, (figure, tried, held), and what was not survived.
     """
 
@@ -163,6 +165,12 @@ PARTS = {
         read_json,
         tell_faults,
     ),
+    "power": Part(
+        "Power cuts",
+        "{python} tests/faults/power_cuts.py --cuts {cuts} --seed {seed} --output {output}",
+        read_json,
+        tell_faults,
+    ),
     "tests": of_tests("Faults injected by tests", *FAULTS),
     "inputs": Part(
         "Inputs that nobody wrote",
@@ -236,14 +244,15 @@ def table(record: Mapping[str, Any]) -> str:
     "--seconds", default=7200, show_default=True, help="Of fuzzing, all targets together."
 )
 @click.option("--turns", default=50_000, show_default=True, help="Turns of the soak.")
+@click.option("--cuts", default=200, show_default=True, help="Power cuts.")
 @click.option("--seed", default=1, show_default=True)
 @click.option("--only", multiple=True, type=click.Choice(sorted(PARTS)), help="These parts alone.")
 @click.option("--output", type=Path, required=True, help="Written as OUTPUT.md and OUTPUT.json.")
 def main(
-    times: int, seconds: int, turns: int, seed: int, only: tuple[str, ...], output: Path
+    times: int, seconds: int, turns: int, cuts: int, seed: int, only: tuple[str, ...], output: Path
 ) -> None:
     """Measure every part, and write the table; exit code 1 where something was not survived."""
-    given = {"times": times, "seconds": seconds, "turns": turns, "seed": seed}
+    given = {"times": times, "seconds": seconds, "turns": turns, "cuts": cuts, "seed": seed}
     kept = output.with_suffix(".json")
     record: dict[str, Any] = {"parts": {}}
     if only and kept.exists():

@@ -236,7 +236,7 @@ def test_what_this_machine_lacks_leaves_no_run(call, tmp_path, options, reason):
 
 def test_every_option_of_a_run_is_in_the_help_and_no_other(call):
     shown = set(re.findall(r"^ +(?:-\w, )?--([a-z-]+)", call("--help")[1], re.MULTILINE))
-    own = {"config", "continue", "dry-run", "version", "help"}
+    own = {"config", "continue", "dry-run", "allow-code", "version", "help"}
     assert shown == {name.replace("_", "-") for name in OPTIONS} | own
 
 

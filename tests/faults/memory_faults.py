@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ground import TO_GO_ON, TO_TRY_AGAIN, Ground, NotInjected, said
 
-RAN_OUT = r"error: this machine's memory ran out; "
+RAN_OUT = r"error: .*this machine's memory ran out[;:] "
 FAILED = r"\d+ failed \(see .*run\.log\)"
 
 
