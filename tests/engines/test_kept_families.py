@@ -13,8 +13,8 @@ from render_agent.engines.transformers.families.recurrent_state import StateCall
 from render_agent.engines.transformers.families.registry import FAMILIES, family_of
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.model.load import open_model
-from render_agent_lab.random_models.tiny_families import SMALL_FAMILIES, small_family
 from render_agent.errors import SetupError
+from render_agent_lab.random_models.tiny_families import SMALL_FAMILIES, small_family
 
 KEPT = [name for name in SMALL_FAMILIES if name not in ("smolvlm", "glm4v", "qwen3_5_moe")]
 """Those whose classes are not the same as another's but for a name."""
