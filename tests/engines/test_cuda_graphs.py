@@ -91,8 +91,8 @@ def gpu(monkeypatch):
     monkeypatch.setattr(torch, "zeros", lambda *n, pin_memory=False, **more: zeros(*n, **more))
     for name, stand_in in (
         ("Stream", lambda device: stream),
-        ("current_stream", lambda device: stream),
-        ("stream", lambda given: nullcontext()),
+        ("current_stream", lambda *_: stream),
+        ("stream", lambda *_: nullcontext()),
         ("synchronize", lambda device=None: None),
         ("CUDAGraph", Graph),
         ("graph", capture),

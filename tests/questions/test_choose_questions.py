@@ -186,7 +186,7 @@ def test_a_scan_that_is_not_there(tmp_path):
         (["A. left", "B. right"], ("A. left", "B. right")),
         (["(a) left", "(b) right"], ("(a) left", "(b) right")),
         (["A. left", "right"], ("A. A. left", "B. right")),
-        ([" left "], ("A. left",)),
+        ([" left ", "right"], ("A. left", "B. right")),
     ],
 )
 def test_choices_get_letters_where_they_have_none(given, options):

@@ -92,7 +92,7 @@ def assert_printable(text):
     "words",
     [
         ("show", "{run}"), ("show", "{run}", "1"), ("show", "{run}", "[/red] [unclosed"), ("ls",),
-        ("show", "{run}", "1", "--json"), ("show", "{run}", "--json"), ("compare", "{run}", "{run}"),
+        ("show", "{run}", "1", "--json"), ("show", "{run}", "--json"),
         ("rescore", "{run}"), ("diagnose", "{run}"), ("show", "{run}", "\x1b[2J"),
     ],
 )  # fmt: skip

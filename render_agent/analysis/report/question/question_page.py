@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -91,11 +92,12 @@ class QuestionPart:
     max_turns: int
     size: tuple[int, int]
 
-    def in_3d(self, pictures: str) -> dict[str, Any] | None:
-        """Return the data of its 3D view, None where there is none; pictures: the way to the run folder."""
+    def in_3d(self, pictures: str) -> str | None:
+        """Return the data of its 3D view as JSON, None where there is none; pictures: the way to the run folder."""
         if self.plan is None or self.plan.scene is None:
             return None
-        return view_data(self.state, self.diagnosis, self.size, pictures)
+        data = view_data(self.state, self.diagnosis, self.size, pictures)
+        return data and json.dumps(data)
 
     @property
     def question(self) -> Question:
