@@ -210,7 +210,8 @@ def test_runs_are_looked_for_where_any_way_of_saying_so_says(call, tmp_path, how
 
 
 @pytest.mark.parametrize(
-    ("content", "reason"), [(b"hello", "in no format that is known"), (b"ply\nformat", "no end")]
+    ("content", "reason"),
+    [(b"hello", "it does not begin as PLY files do"), (b"ply\nformat", "no end")],
 )
 def test_a_scan_that_cannot_be_read_leaves_no_run(call, tmp_path, content, reason):
     (tmp_path / "scan.ply").write_bytes(content)

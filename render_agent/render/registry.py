@@ -20,6 +20,14 @@ def make_renderer(name: str = "rasteriser") -> Renderer:
     return renderer
 
 
+def check_renderer(name: str) -> None:
+    """Raise SetupError where a renderer of the program lacks a library here; nothing is loaded or begun."""
+    if name == "raycast":
+        require("the renderer raycast", "open3d")
+    elif name in ("pyrender", "moderngl"):
+        _require_opengl(name)
+
+
 def make_ray_caster() -> Renderer:
     """Return the renderer by Open3D's ray casting. SetupError where that is not installed."""
     require("the renderer raycast", "open3d")
@@ -56,13 +64,17 @@ def make_moderngl() -> Renderer:
     return _opengl("moderngl", make)
 
 
-def _opengl(name: str, make: Callable[[], Renderer]) -> Renderer:
+def _require_opengl(name: str) -> None:
     require(f"the renderer {name}", name)
     if not ctypes.util.find_library("EGL"):
         raise SetupError(
             f"The renderer {name} needs the system library libEGL; on Debian: "
             "apt-get install libegl1 libgl1-mesa-dri; or use the renderer rasteriser."
         )
+
+
+def _opengl(name: str, make: Callable[[], Renderer]) -> Renderer:
+    _require_opengl(name)
     try:
         return make()
     except Exception as error:  # drivers and bindings raise anything, AssertionError included

@@ -13,8 +13,8 @@ from render_agent.engines.registry import check_model, engine_choice
 from render_agent.errors import SetupError
 from render_agent.questions.input_files import annotation_files
 from render_agent.questions.selection import is_file_of_questions, question_files
+from render_agent.render.registry import check_renderer
 from render_agent.render.start_pose import parse_start
-from render_agent.render.subprocess.subprocess_renderer import make_guarded
 from render_agent.runs.disk_space import refuse_a_full_disk
 from render_agent.runs.workers.cluster import check_ray
 from render_agent.scene.formats.registry import require_readers
@@ -35,9 +35,9 @@ class Drawing(Choice):
     """The renderer."""
 
     def check_at_hand(self, config: RunConfig) -> None:
-        """Raise SetupError where it does not start on this machine; the default one always does."""
+        """Raise SetupError where a library that it needs is not on this machine."""
         if not config.blind:
-            make_guarded(config.renderer).close()
+            check_renderer(config.renderer)
 
 
 class Placement(Choice):

@@ -210,15 +210,17 @@ def check(
     return questions, describe(config)
 
 
-def start_run(config: RunConfig, describe: DescribeEngine = describe_engine) -> Run:
+def start_run(
+    config: RunConfig, describe: DescribeEngine = describe_engine, *, reads_scan: bool = False
+) -> Run:
     """Return a new run in a new folder. SetupError where something is missing for it.
 
-    describe: gives what is recorded of the engine. SceneError where the scan of the one question that was
-    typed cannot be read: such a run could never go on.
+    describe: gives what is recorded of the engine. reads_scan: whether the scan of the one question that
+    was typed is read before there is a folder; SceneError where it cannot be, as such a run could never go on.
     """
     questions, engine = check(config, describe)
     scenes = config.picture_stress.scenes(config, questions)
-    if config.ply is not None and not config.blind:
+    if reads_scan and config.ply is not None and not config.blind:
         with stage(f"reading {Path(config.ply).name}", announced=True):
             scenes.get(questions[0])
     log = RunLog.create(

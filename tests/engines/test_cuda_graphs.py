@@ -98,7 +98,7 @@ def gpu(monkeypatch):
         ("graph", capture),
     ):
         monkeypatch.setattr(torch.cuda, name, stand_in)
-    monkeypatch.setattr(scheduler, "triton_runs", lambda model: True)
+    monkeypatch.setattr(scheduler, "triton_runs", lambda model, cache: True)
     monkeypatch.setattr(prefill, "KVCache", lambda budget, grows: KVCache(budget, budget > 1 << 40))
     monkeypatch.setattr(Graph, "made", [])
     yield

@@ -145,14 +145,14 @@ def reply(data: bytes, folder: Path) -> None:
 def config(data: bytes, folder: Path) -> None:
     """Read a file of options as the command line does."""
     from render_agent.cli.main import cli
-    from render_agent.config import RunConfig
+    from render_agent.config import OPTIONS, RunConfig
     from render_agent.engines.registry import engine_options
     from render_agent.render.start_pose import parse_start
 
     path = folder / "options.yaml"
     path.write_bytes(data)
     context = cli.make_context("render-agent", ["--config", str(path)])
-    given = {k: v for k, v in context.params.items() if k not in ("continue_run", "dry_run")}
+    given = {k: v for k, v in context.params.items() if k in OPTIONS}
     found = RunConfig(**given).absolute()
     kept = json.loads(json.dumps(found.to_json(), allow_nan=False))
     assert RunConfig.from_json(kept) == found

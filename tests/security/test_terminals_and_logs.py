@@ -3,6 +3,7 @@
 import ast
 import json
 import logging
+import shutil
 import sys
 
 import pytest
@@ -94,10 +95,15 @@ def assert_printable(text):
         ("show", "{run}"), ("show", "{run}", "1"), ("show", "{run}", "[/red] [unclosed"), ("ls",),
         ("show", "{run}", "1", "--json"), ("show", "{run}", "--json"),
         ("rescore", "{run}"), ("diagnose", "{run}"), ("show", "{run}", "\x1b[2J"),
+        ("compare", "{run}", "{copy}"),
     ],
 )  # fmt: skip
 def test_no_command_hands_them_to_the_terminal(hostile, words, type_in):
-    given_words = [word.replace("{run}", str(hostile)) for word in words]
+    copy = hostile.parent / "copies" / hostile.name
+    if not copy.exists():
+        shutil.copytree(hostile, copy)
+    named = {"{run}": str(hostile), "{copy}": str(copy)}
+    given_words = [named.get(word, word) for word in words]
     code, out, err = type_in(*given_words, "--output", hostile.parent, folder=hostile.parent)
     assert code == (2 if words[-1] == "\x1b[2J" else 0), err
     assert_printable(out)

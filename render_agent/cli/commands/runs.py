@@ -66,10 +66,10 @@ def new_run(config: RunConfig, *, browser: bool = False) -> int:
     """
     config = config.absolute()
     if config.repeat == 1:
-        return _execute(start_run(config), browser=browser)
+        return _execute(start_run(config, reads_scan=True), browser=browser)
     names, code = [], 0
     for number in range(config.repeat):
-        run = start_run(replace(config, seed=config.seed + number, repeat=1))
+        run = start_run(replace(config, seed=config.seed + number, repeat=1), reads_scan=True)
         names.append(run.path)
         code = max(code, _execute(run, browser=browser))
     if not config.quiet:
@@ -370,14 +370,14 @@ def list_them(output: Path, *, as_json: bool) -> None:
 
 RUN_COLUMNS = {
     "run": "<24",
-    "date": "<16",
-    "benchmark": "<10",
-    "views": "<8",
     "status": "<10",
     "questions": ">9",
     "answered": ">8",
-    "minutes": ">7",
     "official": ">8",
+    "minutes": ">7",
+    "date": "<16",
+    "benchmark": "<10",
+    "views": "<8",
     "engine": "<12",
     "model": "",
     "agent": "",

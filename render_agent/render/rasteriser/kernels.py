@@ -26,7 +26,6 @@ SOURCES = (
     "point_splats.py",
     "gaussians/ewa.py",
     "gaussians/blending.py",
-    "cloud_levels.py",
 )
 
 

@@ -59,7 +59,7 @@ class Family:
     ) -> int:
         """Return how many tokens a picture of so many pixels adds to a prompt; none is read.
 
-        Where only the processor knows, it is asked with blank pictures: what a second one adds.
+        Where only the processor knows, it is asked with a blank picture.
         """
         if self.pictures is None:
             return _asked(width, height, processor)
@@ -260,20 +260,18 @@ def check_family_options(options: Mapping[str, Any], model_type: str) -> None:
 
 
 def _asked(width: int, height: int, processor: Any) -> int:
-    """Return the tokens that a second blank picture adds to a dialogue that a processor prepares.
+    """Return the tokens that a blank picture adds to a dialogue that a processor prepares.
 
-    Some of them take no dialogue without a picture, and some give it more tokens where it is the only one.
+    The dialogue without it is left to the tokenizer: some processors take none without a picture.
     """
     from PIL import Image
 
-    def tokens(count: int) -> int:
-        content = [{"type": "image"}] * count
-        text = processor.apply_chat_template(
+    def text(content: list[dict[str, str]]) -> str:
+        written: str = processor.apply_chat_template(
             [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
         )
-        pictures = [[Image.new("RGB", (width, height))] * count]
-        return int(
-            processor(text=[text], images=pictures, return_tensors="pt")["input_ids"].shape[1]
-        )
+        return written
 
-    return tokens(2) - tokens(1)
+    blank = Image.new("RGB", (width, height))
+    shown = processor(text=[text([{"type": "image"}])], images=[[blank]], return_tensors="pt")
+    return int(shown["input_ids"].shape[1]) - len(processor.tokenizer(text([]))["input_ids"])

@@ -89,6 +89,8 @@ def _part(
     geometry: dict[str, Any], look: tuple[Material, _Library] | None, uv: NDArray[Any] | None
 ) -> Part:
     points = np.asarray(geometry["vertices"], np.float64)
+    if points.ndim != 2 or points.shape[1] != 3:
+        raise ValueError("its vertices have no three coordinates")
     polygons = np.asarray(geometry.get("faces", np.empty((0, 3))), np.int64)
     faces = triangles({polygons.shape[1]: polygons})
     colours = geometry.get("vertex_colors")
