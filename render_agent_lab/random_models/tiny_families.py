@@ -8,26 +8,13 @@ from typing import Any
 
 from render_agent.engines.transformers.model.pretrained import Pretrained, choose_device
 from render_agent_lab.random_models.random_model import CHAT_TEMPLATE, made_tokenizer
-
-PLACEHOLDER = "<|vision_start|><|image_pad|><|vision_end|>"
-"""What stands for a picture in the template that all of them are spoken to by, but for their own."""
+from render_agent_lab.random_models.small_families import NORM, QWEN_PICTURE, VISION
+from render_agent_lab.random_models.small_families import TEXT as SMALL_TEXT
 
 THINKS = CHAT_TEMPLATE.replace("assistant\\n'", "assistant\\n<think>\\n'")
 """A template that opens a thought, which the history leaves out."""
 
-TEXT = {
-    "hidden_size": 64,
-    "intermediate_size": 128,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 32,
-    "max_position_embeddings": 32768,
-    "initializer_range": 0.2,
-    "tie_word_embeddings": False,
-}
-VISION = {"hidden_size": 32, "intermediate_size": 64, "initializer_range": 0.2}
-NORM = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+TEXT = {**SMALL_TEXT, "max_position_embeddings": 32768}
 QWEN_SIZES = {"patch_size": 16, "temporal_patch_size": 2, "merge_size": 2}
 QWEN_TOWER = {
     **VISION,
@@ -109,7 +96,7 @@ def _tokenizer(named: tuple[tuple[str, str], ...]) -> Any:
 
 def _written(placeholder: str) -> str:
     """Return the template with another placeholder of a picture."""
-    return CHAT_TEMPLATE.replace(PLACEHOLDER, placeholder)
+    return CHAT_TEMPLATE.replace(QWEN_PICTURE, placeholder)
 
 
 def _ids(tokenizer: Any, **names: str) -> dict[str, int]:
@@ -736,7 +723,7 @@ SMALL_FAMILIES: Mapping[str, SmallFamily] = {
         _minicpm,
         _minicpm_processor,
         MINICPM_TOKENS,
-        THINKS.replace(PLACEHOLDER, "<|image_pad|>"),
+        THINKS.replace(QWEN_PICTURE, "<|image_pad|>"),
     ),
     "aya_vision": SmallFamily(
         "AyaVisionForConditionalGeneration", _aya, _aya_processor, AYA_TOKENS, _written("<image>")

@@ -18,6 +18,7 @@ from render_agent.errors import SceneError
 from render_agent.geometry.file_frame import Axis
 from render_agent.scene.formats.cleaning import Scan, unreadable
 from render_agent.scene.formats.reading_process import read_apart
+from render_agent.scene.srgb import screen
 from render_agent.scene.texture import Material, Texture, Wrap
 
 MAX_VERTICES = 20_000_000
@@ -338,7 +339,7 @@ def _joined(parts: list[_Part], pictures: _Pictures) -> Scan:
     coloured = any(part.colours is not None or part.uv is not None for part in parts)
     for part in parts:
         shades = np.tile(GREY, (len(part.points), 1)) if part.colours is None else part.colours
-        levels = _screen(shades[:, :3])
+        levels = screen(shades[:, :3])
         uv = (
             np.zeros((len(part.points), 2))
             if part.uv is None
@@ -379,10 +380,3 @@ def _texels(picture: NDArray[np.uint8], uv: Floats) -> NDArray[np.uint8]:
     columns = np.minimum((at[:, 0] * width).astype(np.int64), width - 1)
     rows = np.minimum((at[:, 1] * height).astype(np.int64), height - 1)
     return picture[rows, columns, :3]
-
-
-def _screen(light: Floats) -> NDArray[np.uint8]:
-    """Return linear light, (n, 3), as the colours of a screen, by IEC 61966-2-1."""
-    light = np.clip(np.nan_to_num(light), 0, 1)
-    curved = np.where(light <= 0.0031308, 12.92 * light, 1.055 * light ** (1 / 2.4) - 0.055)
-    return np.asarray(np.rint(255 * curved), np.uint8)

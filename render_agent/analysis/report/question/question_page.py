@@ -97,7 +97,7 @@ class QuestionPart:
         if self.plan is None or self.plan.scene is None:
             return None
         data = view_data(self.state, self.diagnosis, self.size, pictures)
-        return data and json.dumps(data)
+        return None if data is None else json.dumps(data)
 
     @property
     def question(self) -> Question:
