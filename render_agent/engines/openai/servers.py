@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -126,9 +126,18 @@ def look_up(endpoint: Endpoint, model: str, options: OpenAIOptions) -> dict[str,
     # in a thread of its own: a notebook's has an event loop already
     thread = begun_pool(1, "look-up")
     try:
-        return thread.submit(asyncio.run, _look_up(endpoint, model, options)).result()
+        return thread.submit(_run, _look_up(endpoint, model, options)).result()
     finally:
         thread.shutdown(wait=False)
+
+
+def _run(asked: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
+    """Return what a coroutine gives in an event loop of its own, which is closed behind it.
+
+    Libraries that let loops run within each other replace `asyncio.run` by one that leaves its loop open.
+    """
+    with asyncio.Runner() as runner:
+        return runner.run(asked)
 
 
 async def _look_up(endpoint: Endpoint, model: str, options: OpenAIOptions) -> dict[str, Any]:
