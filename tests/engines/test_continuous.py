@@ -252,7 +252,7 @@ class Failing:
 
 
 def test_memory_that_runs_out_at_any_call_costs_nothing_but_time(make, plain, monkeypatch):
-    few = {"count": 3, "turns": 2, "max_new_tokens": 8}
+    few = {"count": 3, "turns": 2, "max_new_tokens": 16}
     expected = Dialogues(**few).lead(plain).said
     failed = 0
     for place in count():
