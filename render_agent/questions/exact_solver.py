@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.state import Question
 from render_agent.geometry.boxes import OrientedBox, distance
+from render_agent.questions.directions import DIRECTION_NAMES, bearing, side
 from render_agent.questions.ground_truth import Facts
 from render_agent.questions.mentions import subjects
-from render_agent_lab.oracles.directions import DIRECTION_NAMES, bearing, side
 
 
 def true_answer(question: Question, facts: Facts) -> str | None:
