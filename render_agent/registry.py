@@ -28,6 +28,7 @@ Kind = Literal[
     "verifier",
     "view policy",
     "picture stress",
+    "probe",
     "scripted policy",
     "small model",
     "command",
@@ -42,6 +43,7 @@ GROUPS: dict[Kind, str] = {
     "verifier": "render_agent.verifiers",
     "view policy": "render_agent.view_policies",
     "picture stress": "render_agent.picture_stresses",
+    "probe": "render_agent.probes",
     "scripted policy": "render_agent.policies",
     "small model": "render_agent.small_models",
     "command": "render_agent.commands",
@@ -57,6 +59,7 @@ FORMS: dict[Kind, str] = {
     "verifier": "render_agent.config.agent_plan:VerifierPlan",
     "view policy": "render_agent.observation.view_policies.base:ViewPolicy",
     "picture stress": "render_agent.observation.stress.base:PictureStress",
+    "probe": "render_agent.dialogue.probe:ProbeKind",
     "scripted policy": "render_agent.engines.scripted.base:Policy",
     "small model": "render_agent.engines.transformers.model.pretrained:Pretrained",
     "command": "click:Command",
@@ -116,6 +119,12 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
         "shuffled": "render_agent.observation.stress.shuffled:Shuffled",
         "mirrored": "render_agent.observation.stress.mirrored:Mirrored",
     },
+    "probe": {
+        "map": "render_agent.dialogue.probe:Map",
+        "counts": "render_agent.dialogue.probe:Counts",
+        "pose": "render_agent.dialogue.probe:Pose",
+        "seen": "render_agent.dialogue.probe:Seen",
+    },
     "scripted policy": {
         "explorer": "render_agent.engines.scripted.blind_policies:EXPLORER",
         "random": "render_agent.engines.scripted.blind_policies:RANDOM",
@@ -130,6 +139,7 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
         "view": "render_agent.cli.commands.view:view_command",
         "diagnose": "render_agent.cli.commands.diagnose:diagnose_command",
         "compare": "render_agent.cli.main:compare",
+        "maps": "render_agent.cli.commands.maps:maps_command",
         "power": "render_agent.cli.commands.power:power_command",
         "rescore": "render_agent.cli.main:rescore",
         "merge": "render_agent.cli.main:merge",
@@ -148,7 +158,10 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
 LAB: Mapping[Kind, Sequence[str]] = {
     "verifier": ("learned",),
     "view policy": ("oracle",),
-    "scripted policy": ("oracle", "witness", "seeker", "expert", "stumbler"),
+    "scripted policy": (
+        *("oracle", "witness", "seeker", "expert", "stumbler"),
+        *("believer", "forgetful", "misperceiver", "misreasoner"),
+    ),
     "small model": ("qwen3-vl", "qwen2_5-vl", "internvl"),
     "command": ("train-verifier", "make-rooms", "bench"),
 }

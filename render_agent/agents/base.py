@@ -45,6 +45,11 @@ def dialogue_id(question_id: str, turn: int, candidate: int) -> str:
     return f"{question_id}{SEPARATOR}turn {turn} candidate {candidate}"
 
 
+def probe_id(question_id: str, turn: int) -> str:
+    """Return the id of the dialogue in which a model is asked what it believes after a turn."""
+    return f"{question_id}{SEPARATOR}turn {turn} probe"
+
+
 @dataclass(frozen=True, slots=True)
 class Ask:
     """Needs the replies to these requests, a list in their order; each has a dialogue id of its own."""

@@ -68,10 +68,18 @@ def runs_in(context: click.Context, parameter: click.Parameter, incomplete: str)
 
 def kinds(context: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
     """Return lists of kinds of view that begin as the list so far."""
+    return _list("kind of view", incomplete)
+
+
+def probes(context: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
+    """Return lists of probes that begin as the list so far."""
+    return _list("probe", incomplete)
+
+
+def _list(kind: registry.Kind, incomplete: str) -> Items:
     before, comma, _ = incomplete.rpartition(",")
-    known = registry.names("kind of view")
-    rest = [kind for kind in known if kind not in before.split(",")]
-    return _beginning([f"{before}{comma}{kind}" for kind in rest], incomplete)
+    rest = [name for name in registry.names(kind) if name not in before.split(",")]
+    return _beginning([f"{before}{comma}{name}" for name in rest], incomplete)
 
 
 def models(context: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
@@ -107,6 +115,7 @@ def rubrics(context: click.Context, parameter: click.Parameter, incomplete: str)
 
 BY_NAME: dict[str, Complete] = {
     "kinds": kinds,
+    "probe": probes,
     "model": models,
     "benchmark": benchmarks,
     "type": question_types,

@@ -12,6 +12,7 @@ from render_agent.config.option import declare
 from render_agent.errors import UsageError
 
 if TYPE_CHECKING:
+    from render_agent.dialogue.probe import Key
     from render_agent.observation.stress.base import PictureStress
     from render_agent.observation.view_policies.base import ViewPolicy
 
@@ -54,6 +55,16 @@ class DialogueSpec:
         metavar="best|middle|x,y,z,yaw",
     )
     renderer: str = setting("rasteriser", "What draws the views.", part="renderer")
+    probe: tuple[str, ...] = setting(
+        (),
+        "What the model is asked to believe after its turns, beside the dialogue: map (which objects are where),"
+        " counts, pose (where it stands), seen (what it has not seen yet); several with commas.",
+        metavar="LIST",
+        separator=",",
+    )
+    probe_every: int = setting(
+        1, "After every how many turns it is asked; after the last one it always is.", minimum=1
+    )
     temperature: float = setting(0.0, "Sampling temperature; 0 is greedy.", minimum=0)
     seed: int = setting(0, "All randomness comes from it and the question's id.")
     max_new_tokens: int = setting(512, "The most tokens of one reply.", minimum=1)
@@ -69,6 +80,16 @@ class DialogueSpec:
         """What the pictures show, as `--pictures` names it. SetupError where no such stress is installed."""
         stress: PictureStress = registry.make("picture stress", self.pictures)
         return stress
+
+    @cached_property
+    def probe_keys(self) -> dict[str, Key]:
+        """What is asked after turns, by its key in the reply, as `--probe` names it. SetupError where there is no such probe.
+
+        Where the camera is moved for the model, it is not asked where that is.
+        """
+        kinds = [registry.make("probe", name) for name in self.probe]
+        keys = {name: key for kind in kinds for name, key in kind.keys.items()}
+        return {name: key for name, key in keys.items() if self.free or not key.of_camera}
 
     @property
     def opening_kinds(self) -> tuple[str, ...]:
@@ -111,3 +132,12 @@ class DialogueSpec:
         if not (isfinite(self.temperature) and isfinite(self.field_of_view)):
             raise UsageError("--temperature and --field-of-view must be finite numbers")
         _ = self.opening_kinds, self.picture_stress  # refuses what cannot be shown
+        if self.probe and self.blind:
+            raise UsageError(
+                "--probe asks what was learnt from views, and --views none shows none: leave one of them out"
+            )
+        if self.probe and not self.probe_keys:
+            raise UsageError(
+                f"--probe {','.join(self.probe)} asks where the camera is, and --views {self.views} moves it by"
+                " itself: add map, counts or seen, or let the model choose its views"
+            )

@@ -62,23 +62,24 @@ class Named(click.Choice[str]):
         ]
 
 
-class Kinds(click.ParamType[tuple[str, ...]]):
-    """Kinds of view, written ego,top,around."""
+class Names(click.ParamType[tuple[str, ...]]):
+    """Names of parts of one kind, such as kinds of view, written ego,top,around."""
 
     name = "LIST"
 
+    def __init__(self, kind: registry.Kind) -> None:
+        self.kind: registry.Kind = kind
+
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
-        """Return the kinds in the order given."""
+        """Return the names in the order given."""
         if isinstance(value, tuple):
             return value
-        kinds = tuple(dict.fromkeys(kind.strip() for kind in value.split(",")))
-        if not set(kinds) <= set(registry.built_in("kind of view")):
-            known = registry.names("kind of view")
-            if wrong := [kind for kind in kinds if kind not in known]:
-                self.fail(
-                    f"{','.join(wrong)!r} is not a kind of view: choose from {','.join(known)}"
-                )
-        return kinds
+        names = tuple(dict.fromkeys(name.strip() for name in value.split(",")))
+        if not set(names) <= set(registry.built_in(self.kind)):
+            known = registry.names(self.kind)
+            if wrong := [name for name in names if name not in known]:
+                self.fail(f"{','.join(wrong)!r} is not a {self.kind}: choose from {','.join(known)}")
+        return names
 
 
 class Parts(click.ParamType[tuple[str, ...]]):
@@ -113,7 +114,8 @@ class Auto(click.ParamType[int | str]):
 
 TYPES: dict[str, click.ParamType[Any]] = {
     "image_size": Size(),
-    "kinds": Kinds(),
+    "kinds": Names("kind of view"),
+    "probe": Names("probe"),
     "devices": Parts(),
     "verifier_weights": Parts(),
     "finish_together": Auto(),

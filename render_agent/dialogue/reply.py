@@ -101,7 +101,7 @@ def read(
     view that there are; others may be asked for in no reply.
     """
     try:
-        fields = _last_object(without_thinking(text))
+        fields = last_object(without_thinking(text))
         if isinstance(fields, Malformed):
             return fields
         return _understood(fields, wanted, options, kinds)
@@ -109,7 +109,8 @@ def read(
         return Malformed("its JSON object is nested too deeply")
 
 
-def _last_object(text: str) -> dict[str, Any] | Malformed:
+def last_object(text: str) -> dict[str, Any] | Malformed:
+    """Return the last whole JSON object in a text, or why there is none. RecursionError where it is nested too deeply."""
     text = text.rstrip()
     if not text:
         return Malformed("it is empty: reply with one JSON object")

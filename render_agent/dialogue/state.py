@@ -12,11 +12,12 @@ import msgspec
 from msgspec import Meta, Struct
 
 from render_agent.dialogue.answer import Wanted
+from render_agent.dialogue.beliefs import Belief
 from render_agent.dialogue.chat import Message, PictureFile, assistant
 from render_agent.dialogue.reply import Action, Malformed, ReadReply
-from render_agent.geometry.camera import AnyCamera, Camera
+from render_agent.geometry.camera import AnyCamera, Camera, Vector
 from render_agent.scene.model import Scene
-from render_agent.text.safe_parse import Count, Finite, NotNegative, Number, Share
+from render_agent.text.safe_parse import Count, Either, Finite, NotNegative, Number, Share
 
 Phase = Literal["batched", "finishing"]
 
@@ -198,6 +199,33 @@ class Evidence:
             raise ValueError("the fused scores do not fit the candidates weighed")
 
 
+class Probe(Struct, frozen=True, omit_defaults=True):
+    """What was asked outside the dialogue after a turn, and what the model said that it believes.
+
+    asked: the message, which no later turn has. belief: the reply as it was understood, None where the engine
+    gave an `error` instead. tokens, seconds, batch_size, finish, events: as those of a turn, and not among them.
+    origin, mirrored_at: the frame in which the scene was shown, as `Scene` has them, so that the truth can be
+    set beside a belief without its scan.
+    """
+
+    asked: str
+    reply: str = ""
+    belief: Either[Malformed, Belief] | None = None
+    error: str | None = None
+    finish: Literal["stop", "length"] = "stop"
+    tokens: Tokens = Tokens()
+    seconds: NotNegative = 0.0
+    batch_size: Annotated[int, Meta(ge=1, le=10**15)] = 1
+    events: tuple[str, ...] = ()
+    origin: Vector = (0.0, 0.0, 0.0)
+    mirrored_at: Finite | None = None
+
+    @property
+    def read(self) -> Belief | None:
+        """The belief, None where it could not be read."""
+        return self.belief if isinstance(self.belief, Belief) else None
+
+
 class Turn(Struct, frozen=True):
     """One turn of one question, as the run log keeps it.
 
@@ -205,7 +233,8 @@ class Turn(Struct, frozen=True):
     taken. camera: the pose after the action. sha256: of every picture that it names, by file.
     feedback: what the action really did, in the words that the model reads next (`happened` in the
     log). events: what went wrong in the engine on the way to the reply, and was mended, by kind. scan: of
-    the first turn, what its scene was read as, and what was assumed, a sentence each.
+    the first turn, what its scene was read as, and what was assumed, a sentence each. probe: what the model was
+    asked to believe after it, None where it was not.
     ValueError where the turn is not that of the candidate that its evidence says was chosen.
     """
 
@@ -226,6 +255,7 @@ class Turn(Struct, frozen=True):
     evidence: Evidence | None = None
     sha256: dict[PictureFile, Digest] = {}
     scan: tuple[str, ...] = ()
+    probe: Probe | None = None
 
     def __post_init__(self) -> None:
         if self.evidence is not None:

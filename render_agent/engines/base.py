@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 from PIL.Image import Image
 
 from render_agent.dialogue.chat import Message
+from render_agent.dialogue.probe import ProbeRequest
 from render_agent.dialogue.state import Tokens, View
 
 BYTES_A_TOKEN = 64
@@ -36,7 +37,8 @@ class Request:
     what it computed for the earlier ones until `retire`. picture: gives the RGB picture of an image
     entry's file. views: those of the whole dialogue with the cameras they were taken with, for whoever
     answers without reading pictures; no model is given them. last: whether no turn follows. schema: the
-    JSON schema of the reply, None where anything goes.
+    JSON schema of the reply, None where anything goes. probe: what it asks the model to believe, None in a turn of
+    the dialogue.
     """
 
     question_id: str
@@ -51,6 +53,7 @@ class Request:
     max_new_tokens: int = 512
     schema: Mapping[str, Any] | None = None
     about: str | None = None
+    probe: ProbeRequest | None = None
 
     @property
     def distinct_samples(self) -> int:

@@ -6,21 +6,25 @@ import logging
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
 from msgspec import structs
 
-from render_agent.agents.base import Agent, Ask, Decision, Draw, Need, turn_seed
+from render_agent.agents.base import Agent, Ask, Decision, Draw, Need, probe_id, turn_seed
 from render_agent.agents.verifiers.base import TurnContext, VerifierPanel
-from render_agent.dialogue.chat import Message
+from render_agent.dialogue.beliefs import read_belief
+from render_agent.dialogue.chat import Message, assistant
+from render_agent.dialogue.probe import MAX_TOKENS, ProbePlan, ProbeRequest
 from render_agent.dialogue.prompt import Prompt, reply_schema
-from render_agent.dialogue.state import Phase, QuestionState, Turn
+from render_agent.dialogue.state import Phase, Probe, QuestionState, Turn
+from render_agent.dialogue.reply import Action
 from render_agent.engines.base import Engine, Request
 from render_agent.errors import EngineError, RenderAgentError, RenderError, RunLogError, SceneError
 from render_agent.observation import Observation, ViewProvider
 from render_agent.observation.picture_store import Pictures
+from render_agent.questions.mentions import named_categories
 from render_agent.runs.failures import Failures
 from render_agent.runs.reply_bounds import within_bounds
 from render_agent.runs.scheduler import (
@@ -79,6 +83,7 @@ class PhaseController:
     agent: decides each turn. panel: the verifiers that it may ask. failures: says when too many failed. max_batched_turns: turns that all
     questions take together. finish_together: how many questions then finish side by side, each at its own
     pace; 1 is strictly one after the other, None as many as the engine takes best. Neither changes what is said in any dialogue.
+    probe: what is asked beside the dialogues, which does not change them either; None for nothing.
     """
 
     def __init__(
@@ -95,6 +100,7 @@ class PhaseController:
         max_batched_turns: int,
         finish_together: int | None,
         sampling: Sampling,
+        probe: ProbePlan | None = None,
     ) -> None:
         self.views = views
         self.engine = engine
@@ -107,6 +113,7 @@ class PhaseController:
         self.max_batched_turns = max_batched_turns
         self.finish_together = finish_together
         self.sampling = sampling
+        self.probe = probe
         self.schema = reply_schema(prompt.on_request) if sampling.guided else None
 
     def run(self, states: Iterable[QuestionState]) -> None:
@@ -163,6 +170,9 @@ class PhaseController:
         spent = decision.seconds(observation.seconds, time.perf_counter() - began)
         turn = decision.as_turn(request.turn, phase, observation, messages, spent)
         turn = structs.replace(turn, sha256=self.log.pictures.written(turn.drawn))
+        last = request.last or (isinstance(turn.action, Action) and turn.action.done)
+        if self.probe is not None and self.probe.due(turn.number, last=last):
+            turn = structs.replace(turn, probe=(yield from self._probe(state, request, turn)))
         self.log.append(state.id, turn)
         state.take(turn)
         return turn
@@ -192,6 +202,50 @@ class PhaseController:
             seed=turn_seed(self.sampling.seed, state.id, turn),
             max_new_tokens=self.sampling.max_new_tokens,
             schema=self.schema,
+        )
+
+    def _probe(
+        self, state: QuestionState, request: Request, turn: Turn
+    ) -> Generator[Need, Any, Probe]:
+        """Ask what the model believes after a turn that is not taken yet; whatever is said, the turn stands.
+
+        request: of the turn; what it reads is the beginning of what is read here.
+        """
+        assert self.probe is not None, "it is due"
+        named = named_categories(state.question)
+        asked = self.probe.asked(turn.feedback, named)
+        name = probe_id(state.id, turn.number)
+        known = next((past.probe for past in state.turns if past.probe), None)
+        scene = (yield Draw(lambda: state.scene)) if known is None else known
+        request = replace(
+            request,
+            question_id=name,
+            about=state.id,
+            messages=[*request.messages, assistant(turn.reply), asked],
+            last=False,
+            samples=1,
+            temperature=0.0,
+            seed=turn_seed(self.sampling.seed, name, turn.number),
+            max_new_tokens=MAX_TOKENS,
+            schema=self.probe.schema if self.sampling.guided else None,
+            probe=ProbeRequest(tuple(self.probe.keys), named, turn.camera),
+        )
+        (reply,) = yield Ask((request,))
+        self._retire([name])
+        reply = within_bounds(reply, request)
+        said = reply.samples[0] if reply.error is None else ""
+        return Probe(
+            asked["content"][0]["text"],
+            said,
+            None if reply.error is not None else read_belief(said, self.probe.keys.keys()),
+            reply.error,
+            reply.finish,
+            reply.tokens,
+            round(reply.seconds, 4),
+            reply.batch_size,
+            reply.events,
+            scene.origin,
+            scene.mirrored_at,
         )
 
     def _decide(

@@ -19,6 +19,7 @@ from render_agent.agents.verifiers.registry import describe_choosing, make_panel
 from render_agent.config import AUTO, CHANGEABLE, OPTIONS, RunConfig
 from render_agent.config.paths import absolute_paths
 from render_agent.dialogue.chat import Message
+from render_agent.dialogue.probe import ProbePlan
 from render_agent.dialogue.state import Question, QuestionState
 from render_agent.engines.base import Engine
 from render_agent.engines.registry import describe_engine, make_engine
@@ -156,6 +157,10 @@ def play(
             config.max_new_tokens,
             guided=not config.no_guide,
         ),
+        # A person who plays is not asked.
+        probe=ProbePlan(config.probe_keys, config.probe_every)
+        if config.probe and not engine.capabilities.one_dialogue
+        else None,
     )
     controller.run(states)
 

@@ -29,6 +29,15 @@ class SamplingPolicy(Protocol):
 
 
 @runtime_checkable
+class BelievingPolicy(Protocol):
+    """A policy that can say what it believes; another says where it stands, and that it knows of nothing."""
+
+    def believe(self, request: Request) -> str:
+        """Return the text of the reply to a request that has a `probe`."""
+        ...
+
+
+@runtime_checkable
 class ClosablePolicy(Protocol):
     """A policy that holds something, such as what it draws with."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,7 +11,12 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question, Tokens
 from render_agent.engines.base import BatchingEngine, Capabilities, Reply, Request
 from render_agent.engines.cost_estimate import picture_tokens
-from render_agent.engines.scripted.base import ClosablePolicy, Policy, SamplingPolicy
+from render_agent.engines.scripted.base import (
+    BelievingPolicy,
+    ClosablePolicy,
+    Policy,
+    SamplingPolicy,
+)
 from render_agent.engines.scripted.registry import policy_maker
 
 logger = logging.getLogger(__name__)
@@ -48,8 +54,12 @@ class ScriptedEngine(BatchingEngine):
         if request.about is not None:
             request = replace(request, question_id=request.about)
         try:
-            if isinstance(self.policy, SamplingPolicy):
-                texts: tuple[object, ...] = tuple(self.policy.samples(request))
+            texts: tuple[object, ...]
+            if request.probe is not None:
+                believes = isinstance(self.policy, BelievingPolicy)
+                texts = (self.policy.believe(request) if believes else belief_of_nothing(request),)
+            elif isinstance(self.policy, SamplingPolicy):
+                texts = tuple(self.policy.samples(request))
             else:
                 texts = (self.policy.reply(request),) * request.samples
         except Exception as error:  # a policy is anybody's code and may raise anything
@@ -68,13 +78,29 @@ class ScriptedEngine(BatchingEngine):
             for message in request.messages
             for piece in message["content"]
         )
-        once = replies if isinstance(self.policy, SamplingPolicy) else replies[:1]
+        sampled = isinstance(self.policy, SamplingPolicy) and request.probe is None
+        once = replies if sampled else replies[:1]
         tokens = Tokens(
             prompt=read * len(once),
             reply=sum(len(text.split()) for text in once),
             cached=read * (len(once) - 1),  # as an engine that reads a prompt once for its samples
         )
         return Reply(replies, tokens, batch_size=batch_size)
+
+
+def belief_of_nothing(request: Request) -> str:
+    """Return the belief of a policy that looks at nothing: where it stands, and that all is unseen."""
+    probe = request.probe
+    assert probe is not None, "it asks what is believed"
+    x, y, _ = probe.camera.position
+    belief = {
+        "objects": [],
+        "counts": dict.fromkeys(probe.named, 0),
+        "position": [round(x, 2), round(y, 2)],
+        "yaw_degrees": round(probe.camera.yaw),
+        "unseen": list(probe.named),
+    }
+    return json.dumps({key: belief[key] for key in probe.keys if key in belief})
 
 
 def make_scripted(

@@ -191,16 +191,19 @@ class KVCache:
         tokens = len(prompt.ids or ())
         return any(s.prompt is prompt and len(s.ids) >= tokens for s in self.sequences)
 
-    def begin(self, question_id: str, prompt: PreparedPrompt) -> Sequence:
+    def begin(
+        self, question_id: str, prompt: PreparedPrompt, parent: str | None = None
+    ) -> Sequence:
         """Return a new dialogue that shares as much of another's beginning as it has in common with it.
 
-        Another sample of the same prompt shares all of it.
+        Another sample of the same prompt shares all of it. parent: the dialogue that it branches off, if any.
         """
         new = Sequence(question_id)
         self.sequences.append(new)
         newest = sorted(self.sequences[:-1], key=lambda s: -s.last_used)[:SHARING_CANDIDATES]
         sources = [s for s in self.sequences[:-1] if s.prompt is prompt][:1] or [
             *newest,
+            *(s for s in self.sequences[:-1] if s.question_id == parent),
             *([self._beginning] if self._beginning else []),
         ]
         source = max(sources, key=lambda s: s.known(prompt), default=None)

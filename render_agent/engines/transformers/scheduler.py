@@ -117,7 +117,7 @@ class Scheduler:
         prompt = sample.asked.prompt
         question = sample.request.question_id if not sample.number else f"\0{id(sample)}"
         mine = self.cache.of(question)
-        found = mine or self.cache.begin(question, prompt)
+        found = mine or self.cache.begin(question, prompt, sample.request.about)
         found.pinned, sample.placed = True, found
         sample.start = found.known(prompt)
         sample.limit = self.loaded.reply_limit(sample.request, len(sample.ids))

@@ -1,0 +1,174 @@
+"""Probes: what a model is asked to believe after a turn, outside the dialogue; `--probe` names them.
+
+The message follows the dialogue so far and is in no later turn, so that the dialogue is the same with and without it.
+What comes back is read by `render_agent.dialogue.beliefs`. A probe of an installed package may ask for keys of its
+own: they are in the reply that the log keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+from render_agent.dialogue.beliefs import MAX_NAME_CHARACTERS
+from render_agent.dialogue.chat import Message, message, text
+from render_agent.geometry.camera import Camera
+
+MAX_TOKENS = 1024
+"""Of a reply to a probe: a map of forty objects."""
+
+MOST_LISTED = 64
+"""Objects that the schema allows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key of the reply: an example of its value as JSON, what is told of it, and its JSON schema.
+
+    Told may have {named}, the categories that the question names.
+    """
+
+    example: str
+    told: str
+    schema: Mapping[str, Any]
+    of_camera: bool = False
+    """Whether it asks where the camera is, which moves only where the model moves it."""
+
+
+class ProbeKind(Protocol):
+    """A probe: the keys that it asks for, by their names."""
+
+    keys: Mapping[str, Key]
+
+
+def _number(low: float, high: float) -> dict[str, Any]:
+    return {"type": "number", "minimum": low, "maximum": high}
+
+
+_POINT = {"type": "array", "items": _number(-1000, 1000), "minItems": 2, "maxItems": 2}
+_NAME = {"type": "string", "minLength": 1, "maxLength": MAX_NAME_CHARACTERS}
+
+OBJECTS = Key(
+    '[{"category": "name", "position": [0.0, 0.0], "sure": 0, "length_meters": 0.0}]',
+    "{named} Every object once, also where you know of several alike: position is [x, y] of its middle on the"
+    " floor plan, sure is how sure you are that it is there, from 0 to 100, length_meters is its longest side."
+    " [] while you know of none.",
+    {
+        "type": "array",
+        "maxItems": MOST_LISTED,
+        "items": {
+            "type": "object",
+            "properties": {
+                "category": _NAME,
+                "position": _POINT,
+                "sure": {"type": "integer", "minimum": 0, "maximum": 100},
+                "length_meters": _number(0, 1000),
+            },
+            "required": ["category", "position", "sure", "length_meters"],
+            "additionalProperties": False,
+        },
+    },
+)
+COUNTS = Key(
+    '{"name": 0}',
+    "how many there are by category, as far as you know. {named}",
+    {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0, "maximum": 1000}},
+)
+POSITION = Key(
+    "[0.0, 0.0]", "[x, y] where your camera stands now, after this step.", _POINT, of_camera=True
+)
+YAW = Key("0", "which way it looks now, in degrees.", _number(-360, 360), of_camera=True)
+UNSEEN = Key(
+    '["name"]',
+    "the categories of which you have seen nothing yet. {named}",
+    {"type": "array", "items": _NAME, "maxItems": MOST_LISTED},
+)
+AREA = Key("0.0", "the floor of the whole place in square metres.", _number(0, 10_000))
+
+
+class Map:
+    """What is where: objects with their places, the camera's pose, the floor's size, and what is unseen yet."""
+
+    keys: Mapping[str, Key] = {
+        "objects": OBJECTS,
+        "position": POSITION,
+        "yaw_degrees": YAW,
+        "unseen": UNSEEN,
+        "floor_square_meters": AREA,
+    }
+
+
+class Counts:
+    """How many objects there are of every category."""
+
+    keys: Mapping[str, Key] = {"counts": COUNTS}
+
+
+class Pose:
+    """Where the camera stands and looks."""
+
+    keys: Mapping[str, Key] = {"position": POSITION, "yaw_degrees": YAW}
+
+
+class Seen:
+    """What has not been seen yet."""
+
+    keys: Mapping[str, Key] = {"unseen": UNSEEN}
+
+
+ASKED = """\
+{feedback}
+
+Before you go on: what do you now believe about this place? This is beside the exploration; nothing follows from \
+it, and it is no answer to the question. Positions are in metres, in the frame that you were told. Reply with \
+one JSON object and nothing else:
+{{{examples}}}
+
+{told}"""
+
+NAMED = "Of these categories, in these words: {names}."
+UNNAMED = "Of the larger objects."
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeRequest:
+    """What a request for a belief is about, for whoever answers without reading it.
+
+    keys: what is asked for. named: the categories that the question names. camera: where it stands now.
+    """
+
+    keys: tuple[str, ...]
+    named: tuple[str, ...]
+    camera: Camera
+
+
+@dataclass(frozen=True)
+class ProbePlan:
+    """What is asked after turns: its keys by name, and after every how many turns."""
+
+    keys: Mapping[str, Key]
+    every: int = 1
+
+    @cached_property
+    def schema(self) -> Mapping[str, Any]:
+        """The JSON schema of a reply."""
+        return {
+            "type": "object",
+            "properties": {name: key.schema for name, key in self.keys.items()},
+            "required": list(self.keys),
+            "additionalProperties": False,
+        }
+
+    def due(self, turn: int, *, last: bool) -> bool:
+        """Whether it is asked after a turn, from 0; after the last turn of a question it always is."""
+        return bool(self.keys) and (last or (turn + 1) % self.every == 0)
+
+    def asked(self, feedback: str, named: Sequence[str]) -> Message:
+        """Return the message; feedback: what the turn led to, in the words that the dialogue has for it."""
+        which = NAMED.format(names=", ".join(named)) if named else UNNAMED
+        examples = ",\n ".join(f'"{name}": {key.example}' for name, key in self.keys.items())
+        told = [f"- {name}: {key.told.format(named=which)}" for name, key in self.keys.items()]
+        words = ASKED.format(feedback=feedback, examples=examples, told="\n".join(told))
+        return message("user", text(words))
