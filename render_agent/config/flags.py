@@ -78,7 +78,9 @@ class Names(click.ParamType[tuple[str, ...]]):
         if not set(names) <= set(registry.built_in(self.kind)):
             known = registry.names(self.kind)
             if wrong := [name for name in names if name not in known]:
-                self.fail(f"{','.join(wrong)!r} is not a {self.kind}: choose from {','.join(known)}")
+                self.fail(
+                    f"{','.join(wrong)!r} is not a {self.kind}: choose from {','.join(known)}"
+                )
         return names
 
 

@@ -71,8 +71,13 @@ class Belief(Struct, frozen=True, omit_defaults=True):
     notes: tuple[str, ...] = ()
 
     def of(self, category: str) -> list[BelievedObject]:
-        """Return the objects of a category on the map."""
-        return [thing for thing in self.objects or () if thing.category == category]
+        """Return the objects of a category on the map, in the singular or the plural."""
+        words = _words_for(category)
+        return [thing for thing in self.objects or () if thing.category in words]
+
+    def count(self, category: str) -> int:
+        """Return how many objects of a category it says that there are; 0 where it says nothing of them."""
+        return sum((self.counts or {}).get(word, 0) for word in _words_for(category))
 
 
 def read_belief(text: str, keys: Set[str]) -> Belief | Malformed:
@@ -99,9 +104,18 @@ def category_name(word: object) -> str | None:
     return name if 0 < len(name) <= MAX_NAME_CHARACTERS else None
 
 
+def _words_for(category: str) -> tuple[str, ...]:
+    name = category_name(category) or ""
+    return name, f"{name}s", f"{name}es"
+
+
 def _rescued(text: str, keys: Set[str], found: Mapping[str, Any] | Malformed) -> Belief | Malformed:
     """Return the objects that stand alone in a text, as in a list that is cut off or has no name."""
-    fault = found.reason if isinstance(found, Malformed) else f"it has none of {', '.join(sorted(keys))}"
+    fault = (
+        found.reason
+        if isinstance(found, Malformed)
+        else f"it has none of {', '.join(sorted(keys))}"
+    )
     if "objects" not in keys:
         return Malformed(fault)
     things = []
@@ -127,7 +141,9 @@ def _understood(fields: Mapping[str, Any], keys: Set[str]) -> Belief | Malformed
             continue
         value = understand(known[key], notes) if known.get(key) is not None else None
         if value is None:
-            notes.append(f"{key} {'cannot be read' if known.get(key) is not None else 'is missing'}")
+            notes.append(
+                f"{key} {'cannot be read' if known.get(key) is not None else 'is missing'}"
+            )
         values[attribute] = value
     if all(value is None for value in values.values()):
         return Malformed("; ".join(notes[:MAX_NOTES]))
@@ -166,7 +182,10 @@ def _entries(value: list[Any] | Mapping[str, Any]) -> Iterator[object]:
             isinstance(some, list) and bool(some) and not isinstance(some[0], list | Mapping)
         )
         for place in [some] if one or not isinstance(some, list) else some:
-            yield {"category": category, **(place if isinstance(place, dict) else {"position": place})}
+            yield {
+                "category": category,
+                **(place if isinstance(place, dict) else {"position": place}),
+            }
 
 
 def _object(entry: object) -> BelievedObject | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
 from render_agent.dialogue.state import Question
 from render_agent.geometry.boxes import OrientedBox
-from render_agent.scene.model import Scene
 from render_agent.scene.room_truth import TrueObject, read_truth
 from render_agent.scene.stand_in.annotations import (
     BoxedObject,
@@ -68,7 +68,21 @@ def _official(scans: Iterable[Path | None], annotations: str | None) -> list[Pat
     return [*sorted(files), *([] if annotations is None else [Path(annotations)])]
 
 
-def placed(facts: Facts, scene: Scene) -> Facts:
+class Frame(Protocol):
+    """How the coordinates of a file were moved and mirrored, as a `Scene` tells it, or a `Probe` of one."""
+
+    @property
+    def origin(self) -> tuple[float, float, float]:
+        """Metres taken off the file's coordinates."""
+        ...
+
+    @property
+    def mirrored_at(self) -> float | None:
+        """The plane x that it is mirrored at, None where it is not."""
+        ...
+
+
+def placed(facts: Facts, scene: Frame) -> Facts:
     """Return what is known of a scene with its boxes in the frame in which it was loaded.
 
     Coordinates of a file may have been moved, and the scene may be mirrored: then its boxes are too,

@@ -53,6 +53,7 @@ def merge(output: Path, shards: Sequence[RunFolder]) -> tuple[Path, dict[str, An
             partial=config.partial,
             notes=notes(record),
             stress=config.picture_stress,
+            annotations=config.annotations,
         )
         if not any(state.active for state in states):
             log.write_results(merged_results, table(merged_results["questions"]))

@@ -18,8 +18,8 @@ from render_agent.dialogue.beliefs import read_belief
 from render_agent.dialogue.chat import Message, assistant
 from render_agent.dialogue.probe import MAX_TOKENS, ProbePlan, ProbeRequest
 from render_agent.dialogue.prompt import Prompt, reply_schema
-from render_agent.dialogue.state import Phase, Probe, QuestionState, Turn
 from render_agent.dialogue.reply import Action
+from render_agent.dialogue.state import Phase, Probe, QuestionState, Turn
 from render_agent.engines.base import Engine, Request
 from render_agent.errors import EngineError, RenderAgentError, RenderError, RunLogError, SceneError
 from render_agent.observation import Observation, ViewProvider

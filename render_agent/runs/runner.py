@@ -112,6 +112,7 @@ class Run:
             partial=self.config.partial,
             notes=stamps,
             stress=self.config.picture_stress,
+            annotations=self.config.annotations,
         )
         self.log.write_results(run_results, table(run_results["questions"]))
         return run_results

@@ -147,6 +147,17 @@ def ratio(
     return estimates(("one",), sums, counts)[MICRO]
 
 
+def jackknifed(whole: float, left: Sequence[float]) -> Estimate:
+    """Return a figure of all scenes with its error, from what it is without each scene, NaN where nothing is left.
+
+    For figures that are no mean, such as a calibration error; degrees of freedom are the scenes less one.
+    """
+    without = np.array([value for value in left if value == value], np.float64)
+    variance = _jackknife(without, np.ones(len(without), np.bool_))
+    freedom = np.asarray(max(len(without) - 1, 1), np.float64)
+    return Estimate(np.asarray(whole), np.sqrt(variance), freedom, np.asarray(len(without)))
+
+
 def holm(ps: Sequence[float | None]) -> list[float | None]:
     """Return p values corrected for their number as Holm (1979) does; None stays, and does not count."""
     known = sorted((p, place) for place, p in enumerate(ps) if p is not None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from render_agent.analysis.diagnosis.first_failure import belief_diagnosis
 from render_agent.analysis.diagnosis.model import Cause, Diagnosis, TurnDiagnosis
 from render_agent.analysis.diagnosis.path import steps
 from render_agent.analysis.diagnosis.visibility_pass import TurnVisibility, Visibility
@@ -42,7 +43,7 @@ def diagnose(
     )
     named = named_categories(question)
     first_seen = first_shown(
-        question, [box.category for box in visibility.boxes], _seen_well(turns, size)
+        question, [box.category for box in visibility.boxes], seen_well_in(turns, size)
     )
     shown = was_shown(question, first_seen, turns[-1].coverage if turns else None)
     unseen = shown is False
@@ -58,7 +59,8 @@ def diagnose(
             cause = Cause.STOPPED_EARLY if early else Cause.NEVER_LOOKED
         elif shown:
             cause = Cause.MISJUDGED
-    return Diagnosis(question.id, cause, named, visibility.boxes, turns, first_seen, shown, early)
+    found = Diagnosis(question.id, cause, named, visibility.boxes, turns, first_seen, shown, early)
+    return replace(found, belief=belief_diagnosis(state, found, seen_well_in(turns, size), truth))
 
 
 def _cause(state: QuestionState, truth: str | None) -> Cause:
@@ -73,7 +75,7 @@ def _cause(state: QuestionState, truth: str | None) -> Cause:
     return Cause.RIGHT if right else Cause.UNKNOWN
 
 
-def _seen_well(turns: Sequence[TurnDiagnosis], size: tuple[int, int]) -> dict[int, int]:
+def seen_well_in(turns: Sequence[TurnDiagnosis], size: tuple[int, int]) -> dict[int, int]:
     """Return for the boxes that were seen well the first turn in which they were."""
     when: dict[int, int] = {}
     for turn in turns:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+import numpy as np
 from msgspec import Struct
 
+from render_agent.beliefs.belief_summary import ScoredProbe
+from render_agent.geometry.boxes import OrientedBox
 from render_agent.geometry.camera import Vector
 from render_agent.render.visibility.object_visibility import Seen, seen_well
 
@@ -34,6 +37,25 @@ class Cause(StrEnum):
     """It is not finished, or nobody knows its truth."""
 
 
+class Failure(StrEnum):
+    """The first thing that broke on the way from views over a belief to an answer, where beliefs were asked for."""
+
+    RIGHT = "right"
+    """The answer scores at least half."""
+    NEVER_SEEN = "never seen"
+    """Something that the question names was never seen well."""
+    PERCEPTION = "perception"
+    """It was seen well, and never came onto the map, or to a place or size from which no right answer follows."""
+    MEMORY = "memory"
+    """It was on the map, or the map was right, and at the end it no longer was."""
+    REASONING = "reasoning"
+    """The last map is right: the right answer follows from it, and another one was given."""
+    NOT_READABLE = "not readable"
+    """No answer, or no belief, could be read."""
+    UNKNOWN = "unknown"
+    """The boxes of the scene do not tell what had to be on the map, or no map was asked for."""
+
+
 class NamedBox(Struct, frozen=True, array_like=True):
     """One box of an object that a question names.
 
@@ -46,6 +68,11 @@ class NamedBox(Struct, frozen=True, array_like=True):
     centre: Vector
     size: Vector
     axes: tuple[Vector, Vector, Vector]
+
+    @property
+    def box(self) -> OrientedBox:
+        """The box itself."""
+        return OrientedBox(np.array(self.centre), np.array(self.size), np.array(self.axes))
 
 
 class Sighting(Struct, frozen=True, array_like=True):
@@ -89,6 +116,23 @@ class TurnDiagnosis:
 
 
 @dataclass(frozen=True, slots=True)
+class BeliefDiagnosis:
+    """What one question's beliefs tell.
+
+    failure: what broke first, None where the question failed or has no truth. words: which object, and when. probes:
+    each set against the truth. answer: what follows from the last map, worth: its official score, 0 to 1; None where
+    nothing follows. follows: whether the given answer is about that one.
+    """
+
+    failure: Failure | None
+    words: str
+    probes: tuple[ScoredProbe, ...]
+    answer: str | None = None
+    worth: float | None = None
+    follows: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Diagnosis:
     """One question.
 
@@ -96,7 +140,8 @@ class Diagnosis:
     sightings. first_seen: for every named category that has boxes the turn in which one of them (for
     counting: the last of them) was first seen well, None where that never happened. shown: whether all
     that the question is about was seen well, None where nobody can tell; see `was_shown`. cause: see
-    Cause. premature: whether it said done with turns left before that.
+    Cause. premature: whether it said done with turns left before that. belief: what broke first, None
+    where it was not asked what it believes.
     """
 
     question_id: str
@@ -107,6 +152,7 @@ class Diagnosis:
     first_seen: dict[str, int | None]
     shown: bool | None = None
     premature: bool = False
+    belief: BeliefDiagnosis | None = None
 
     @property
     def never_seen(self) -> tuple[str, ...]:

@@ -22,7 +22,8 @@ from render_agent.cli.options import RUN, WHERE_RUNS_LIE
 def diagnose_command(run: str, output: str, processes: int | None, as_json: bool) -> None:
     """Say why RUN (recent, a name or a path) went as it did.
 
-    Did it fail because it never looked, because it looked and misjudged, or because of the protocol?
+    Did it fail because it never looked, because it looked and misjudged, or because of the protocol? Of a run with
+    --probe, what broke first: perception, memory or reasoning?
     Objects are known from the official annotations or the truth beside a bundled room.
 
     \b
@@ -32,6 +33,8 @@ def diagnose_command(run: str, output: str, processes: int | None, as_json: bool
     """
 
     from render_agent.analysis.diagnosis.diagnose import diagnose_run
+    from render_agent.analysis.diagnosis.failure_summary import failure_summary, failure_table
+    from render_agent.analysis.diagnosis.failure_summary import reading as failure_reading
     from render_agent.analysis.diagnosis.summary import cause_table, notes, reading, summary
     from render_agent.runs.log.folder import find_run
     from render_agent.runs.log.reader import read_states
@@ -40,11 +43,17 @@ def diagnose_command(run: str, output: str, processes: int | None, as_json: bool
 
     folder = find_run(Path(output), run)
     states = read_states(folder)
-    found = summary(states, diagnose_run(folder, processes, states))
+    diagnoses = diagnose_run(folder, processes, states)
+    found = summary(states, diagnoses)
+    beliefs = failure_summary(states, diagnoses, folder.config.image_size)
     if as_json:
-        click.echo(json_text({"reading": reading(found["all"]), **found}))
+        told = {"reading": reading(found["all"]), **found}
+        click.echo(json_text(told if beliefs is None else {**told, "beliefs": beliefs}))
         return
     console = plain_console()
     console.print(cause_table(found))
     for line in notes(found):
         console.print(line, soft_wrap=True)
+    if beliefs is not None:
+        console.print(failure_table(beliefs))
+        console.print(failure_reading(beliefs["all"]), soft_wrap=True)

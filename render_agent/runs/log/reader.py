@@ -63,6 +63,7 @@ def results_of(
         notes=notes(folder.record),
         parser=parser,
         stress=folder.config.picture_stress,
+        annotations=folder.config.annotations,
     )
 
 

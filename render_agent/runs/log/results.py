@@ -8,9 +8,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from render_agent.beliefs.belief_summary import belief_figures, probe_totals
 from render_agent.dialogue.state import QuestionState, Status, Tokens
+from render_agent.errors import QuestionsError
 from render_agent.observation.stress.base import PictureStress
 from render_agent.questions.chance import chance_levels
+from render_agent.questions.ground_truth import known_facts
 from render_agent.runs.log.schema import Row
 from render_agent.score.means import MACRO, MICRO, Scored
 from render_agent.score.official import ORDER
@@ -31,6 +34,7 @@ def results(
     notes: Sequence[str] = (),
     parser: str = OFFICIAL,
     stress: PictureStress | None = None,
+    annotations: str | None = None,
 ) -> dict[str, Any]:
     """Return what `results.json` holds.
 
@@ -38,7 +42,8 @@ def results(
     every figure of this run. parser: which of PARSERS reads the answers; whichever it is, what is
     called official is so. The official parser reads the answers in canonical form, `official_raw`
     and the other parsers read them as the model gave them. stress: what the
-    pictures show, which may have figures of its own.
+    pictures show, which may have figures of its own. annotations: those of the run, where it has any, which tell
+    what beliefs are set against.
     """
     scored = [state for state in states if state.status in SCORED]
     known = [state for state in scored if state.question.truth is not None]
@@ -63,10 +68,27 @@ def results(
         "parsers": {name: _overall(known, name) for name in PARSERS if name != OFFICIAL},
         "chance": chance_levels([state.question for state in known]),
         **({} if stress is None else stress.figures(known)),
+        **_beliefs(states, stress, annotations),
         "counts": counts(states),
         "totals": totals(states),
         "questions": [row(state, parser) for state in states],
     }
+
+
+def _beliefs(
+    states: Sequence[QuestionState], stress: PictureStress | None, annotations: str | None
+) -> dict[str, Any]:
+    """Return the figures of what models said that they believe; nothing where none was asked."""
+    probed = [state for state in states if any(turn.probe for turn in state.turns)]
+    if not probed:
+        return {}
+    questions = [state.question for state in probed]
+    try:
+        facts, note = known_facts(questions, annotations), {}
+    except QuestionsError as error:  # what the run began with was moved or edited since
+        facts, note = {}, {"note": str(error)}
+    truths = {q.id: q.truth if stress is None else stress.truth(q) for q in questions}
+    return {"beliefs": {**note, **belief_figures(probed, facts, truths)}}
 
 
 def counts(states: Sequence[QuestionState]) -> dict[str, int]:
@@ -181,6 +203,8 @@ def totals(states: Sequence[QuestionState]) -> dict[str, Any]:
     turns = [turn for state in states for turn in state.turns]
     events = Counter(event for turn in turns for event in turn.events)
     events.update(event for state in states for event in state.lost_events)
+    events.update(event for turn in turns if turn.probe for event in turn.probe.events)
+    probes = probe_totals(states)
     calls = sum(1 / t.batch_size + (t.evidence.calls if t.evidence else 0.0) for t in turns)
     return {
         "turns": len(turns),
@@ -195,6 +219,7 @@ def totals(states: Sequence[QuestionState]) -> dict[str, Any]:
                 sum(turn.seconds.generating / turn.batch_size for turn in turns), 3
             ),
         },
+        **({"probes": probes} if probes["asked"] else {}),
         "per_question": per_question([question_work(s) for s in states if s.turns], calls),
     }
 

@@ -154,6 +154,33 @@ class _Work(TypedDict):
     calls: NotRequired[NotNegative]
 
 
+class _Figure(TypedDict):
+    value: Number
+    interval: Interval
+    n: Count
+    scenes: Count
+
+
+class _Beliefs(TypedDict):
+    radius_metres: NotNegative
+    questions: Count
+    without_truth: Count
+    last: dict[str, _Figure]
+    turns: list[dict[str, Any]]
+    types: dict[str, dict[str, _Figure]]
+    calibration: list[dict[str, Number]]
+    note: NotRequired[str]
+
+
+class _Probes(TypedDict):
+    asked: Count
+    unreadable: Count
+    failed: Count
+    calls: Count
+    tokens: Tokens
+    seconds: NotNegative
+
+
 class _Totals(TypedDict):
     turns: Count
     calls: Count
@@ -161,6 +188,7 @@ class _Totals(TypedDict):
     tokens: Tokens
     seconds: dict[str, NotNegative]
     per_question: NotRequired[_Work | None]
+    probes: NotRequired[_Probes]
 
 
 class Row(TypedDict):
@@ -194,6 +222,7 @@ class Results(_Overall):
     official_raw: NotRequired[Score]
     parsers: dict[str, _ParserScores]
     chance: _Chance
+    beliefs: NotRequired[_Beliefs]
     counts: _Counts
     mirrored: NotRequired[_Mirrored]
     totals: _Totals

@@ -1,0 +1,210 @@
+"""What broke first in the questions of a run, and how well beliefs follow what was seen: figures, a table, a sentence."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+
+from render_agent.analysis.diagnosis.model import BeliefDiagnosis, Diagnosis, Failure
+from render_agent.beliefs.belief_summary import ScoredProbe, written
+from render_agent.dialogue.state import QuestionState
+from render_agent.score.intervals import ratio
+from render_agent.score.official import score_answer
+from render_agent.text.console import plain_table
+
+BROKEN = (Failure.NEVER_SEEN, Failure.PERCEPTION, Failure.MEMORY, Failure.REASONING, Failure.NOT_READABLE, Failure.UNKNOWN)  # fmt: skip
+"""What can break, in the order in which it would."""
+
+HEADS = {
+    Failure.RIGHT: "right",
+    Failure.NEVER_SEEN: "never\nseen",
+    Failure.PERCEPTION: "per-\nception",
+    Failure.MEMORY: "mem-\nory",
+    Failure.REASONING: "reason-\ning",
+    Failure.NOT_READABLE: "not\nreadable",
+    Failure.UNKNOWN: "un-\nknown",
+}
+
+Part = tuple[float, float, str]
+"""What one question adds above and below the line of a ratio, and its scene."""
+
+
+def failure_summary(
+    states: Sequence[QuestionState], diagnoses: Mapping[str, Diagnosis], size: tuple[int, int]
+) -> dict[str, Any] | None:
+    """Return what broke first, for all questions and by type; None where no beliefs were asked for.
+
+    `failures`: questions by what broke; `shares`: the same in percent of the judged ones, with intervals over
+    scenes. `seen_found`: of the named objects that had been seen well by a probe, those on its map, in percent; it
+    stands in `turns`, too, by turn. `updated`: of those that were not on the map of one probe and that a view showed
+    well before the next one, those on that. `unseen_right`: of what is said to be unseen, or not, what is so.
+    `follows`: answers that are what the last map answers. `answer` and `own_answer`: the mean official score of the
+    answers that were given, and of those that follow from the last maps, over the questions that have both. size: of
+    the pictures.
+    """
+    judged = [
+        (state, found, found.belief)
+        for state in states
+        if (found := diagnoses.get(state.id)) is not None and found.belief is not None
+    ]
+    if not judged:
+        return None
+    by_type: dict[str, list[tuple[QuestionState, Diagnosis, BeliefDiagnosis]]] = defaultdict(list)
+    for entry in judged:
+        by_type[entry[0].question.type].append(entry)
+    turns = max(entry[2].probes[-1].turn for entry in judged) + 1
+    return {
+        "all": _figures(judged, size),
+        "types": {name: _figures(entries, size) for name, entries in sorted(by_type.items())},
+        "turns": [
+            {"turn": turn, "seen_found": _ratio(_seen_found(judged, size, turn))}
+            for turn in range(turns)
+        ],
+    }
+
+
+def _figures(
+    judged: Sequence[tuple[QuestionState, Diagnosis, BeliefDiagnosis]], size: tuple[int, int]
+) -> dict[str, Any]:
+    told = [(s.question.scene, b.failure) for s, _, b in judged if b.failure is not None]
+    counted = Counter(failure for _, failure in told)
+    both = [
+        (b.worth, score_answer(s.question.type, s.answer, s.question.truth), s.question.scene)
+        for s, _, b in judged
+        if b.worth is not None and b.failure is not None and s.question.truth is not None
+    ]
+    return {
+        "questions": len(told),
+        "failures": {str(failure): counted[failure] for failure in Failure},
+        "shares": {
+            str(failure): _ratio((is_so == failure, 1, scene) for scene, is_so in told)
+            for failure in Failure
+        },
+        "seen_found": _ratio(_seen_found(judged, size, None)),
+        "updated": _ratio(_updated(judged, size)),
+        "unseen_right": _ratio(_unseen(judged)),
+        "follows": _ratio(
+            (b.follows, 1, s.question.scene) for s, _, b in judged if b.follows is not None
+        ),
+        "own_answer": _ratio((own, 1, scene) for own, _, scene in both),
+        "answer": _ratio((given, 1, scene) for _, given, scene in both),
+    }
+
+
+def _ratio(parts: Iterator[Part] | Sequence[Part]) -> dict[str, Any] | None:
+    kept = [part for part in parts if part[1]]
+    if not kept:
+        return None
+    tops, bottoms, scenes = zip(*kept, strict=True)
+    estimate = ratio(tops, scenes, bottoms)
+    return None if estimate is None else written(estimate, int(sum(bottoms)), share=True)
+
+
+def seen_between(
+    diagnosis: Diagnosis, size: tuple[int, int], first: int, last: int
+) -> frozenset[tuple[str, int]]:
+    """Return the named boxes, by category and number, that a view of the turns first … last showed well."""
+    return frozenset(
+        (diagnosis.boxes[sighting.box].category, diagnosis.boxes[sighting.box].number)
+        for turn in diagnosis.turns
+        if first <= turn.turn <= last
+        for sighting in turn.sightings
+        if sighting.well(size)
+    )
+
+
+def _on_map(probe: ScoredProbe) -> frozenset[tuple[str, int]] | None:
+    """Return the boxes on a map, None where it is none."""
+    if probe.score is None or probe.score.matching is None:
+        return None
+    return probe.score.matching.found
+
+
+def _seen_found(
+    judged: Sequence[tuple[QuestionState, Diagnosis, BeliefDiagnosis]],
+    size: tuple[int, int],
+    turn: int | None,
+) -> Iterator[Part]:
+    """Give of every question's last probe, or its last up to a turn, the boxes seen well by then and those found."""
+    for state, diagnosis, belief in judged:
+        until = [p for p in belief.probes if turn is None or p.turn <= turn]
+        if until and (found := _on_map(until[-1])) is not None:
+            seen = seen_between(diagnosis, size, 0, until[-1].turn)
+            yield len(seen & found), len(seen), state.question.scene
+
+
+def _updated(
+    judged: Sequence[tuple[QuestionState, Diagnosis, BeliefDiagnosis]], size: tuple[int, int]
+) -> Iterator[Part]:
+    for state, diagnosis, belief in judged:
+        for before, now in zip(belief.probes, belief.probes[1:], strict=False):
+            was, found = _on_map(before), _on_map(now)
+            if was is not None and found is not None:
+                shown = seen_between(diagnosis, size, before.turn + 1, now.turn) - was
+                yield len(shown & found), len(shown), state.question.scene
+
+
+def _unseen(
+    judged: Sequence[tuple[QuestionState, Diagnosis, BeliefDiagnosis]],
+) -> Iterator[Part]:
+    """Give of every question's last probe how many categories it says rightly to be unseen, or not.
+
+    A category of which a view showed something, and none well, is left out.
+    """
+    for state, diagnosis, belief in judged:
+        said = belief.probes[-1].probe.read
+        if said is None or said.unseen is None:
+            continue
+        told = rightly = 0
+        for category, first in diagnosis.first_seen.items():
+            own = {n for n, box in enumerate(diagnosis.boxes) if box.category == category}
+            glimpsed = any(s.area and s.box in own for t in diagnosis.turns for s in t.sightings)
+            if first is None and glimpsed:
+                continue
+            told += 1
+            rightly += (category in said.unseen) == (not glimpsed)
+        yield rightly, told, state.question.scene
+
+
+def reading(figures: Mapping[str, Any]) -> str:
+    """Return one sentence that says what broke first, from the figures of a run or a type."""
+    failures = figures["failures"]
+    wrong = sum(failures[str(failure)] for failure in BROKEN)
+    if not wrong:
+        return "Nothing broke: no answer is wrong."
+    parts = [
+        f"{failure} in {100 * failures[str(failure)] / wrong:.0f} %"
+        for failure in BROKEN
+        if failures[str(failure)]
+    ]
+    sentence = f"What broke first in {wrong:,} wrong {'answer' if wrong == 1 else 'answers'}: {', '.join(parts)}."
+    if figures["own_answer"] is None:
+        return sentence
+    own, given = figures["own_answer"], figures["answer"]
+    return (
+        f"{sentence} Answers from the models' own last maps would score {own['value']:.1f},"
+        f" those given score {given['value']:.1f} ({own['n']:,} questions)."
+    )
+
+
+def failure_table(summary: Mapping[str, Any]) -> Table:
+    """Return what broke first by type, and the share of what was seen that is on the last map; see `failure_summary`."""
+    table = plain_table("What broke first, questions")
+    table.add_column("question type", no_wrap=True)
+    for head in ("n", *HEADS.values(), "seen,\non map"):
+        width = max(map(len, head.splitlines()))
+        table.add_column(head, justify="right", no_wrap=True, min_width=max(width, 4))
+    for label, figures in (*summary["types"].items(), ("all", summary["all"])):
+        if label == "all":
+            table.add_section()
+        found = figures["seen_found"]
+        table.add_row(
+            label.removeprefix("object_"),
+            f"{figures['questions']:,}",
+            *(f"{figures['failures'][str(failure)]:,}" for failure in HEADS),
+            "–" if found is None else f"{found['value']:.0f} %",
+        )
+    return table

@@ -1,0 +1,177 @@
+"""Policies that answer probes by what their views showed, rightly or with one fault: the proof of the diagnosis.
+
+`believer` knows what `witness` has seen. The others answer wrongly, each for a reason of its own: `forgetful` loses from
+its map what it had on it, `misperceiver` never has it where it is, `misreasoner` has all of it and answers
+something else. No model is like them; a diagnosis that tells them apart is right about its branches.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from render_agent.config import RunConfig
+from render_agent.dialogue.answer import letters
+from render_agent.dialogue.state import Question
+from render_agent.engines.base import Request
+from render_agent.engines.scripted.base import NamedPolicy
+from render_agent.engines.scripted.engine import belief_of_nothing
+from render_agent.geometry.boxes import OrientedBox
+from render_agent.questions.mentions import named_categories
+from render_agent.render.visibility.question_visibility import boxes_seen, named_boxes
+from render_agent.score.official import is_number
+from render_agent_lab.oracles.question_visibility import QuestionVisibility
+from render_agent_lab.oracles.sighted_oracle import SightedOracle, shown_facts
+
+SHIFT_METRES = (2.5, -3.0)
+"""How far from its place on x and y the misperceiver believes an object to be."""
+
+TIMES_TOO_LARGE = 3.0
+"""By how much it takes lengths and areas for larger; a third of them scores 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with a believer: it forgets, sees wrongly, or reasons wrongly; without any it is right."""
+
+    forgets: bool = False
+    misperceives: bool = False
+    misreasons: bool = False
+
+    @property
+    def any(self) -> bool:
+        """Whether it answers wrongly."""
+        return self.forgets or self.misperceives or self.misreasons
+
+
+class Believer:
+    """Walks and answers as `witness` does, and says what it knows: what its views have shown well.
+
+    eyes: None where nothing is shown, or something else. Who is forgetful looks at the map once more after it has seen
+    all, and then knows nothing.
+    """
+
+    def __init__(
+        self,
+        questions: Sequence[Question],
+        seed: int,
+        eyes: QuestionVisibility | None,
+        *,
+        walks: bool,
+        fault: Fault,
+    ) -> None:
+        self.questions = {question.id: question for question in questions}
+        self.eyes = eyes
+        self.fault = fault
+        self._witness = SightedOracle(questions, seed, eyes, walks=walks)
+        self._since: dict[str, int] = {}
+
+    def reply(self, request: Request) -> str:
+        """Return the next step, or the answer: the true one, or with a fault another."""
+        question = self.questions[request.question_id]
+        said = self._witness.reply(request)
+        fields = json.loads(said)
+        if "answer" not in fields:
+            return said
+        if self.fault.forgets and self._knows_all(question, request) and not request.last:
+            since = self._since.setdefault(question.id, request.turn)
+            if since == request.turn:
+                return json.dumps(
+                    {"reasoning": "I have seen it, and look at the map.", "view": "top"}
+                )
+        if self.fault.any:
+            fields["answer"] = wrong_answer(question, fields["answer"])
+        return json.dumps(fields)
+
+    def believe(self, request: Request) -> str:
+        """Return what it knows by now, as far as it is asked for."""
+        question, probe = self.questions[request.question_id], request.probe
+        assert probe is not None, "it is asked what it believes"
+        belief: dict[str, Any] = json.loads(belief_of_nothing(request))
+        if self.eyes is None or question.scene not in self.eyes.facts:
+            return json.dumps(belief)
+        forgot = request.turn > self._since.get(question.id, request.turn)
+        belief |= self._known(question, request, forgot=forgot)
+        return json.dumps({key: belief[key] for key in probe.keys if key in belief})
+
+    def _known(self, question: Question, request: Request, *, forgot: bool) -> dict[str, Any]:
+        assert self.eyes is not None, "it sees"
+        room = self.eyes.room(question)
+        seen = boxes_seen(question, room, request.views, self.eyes.renderer)
+        boxes = [box for some in room.facts.boxes.values() for box in some]
+        names = named_categories(question)
+        things = [] if forgot else [self._thing(room.labels[n], boxes[n]) for n in sorted(seen)]
+        unseen = [name for name in names if name not in {room.labels[n] for n in seen}]
+        counts = {name: sum(thing["category"] == name for thing in things) for name in names}
+        all_seen = {*named_boxes(question, room)} <= seen
+        if (
+            all_seen and not forgot and not self.fault.misperceives
+        ):  # annotators count otherwise now and then
+            counts = {name: room.facts.counts.get(name, counts[name]) for name in names}
+        known: dict[str, Any] = {"objects": things, "counts": counts, "unseen": unseen}
+        if not names and not forgot:
+            known["floor_square_meters"] = round(self._large(room.facts.room_size), 1)
+        return known
+
+    def _thing(self, label: str, box: OrientedBox) -> dict[str, Any]:
+        x, y = (float(value) for value in box.centre[:2])
+        if self.fault.misperceives:
+            x, y = x + SHIFT_METRES[0], y + SHIFT_METRES[1]
+        return {
+            "category": label,
+            "position": [round(x, 3), round(y, 3)],
+            "sure": 100,
+            "length_meters": round(self._large(float(box.size.max())), 3),
+        }
+
+    def _large(self, metres: float) -> float:
+        return metres * TIMES_TOO_LARGE if self.fault.misperceives else metres
+
+    def _knows_all(self, question: Question, request: Request) -> bool:
+        if self.eyes is None:
+            return False
+        return bool(shown_facts(self.eyes, question, request.views).shown)
+
+    def close(self) -> None:
+        """Give back what it looks with."""
+        self._witness.close()
+
+
+def wrong_answer(question: Question, answer: str) -> str:
+    """Return an answer that scores 0 where another one is right: not the truth, not the one that was meant."""
+    right = {answer, question.truth}
+    if question.options:
+        return next((letter for letter in letters(question.options) if letter not in right), answer)
+    largest = max((float(text) for text in right if text and is_number(text)), default=1.0)
+    return f"{10 * max(largest, 1.0):.0f}"
+
+
+def believer(
+    questions: Sequence[Question],
+    seed: int = 0,
+    config: RunConfig | None = None,
+    fault: Fault = Fault(),
+) -> Believer:
+    """Return a policy that says what it knows; without options of a run it sees nothing.
+
+    Errors: QuestionsError where a file of truths is in no known format.
+    """
+    eyes = QuestionVisibility.of(config, questions) if config and config.faithful else None
+    walks = config is None or config.free
+    return Believer(questions, seed, eyes, walks=walks, fault=fault)
+
+
+def _named(fault: Fault, words: str) -> NamedPolicy:
+    note = f"{words}: a test of the diagnosis, no model"
+    return NamedPolicy(partial(believer, fault=fault), note, knows_boxes=True)
+
+
+BELIEVER = _named(
+    Fault(), "answers from the truth once its views have shown it, and believes what it saw"
+)
+FORGETFUL = _named(Fault(forgets=True), "forgets what it saw, and answers wrongly")
+MISPERCEIVER = _named(Fault(misperceives=True), "sees things in wrong places, and answers wrongly")
+MISREASONER = _named(Fault(misreasons=True), "has a true map, and answers something else")
