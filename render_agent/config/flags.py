@@ -67,13 +67,16 @@ class Names(click.ParamType[tuple[str, ...]]):
 
     name = "LIST"
 
-    def __init__(self, kind: registry.Kind) -> None:
+    def __init__(self, kind: registry.Kind, *, optional: bool = False) -> None:
         self.kind: registry.Kind = kind
+        self.optional = optional
 
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
         """Return the names in the order given."""
         if isinstance(value, tuple):
             return value
+        if self.optional and not value:
+            return ()
         names = tuple(dict.fromkeys(name.strip() for name in value.split(",")))
         if not set(names) <= set(registry.built_in(self.kind)):
             known = registry.names(self.kind)
@@ -117,7 +120,7 @@ class Auto(click.ParamType[int | str]):
 TYPES: dict[str, click.ParamType[Any]] = {
     "image_size": Size(),
     "kinds": Names("kind of view"),
-    "probe": Names("probe"),
+    "probe": Names("probe", optional=True),
     "devices": Parts(),
     "verifier_weights": Parts(),
     "finish_together": Auto(),

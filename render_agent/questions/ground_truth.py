@@ -42,9 +42,9 @@ def known_facts(questions: Iterable[Question], annotations: str | None = None) -
     scans = {question.scene: question.scan for question in questions}
     official = _official(scans.values(), annotations)
     facts = {
-        scene: Facts(annotation.counts, annotation.room_size, _by_label(annotation.objects))
+        scene: known
         for file in official
-        for scene, annotation in read_annotations(file).items()
+        for scene, known in annotated_facts(file).items()
         if scene in scans
     }
     for scene, scan in scans.items():
@@ -52,6 +52,14 @@ def known_facts(questions: Iterable[Question], annotations: str | None = None) -
             truth = read_truth(scan.with_suffix(".json"))
             facts[scene] = Facts(truth.counts, truth.area, _by_label(truth.objects))
     return facts
+
+
+def annotated_facts(path: Path) -> dict[str, Facts]:
+    """Return what official annotations, a file or a folder of them, tell of every scene. QuestionsError as there."""
+    return {
+        scene: Facts(annotation.counts, annotation.room_size, _by_label(annotation.objects))
+        for scene, annotation in read_annotations(path).items()
+    }
 
 
 def facts_files(questions: Iterable[Question], annotations: str | None = None) -> list[Path]:

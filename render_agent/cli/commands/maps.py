@@ -1,0 +1,95 @@
+"""The command that writes the true cognitive maps of a benchmark's scenes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from render_agent.cli import completion
+
+if TYPE_CHECKING:
+    from render_agent.questions.ground_truth import Facts
+
+FORMS = ("grid", "metric")
+"""Names of the files that are written."""
+
+
+@click.command("maps")
+@click.option(
+    "--benchmark",
+    type=click.Choice(["vsibench", "rooms"]),
+    default="vsibench",
+    show_default=True,
+    help="Whose scenes.",
+)
+@click.option(
+    "--annotations",
+    metavar="DIR",
+    envvar="RENDER_AGENT_ANNOTATIONS",
+    shell_complete=completion.folders,
+    help="VSI-Bench's official annotations (…_meta_info_val.json).",
+)
+@click.option(
+    "--to",
+    metavar="DIR",
+    shell_complete=completion.folders,
+    help="Write grid.json and metric.json there.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print both maps of every scene as JSON.")
+def maps_command(benchmark: str, annotations: str | None, to: str | None, as_json: bool) -> None:
+    """Write the true cognitive map of every scene, on a grid of 10 × 10 and in metres.
+
+    They are what VSI-Bench's authors describe and did not release: by category, the cells of its objects. Each scene's
+    grid is the smallest square around the boxes of its objects.
+
+    \b
+    Examples:
+      render-agent maps --benchmark rooms --json
+      render-agent maps --annotations VSI-Bench/meta_info --to maps
+    """
+    from render_agent.beliefs.true_map import grid_map, metric_map
+    from render_agent.system.whole_files import make_folders, write_whole
+    from render_agent.text.safe_parse import encode
+    from render_agent.text.sanitize import json_text
+
+    scenes = sorted(_facts(benchmark, annotations).items())
+    maps = {
+        "grid": {scene: grid_map(known) for scene, known in scenes},
+        "metric": {scene: metric_map(known) for scene, known in scenes},
+    }
+    if to is not None:
+        folder = Path(to)
+        make_folders(folder, durable=False)
+        for form in FORMS:
+            write_whole(folder / f"{form}.json", encode(maps[form]), durable=False)
+    if as_json:
+        click.echo(json_text(maps))
+        return
+    objects = sum(len(cells) for scene in maps["grid"].values() for cells in scene.values())
+    where = (
+        "nothing is written: give --to DIR"
+        if to is None
+        else f"written to {to}: grid.json, metric.json"
+    )
+    click.echo(f"{len(scenes):,} scenes with {objects:,} objects; {where}")
+
+
+def _facts(benchmark: str, annotations: str | None) -> dict[str, Facts]:
+    """Return what is known of the scenes of a benchmark. UsageError where that is not told, QuestionsError as in `read_annotations`."""
+    from render_agent.errors import UsageError
+    from render_agent.questions.ground_truth import annotated_facts, known_facts
+    from render_agent.questions.rooms import bundled
+
+    if benchmark == "rooms":
+        if annotations is not None:
+            raise UsageError("--annotations belongs to --benchmark vsibench: leave it out")
+        return known_facts(bundled())
+    if annotations is None:
+        raise UsageError(
+            "the maps of VSI-Bench's scenes are made from its official annotations, which are not here: download"
+            " the three …_meta_info_val.json of thinking-in-space and name their folder by --annotations DIR, or"
+            " take the bundled rooms by --benchmark rooms"
+        )
+    return annotated_facts(Path(annotations))
