@@ -301,7 +301,7 @@ def _box(
     seen: bool,
 ) -> BoxMark:
     name = name_of(box, boxes)
-    outline = _outline(box, plan)
+    outline = box_outline(box, plan)
     middle = _pixel(plan, box.centre)
     above = middle[0], min(v for _, v in outline) - 9
     below = middle[0], max(v for _, v in outline) + 9
@@ -313,7 +313,7 @@ def _box(
     return BoxMark(name, category, outline, spot, seen)
 
 
-def _outline(box: NamedBox, plan: Plan) -> tuple[Pixel, ...]:
+def box_outline(box: NamedBox, plan: Plan) -> tuple[Pixel, ...]:
     """Return the outline of a box from above: that of the sum of its three edges, in order of direction."""
     edges = [np.array(axis[:2]) * size for axis, size in zip(box.axes, box.size, strict=True)]
     edges = [edge if (edge[1], edge[0]) > (0, 0) else -edge for edge in edges]

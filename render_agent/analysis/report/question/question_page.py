@@ -13,6 +13,7 @@ from typing import Any
 
 from render_agent.analysis.diagnosis.model import Cause, Diagnosis, NamedBox
 from render_agent.analysis.report.data import ReportData, neighbours, page_of
+from render_agent.analysis.report.maps.belief_marks import BeliefMap, belief_maps, verdict
 from render_agent.analysis.report.maps.floor_plan import Plan, Plans
 from render_agent.analysis.report.maps.path_marks import (
     MapMarks,
@@ -91,6 +92,17 @@ class QuestionPart:
     passive: bool
     max_turns: int
     size: tuple[int, int]
+
+    @property
+    def beliefs(self) -> list[BeliefMap]:
+        """What it said that it believes, over the plan; nothing where it was not asked."""
+        return belief_maps(self.state, self.diagnosis, self.plan, self.size)
+
+    @property
+    def verdict(self) -> str:
+        """What broke first, by its beliefs."""
+        belief = None if self.diagnosis is None else self.diagnosis.belief
+        return "" if belief is None else verdict(belief, self.state.answer)
 
     def in_3d(self, pictures: str) -> str | None:
         """Return the data of its 3D view as JSON, None where there is none; pictures: the way to the run folder."""

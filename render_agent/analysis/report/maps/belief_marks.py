@@ -1,0 +1,234 @@
+"""What is drawn over a floor plan of what a model believes: its objects beside the true ones, its pose beside the true one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from render_agent.analysis.diagnosis.failure_summary import seen_between
+from render_agent.analysis.diagnosis.model import BeliefDiagnosis, Diagnosis
+from render_agent.analysis.report.maps.floor_plan import Plan
+from render_agent.analysis.report.maps.path_marks import box_outline, name_of
+from render_agent.beliefs.belief_summary import ScoredProbe
+from render_agent.dialogue.beliefs import Belief, BelievedObject
+from render_agent.dialogue.state import QuestionState
+
+Pixel = tuple[float, float]
+
+ARROW_PIXELS = 46.0
+"""How far an arrow reaches that tells which way somebody looks."""
+
+EDGE_PIXELS = 10.0
+"""What is believed to be outside the plan is drawn so far inside its edge."""
+
+FATES = ("found", "doubled", "invented")
+"""What can become of a believed object."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrueMark:
+    """A true object: its outline, its category's number, whether it is on the map, and seen well by then."""
+
+    name: str
+    category: int
+    points: str
+    found: bool
+    seen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BelievedMark:
+    """A believed object: where it is drawn, what became of it, and the middle of the true one, if any.
+
+    outside: whether it is believed to be beyond the edge of the plan. sure: percent. metres: to the true one.
+    """
+
+    name: str
+    category: int
+    pixel: Pixel
+    fate: str
+    position: tuple[float, float]
+    outside: bool = False
+    sure: float | None = None
+    length: float | None = None
+    to: Pixel | None = None
+    metres: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PoseMark:
+    """Where somebody stands and looks: two pixels; the second is the first where that is not known."""
+
+    at: Pixel
+    tip: Pixel
+
+
+@dataclass(frozen=True, slots=True)
+class BeliefMap:
+    """One probe as a page shows it; turn: from 1. why: why it is no map, where it is none."""
+
+    turn: int
+    words: str
+    why: str | None
+    reply: str
+    notes: tuple[str, ...]
+    true: tuple[TrueMark, ...] = ()
+    believed: tuple[BelievedMark, ...] = ()
+    stands: PoseMark | None = None
+    thinks: PoseMark | None = None
+
+
+def belief_maps(
+    state: QuestionState, diagnosis: Diagnosis | None, plan: Plan | None, size: tuple[int, int]
+) -> list[BeliefMap]:
+    """Return what is drawn of every probe of a question; size: of its pictures."""
+    if diagnosis is None or diagnosis.belief is None or plan is None:
+        return []
+    return [_belief_map(state, diagnosis, probe, plan, size) for probe in diagnosis.belief.probes]
+
+
+def verdict(belief: BeliefDiagnosis, answer: str | None) -> str:
+    """Return what broke first and what the last map answers, as one or two sentences."""
+    told = f"{belief.failure}: {belief.words}." if belief.failure is not None else "Not judged."
+    if belief.answer is None:
+        return told[:1].upper() + told[1:]
+    same = (
+        "as it did" if belief.follows else f"it answered {'nothing' if answer is None else answer}"
+    )
+    return f"{told[:1].upper()}{told[1:]} From its last map follows {belief.answer}; {same}."
+
+
+def _belief_map(
+    state: QuestionState,
+    diagnosis: Diagnosis,
+    probe: ScoredProbe,
+    plan: Plan,
+    size: tuple[int, int],
+) -> BeliefMap:
+    turn = state.turns[probe.turn]
+    belief = probe.probe.read
+    seen = seen_between(diagnosis, size, 0, probe.turn)
+    matching = None if probe.score is None else probe.score.matching
+    found = frozenset() if matching is None else matching.found
+    categories = {name: number for number, name in enumerate(diagnosis.named)}
+    true = tuple(
+        TrueMark(
+            name_of(box, diagnosis.boxes),
+            categories.get(box.category, 0),
+            " ".join(f"{u:.1f},{v:.1f}" for u, v in box_outline(box, plan)),
+            (box.category, box.number) in found,
+            (box.category, box.number) in seen,
+        )
+        for box in diagnosis.boxes
+    )
+    x, y, z = turn.camera.position
+    stands = _pose(plan, (x, y), turn.camera.yaw, z)
+    if belief is None:
+        said = probe.probe.belief
+        why = probe.probe.error or getattr(said, "reason", "it was not read")
+        words = "no belief could be read"
+        return BeliefMap(turn.number + 1, words, why, probe.probe.reply, (), true, (), stands)
+    thinks = None
+    if belief.position is not None:
+        thinks = _pose(plan, belief.position, belief.yaw, z)
+    return BeliefMap(
+        turn.number + 1,
+        _words(probe),
+        None,
+        probe.probe.reply,
+        belief.notes,
+        true,
+        tuple(_believed(belief, probe, diagnosis, categories, plan)),
+        stands,
+        thinks,
+    )
+
+
+def _believed(
+    belief: Belief,
+    probe: ScoredProbe,
+    diagnosis: Diagnosis,
+    categories: Mapping[str, int],
+    plan: Plan,
+) -> Iterator[BelievedMark]:
+    matching = None if probe.score is None else probe.score.matching
+    if matching is None:
+        return
+    boxes = {(box.category, box.number): box for box in diagnosis.boxes}
+    for pair in matching.pairs:
+        thing = belief.of(pair.category)[pair.believed]
+        centre = boxes[pair.category, pair.true].centre
+        to = _pixels(plan, [(centre[0], centre[1])], centre[2])[0]
+        yield _mark(thing, pair.category, categories, plan, "found", to, pair.metres)
+    for fate, things in (("doubled", matching.doubled), ("invented", matching.invented)):
+        for thing in things:
+            name = next((c for c in categories if thing in belief.of(c)), thing.category)
+            yield _mark(thing, name, categories, plan, fate)
+
+
+def _mark(
+    thing: BelievedObject,
+    category: str,
+    categories: Mapping[str, int],
+    plan: Plan,
+    fate: str,
+    to: Pixel | None = None,
+    metres: float | None = None,
+) -> BelievedMark:
+    where = _pixels(plan, [thing.position])[0]
+    inside = _inside(plan, where)
+    number = categories.get(category, 0)
+    return BelievedMark(
+        category, number, inside, fate, thing.position, inside != where, thing.sure, thing.length, to, metres
+    )  # fmt: skip
+
+
+def _words(probe: ScoredProbe) -> str:
+    """Return what a map was worth in words, its parts between commas."""
+    score = probe.score
+    assert score is not None, "it could be read"
+    parts = []
+    if score.matching is not None:
+        parts.append(f"{score.found} of {score.true} found")
+        if score.matching.doubled:
+            parts.append(f"{len(score.matching.doubled)} doubled")
+        if score.matching.invented:
+            parts.append(f"{len(score.matching.invented)} invented")
+        if score.matching.pairs:
+            apart = sum(pair.metres for pair in score.matching.pairs) / score.found
+            parts.append(f"{apart:.2f} m off")
+    if score.counts is not None:
+        off = sum(map(abs, score.counts.values()))
+        parts.append("counts right" if not off else f"counts {off} off")
+    if score.metres is not None:
+        parts.append(f"itself {score.metres:.2f} m off")
+    if probe.answer is not None:
+        parts.append(f"answers {probe.answer}")
+    return ", ".join(parts)
+
+
+def _pose(plan: Plan, position: tuple[float, float], yaw: float | None, z: float) -> PoseMark:
+    at = _inside(plan, _pixels(plan, [position], z)[0])
+    if yaw is None:
+        return PoseMark(at, at)
+    angle = math.radians(yaw)
+    return PoseMark(
+        at, (at[0] + ARROW_PIXELS * math.cos(angle), at[1] - ARROW_PIXELS * math.sin(angle))
+    )
+
+
+def _pixels(plan: Plan, points: Sequence[tuple[float, float]], z: float = 0.0) -> list[Pixel]:
+    return [(float(u), float(v)) for u, v in plan.pixels(np.array([(x, y, z) for x, y in points]))]
+
+
+def _inside(plan: Plan, pixel: Pixel) -> Pixel:
+    """Return a pixel moved to the edge of the plan where it lies beyond it."""
+    width, height = plan.size
+    u, v = (
+        max(EDGE_PIXELS, min(limit - EDGE_PIXELS, value))
+        for value, limit in zip(pixel, (width, height), strict=True)
+    )
+    return u, v
