@@ -48,7 +48,7 @@ class Fault:
 
 
 class Believer:
-    """Walks and answers as `witness` does, and says what it knows: what its views have shown well.
+    """Walks and answers as `witness` does, looking all around, and says what it knows: what its views have shown well.
 
     eyes: None where nothing is shown, or something else. Who is forgetful looks at the map once more after it has seen
     all, and then knows nothing.
@@ -75,7 +75,7 @@ class Believer:
         said = self._witness.reply(request)
         fields = json.loads(said)
         if "answer" not in fields:
-            return said
+            return json.dumps(fields | {"view": "around"})
         if self.fault.forgets and self._knows_all(question, request) and not request.last:
             since = self._since.setdefault(question.id, request.turn)
             if since == request.turn:

@@ -21,10 +21,10 @@ BROKEN = (Failure.NEVER_SEEN, Failure.PERCEPTION, Failure.MEMORY, Failure.REASON
 HEADS = {
     Failure.RIGHT: "right",
     Failure.NEVER_SEEN: "never\nseen",
-    Failure.PERCEPTION: "per-\nception",
+    Failure.PERCEPTION: "per-\ncep-\ntion",
     Failure.MEMORY: "mem-\nory",
-    Failure.REASONING: "reason-\ning",
-    Failure.NOT_READABLE: "not\nreadable",
+    Failure.REASONING: "rea-\nson-\ning",
+    Failure.NOT_READABLE: "un-\nread-\nable",
     Failure.UNKNOWN: "un-\nknown",
 }
 
@@ -171,7 +171,7 @@ def _unseen(
 
 def reading(figures: Mapping[str, Any]) -> str:
     """Return one sentence that says what broke first, from the figures of a run or a type."""
-    failures = figures["failures"]
+    failures, seen = figures["failures"], figures["seen_found"]
     wrong = sum(failures[str(failure)] for failure in BROKEN)
     if not wrong:
         return "Nothing broke: no answer is wrong."
@@ -181,6 +181,10 @@ def reading(figures: Mapping[str, Any]) -> str:
         if failures[str(failure)]
     ]
     sentence = f"What broke first in {wrong:,} wrong {'answer' if wrong == 1 else 'answers'}: {', '.join(parts)}."
+    if seen is not None:
+        sentence += (
+            f" Of {seen['n']:,} objects seen well, {seen['value']:.0f} % are on the last maps."
+        )
     if figures["own_answer"] is None:
         return sentence
     own, given = figures["own_answer"], figures["answer"]
@@ -191,20 +195,18 @@ def reading(figures: Mapping[str, Any]) -> str:
 
 
 def failure_table(summary: Mapping[str, Any]) -> Table:
-    """Return what broke first by type, and the share of what was seen that is on the last map; see `failure_summary`."""
+    """Return what broke first by type; see `failure_summary`."""
     table = plain_table("What broke first, questions")
     table.add_column("question type", no_wrap=True)
-    for head in ("n", *HEADS.values(), "seen,\non map"):
+    for head in ("n", *HEADS.values()):
         width = max(map(len, head.splitlines()))
-        table.add_column(head, justify="right", no_wrap=True, min_width=max(width, 4))
+        table.add_column(head, justify="right", no_wrap=True, min_width=max(width, 5))
     for label, figures in (*summary["types"].items(), ("all", summary["all"])):
         if label == "all":
             table.add_section()
-        found = figures["seen_found"]
         table.add_row(
             label.removeprefix("object_"),
             f"{figures['questions']:,}",
             *(f"{figures['failures'][str(failure)]:,}" for failure in HEADS),
-            "–" if found is None else f"{found['value']:.0f} %",
         )
     return table

@@ -95,7 +95,7 @@ def _first_failure(
         if not any(_holds(probe, group) for probe in probes):
             return (
                 Failure.PERCEPTION,
-                f"{_name(group)}: seen well in {_seen(group, diagnosis, when)}, never on its map",
+                f"{_name(group)}: seen well in {_seen(group, diagnosis, when)}, never on its map where it is",
             )
     for group in groups:
         if not _holds(last, group):

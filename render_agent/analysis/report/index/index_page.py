@@ -9,6 +9,7 @@ from typing import Any
 
 from render_agent.analysis.report.data import ReportData
 from render_agent.analysis.report.index import headline
+from render_agent.analysis.report.plots.belief_plots import belief_plots
 from render_agent.analysis.report.plots.cost_plots import cost_plots
 from render_agent.analysis.report.plots.outcome_plots import outcome_plots
 from render_agent.analysis.report.words import outcome, type_words
@@ -37,7 +38,7 @@ def write_index(report: ReportData, folder: Path) -> None:
     rows = question_rows(report)
     score_plots = (headline.against_papers, headline.against_chance, headline.by_dataset)
     score = [plot for make in score_plots if (plot := make(report)) is not None]
-    behaviour, costs = outcome_plots(report), cost_plots(report)
+    behaviour, costs = [*belief_plots(report), *outcome_plots(report)], cost_plots(report)
     siblings = headline.against_siblings(report)
     for plot in (*score, *behaviour, *costs, *([siblings.plot] if siblings else [])):
         _write(folder / "plots" / f"{plot.name}.svg", plot.svg)
