@@ -1,6 +1,6 @@
 """Does the diagnosis name what broke? Policies with one known fault, over all bundled rooms.
 
-    python benchmarks/beliefs.py --output benchmarks/results
+    python -m benchmarks.beliefs
 
 Each policy of `render_agent_lab.oracles.believers` answers the questions of all bundled rooms, and is asked after each
 turn for its map. The branch that each question belongs into follows from the policy: where all that the question names
@@ -96,7 +96,7 @@ def main() -> None:
     lines = [
         "# Beliefs of policies with one known fault",
         "",
-        "`python benchmarks/beliefs.py`: all questions of the bundled rooms, a map after every turn. A question"
+        "`python -m benchmarks.beliefs`: all questions of the bundled rooms, a map after every turn. A question"
         " belongs into its policy's branch where all that it names was seen well, else into `never seen`; of the"
         " policy without a fault, which guesses where it saw too little, the questions that it saw are counted.",
         "",

@@ -1,11 +1,11 @@
-"""pandas frames of a run: questions, turns, candidates, types, sightings, differences."""
+"""pandas frames of a run: questions, turns, candidates, types, sightings, beliefs, differences."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from render_agent.analysis.diagnosis.model import Cause, Diagnosis
+from render_agent.analysis.diagnosis.model import Cause, Diagnosis, Failure
 from render_agent.analysis.export.result_rows import (
     COLUMNS_OF_CANDIDATES,
     COLUMNS_OF_QUESTIONS,
@@ -17,7 +17,7 @@ from render_agent.analysis.export.result_rows import (
     turn_rows,
 )
 from render_agent.analysis.export.selection import SelectedRun
-from render_agent.dialogue.state import Status
+from render_agent.dialogue.state import QuestionState, Status
 from render_agent.extras import require
 
 if TYPE_CHECKING:
@@ -68,6 +68,23 @@ SIGHTINGS = {
 }
 """Columns of a frame of sightings with their types."""
 
+BELIEFS = {
+    "question_id": TEXT,
+    "type": CATEGORY,
+    "scene": CATEGORY,
+    "turn": COUNT,
+    "readable": FLAG,
+    **dict.fromkeys(("true", "believed", "found", "doubled", "invented"), COUNT),
+    "position_metres": NUMBER,
+    **dict.fromkeys(("sides_right", "sides", "nearer_right", "nearer"), COUNT),
+    "self_metres": NUMBER,
+    "self_degrees": NUMBER,
+    "own_answer": TEXT,
+    "own_score_percent": NUMBER,
+    "failure": CATEGORY,
+}
+"""Columns of a frame of beliefs with their types."""
+
 DIFFERENCES = {
     **{f"{name}_percent": NUMBER for name in ("a", "b", "difference", "low", "high", "error")},
     "p": NUMBER,
@@ -92,6 +109,7 @@ CHANGED = {
 LEVELS: dict[str, Sequence[str]] = {
     "status": [str(status) for status in Status],
     "cause": [str(cause) for cause in Cause],
+    "failure": [str(failure) for failure in Failure],
     "phase": ["batched", "finishing"],
 }
 """Columns whose categories are the same in every run, in this order."""
@@ -154,6 +172,42 @@ def sightings_frame(diagnoses: Mapping[str, Diagnosis]) -> pandas.DataFrame:
         for sighting in turn.sightings
     ]
     return _frame(rows, SIGHTINGS)
+
+
+def beliefs_frame(
+    states: Sequence[QuestionState], diagnoses: Mapping[str, Diagnosis]
+) -> pandas.DataFrame:
+    """Return a row a probe: what its map was worth, and what broke first in its question."""
+    rows = []
+    for state in states:
+        found = diagnoses.get(state.id)
+        for probe in () if found is None or found.belief is None else found.belief.probes:
+            row: dict[str, Any] = {
+                "question_id": state.id,
+                "type": state.question.type,
+                "scene": state.question.scene,
+                "turn": probe.turn,
+                "readable": probe.score is not None,
+                "own_answer": probe.answer,
+                "own_score_percent": None if probe.worth is None else 100 * probe.worth,
+                "failure": found and found.belief and found.belief.failure,
+            }
+            if (score := probe.score) is not None:
+                row |= {"self_metres": score.metres, "self_degrees": score.degrees}
+            if score is not None and (matching := score.matching) is not None:
+                off = [pair.metres for pair in matching.pairs]
+                row |= {
+                    **{name: getattr(score, name) for name in ("true", "believed", "found")},
+                    "doubled": len(matching.doubled),
+                    "invented": len(matching.invented),
+                    "position_metres": sum(off) / len(off) if off else None,
+                    "sides_right": score.sides[0],
+                    "sides": score.sides[1],
+                    "nearer_right": score.nearer[0],
+                    "nearer": score.nearer[1],
+                }
+            rows.append(row)
+    return _frame(rows, BELIEFS)
 
 
 def differences_frame(compared: Mapping[str, Any]) -> pandas.DataFrame:

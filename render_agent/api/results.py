@@ -12,6 +12,7 @@ from render_agent.analysis.diagnosis.model import Diagnosis
 from render_agent.analysis.export.selection import SelectedRun, whole_run
 from render_agent.api.dialogue import Dialogue, Maps
 from render_agent.api.frames import (
+    beliefs_frame,
     candidates_frame,
     changed_frame,
     differences_frame,
@@ -169,6 +170,11 @@ class RunResults:
     def sightings(self) -> pandas.DataFrame:
         """A row a named object and view: how much of it was seen. Empty until `diagnosis` was called."""
         return sightings_frame(self._diagnoses)
+
+    @property
+    def beliefs(self) -> pandas.DataFrame:
+        """A row a probe: what its map was worth, what broke first. Empty until `diagnosis` was called, and without --probe."""
+        return beliefs_frame(self._states, self._diagnoses)
 
     def dialogue(self, question_id: str | int) -> Dialogue:
         """Return one question with its turns. UsageError where the run has no such question."""

@@ -1,0 +1,122 @@
+"""Replies to probes are read whatever they are: totally, within bounds, and what is left out is said."""
+
+import json
+from functools import cache
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from render_agent.config import RunConfig
+from render_agent.dialogue.beliefs import MAX_NOTES, MAX_OBJECTS, Belief, read_belief
+from render_agent.dialogue.probe import ProbePlan
+from render_agent.dialogue.reply import Malformed
+from render_agent.errors import UsageError
+from render_agent.text.safe_parse import convert, plain
+
+EVERYTHING = ("map", "counts", "pose", "seen")
+
+
+@cache
+def keys(names=EVERYTHING):
+    return RunConfig(batch=True, benchmark="rooms", probe=names).probe_keys
+
+
+WHOLE = {
+    "objects": [{"category": "Office-Chair", "position": [1, -2.5], "sure": 80, "length_meters": 0.9}],
+    "counts": {"office chair": 1},
+    "position": [0.5, 1],
+    "yaw_degrees": -90,
+    "unseen": ["lamp"],
+    "floor_square_meters": 14.5,
+}  # fmt: skip
+
+
+def test_what_the_schema_allows_is_read_whole():
+    jsonschema.validate(WHOLE, dict(ProbePlan(keys()).schema))
+    belief = read_belief(json.dumps(WHOLE), keys().keys())
+    (chair,) = belief.objects
+    assert (chair.category, chair.position, chair.sure, chair.length) == ("office chair", (1, -2.5), 80, 0.9)  # fmt: skip
+    assert (belief.position, belief.yaw, belief.unseen, belief.area) == ((0.5, 1), -90, ("lamp",), 14.5)  # fmt: skip
+    assert (belief.count("office chair"), belief.notes) == (1, ())
+    assert convert(plain(belief), Belief) == belief
+
+
+@pytest.mark.parametrize(
+    ("said", "places"),
+    [
+        ('Sure!\n```json\n{"objects": [{"category": "bed", "position": {"x": "1 m", "y": 2}}]}\n``` there', [(1, 2)]),
+        ('{"objects": {"bed": [[1, 2], [3, 4]]}}', [(1, 2), (3, 4)]),
+        ('{"OBJECTS": [{"category": "beds", "x": 1, "y": 2, "position": null}]}', []),
+        ('{"objects": [{"category": "bed", "position": [1, 2]}, {"category": "bed", "posi', [(1, 2)]),
+        ('[{"category": "bed", "position": [1, 2, 0.4]}]', [(1, 2)]),
+        ('<think>{"objects": [{"category": "bed", "position": [9, 9]}]}</think>{"objects": []}', []),
+        ('{"objects": [{"category": "bed", "position": [1, 2]}]} no: {"objects": [{"category": "bed", "position": [3, 4]}]}', [(3, 4)]),
+    ],
+)  # fmt: skip
+def test_maps_are_read_in_the_forms_that_models_write(said, places):
+    belief = read_belief(said, {"objects"})
+    found = [thing.position for thing in belief.of("bed")] if isinstance(belief, Belief) else []
+    assert found == places
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["", "no idea", '{"objects": 5}', '{"answer": "A"}', "{" * 50_000, '{"objects":' * 20_000, '{"objects": [{"position": [1, 2]}]}'],
+)  # fmt: skip
+def test_what_is_no_map_is_malformed_with_its_reason(said):
+    assert read_belief(said, {"objects"}).reason
+
+
+def test_contradictions_and_bounds_are_noted():
+    many = [{"category": "chair", "position": [n, 1e9 if n % 2 else 0]} for n in range(500)]
+    said = {
+        "objects": many,
+        "counts": {"chair": 3, "table": -1, "sofa": 0.5},
+        "floor_square_meters": -3,
+    }
+    belief = read_belief(json.dumps(said), {"objects", "counts", "floor_square_meters"})
+    assert len(belief.objects) == MAX_OBJECTS / 2
+    assert belief.counts == {"chair": 3}
+    assert belief.area is None
+    text = "; ".join(belief.notes)
+    for part in ("beyond 200", "100 objects have", "'table'", "'sofa'", "floor_square_meters cannot", "3 chair, and the list has 100"):  # fmt: skip
+        assert part in text
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from([*WHOLE, "category", "sure", "x"]), inner, max_size=5)
+    ),
+    max_leaves=20,
+)
+
+
+@settings(max_examples=20)
+@given(JSON.map(json.dumps) | st.text(max_size=60), st.integers(0, 200))
+def test_no_reply_raises_and_what_is_read_can_be_stored(said, cut):
+    for text in (said, said[:cut], said + "}", '{"objects": ' + said):
+        read = read_belief(text, keys().keys())
+        if isinstance(read, Malformed):
+            assert read.reason
+        else:
+            assert len(read.notes) <= MAX_NOTES
+            assert convert(json.loads(json.dumps(plain(read))), Belief) == read
+
+
+def test_probes_that_nothing_can_be_asked_in_are_refused():
+    with pytest.raises(UsageError, match="--views none shows none"):
+        RunConfig(batch=True, benchmark="rooms", probe=("map",), views="none")
+    with pytest.raises(UsageError, match="--probe pose asks where the camera is"):
+        RunConfig(batch=True, benchmark="rooms", probe=("pose",), views="tour")
+    passive = RunConfig(batch=True, benchmark="rooms", probe=("map",), views="tour").probe_keys
+    assert {"position", "yaw_degrees"}.isdisjoint(passive)
+    assert "objects" in passive
+
+
+def test_the_last_turn_is_always_asked_about():
+    plan = ProbePlan(keys(("pose",)), 3)
+    assert [turn for turn in range(8) if plan.due(turn, last=turn == 7)] == [2, 5, 7]

@@ -1,0 +1,147 @@
+"""Maps whose score is known by hand, and by trying every assignment."""
+
+import math
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from render_agent.beliefs.belief_summary import (
+    Step,
+    calibration,
+    expected_calibration_error,
+    figures,
+    scored_probe,
+)
+from render_agent.beliefs.map_score import relations, score_map
+from render_agent.beliefs.matching import assigned, match
+from render_agent.beliefs.own_answer import own_answer
+from render_agent.dialogue.beliefs import Belief, BelievedObject
+from render_agent.dialogue.reply import Malformed
+from render_agent.dialogue.state import Probe, Question, Turn
+from render_agent.geometry.boxes import OrientedBox
+from render_agent.geometry.camera import Camera
+
+CAMERA = Camera((1.0, 1.0, 1.5), yaw=170.0)
+
+
+def box(x, y, size=0.5):
+    return OrientedBox(np.array([x, y, 0.5]), np.full(3, size), np.eye(3))
+
+
+def thing(category, x, y, sure=None, length=None):
+    return BelievedObject(category, (x, y), sure, length)
+
+
+def test_the_assignment_is_the_best_of_all():
+    chance = np.random.default_rng(3)
+    for _ in range(30):
+        rows, columns = map(int, chance.integers(0, 5, 2))
+        apart = chance.uniform(0, 2, (rows, columns))
+        got_rows, got_columns = assigned(apart, 1.0)
+        got = (len(got_rows), -apart[got_rows, got_columns].sum())
+        short, tall = sorted((rows, columns))
+        wide = apart if rows <= columns else apart.T
+        choices = ([wide[i, j] for i, j in enumerate(order) if wide[i, j] <= 1] for order in permutations(range(tall), short))  # fmt: skip
+        best = max((len(kept), -sum(kept)) for kept in choices)
+        assert got == pytest.approx(best)
+
+
+def test_found_doubled_invented_and_missing():
+    belief = Belief(
+        (thing("chair", 0.3, 0), thing("chairs", 0.1, 0), thing("chair", 5, 5), thing("lamp", 0, 0))
+    )
+    found = match(belief, {"chair": [box(0, 0), box(2, 0)], "table": [box(1, 1)]})
+    (pair,) = found.pairs
+    assert (pair.believed, pair.true, pair.metres) == (1, 0, pytest.approx(0.1))
+    assert [entry.position for entry in found.doubled] == [(0.3, 0)]
+    assert [entry.position for entry in found.invented] == [(5, 5)]
+    assert found.missing == (("chair", 1), ("table", 0))
+
+
+def test_relations_survive_shifts_and_turns_and_a_mirror_turns_all_sides():
+    true = np.random.default_rng(1).uniform(0, 6, (7, 2))
+    angle = math.radians(40)
+    turn = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
+    (sides, all_sides), (nearer, all_nearer) = relations(true @ turn.T + (3, -8), true)
+    assert sides == all_sides > 25
+    assert nearer == all_nearer > 80
+    (sides, _), (nearer, _) = relations(true * (-1, 1), true)
+    assert (sides, nearer) == (0, all_nearer)
+    in_line = np.array([[0.0, 0], [1, 0.01], [2, 0]])
+    assert relations(in_line, in_line) == ((0, 0), (2, 2))
+
+
+def test_a_score_has_pose_counts_and_how_sure_it_was():
+    belief = Belief(
+        (thing("chair", 0, 0, 90), thing("chair", 9, 9, 40)), {"chair": 3}, (4.0, 5.0), -170.0
+    )
+    score = score_map(belief, {"chair": [box(0, 0.5)]}, {"chair": 1}, CAMERA)
+    assert (score.metres, score.degrees) == (pytest.approx(5), pytest.approx(20))
+    assert score.counts == {"chair": 2}
+    assert score.sure == ((0.9, True), (0.4, False))
+    assert (score.found, score.true, score.believed) == (1, 1, 2)
+
+
+def test_calibration_of_known_cases():
+    assert expected_calibration_error([(1.0, True), (0.0, False)]) == 0
+    assert expected_calibration_error([(0.95, False)] * 4) == pytest.approx(0.95)
+    mixed = [(0.75, True)] * 3 + [(0.75, False)]
+    assert expected_calibration_error(mixed) == pytest.approx(0)
+    assert calibration(mixed) == [{"from": 0.7, "n": 4, "sure": 0.75, "found": 0.75}]
+
+
+def question(kind, text, options=(), truth="A", scene="s"):
+    wanted = "letter" if options else "number"
+    return Question("q", "rooms", "rooms", scene, kind, text, wanted, options, truth)
+
+
+DIRECTION = "If I am standing by the sofa and facing the table, is the lamp to the left or the right of the table?"
+DISTANCE = "Measuring from the closest point of each object, what is the distance between the sofa and the table (in meters)?"
+SIDES = ("A. left", "B. right")
+
+
+@pytest.mark.parametrize(
+    ("asked", "objects", "answer"),
+    [
+        (question("object_rel_direction_easy", DIRECTION, SIDES), [("sofa", 0, 0), ("table", 2, 0), ("lamp", 2, 1)], "A"),
+        (question("object_rel_direction_easy", DIRECTION, SIDES), [("sofa", 0, 0), ("table", 2, 0), ("lamp", 2, -1)], "B"),
+        (question("object_rel_direction_easy", DIRECTION, SIDES), [("sofa", 0, 0), ("table", 2, 0)], None),
+        (question("object_abs_distance", DISTANCE), [("sofa", 1, 0), ("table", 4, 0)], "2.0"),
+        (question("object_counting", "How many sofa(s) are in this room?"), [("sofa", 0, 0)] * 3, "3"),
+        (question("object_size_estimation", "What is the length of the longest dimension (length, width, or height) of the sofa, measured in centimeters?"), [("sofa", 0, 0)], "170"),
+        (question("route_planning", "You are a robot beginning at the sofa facing the table. Navigate to the lamp."), [("sofa", 0, 0)], None),
+    ],
+)  # fmt: skip
+def test_the_answer_that_follows_from_a_map(asked, objects, answer):
+    belief = Belief(tuple(thing(*entry, length=1.7) for entry in objects))
+    boxes = {"sofa": [box(0, 0, 1.0)], "table": [box(7, 7, 1.0)], "lamp": [box(3, 3, 0.2)]}
+    assert own_answer(asked, belief, boxes) == answer
+
+
+def step(scene, now, before=None):
+    """A question about a scene whose sofa stands at (0, 0) and table at (3, 0), and two beliefs of it."""
+    asked = question("object_rel_direction_easy", DIRECTION, SIDES, scene=scene)
+    boxes = {"sofa": [box(0, 0)], "table": [box(3, 0)]}
+    turn = Turn(number=0, phase="batched", views=(), messages=(), reply="", action=Malformed("x"), feedback="", stood=CAMERA, camera=CAMERA)  # fmt: skip
+    scored = [
+        None if some is None else scored_probe(asked, turn, Probe("", belief=Belief(tuple(thing(*entry) for entry in some))), boxes, {}, "A")
+        for some in (now, before)
+    ]  # fmt: skip
+    return Step(asked, *scored)
+
+
+def test_figures_of_a_run_are_what_they_are_called():
+    sofa, table, wrong = ("sofa", 0, 0.4, 100), ("table", 3, 0, 100), ("table", 9, 9, 100)
+    steps = [step(f"s{n}", [sofa, table], [sofa, wrong]) for n in range(4)]
+    steps += [step(f"s{n}", [wrong], [sofa]) for n in range(4, 8)]
+    found = figures([*steps, None])
+    expected = {"readable": 100, "found": 50, "right": 200 / 3, "invented": 100 / 3, "doubled": 0, "kept": 50, "corrected": 50, "position_metres": 0.2, "brier": 1 / 3, "ece": 1 / 3}  # fmt: skip
+    assert {name: found[name]["value"] for name in expected} == pytest.approx(expected, abs=1e-5)
+    assert all(found[name]["scenes"] == 8 for name in ("found", "right", "brier", "ece", "kept"))
+    low, high = found["found"]["interval"]
+    assert low < 50 < high
+    low, high = found["ece"]["interval"]
+    assert 0 <= low < 1 / 3 < high
+    few = figures(steps[:5])
+    assert few["found"]["interval"] is None

@@ -1,0 +1,182 @@
+"""Probes beside real dialogues: they change nothing that is said, are stored with their turns, and survive what turns survive."""
+
+import json
+
+import jsonschema
+import pytest
+from factories.dialogues import load
+from factories.models import small_model
+from factories.runs import make_config, make_questions, play, transcripts, walking
+
+from render_agent.dialogue.chat import pictures as pictures_of
+from render_agent.dialogue.reply import Malformed
+from render_agent.engines.base import Capabilities, Reply
+from render_agent.engines.scripted import ScriptedEngine
+from render_agent.engines.transformers.engine import ContinuousEngine
+from render_agent.engines.transformers.factory import engine_of
+from render_agent.errors import EngineError
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.phase_controller import Silent
+from render_agent.runs.runner import resume_run, start_run
+
+ALL = {"probe": ("map", "counts"), "max_turns": 4}
+
+
+def probes(path):
+    """Every probe of a run, without time and batches."""
+    kept = ("asked", "reply", "belief", "error", "origin")
+    return {
+        (line["question_id"], line["turn"]): {n: v for n, v in line["probe"].items() if n in kept}
+        for line in RunFolder(path).lines()
+        if line.get("probe")
+    }
+
+
+@pytest.fixture
+def questions(tmp_path):
+    return make_questions(tmp_path, 5)
+
+
+@pytest.mark.parametrize("batched", [0, 4])
+def test_the_dialogue_is_the_same_with_and_without(tmp_path, questions, batched):
+    options = {"max_turns": 4, "max_batched_turns": batched}
+    plain, results = play(tmp_path, questions, walking(5), **options)
+    probed, others = play(tmp_path, questions, walking(5, batch_size=3), **options | ALL)
+    assert transcripts(plain) == transcripts(probed)
+    assert results["questions"] == others["questions"]
+    assert results["totals"]["tokens"] == others["totals"]["tokens"]
+    assert "probes" not in results["totals"]
+    assert others["totals"]["probes"]["tokens"]["in"] > 0
+    assert len(probes(probed)) == others["totals"]["turns"] == others["totals"]["probes"]["asked"]
+    assert not probes(plain)
+
+
+class Recording(ScriptedEngine):
+    """Keeps what it is asked."""
+
+    def answer(self, requests):
+        self.asked = [*getattr(self, "asked", []), *requests]
+        return super().answer(requests)
+
+
+def test_a_probe_branches_off_after_its_turn(tmp_path, questions):
+    engine = Recording(walking(5).policy)
+    path, _ = play(tmp_path, questions, engine, **ALL | {"probe_every": 2})
+    turns = {(r.question_id, r.turn): r for r in engine.asked if r.probe is None}
+    lines = {(line["question_id"], line["turn"]): line for line in RunFolder(path).lines()}
+    asked = [request for request in engine.asked if request.probe is not None]
+    last = dict(sorted(turns))
+    assert {(r.about, r.turn) for r in asked} == {(n, t) for n, t in turns if t % 2 or t == last[n]}
+    for request in asked:
+        turn, line = turns[request.about, request.turn], lines[request.about, request.turn]
+        assert request.messages[: len(turn.messages)] == turn.messages
+        reply, question = request.messages[len(turn.messages) :]
+        assert reply["content"][0]["text"] == line["reply"]
+        assert question["content"][0]["text"].startswith(line["happened"])
+        assert question["content"][0]["text"] == line["probe"]["asked"]
+        assert not pictures_of([question])
+        said = json.loads(line["probe"]["reply"])
+        assert said["position"] == pytest.approx(line["camera"]["position"][:2], abs=0.01)
+        for key, value in said.items():
+            jsonschema.validate(value, request.schema["properties"][key])
+    assert not any("do you now believe" in json.dumps(r.messages) for r in turns.values())
+
+
+def test_cut_anywhere_and_continued_it_is_the_same(tmp_path, questions):
+    path, results = play(tmp_path, questions, walking(5), **ALL)
+    said, believed = transcripts(path), probes(path)
+    log = path / "turns.jsonl"
+    whole = log.read_bytes()
+    for share in (0.31, 0.77):
+        (path / "results.json").unlink()
+        log.write_bytes(whole[: int(share * len(whole))])
+        run = resume_run(RunFolder(path), {})
+        try:
+            again = run.go(Silent(), lambda config, asked: walking(5, batch_size=2))
+        finally:
+            run.close()
+        assert transcripts(path) == said
+        assert probes(path) == believed
+        assert again["beliefs"] == results["beliefs"]
+
+
+class Faulty(ScriptedEngine):
+    """Answers dialogues, and probes with faults and nonsense in turn."""
+
+    def answer(self, requests):
+        odd = [Reply(error="too long"), Reply(("no map",)), Reply(('{"cat',), finish="length")]
+        replies = super().answer(requests)
+        return [odd[r.turn % 3] if r.probe else s for r, s in zip(requests, replies, strict=True)]
+
+
+def test_whatever_a_probe_comes_to_the_turn_stands(tmp_path, questions):
+    plain, _ = play(tmp_path, questions, walking(5), max_turns=4)
+    path, results = play(tmp_path, questions, Faulty(walking(5).policy), **ALL)
+    assert transcripts(path) == transcripts(plain)
+    assert results["counts"]["failed"] == 0
+    found = [line.turn.probe for line in RunFolder(path).turns()]
+    assert {probe.error for probe in found} == {None, "too long"}
+    assert all(probe.read is None for probe in found)
+    assert any(isinstance(probe.belief, Malformed) for probe in found)
+    totals = results["totals"]["probes"]
+    assert totals["failed"] == sum(probe.error is not None for probe in found) > 0
+    assert totals["unreadable"] + totals["failed"] == totals["asked"] == len(found)
+
+
+def test_a_person_is_not_asked(tmp_path, questions):
+    engine = walking(5)
+    engine.capabilities = Capabilities(one_dialogue=True)
+    path, _ = play(tmp_path, questions, engine, **ALL)
+    assert not probes(path)
+
+
+class Dying(ScriptedEngine):
+    """Is gone at the first probe of a second turn."""
+
+    def answer(self, requests):
+        if any(request.probe and request.turn for request in requests):
+            raise EngineError("gone")
+        return super().answer(requests)
+
+
+def test_a_turn_whose_probe_the_engine_did_not_survive_is_taken_again(tmp_path, questions):
+    run = start_run(make_config(tmp_path, questions, **ALL))
+    with pytest.raises(EngineError, match="gone"):
+        run.go(Silent(), lambda config, asked: Dying(walking(5).policy))
+    run.close()
+    assert {line["turn"] for line in RunFolder(run.path).lines()} == {0}
+
+
+MODEL = {"image_size": (64, 64), "max_new_tokens": 10, "no_guide": True, "max_turns": 2}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def engine():
+    """The tiny Qwen3-VL in the engine that keeps keys and values; runs leave it open."""
+    engine = engine_of(load(small_model()), 8, {}, 0)
+    assert isinstance(engine, ContinuousEngine)
+    close, engine.close = engine.close, lambda: None
+    yield engine
+    close()
+
+
+@pytest.mark.parametrize("count", [2, pytest.param(11, marks=pytest.mark.slow)])
+def test_a_model_says_the_same_with_and_without(tmp_path, engine, monkeypatch, count):
+    """11 are more dialogues than the cache looks at for a common beginning."""
+    monkeypatch.setattr("render_agent.runs.phase_controller.MAX_TOKENS", 10)
+    questions = make_questions(tmp_path, count)
+    plain, _ = play(tmp_path, questions, engine, **MODEL)
+    batched, _ = play(tmp_path, questions, engine, **MODEL, probe=("map",))
+    single = {"max_batched_turns": 0, "finish_together": 1, "id": ("0", "1")}
+    alone, _ = play(tmp_path, questions, engine, **MODEL, **single, probe=("map",))
+    said = transcripts(plain)
+    assert transcripts(batched) == said
+    assert transcripts(alone) == {name: said[name] for name in ("0", "1")}
+    found = {name: line["reply"] for name, line in probes(batched).items()}
+    assert {name: found[name] for name in probes(alone)} == {
+        n: p["reply"] for n, p in probes(alone).items()
+    }
+    tokens = [line.turn.probe.tokens for line in RunFolder(batched).turns()]
+    assert min(one.cached / one.prompt for one in tokens) > 0.6, (
+        "it reads its dialogue from the cache"
+    )
