@@ -23,7 +23,7 @@ from render_agent_lab.expert.derive import (
     turn_text,
     turning,
 )
-from render_agent_lab.oracles.directions import DIRECTION_NAMES, quadrant
+from render_agent.questions.directions import DIRECTION_NAMES, quadrant
 
 TYPE = "drill"
 

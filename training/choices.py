@@ -32,7 +32,7 @@ from render_agent.questions.mentions import kind_of
 from render_agent.questions.rooms import load_rooms
 from render_agent_lab.expert.derive import Knowledge, answering, final_reply, said, things
 from render_agent_lab.expert.known import known_scenes
-from render_agent_lab.oracles.directions import DIRECTION_NAMES
+from render_agent.questions.directions import DIRECTION_NAMES
 from training.text_examples import (
     NOWHERE,
     TextExample,

@@ -162,7 +162,13 @@ class PhaseController:
         decision = yield from self._decide(context, request, events)
         spent = decision.seconds(observation.seconds, time.perf_counter() - began)
         turn = decision.as_turn(request.turn, phase, observation, messages, spent)
-        turn = structs.replace(turn, sha256=self.log.pictures.written(turn.drawn))
+        change = state.question.change
+        now = change is not None and turn.number == change.at > 0
+        turn = structs.replace(
+            turn,
+            sha256=self.log.pictures.written(turn.drawn),
+            changed=change.said if change is not None and now else "",
+        )
         self.log.append(state.id, turn)
         state.take(turn)
         return turn

@@ -23,7 +23,7 @@ from render_agent_lab.expert.known import Home, homes_of
 from render_agent_lab.expert.search import Move, is_wrong_turn, stood, wrong_turn
 from render_agent_lab.expert.seeing import Sightings, shown, sightings
 from render_agent_lab.expert.situation import Situation
-from render_agent_lab.oracles.exact_solver import true_answer
+from render_agent.questions.exact_solver import true_answer
 from render_agent_lab.oracles.question_visibility import QuestionVisibility
 
 TURNS = 6

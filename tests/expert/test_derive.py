@@ -27,7 +27,7 @@ from render_agent_lab.expert.derive import (
     turn_text,
 )
 from render_agent_lab.expert.known import known_scenes
-from render_agent_lab.oracles.directions import DIRECTION_NAMES
+from render_agent.questions.directions import DIRECTION_NAMES
 
 HOME = Knowledge(
     {

@@ -12,7 +12,7 @@ from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.questions.mentions import kind_of
 from render_agent.questions.rooms import BUNDLED, load_rooms
 from render_agent_lab.expert.derive import things
-from render_agent_lab.oracles.directions import DIRECTION_NAMES
+from render_agent.questions.directions import DIRECTION_NAMES
 from training.choices import ANSWER, COMPARED, MISTAKES, NEAREST, SIDES, names, nearest, routes
 from training.dialogue_file import DIALOGUES, load_dialogues
 from training.processor import small_processor

@@ -10,7 +10,7 @@ import numpy as np
 
 from render_agent.geometry.boxes import Array, OrientedBox
 from render_agent.scene.room_truth import RoomTruth, TrueObject
-from render_agent_lab.oracles.directions import bearing
+from render_agent.questions.directions import bearing
 from render_agent_lab.room_generator.floor_plan.walkway import (
     CELL,
     CLEARANCE,
