@@ -109,6 +109,14 @@ WORDS = {
 """What the rows are called where a person reads them."""
 
 
+def verdict(pair: Pair) -> str:
+    """Return what became of a pair: a row of ROWS, `unanswered`, or `other` where a new answer is not the right one."""
+    if not pair.answered:
+        return "unanswered"
+    names = ("follows", "keeps") if pair.must else ("stays", "strays")
+    return next((name for name in names if ROWS[name][0](pair)), "other")
+
+
 def causal_figures(pairs: Sequence[Pair]) -> dict[str, Any]:
     """Return the figures of all pairs, of every change and of every type, in percent."""
     by_change = {name: part(_of(pairs, "asked", name)) for name in _values(pairs, "asked")}

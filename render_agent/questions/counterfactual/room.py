@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 
@@ -39,6 +40,11 @@ DOOR_METRES = 0.5
 OVER_FLOOR_METRES = 0.12
 """Floor this near to every place under an object carries it."""
 
+MOST_PLACES = 24
+"""So many free places of an object are looked for."""
+
+Shift = tuple[float, float, float]
+
 LEAST_MOVE_METRES = 0.6
 """An object that is moved goes at least so far."""
 
@@ -52,6 +58,7 @@ class ChangeableRoom:
     def __init__(self, facts: Facts | None, read: Callable[[], Scene]) -> None:
         self.facts = facts
         self._read = read
+        self._places: dict[tuple[Thing, bool], list[Shift]] = {}
 
     @cached_property
     def boxes(self) -> dict[Thing, OrientedBox]:
@@ -97,26 +104,34 @@ class ChangeableRoom:
             raise NoPair(f"the {thing[0]} hangs")
         return min(below, key=lambda other: float(self.boxes[other].size.prod()))
 
-    def places(
-        self, thing: Thing, chance: random.Random, *, copied: bool = False
-    ) -> Iterator[tuple[float, float, float]]:
-        """Give the shifts, metres, that bring an object to free places: on what it stands on, then on the floor.
+    def places(self, thing: Thing, chance: random.Random, *, copied: bool = False) -> list[Shift]:
+        """Return shifts, metres, that bring an object to free places: on what it stands on, then on the floor.
 
-        copied: whether it also stays where it is. Nowhere does it touch or enter another object, a wall or the way through a door. NoPair where it hangs.
+        copied: whether it also stays where it is. Nowhere does it touch or enter another object, a wall or the way
+        through a door. They are looked for once, so that all questions have the same. NoPair where it hangs.
         """
+        if (thing, copied) not in self._places:
+            found = islice(self._free_places(thing, chance, copied=copied), MOST_PLACES)
+            self._places[thing, copied] = list(found)
+        return self._places[thing, copied]
+
+    def _free_places(
+        self, thing: Thing, chance: random.Random, *, copied: bool
+    ) -> Iterator[Shift]:
         support, box = self.support(thing), self.boxes[thing]
-        areas = [(self.scene.bounds[:, :2] + self._origin[:2], self._floor)]
+        areas = [(self.scene.bounds[:, :2] + self._origin[:2], self._floor, None)]
         if support is not None:
-            areas.insert(0, (self.boxes[support].bounds[:, :2], float(box.bounds[0, 2])))
-        for (low, high), bottom in areas:
-            on = support if bottom != self._floor else None
+            areas.insert(0, (self.boxes[support].bounds[:, :2], self._heights[thing][0], support))
+        for (low, high), bottom, on in areas:
             xs, ys = (np.arange(a, b, STEP_METRES) for a, b in zip(low, high, strict=True))
             grid = [(float(x), float(y)) for x in xs for y in ys]
             chance.shuffle(grid)
             for x, y in grid:
-                shift = np.array([x, y, bottom]) - (*box.centre[:2], box.bounds[0, 2])
+                shift = np.array([x, y, bottom]) - (*box.centre[:2], self._heights[thing][0])
                 moved = OrientedBox(box.centre + shift, box.size, box.axes)
-                if np.hypot(*shift[:2]) >= LEAST_MOVE_METRES and self.fits(moved, set() if copied else {thing}, on):
+                if np.hypot(*shift[:2]) >= LEAST_MOVE_METRES and self.fits(
+                    moved, set() if copied else {thing}, on
+                ):
                     yield float(shift[0]), float(shift[1]), float(shift[2])
 
     def fits(self, box: OrientedBox, moved: set[Thing], support: Thing | None) -> bool:
@@ -124,15 +139,24 @@ class ChangeableRoom:
 
         moved: the objects that are no longer where they were.
         """
-        if not self._rests(box, support):
-            return False
         grown = box.grown(GAP_METRES)
-        for thing, other in self.boxes.items():
-            if thing in moved or thing == support:
-                continue
-            if overlap(grown, other.grown(DOOR_METRES if thing[0].lower() == "door" else 0.0)):
+        low, high = grown.bounds
+        near = ((self._bounds[:, 0] < high) & (self._bounds[:, 1] > low)).all(1)
+        for thing, other in (entry for entry, is_near in zip(self._obstacles, near, strict=True) if is_near):  # fmt: skip
+            if thing not in moved and thing != support and overlap(grown, other):
                 return False
-        return not self._hits_surface(box, moved, support)
+        return self._rests(box, support) and not self._hits_surface(box, moved, support)
+
+    @cached_property
+    def _obstacles(self) -> list[tuple[Thing, OrientedBox]]:
+        """The boxes, and the floor before every door as one."""
+        margins = {thing: DOOR_METRES if thing[0].lower() == "door" else 0.0 for thing in self.boxes}  # fmt: skip
+        return [(thing, box.grown(margins[thing])) for thing, box in self.boxes.items()]
+
+    @cached_property
+    def _bounds(self) -> Array:
+        """The bounds of the obstacles, (n, 2, 3) metres."""
+        return np.array([box.bounds for _, box in self._obstacles])
 
     def _rests(self, box: OrientedBox, support: Thing | None) -> bool:
         low, high = box.bounds[:, :2]
