@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice, permutations
+from itertools import combinations, islice, product
 
 from render_agent.dialogue.state import Question
 from render_agent.questions.counterfactual.base import OTHER, ChangePlan, NoPair
@@ -55,7 +55,7 @@ class ObjectPlan(ChangePlan):
                 return found
             kept = kept or found
         if kept is None or self._seeks(question):
-            raise reason or NoPair("no free place changes the answer" if kept else "there is no free place")  # fmt: skip
+            raise reason or NoPair("nothing that fits changes the answer" if kept else "there is no free place")  # fmt: skip
         return kept
 
     def _seeks(self, question: Question) -> bool:
@@ -161,7 +161,7 @@ class Move(ObjectPlan):
 
 
 class Swap(ObjectPlan):
-    """Two objects change places: two that the question names, or with `other` two that it does not."""
+    """Two objects change places: two that the question names, else one of them and another, or with `other` two that it does not name."""
 
     name = "swap"
     form = "swap[:other]"
@@ -173,30 +173,39 @@ class Swap(ObjectPlan):
 
     def options(self, question: Question, room: ChangeableRoom, seed: int) -> Iterator[Option]:
         """Give the pairs of objects that fit at each other's place."""
-        things = list(self._any(question, room, seed, named=True))
-        for first, second in permutations(things, 2):
-            if first[0] == second[0] or things.index(first) > things.index(second):
+        first = list(self._any(question, room, seed, named=True))
+        others = [] if self.argument else list(self._any(question, room, seed, named=False))
+        fitting = 0
+        for thing, other in (*combinations(first, 2), *product(first, others)):
+            if thing[0] == other[0] or thing == other:
                 continue
-            try:
-                supports = room.support(first), room.support(second)
-            except NoPair:
-                continue
-            if first in supports or second in supports:
-                continue
-            edits = []
-            for thing, place, support in ((first, second, supports[1]), (second, first, supports[0])):  # fmt: skip
-                box, other = room.boxes[thing], room.boxes[place]
-                shift = other.centre - box.centre
-                shift[2] = other.bounds[0, 2] - box.bounds[0, 2]
-                edit = Edit("transform", *thing, shift=(float(shift[0]), float(shift[1]), float(shift[2])))  # fmt: skip
-                if room.fits(edit.moved_box(box), {first, second}, support):
-                    edits.append(edit)
+            edits = _exchange(room, thing, other)
             if len(edits) == 2:
-                yield edits, f"the {first[0]} and the {second[0]} change places"
-        raise NoPair("no two of the objects fit at each other's place")
+                fitting += 1
+                yield edits, f"the {thing[0]} and the {other[0]} change places"
+        if not fitting:
+            raise NoPair("no two of the objects fit at each other's place")
 
     def _seeks(self, question: Question) -> bool:
         return self.argument is None and question.type.startswith(("object_abs", "object_rel"))
+
+
+def _exchange(room: ChangeableRoom, first: Thing, second: Thing) -> list[Edit]:
+    """Return the edits that bring those of two objects to the other's place that fit there."""
+    try:
+        supports = {first: room.support(first), second: room.support(second)}
+    except NoPair:  # one of them hangs
+        return []
+    if {first, second} & set(supports.values()):
+        return []
+    edits = []
+    for thing, place in ((first, second), (second, first)):
+        box, there = room.boxes[thing], room.boxes[place]
+        x, y, _ = map(float, there.centre - box.centre)
+        edit = Edit("transform", *thing, shift=(x, y, room.bottom(place) - room.bottom(thing)))
+        if room.fits(edit.moved_box(box), {first, second}, supports[place]):
+            edits.append(edit)
+    return edits
 
 
 class Recolour(ObjectPlan):

@@ -104,6 +104,10 @@ class ChangeableRoom:
             raise NoPair(f"the {thing[0]} hangs")
         return min(below, key=lambda other: float(self.boxes[other].size.prod()))
 
+    def bottom(self, thing: Thing) -> float:
+        """Return the height at which an object begins, metres."""
+        return self._heights[thing][0]
+
     def places(self, thing: Thing, chance: random.Random, *, copied: bool = False) -> list[Shift]:
         """Return shifts, metres, that bring an object to free places: on what it stands on, then on the floor.
 

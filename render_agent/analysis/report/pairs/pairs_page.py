@@ -15,7 +15,7 @@ from render_agent.runs.log.pairs import pair_of
 from render_agent.score.causal import WORDS, verdict
 from render_agent.score.tables import figure, interval, signed
 from render_agent.system.whole_files import write_whole
-from render_agent.text.sanitize import encodable
+from render_agent.dialogue.chat import encodable
 from render_agent.web.templates import environment
 
 MOST_SHOWN = 60
