@@ -55,6 +55,11 @@ class Question:
         return self if self.change is None or turn >= self.change.at else self.unchanged
 
     @property
+    def chance_id(self) -> str:
+        """The id that its randomness comes from: that of the question that it is the counterpart of, or its own."""
+        return self.id if self.change is None else self.change.of
+
+    @property
     def unchanged(self) -> Question:
         """The same words about the room before the change."""
         return self if self.change is None else replace(self, scene=self.change.scene, change=None)

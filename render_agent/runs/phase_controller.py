@@ -195,7 +195,7 @@ class PhaseController:
             views=(*state.views, *observation.views),
             last=turn + 1 == state.max_turns,
             temperature=self.sampling.temperature,
-            seed=turn_seed(self.sampling.seed, state.id, turn),
+            seed=turn_seed(self.sampling.seed, state.question.chance_id, turn),
             max_new_tokens=self.sampling.max_new_tokens,
             schema=self.schema,
         )

@@ -32,8 +32,11 @@ TIGHT_METRES = 0.08
 PATCH_METRES = 0.06
 """Between the vertices of the floor that is laid where an object stood and nothing was scanned."""
 
-COVERED_METRES = 0.09
-"""Floor this near to a place belongs to it; a vertex this near to the floor's height is of the floor."""
+LEVEL_METRES = 0.06
+"""A vertex this near to the height of the floor is of the floor."""
+
+ROUNDING = 1e-6
+"""Square metres by which a point may lie outside a triangle that it is on the edge of."""
 
 
 class Edit(Struct, frozen=True):
@@ -201,30 +204,42 @@ def _with_floor(scene: Scene, stood: NDArray[np.float32]) -> Scene:
     """
     from scipy.spatial import cKDTree
 
-    if scene.faces is None or stood[:, 2].min() > scene.floor + COVERED_METRES:
+    if scene.faces is None or stood[:, 2].min() > scene.floor + LEVEL_METRES:
         return scene
-    used = np.unique(scene.faces)
-    floor = used[np.abs(scene.points[used, 2] - scene.floor) < COVERED_METRES]
-    if not len(floor):
+    level = np.abs(scene.points[:, 2] - scene.floor) < LEVEL_METRES
+    floor_faces = scene.faces[level[scene.faces].all(1)]
+    if not len(floor_faces):
         return scene
-    low, high = stood[:, :2].min(0) - PATCH_METRES, stood[:, :2].max(0) + PATCH_METRES
-    columns, rows = (np.arange(a, b + PATCH_METRES, PATCH_METRES) for a, b in zip(low, high, strict=True))  # fmt: skip
+    low, high = stood[:, :2].min(0), stood[:, :2].max(0)
+    columns, rows = (np.linspace(a, b, int((b - a) / PATCH_METRES) + 2) for a, b in zip(low, high, strict=True))  # fmt: skip
     grid = np.stack(np.meshgrid(columns, rows, indexing="ij"), -1).reshape(-1, 2)
-    distance, nearest = cKDTree(scene.points[floor, :2]).query(grid)
-    bare = (distance > COVERED_METRES).reshape(len(columns), len(rows))
+    triangles = scene.points[floor_faces][:, :, :2].astype(np.float64)
+    near = ((triangles.min(1) <= high) & (triangles.max(1) >= low)).all(1)
+    bare = ~_covered(grid, triangles[near]).reshape(len(columns), len(rows))
     cells = np.argwhere(bare[:-1, :-1] | bare[1:, :-1] | bare[:-1, 1:] | bare[1:, 1:])
-    if not bare.any():
+    if not len(cells):
         return scene
+    floor = np.unique(floor_faces)
+    like = floor[cKDTree(scene.points[floor, :2]).query(grid)[1]]
     first = len(scene.points) + cells[:, 0] * len(rows) + cells[:, 1]
-    right, up = first + len(rows), first + 1
-    faces = np.concatenate([np.stack([first, right, right + 1], 1), np.stack([first, right + 1, up], 1)])  # fmt: skip
-    like = floor[nearest]
+    right = first + len(rows)
+    faces = np.concatenate([np.stack([first, right, right + 1], 1), np.stack([first, right + 1, first + 1], 1)])  # fmt: skip
+    laid = np.column_stack([grid, scene.points[like, 2]]).astype(np.float32)
     return replace(
         scene,
-        points=np.concatenate([scene.points, np.column_stack([grid, scene.points[like, 2]]).astype(np.float32)]),
+        points=np.concatenate([scene.points, laid]),
         colours=np.concatenate([scene.colours, scene.colours[like]]),
         faces=np.concatenate([scene.faces, faces.astype(np.int32)]),
-    )  # fmt: skip
+    )
+
+
+def _covered(points: Array, triangles: Array) -> NDArray[np.bool_]:
+    """Return which points, (n, 2), lie in any of some triangles, (m, 3, 2), metres."""
+    along = np.roll(triangles, -1, axis=1) - triangles
+    there = points[:, None, None] - triangles
+    sides = along[..., 0] * there[..., 1] - along[..., 1] * there[..., 0]
+    inside: NDArray[np.bool_] = (sides >= -ROUNDING).all(-1) | (sides <= ROUNDING).all(-1)
+    return inside.any(1)
 
 
 def _painted(colours: NDArray[np.uint8], hue: float) -> NDArray[np.uint8]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import replace
 
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.counterfactual import Change
 from render_agent.dialogue.state import Question
-from render_agent.questions.counterfactual.base import UNTOLD_TYPES, ChangePlan, NoPair, known_truth
+from render_agent.questions.counterfactual.base import ChangePlan, NoPair, known_truth
 from render_agent.questions.counterfactual.room import ChangeableRoom
 from render_agent.questions.exact_solver import METRES, UNIT, length_unit, true_answer
 from render_agent.questions.mentions import SUBJECT_PATTERNS, kind_of, subjects
@@ -28,11 +29,12 @@ class WordingPlan(ChangePlan):
             raise NoPair("nobody knows the question's truth")
         reworded, said, meaning, factor = self.reworded(question, seed)
         before = question.truth
-        if question.type not in UNTOLD_TYPES and room.facts is not None:
-            before = known_truth(question, room)
-            truth = true_answer(reworded, room.facts)
-        else:
-            truth = next((new for new, old in meaning if old == question.truth), None)
+        truth = next((new for new, old in meaning if old == question.truth), None)
+        if not meaning:  # a number: exact where the boxes tell it, else what the benchmark says
+            truth = f"{float(question.truth) / factor:.4g}"
+            with suppress(NoPair):
+                before = known_truth(question, room)
+                truth = true_answer(reworded, room.facts) if room.facts else truth
         if truth is None:
             raise NoPair("nobody knows its truth in other words")
         change = Change(
