@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
+from render_agent import registry
 from render_agent.config.option import declare
 from render_agent.errors import UsageError
 from render_agent.geometry.file_frame import AUTO, AXES, METRES, AnyUnit, Up
+
+if TYPE_CHECKING:
+    from render_agent.questions.counterfactual.base import ChangePlan
 
 VSIBENCH = "vsibench"
 
@@ -113,6 +118,19 @@ class QuestionSpec:
         "Only part I of N of the scenes, such as 2/8; render-agent merge joins the parts.",
         metavar="I/N",
     )
+    change: tuple[str, ...] = setting(
+        (),
+        "Ask every question once more with one thing changed: in the room (remove:CATEGORY, add:CATEGORY, move,"
+        " swap, recolour, scale:X, rotate) or in its words (order, letters, units:cm, inverse, names); may be given"
+        " more than once.",
+        metavar="CHANGE",
+    )
+    change_at: int = setting(
+        0,
+        "Change the room in the midst of the dialogue: views from this turn on show it changed.",
+        minimum=0,
+        metavar="TURN",
+    )
     repeat: int = setting(
         1,
         "Run it K times, with seeds from --seed on, and give the spread between the runs.",
@@ -128,6 +146,23 @@ class QuestionSpec:
             raise UsageError("--ply needs --question TEXT")
         if self.batch and (self.question or self.option):
             raise UsageError("--question and --option go with --ply, not with --batch")
+        if self.change and not self.batch:
+            raise UsageError(
+                "--change needs --batch: nobody knows the truth of a question that was typed"
+            )
+        if self.change_at and not any(plan.moves_objects for plan in self.changes):
+            raise UsageError(
+                "--change-at needs a --change of objects (remove, add, move, swap, recolour): no room turns or"
+                " grows, and no question is asked anew, in the midst of a dialogue"
+            )
+
+    @cached_property
+    def changes(self) -> tuple[ChangePlan, ...]:
+        """What `--change` asks for. UsageError where one is none of the forms of changes, or is there twice."""
+        plans = tuple(map(_change_plan, self.change))
+        if len(set(plans)) < len(plans):
+            raise UsageError("a --change is named twice")
+        return plans
 
     @property
     def scan_kinds(self) -> tuple[str, ...]:
@@ -144,3 +179,13 @@ class QuestionSpec:
         """Whether only some of the benchmark's questions are chosen."""
         narrowed = self.type or self.dataset or self.scene or self.id
         return bool(self.limit or narrowed or self.shard)
+
+
+def _change_plan(text: str) -> ChangePlan:
+    name, colon, argument = text.strip().partition(":")
+    kind = registry.load("change", name) if registry.is_known("change", name) else None
+    if kind is None or not kind.accepts(argument if colon else None):
+        forms = (registry.load("change", part).form for part in registry.names("change"))
+        raise UsageError(f"--change {text!r:.80} is not valid: write one of {', '.join(forms)}")
+    plan: ChangePlan = kind(argument or None)
+    return plan

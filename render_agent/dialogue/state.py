@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal, Protocol
@@ -14,6 +14,7 @@ from msgspec import Meta, Struct
 from render_agent.dialogue.answer import Wanted
 from render_agent.dialogue.beliefs import Belief
 from render_agent.dialogue.chat import Message, PictureFile, assistant
+from render_agent.dialogue.counterfactual import Change
 from render_agent.dialogue.reply import Action, Malformed, ReadReply
 from render_agent.geometry.camera import AnyCamera, Camera, Vector
 from render_agent.scene.model import Scene
@@ -31,7 +32,9 @@ class Question:
     options keep their letters as the benchmark writes them ("A. left"). truth is a letter, a number
     as text or a text; it is None where nobody knows it, and it never reaches a prompt. scan is the
     file of the scene, None where it was not found. pruned: whether VSI-Bench-Debiased leaves the
-    question out, None where the row does not say.
+    question out, None where the row does not say. change: what makes it the counterpart of another question,
+    None of a benchmark's own. left_out: values of `--change`
+    of which it has no counterpart, each with the reason.
     """
 
     id: str
@@ -45,6 +48,22 @@ class Question:
     truth: str | None = None
     scan: Path | None = None
     pruned: bool | None = None
+    change: Change | None = None
+    left_out: tuple[tuple[str, str], ...] = ()
+
+    def at(self, turn: int) -> Question:
+        """Return the question about the room that a turn is shown: of some counterparts not yet the changed one."""
+        return self if self.change is None or turn >= self.change.at else self.unchanged
+
+    @property
+    def chance_id(self) -> str:
+        """The id that its randomness comes from: that of the question that it is the counterpart of, or its own."""
+        return self.id if self.change is None else self.change.of
+
+    @property
+    def unchanged(self) -> Question:
+        """The same words about the room before the change."""
+        return self if self.change is None else replace(self, scene=self.change.scene, change=None)
 
 
 class Status(StrEnum):
@@ -234,7 +253,8 @@ class Turn(Struct, frozen=True):
     feedback: what the action really did, in the words that the model reads next (`happened` in the
     log). events: what went wrong in the engine on the way to the reply, and was mended, by kind. scan: of
     the first turn, what its scene was read as, and what was assumed, a sentence each. probe: what the model was
-    asked to believe after it, None where it was not.
+    asked to believe after it, None where it was not. changed: of the turn that is the first in a changed room,
+    what was changed.
     ValueError where the turn is not that of the candidate that its evidence says was chosen.
     """
 
@@ -256,6 +276,7 @@ class Turn(Struct, frozen=True):
     sha256: dict[PictureFile, Digest] = {}
     scan: tuple[str, ...] = ()
     probe: Probe | None = None
+    changed: str = ""
 
     def __post_init__(self) -> None:
         if self.evidence is not None:
@@ -321,9 +342,14 @@ class QuestionState:
         return self.question.id
 
     @property
+    def placed(self) -> Question:
+        """The question about the room that its next turn is shown."""
+        return self.question.at(len(self.turns))
+
+    @property
     def scene(self) -> Scene:
-        """The scene it is about. SceneError where its scan cannot be read."""
-        return self.scenes.get(self.question)
+        """The scene that its next turn is shown. SceneError where its scan cannot be read."""
+        return self.scenes.get(self.placed)
 
     @property
     def status(self) -> Status:

@@ -6,12 +6,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
 from msgspec import structs
 
 from render_agent.config.agent_plan import agent_plan
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import Candidate, Evidence, QuestionState, Turn, View
-from render_agent.geometry.camera import Camera, Vector
+from render_agent.geometry.camera import Camera, Vector, wrapped
 from render_agent.observation.base import Observation, SpaceSource
 from render_agent.observation.picture_store import question_file, scene_file
 from render_agent.observation.stress.base import PictureKeeper
@@ -54,9 +55,11 @@ class FreeViews:
         that is drawn again cannot be written.
         """
         began = time.perf_counter()
-        space = self.scenes.space(state.question)
+        space = self.scenes.space(state.placed)
         self.restore(state)
         camera = state.camera or self._start(state, space)
+        if state.turns and state.placed.scene != state.question.at(len(state.turns) - 1).scene:
+            camera = self._in_changed_room(state, camera, space)
         views = self._views(state, camera)
         scan = () if state.turns else state.scene.description
         return Observation(views, camera, space, time.perf_counter() - began, scan)
@@ -74,7 +77,7 @@ class FreeViews:
             for candidate in turn.evidence.candidates if turn.evidence else ():
                 if candidate.view is not None and turn.evidence is not None:
                     trail = [*stood, *parent_pose(turn.evidence, candidate)]
-                    self._draw_again(state, turn, candidate.view, candidate.camera, trail)
+                    self._draw_again(state, turn, candidate.view, candidate.camera, trail, ahead=1)
 
     def preview(
         self, state: QuestionState, now: Observation, candidates: Sequence[Candidate]
@@ -103,7 +106,8 @@ class FreeViews:
                 view = drawn[key]
             else:
                 trail = [*stood, parent.camera] if parent else stood
-                picture = self.viewer.draw(kind, state.scene, candidate.camera, trail)
+                scene = self.scenes.get(state.question.at(len(state.turns) + 1))
+                picture = self.viewer.draw(kind, scene, candidate.camera, trail)
                 file = question_file(state.id, len(state.turns), "candidate", candidate.number + 1)
                 self.pictures.keep(file, picture.picture)
                 view = View(len(shown), kind, file, picture.camera)
@@ -150,16 +154,21 @@ class FreeViews:
         view: View,
         camera: Camera,
         trail: Sequence[Camera],
+        ahead: int = 0,
     ) -> None:
-        """Draw a view of a turn whose picture is gone, torn or another; camera: where it was asked for."""
+        """Draw a view of a turn whose picture is gone, torn or another; camera: where it was asked for.
+
+        ahead: in how many turns it would have been shown.
+        """
         if not self.pictures.there(view.file, turn.sha256.get(view.file)):
             taken = view.camera if view.kind == "ego" else None
             camera = taken if isinstance(taken, Camera) else camera
-            picture = self.viewer.draw(view.kind, state.scene, camera, trail)
+            scene = self.scenes.get(state.question.at(turn.number + ahead))
+            picture = self.viewer.draw(view.kind, scene, camera, trail)
             self.pictures.keep(view.file, picture.picture).result()
 
     def _views(self, state: QuestionState, camera: Camera) -> tuple[View, ...]:
-        scene = state.question.scene
+        scene = state.placed.scene
         if not state.turns and scene in self._openings:  # all questions of a scene begin alike
             return self._openings[scene]
         views: list[View] = []
@@ -182,12 +191,36 @@ class FreeViews:
         return tuple(views)
 
     def _start(self, state: QuestionState, space: FreeSpace) -> Camera:
-        scene = state.question.scene
-        if scene not in self._starts:
-            self._starts[scene] = start_camera(
-                state.scene, self.viewer.renderer, space, self.start, self.viewer.vertical_fov
+        question = state.placed
+        if question.scene not in self._starts:
+            unchanged = question
+            if (
+                question.change is not None
+            ):  # a pair begins at one place, in the room that both have
+                unchanged = question.unchanged
+                space = self.scenes.space(unchanged)
+            camera = start_camera(
+                self.scenes.get(unchanged),
+                self.viewer.renderer,
+                space,
+                self.start,
+                self.viewer.vertical_fov,
             )
-        return self._starts[scene]
+            if question is not unchanged:
+                camera = self._in_changed_room(state, camera, self.scenes.space(question))
+            self._starts[question.scene] = camera
+        return self._starts[question.scene]
+
+    def _in_changed_room(self, state: QuestionState, camera: Camera, space: FreeSpace) -> Camera:
+        """Return the camera of a room in that room once it was changed: it goes with it, but keeps its height."""
+        edits = state.question.change.edits if state.question.change else ()
+        position, yaw = np.array(camera.position, np.float64), camera.yaw
+        for edit in edits:
+            if edit.moves_all:
+                position[:2] = edit.moved(position, np.array(state.scene.origin))[:2]
+                yaw = wrapped(yaw + edit.degrees)
+        x, y, z = map(float, space.nearest_free(position))
+        return replace(camera, position=(x, y, z), yaw=yaw)
 
 
 def previewed_view(state: QuestionState) -> View | None:

@@ -44,7 +44,7 @@ class PolicyViews(FreeViews):
         self.restore(state)
         if state.camera is not None:
             return Observation((), state.camera, None, time.perf_counter() - began)
-        space = self.scenes.space(state.question)
+        space = self.scenes.space(state.placed)
         start = self._start(state, space)
         views = self._views(state, start)
         context = ViewContext(state.scene, space, self.viewer.renderer, start, self.viewer.size)
@@ -53,7 +53,7 @@ class PolicyViews(FreeViews):
         return Observation((*views, *more), start, None, seconds, state.scene.description)
 
     def _further(self, state: QuestionState, further: FurtherViews) -> tuple[View, ...]:
-        scene = state.question.scene
+        scene = state.placed.scene
         if further.shared and scene in self._shared:
             return self._shared[scene]
         first = len(self.opening)

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.state import Question
 from render_agent.geometry.boxes import OrientedBox, distance
+from render_agent.geometry.camera import wrapped
 from render_agent.questions.directions import DIRECTION_NAMES, bearing, side
 from render_agent.questions.ground_truth import Facts
-from render_agent.questions.mentions import subjects
+from render_agent.questions.mentions import LIST_PATTERNS, NO_MATCH, subjects
+
+METRES = {"meters": 1.0, "centimeters": 0.01, "feet": 0.3048}
+"""By unit of length that a question may ask for, how long it is."""
+
+UNIT = re.compile(rf"(?<=in )(square )?({'|'.join(METRES)})\b")
+"""Where a question names its unit."""
+
+APART_METRES = 0.15
+"""The nearest of the options is this much nearer than the next one where it is clear which."""
+
+MARGIN_DEGREES = 15.0
+"""A direction that is this far from any border between two words is clear."""
+
+LEAST_METRES = 0.4
+"""A distance below it is no distance to ask for; two objects as near as that have no direction."""
 
 
 def true_answer(question: Question, facts: Facts) -> str | None:
@@ -17,11 +34,11 @@ def true_answer(question: Question, facts: Facts) -> str | None:
 
     Sizes are the longest axis of a box, distances those between the closest points of two boxes,
     directions those between their centres. The way a route takes and the order of a video are in
-    no box.
+    no box. Lengths and areas are in the unit that the question names; without options it is the word.
     """
     kind = question.type
     if kind == "room_size_estimation":
-        return f"{facts.room_size:.1f}"
+        return _in_unit(question, facts.room_size, 1)
     names = subjects(question)
     if kind == "object_counting":
         return str(facts.counts.get(names[0], 0)) if names[0] else None
@@ -29,28 +46,71 @@ def true_answer(question: Question, facts: Facts) -> str | None:
     if not boxes or not all(boxes):
         return None
     if kind == "object_size_estimation":
-        return str(round(100 * max(float(box.size.max()) for box in boxes[0])))
+        return _in_unit(question, max(float(box.size.max()) for box in boxes[0]), 2)
     if kind == "object_abs_distance":
-        return f"{_apart(*boxes):.1f}"
+        return _in_unit(question, _apart(*boxes), 1)
     if kind == "object_rel_distance":
-        return _closest(question, facts, boxes[0])
-    return _direction(question, [some[0] for some in boxes])
+        apart = _distances(question, facts, boxes[0])
+        return min(apart, key=lambda letter: apart[letter]) if apart else None
+    called = DIRECTION_NAMES.get(kind, side)(bearing(*(some[0].centre for some in boxes)))
+    if not question.options:
+        return called
+    texts = letters(question.options).items()
+    return next((letter for letter, text in texts if text == called), None)
 
 
-def _closest(question: Question, facts: Facts, target: Sequence[OrientedBox]) -> str | None:
-    """Return the letter of the nearest of the options that have boxes."""
-    apart = {
+def is_clear(question: Question, facts: Facts) -> bool:
+    """Whether what the boxes answer would be the same were they a little elsewhere, as a fair question needs."""
+    boxes = [facts.boxes.get(name, ()) for name in subjects(question)]
+    if not boxes or not all(boxes):
+        return True
+    if question.type == "object_abs_distance":
+        return _apart(*boxes) >= LEAST_METRES
+    if question.type == "object_rel_distance":
+        near = sorted(_distances(question, facts, boxes[0]).values())
+        return len(near) < 2 or near[1] - near[0] >= APART_METRES
+    if question.type in DIRECTION_NAMES:
+        first = [some[0] for some in boxes]
+        pairs = [(first[0], first[1]), (first[0], first[2]), (first[1], first[2])]
+        angle = bearing(*(box.centre for box in first))
+        called = DIRECTION_NAMES[question.type]
+        same = all(
+            called(wrapped(angle + turn)) == called(angle)
+            for turn in (-MARGIN_DEGREES, MARGIN_DEGREES)
+        )
+        return same and all(distance(a, b) >= LEAST_METRES for a, b in pairs)
+    return True
+
+
+def length_unit(question: Question) -> tuple[str, bool] | None:
+    """Return the unit that a question asks for and whether it is squared, None where it names none."""
+    found = UNIT.search(question.text)
+    return None if found is None else (found[2], bool(found[1]))
+
+
+def _in_unit(question: Question, metres: float, digits: int) -> str:
+    """Return metres or square metres as the question wants them, whole where it wants centimetres.
+
+    digits: behind the point, of metres and feet.
+    """
+    default = ("centimeters" if question.type == "object_size_estimation" else "meters"), False
+    unit, _ = length_unit(question) or default
+    power = 2 if question.type == "room_size_estimation" else 1
+    return f"{metres / METRES[unit] ** power:.{0 if unit == 'centimeters' else digits}f}"
+
+
+def _distances(question: Question, facts: Facts, target: Sequence[OrientedBox]) -> dict[str, float]:
+    """Return how far the options that have boxes are from an object, metres, by letter, or by name without letters."""
+    texts = letters(question.options)
+    if not texts and (
+        match := re.search(LIST_PATTERNS.get(question.type, NO_MATCH), question.text)
+    ):
+        texts = {name.strip(): name.strip() for name in match[1].split(",")}
+    return {
         letter: _apart(boxes, target)
-        for letter, name in letters(question.options).items()
+        for letter, name in texts.items()
         if (boxes := facts.boxes.get(name))
     }
-    return min(apart, key=lambda letter: apart[letter]) if apart else None
-
-
-def _direction(question: Question, boxes: Sequence[OrientedBox]) -> str | None:
-    called = DIRECTION_NAMES.get(question.type, side)(bearing(*(box.centre for box in boxes)))
-    options = letters(question.options)
-    return next((letter for letter, text in options.items() if text == called), None)
 
 
 def _apart(some: Sequence[OrientedBox], others: Sequence[OrientedBox]) -> float:

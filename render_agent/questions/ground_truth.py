@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 
 from render_agent.dialogue.state import Question
 from render_agent.geometry.boxes import OrientedBox
+from render_agent.scene.edits import Edit, edited_boxes
 from render_agent.scene.room_truth import TrueObject, read_truth
 from render_agent.scene.stand_in.annotations import (
     BoxedObject,
@@ -35,11 +37,14 @@ class Facts:
 def known_facts(questions: Iterable[Question], annotations: str | None = None) -> dict[str, Facts]:
     """Return what is known of the scenes of some questions, by scene; others are left out.
 
+    Of a changed room it is what is true once it was changed.
+
     It is read from the official annotations (`annotations`, or those that a scene is built from),
     or from the truth that `make-rooms` writes beside a scan. Errors: QuestionsError where a file is
     in neither format.
     """
-    scans = {question.scene: question.scan for question in questions}
+    questions = list(questions)
+    scans = {question.unchanged.scene: question.scan for question in questions}
     official = _official(scans.values(), annotations)
     facts = {
         scene: known
@@ -51,6 +56,9 @@ def known_facts(questions: Iterable[Question], annotations: str | None = None) -
         if scene not in facts and scan is not None and scan.with_suffix(".json").is_file():
             truth = read_truth(scan.with_suffix(".json"))
             facts[scene] = Facts(truth.counts, truth.area, _by_label(truth.objects))
+    for question in questions:
+        if (change := question.change) is not None and change.scene in facts:
+            facts.setdefault(question.scene, edited_facts(facts[change.scene], change.edits))
     return facts
 
 
@@ -60,6 +68,17 @@ def annotated_facts(path: Path) -> dict[str, Facts]:
         scene: Facts(annotation.counts, annotation.room_size, _by_label(annotation.objects))
         for scene, annotation in read_annotations(path).items()
     }
+
+
+def edited_facts(facts: Facts, edits: Sequence[Edit]) -> Facts:
+    """Return what is known of a scene once it was edited."""
+    counts, area = Counter(facts.counts), facts.room_size
+    for edit in edits:
+        if edit.moves_all:
+            area *= edit.factor**2
+        elif edit.label is not None and edit.verb in ("remove", "copy"):
+            counts[edit.label] += 1 if edit.verb == "copy" else -1
+    return Facts(counts, area, edited_boxes(facts.boxes, edits))
 
 
 def facts_files(questions: Iterable[Question], annotations: str | None = None) -> list[Path]:

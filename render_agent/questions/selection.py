@@ -13,6 +13,7 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.answer import MAX_OPTIONS, letters
 from render_agent.dialogue.state import Question
 from render_agent.errors import QuestionsError, SetupError, UsageError
+from render_agent.questions.counterfactual.pairs import with_counterparts
 from render_agent.questions.rooms import load_beside, refuse_vsibench_options
 from render_agent.questions.rows import NAME_COLUMNS, check_name
 from render_agent.questions.scans import refuse_missing
@@ -35,16 +36,16 @@ def choose_questions(config: RunConfig) -> list[Question]:
     if config.shuffle:
         random.Random(config.seed).shuffle(questions)
     chosen = shard_of(questions[: config.limit], config.shard)
-    if config.blind:
+    if config.blind and not config.change:
         return chosen
     benchmark = _maker(config)
     if find_scans := getattr(benchmark, "with_scans", None):
         chosen = find_scans(config, chosen)
-    if not config.allow_missing:
+    if not (config.allow_missing or config.blind):
         searched = getattr(benchmark, "searched", None)
         where = getattr(benchmark, "where", "by the package that brings them")
         refuse_missing(chosen, searched(config) if searched else {q.dataset: where for q in chosen})
-    return chosen
+    return with_counterparts(config, chosen) if config.change else chosen
 
 
 def shard_of(questions: Sequence[Question], shard: str | None) -> list[Question]:

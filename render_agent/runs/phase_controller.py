@@ -169,7 +169,13 @@ class PhaseController:
         decision = yield from self._decide(context, request, events)
         spent = decision.seconds(observation.seconds, time.perf_counter() - began)
         turn = decision.as_turn(request.turn, phase, observation, messages, spent)
-        turn = structs.replace(turn, sha256=self.log.pictures.written(turn.drawn))
+        change = state.question.change
+        now = change is not None and turn.number == change.at > 0
+        turn = structs.replace(
+            turn,
+            sha256=self.log.pictures.written(turn.drawn),
+            changed=change.said if change is not None and now else "",
+        )
         last = request.last or (isinstance(turn.action, Action) and turn.action.done)
         if self.probe is not None and self.probe.due(turn.number, last=last):
             turn = structs.replace(turn, probe=(yield from self._probe(state, request, turn)))
@@ -199,7 +205,7 @@ class PhaseController:
             views=(*state.views, *observation.views),
             last=turn + 1 == state.max_turns,
             temperature=self.sampling.temperature,
-            seed=turn_seed(self.sampling.seed, state.id, turn),
+            seed=turn_seed(self.sampling.seed, state.question.chance_id, turn),
             max_new_tokens=self.sampling.max_new_tokens,
             schema=self.schema,
         )

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from rich.console import Group
 from rich.table import Table
 
+from render_agent.score.causal import WORDS
 from render_agent.score.intervals import FEW_SCENES
 from render_agent.score.means import DIRECTION, MACRO
 from render_agent.score.official import DIRECTION_TYPES, ORDER
@@ -51,6 +53,41 @@ def score_table(results: Mapping[str, Any]) -> Table:
     table.caption = _caption(results)
     if any(results["intervals"].get(name) is None for name in results["types"]):
         table.caption += f"\n- {FEW_SCENES}"
+    return table
+
+
+def score_tables(results: Mapping[str, Any]) -> Group:
+    """Return the table of the scores and, where questions have counterparts, that of their pairs below."""
+    tables = [score_table(results)]
+    if "causal" in results:
+        tables.append(causal_table(results["causal"]))
+    return Group(*tables)
+
+
+def causal_table(causal: Mapping[str, Any]) -> Table:
+    """Return what became of the answers where one thing was changed, by change, with why questions have no pair."""
+    table = plain_table("Pairs: the same question with one thing changed")
+    table.add_column("change", no_wrap=True)
+    for name in ("n", "share", "95 % interval"):
+        table.add_column(name, justify="right", no_wrap=True)
+    parts = {"all changes": causal, **causal["changes"]}
+    for label, part in parts.items() if len(causal["changes"]) != 1 else causal["changes"].items():
+        table.add_section()
+        table.add_row(label, str(part["n"]), "", "")
+        for name, words in WORDS.items():
+            row = part[name]
+            if row["n"]:
+                table.add_row(f"  {words}", str(row["n"]), figure(row["share"]), interval(row["interval"]))  # fmt: skip
+        apart = part["difference"]
+        table.add_row("  score, changed less original", str(part["n"]), signed(apart["points"]), interval(apart["interval"]))  # fmt: skip
+    lines = [
+        f"- {asked}: {number} questions have no pair: {reason}"
+        for asked, reasons in causal["left_out"].items()
+        for reason, number in reasons.items()
+    ]
+    if any(part[name]["interval"] is None for part in parts.values() for name in WORDS if part[name]["n"]):  # fmt: skip
+        lines.append(f"- {FEW_SCENES}")
+    table.caption = "\n".join(lines) or None
     return table
 
 

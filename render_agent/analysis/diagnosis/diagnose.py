@@ -125,7 +125,7 @@ def diagnose_run(
     RunLogError where the log is damaged.
     """
     config = folder.config
-    states = read_states(folder) if states is None else states
+    states = _originals(read_states(folder) if states is None else states)
     visibility = _visibility(folder, config, states, processes) if config.faithful else {}
     return {
         state.id: _judged(config, state, visibility.get(state.id, Visibility())) for state in states
@@ -138,13 +138,18 @@ def cached_diagnoses(folder: RunFolder, states: Sequence[QuestionState]) -> dict
     These are the questions whose views, as `states` have them, were measured and kept before; all of
     them where nothing was shown, or something else than the question is about. Nothing is written.
     """
-    config = folder.config
+    config, states = folder.config, _originals(states)
     if not config.faithful:
         return {state.id: _judged(config, state, Visibility()) for state in states}
     known = _compare(folder, config, states)[0]
     return {
         state.id: _judged(config, state, known[state.id]) for state in states if state.id in known
     }
+
+
+def _originals(states: Sequence[QuestionState]) -> list[QuestionState]:
+    """Return the benchmark's own questions: causes are counted of them, and their counterparts have pairs."""
+    return [state for state in states if state.question.change is None]
 
 
 def _judged(config: RunConfig, state: QuestionState, visibility: Visibility) -> Diagnosis:

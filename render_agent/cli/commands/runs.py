@@ -47,7 +47,7 @@ from render_agent.runs.runner import (
     start_run,
 )
 from render_agent.score.seed_variance import spread_table
-from render_agent.score.tables import figure, score_table
+from render_agent.score.tables import figure, score_tables
 from render_agent.text.console import plain_console
 from render_agent.text.display import duration, shown_on, size
 from render_agent.text.sanitize import json_text, one_line
@@ -82,7 +82,7 @@ def merge_runs(output: Path, names: Sequence[str]) -> int:
     path, found = merge(output, [find_run(output, name) for name in names])
     active = found["counts"]["active"]
     console = _console()
-    console.print(score_table(found))
+    console.print(score_tables(found))
     console.print(f"the run: {path}", soft_wrap=True)
     if active or found["counts"]["failed"]:
         line = shlex.join([*program(), "--continue", str(path)])
@@ -318,7 +318,7 @@ def _print_results(found: Mapping[str, Any], run: Run, console: Console) -> None
         console.print(str(path), soft_wrap=True)
         return
     if config.batch:
-        console.print(score_table(found))
+        console.print(score_tables(found))
     else:
         _print_answer(found["questions"][0], run.states[0], path, console)
     _print_agent(config, found["notes"] if config.batch else (), console)
@@ -432,7 +432,7 @@ def show(output: Path, which: str, question_id: str | None, *, as_json: bool) ->
         line = shlex.join([*program(), "--continue", str(folder.path)])
         console.print(f"To go on: {line}", soft_wrap=True)
         return
-    console.print(score_table(found))
+    console.print(score_tables(found))
     _print_agent(folder.config, found["notes"], console)
     console.print(f"the run: {folder.path}", soft_wrap=True)
 

@@ -18,7 +18,7 @@ from render_agent.runs.log.reader import results_of
 from render_agent.runs.log.results import table
 from render_agent.score.comparison import Side, compare, correct, differing, incomparable
 from render_agent.score.summary import OFFICIAL
-from render_agent.score.tables import changed_table, comparison_table, score_table
+from render_agent.score.tables import changed_table, comparison_table, score_table, score_tables
 from render_agent.text.console import plain_console
 from render_agent.text.sanitize import json_text
 
@@ -46,7 +46,7 @@ def rescore(output: Path, which: str, parser: str, *, as_json: bool) -> None:
         _print_json(found)
         return
     console = plain_console()
-    console.print(score_table(found))
+    console.print(score_tables(found))
     console.print(f"the run: {folder.path}", soft_wrap=True)
 
 

@@ -30,6 +30,7 @@ class Explorer:
 
     def __init__(self, questions: Sequence[Question], seed: int = 0) -> None:
         self.answers = frequent_answers(questions)
+        self.chance_ids = {question.id: question.chance_id for question in questions}
         self.seed = seed
 
     def reply(self, request: Request) -> str:
@@ -43,7 +44,7 @@ class Explorer:
 
     def walk(self, question_id: str) -> list[dict[str, Any]]:
         """Return the replies of the turns before the answer, as they are in JSON."""
-        chance = draw(question_id, self.seed)
+        chance = draw(self.chance_ids.get(question_id, question_id), self.seed)
         steps: list[dict[str, Any]] = [
             {"reasoning": "I look around first.", "view": "around"},
             {
@@ -104,8 +105,9 @@ class RandomAnswer:
         self.seed = seed
         self.truths: dict[str, list[str]] = {}
         for question in questions:
-            if question.truth is not None and question.wanted == "number":
-                self.truths.setdefault(question.type, []).append(question.truth)
+            known = question.truth is not None and question.change is None
+            if known and question.wanted == "number":
+                self.truths.setdefault(question.type, []).append(str(question.truth))
 
     def reply(self, request: Request) -> str:
         """Return a random answer, the same whenever this question is asked."""
@@ -114,7 +116,9 @@ class RandomAnswer:
     def guess(self, question_id: str, least: float = 0.0) -> str:
         """Return a random answer; least: of a number, where one of the truths is so large."""
         question = self.questions[question_id]
-        chance = draw(question.id, self.seed)
+        chance = draw(question.chance_id, self.seed)
+        if question.change is not None and question.wanted == "text":
+            return chance.choice(sorted(dict(question.change.meaning)))
         if question.options:
             return chance.choice(sorted(letters(question.options)))
         truths = sorted(self.truths.get(question.type, ["2"]))

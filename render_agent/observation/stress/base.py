@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -60,6 +61,11 @@ class PictureStress(Choice):
                 f"--pictures {config.pictures} says what views show, and --views none shows none: leave"
                 " one of them out"
             )
+        if config.change and (self.changes_truth or not self.own_scene):
+            raise UsageError(
+                f"--change needs rooms as they are, and --pictures {config.pictures} exchanges or mirrors"
+                " them: leave one of them out"
+            )
 
     def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
         """Give the scans that are shown, and their alignments."""
@@ -75,13 +81,22 @@ class PictureStress(Choice):
         questions: all that the run chose. limit: bytes that they may take, the cache's own unless given.
         UsageError as in `check`.
         """
+        from render_agent.questions.ground_truth import known_facts
         from render_agent.scene.cache import MAX_CACHE_BYTES, SceneCache, SceneFiles
+        from render_agent.scene.edits import edited_scene
 
         self.check(config, questions)
         files = SceneFiles(config.up, config.unit, alignments=config.scannet)
+        changed = {q.scene: q.change for q in questions if q.change is not None and q.change.edits}
+        facts = known_facts([q.unchanged for q in questions], config.annotations) if changed else {}
 
         def load(path: Path, name: str) -> Scene:
-            return self.shown(files.read(path, name))
+            change = changed.get(name)
+            if change is None:
+                return self.shown(files.read(path, name))
+            scene = files.read(path, change.scene)
+            boxes = facts[change.scene].boxes if change.scene in facts else {}
+            return self.shown(replace(edited_scene(scene, boxes, change.edits), id=name))
 
         exchanged = self.exchanged(questions, config.seed)
         return SceneCache(MAX_CACHE_BYTES if limit is None else limit, load, exchanged)

@@ -26,8 +26,8 @@ class RandomWalk:
     seed: int = 0
 
     def further(self, question: Question, context: ViewContext) -> FurtherViews:
-        """Return the cameras of the walk from the start; each question has its own."""
-        words = f"{self.seed} {question.id}".encode("utf-8", "backslashreplace")
+        """Return the cameras of the walk from the start; each question has its own, a pair one."""
+        words = f"{self.seed} {question.chance_id}".encode("utf-8", "backslashreplace")
         chance = random.Random(hashlib.sha256(words).digest())
         limits, camera, cameras = Limits(), context.start, []
         for _ in range(self.count):

@@ -12,7 +12,7 @@ from render_agent.dialogue.state import Evidence, Phase, Question, QuestionState
 from render_agent.text.safe_parse import Count, MisfitError, convert, decode, plain
 from render_agent.text.sanitize import is_plain
 
-OPTIONAL_FIELDS = ("events", "evidence", "sha256", "scan", "probe")
+OPTIONAL_FIELDS = ("events", "evidence", "sha256", "scan", "probe", "changed")
 """Of a turn, what not every line has."""
 
 
@@ -60,7 +60,7 @@ def read_line(text: bytes) -> Line:
 def turn_to_json(question_id: str, turn: Turn) -> dict[str, Any]:
     """Return the line of a turn: all that is needed to rebuild the state and to audit the turn."""
     line = {"question_id": question_id, **plain(turn), "error": None}
-    for name in ("evidence", "sha256", "scan", "probe"):
+    for name in ("evidence", "sha256", "scan", "probe", "changed"):
         if not line[name]:
             del line[name]
     return line
@@ -107,7 +107,11 @@ def replay(lines: Iterable[Line], states: Mapping[str, QuestionState]) -> None:
 def question_to_json(question: Question) -> dict[str, Any]:
     """Return the line of `questions.jsonl`."""
     values = plain(question).items()
-    return {("question" if name == "text" else name): value for name, value in values}
+    return {
+        ("question" if name == "text" else name): value
+        for name, value in values
+        if value or name not in ("change", "left_out")
+    }
 
 
 def question_from_json(line: Any) -> Question:

@@ -14,6 +14,7 @@ from render_agent.errors import QuestionsError
 from render_agent.observation.stress.base import PictureStress
 from render_agent.questions.chance import chance_levels
 from render_agent.questions.ground_truth import known_facts
+from render_agent.runs.log.pairs import causal_results
 from render_agent.runs.log.schema import Row
 from render_agent.score.means import MACRO, MICRO, Scored
 from render_agent.score.official import ORDER
@@ -39,19 +40,20 @@ def results(
     """Return what `results.json` holds.
 
     partial: whether the questions are only a part of the benchmark. notes: what must be said beside
-    every figure of this run. parser: which of PARSERS reads the answers; whichever it is, what is
+    every figure of this run; counterparts of questions are in `causal` alone. parser: which of PARSERS reads the answers; whichever it is, what is
     called official is so. The official parser reads the answers in canonical form, `official_raw`
     and the other parsers read them as the model gave them. stress: what the
     pictures show, which may have figures of its own. annotations: those of the run, where it has any, which tell
     what beliefs are set against.
     """
     scored = [state for state in states if state.status in SCORED]
-    known = [state for state in scored if state.question.truth is not None]
+    known = [s for s in scored if s.question.truth is not None and s.question.change is None]
     complete = len(scored) == len(states)
     macro = OFFICIAL if parser == OFFICIAL else MACRO
     official_figures = figures(scored_answers(known, parser), macro)
     official = means(scored_answers(known))[MACRO]
-    with_truth = [state for state in states if state.question.truth is not None]
+    with_truth = [s for s in states if s.question.truth is not None and s.question.change is None]
+    causal = causal_results(states)
     raw = summary(scored_answers(known, raw=True), OFFICIAL_RAW)
     for part in ("intervals", "errors"):
         if OFFICIAL_RAW in raw[part]:
@@ -69,6 +71,7 @@ def results(
         "chance": chance_levels([state.question for state in known]),
         **({} if stress is None else stress.figures(known)),
         **_beliefs(states, stress, annotations),
+        **({} if causal is None else {"causal": causal}),
         "counts": counts(states),
         "totals": totals(states),
         "questions": [row(state, parser) for state in states],
@@ -78,8 +81,9 @@ def results(
 def _beliefs(
     states: Sequence[QuestionState], stress: PictureStress | None, annotations: str | None
 ) -> dict[str, Any]:
-    """Return the figures of what models said that they believe; nothing where none was asked."""
-    probed = [state for state in states if any(turn.probe for turn in state.turns)]
+    """Return the figures of what models said that they believe, without counterparts; nothing where none was asked."""
+    asked = [state for state in states if any(turn.probe for turn in state.turns)]
+    probed = [state for state in asked if state.question.change is None]
     if not probed:
         return {}
     questions = [state.question for state in probed]
@@ -106,8 +110,9 @@ def counts(states: Sequence[QuestionState]) -> dict[str, int]:
 
 
 def row(state: QuestionState, parser: str = OFFICIAL) -> dict[str, Any]:
-    """Return one question's row: its answer, its score, and what it took."""
-    known = state.status in SCORED and state.question.truth is not None
+    """Return one question's row: its answer, its score (a counterpart has none), and what it took."""
+    change = state.question.change
+    known = state.status in SCORED and state.question.truth is not None and change is None
     return {
         "question_id": state.id,
         "type": state.question.type,
@@ -119,6 +124,7 @@ def row(state: QuestionState, parser: str = OFFICIAL) -> dict[str, Any]:
         "truth": state.question.truth,
         "score": _score(state, PARSERS[parser], raw=parser != OFFICIAL) if known else None,
         **question_work(state),
+        **({} if change is None else {"change": change.asked}),
     }
 
 

@@ -207,6 +207,40 @@ class Row(TypedDict):
     renders: NotRequired[Count]
     tokens_in: NotRequired[Count]
     tokens_out: NotRequired[Count]
+    change: NotRequired[str]
+
+
+class _Share(TypedDict):
+    share: Score
+    n: Count
+    interval: Interval
+
+
+class _Difference(TypedDict):
+    points: Score
+    interval: Interval
+    p: Score
+    p_holm: NotRequired[Score]
+
+
+class _CausalPart(TypedDict):
+    n: Count
+    must: Count
+    unanswered: Count
+    both_right: _Share
+    follows: _Share
+    keeps: _Share
+    stays: _Share
+    strays: _Share
+    original: Score
+    changed: Score
+    difference: _Difference
+
+
+class _Causal(_CausalPart):
+    changes: dict[str, _CausalPart]
+    types: dict[str, _CausalPart]
+    left_out: dict[str, dict[str, Count]]
 
 
 class Results(_Overall):
@@ -225,5 +259,6 @@ class Results(_Overall):
     beliefs: NotRequired[_Beliefs]
     counts: _Counts
     mirrored: NotRequired[_Mirrored]
+    causal: NotRequired[_Causal]
     totals: _Totals
     questions: list[Row]

@@ -9,6 +9,7 @@ from typing import Any
 
 from render_agent.analysis.report.data import ReportData
 from render_agent.analysis.report.index import headline
+from render_agent.analysis.report.pairs.pairs_page import figure_rows, write_pairs
 from render_agent.analysis.report.plots.belief_plots import belief_plots
 from render_agent.analysis.report.plots.cost_plots import cost_plots
 from render_agent.analysis.report.plots.outcome_plots import outcome_plots
@@ -43,6 +44,8 @@ def write_index(report: ReportData, folder: Path) -> None:
     for plot in (*score, *behaviour, *costs, *([siblings.plot] if siblings else [])):
         _write(folder / "plots" / f"{plot.name}.svg", plot.svg)
     write_whole(folder / "questions.js", script(rows), durable=False)
+    write_pairs(report, folder)
+    causal = report.results.get("causal")
     shared = {**report.frame, "root": "", "type_words": type_words}
     _write(folder / "all.html", _render("all.html", shared, scenes=_by_scene(rows)))
     _write(
@@ -57,6 +60,7 @@ def write_index(report: ReportData, folder: Path) -> None:
             behaviour=behaviour,
             costs=costs,
             siblings=siblings,
+            pairs=figure_rows(causal) if causal else None,
             rows=rows[:ROWS_SHOWN],
             total=len(rows),
             shown=ROWS_SHOWN,

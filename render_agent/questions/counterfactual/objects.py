@@ -1,0 +1,233 @@
+"""`--change remove`, `add`, `move`, `swap` and `recolour`: one object of the room is another, elsewhere or gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations, islice, product
+
+from render_agent.dialogue.state import Question
+from render_agent.questions.counterfactual.base import OTHER, ChangePlan, NoPair
+from render_agent.questions.counterfactual.room import ChangeableRoom
+from render_agent.questions.mentions import named_categories, subjects
+from render_agent.scene.edits import Edit, Thing
+
+COUNTING_TYPE = "object_counting"
+
+MOST_TRIED = 200
+"""So many free places are tried before a question is left out."""
+
+HUES = (0.0, 40.0, 110.0, 190.0, 225.0, 285.0)
+"""Degrees: red, orange, green, cyan, blue, purple."""
+
+Option = tuple[list[Edit], str]
+"""Edits that could be made, and what they change, a clause."""
+
+
+class ObjectPlan(ChangePlan):
+    """A change of an object: of the category behind the colon, of what is named, or of one that is not (`other`)."""
+
+    moves_objects = True
+
+    @classmethod
+    def accepts(cls, argument: str | None) -> bool:
+        """Whether this may stand behind the colon: any category, or nothing."""
+        return argument is None or bool(argument.strip())
+
+    def options(self, question: Question, room: ChangeableRoom, seed: int) -> Iterator[Option]:
+        """Give what could be done, the best first. NoPair where nothing can."""
+        raise NotImplementedError
+
+    def counterpart(self, question: Question, room: ChangeableRoom, seed: int) -> Question:
+        """Return the question about the room after the first of the options that asks something clear.
+
+        Where the change was left to the program and is of what the question names, one that changes the answer
+        is preferred. NoPair where there is none.
+        """
+        reason: NoPair | None = None
+        kept: Question | None = None
+        for edits, said in islice(self.options(question, room, seed), MOST_TRIED):
+            try:
+                found = self.of_room(question, room, edits, said)
+            except NoPair as error:
+                reason = reason or error
+                continue
+            if found.change is not None and (found.change.must or not self._seeks(question)):
+                return found
+            kept = kept or found
+        if kept is None or self._seeks(question):
+            raise reason or NoPair("nothing that fits changes the answer" if kept else "there is no free place")  # fmt: skip
+        return kept
+
+    def _seeks(self, question: Question) -> bool:
+        """Whether only a change of the answer will do."""
+        return False
+
+    def labels(
+        self, question: Question, room: ChangeableRoom, seed: int, *, named: bool
+    ) -> list[str]:
+        """Return the categories to be changed, the best first: as asked, else what is named, or what is not."""
+        if self.argument not in (None, OTHER):
+            wanted = str(self.argument).strip().lower()
+            return [next((own for own, _ in room.boxes if own.lower() == wanted), wanted)]
+        names = named_categories(question)
+        own = list(dict.fromkeys(label for label, _ in room.boxes))
+        if named and names and self.argument is None:
+            first = [name for name in subjects(question) if name]
+            return list(
+                dict.fromkeys([*first, *(label for label in own if label.lower() in names)])
+            )
+        self.chance(seed, question.scene).shuffle(
+            own
+        )  # before any is left out: questions share rooms
+        return [label for label in own if label.lower() not in names]
+
+    def _one(self, room: ChangeableRoom, label: str, seed: int, scene: str) -> list[Thing]:
+        """Return the objects of a label that can be changed, in an order of chance that all questions share."""
+        loose = room.loose(label)
+        self.chance(seed, scene, label).shuffle(loose)
+        return loose
+
+    def _any(
+        self, question: Question, room: ChangeableRoom, seed: int, *, named: bool
+    ) -> Iterator[Thing]:
+        """Give objects that could be changed, label by label. NoPair where there is none, with the first reason."""
+        reason: NoPair | None = None
+        given = False
+        for label in self.labels(question, room, seed, named=named):
+            try:
+                things = self._one(room, label, seed, question.scene)
+            except NoPair as error:
+                reason = reason or error
+                continue
+            given = True
+            yield from things
+        if not given:
+            raise reason or NoPair("the room has no object that the question does not name")
+
+    def _refuse_number(self, question: Question, thing: Thing) -> None:
+        """Raise NoPair where a question speaks of *the* object whose number is to change."""
+        if question.type != COUNTING_TYPE and thing[0].lower() in named_categories(question):
+            raise NoPair("the question names the category whose number would change")
+
+
+class Remove(ObjectPlan):
+    """One object is taken away: of what is counted, else one that the question does not name."""
+
+    name = "remove"
+    form = "remove[:CATEGORY]"
+
+    def options(self, question: Question, room: ChangeableRoom, seed: int) -> Iterator[Option]:
+        """Give the objects that can be taken away."""
+        for thing in self._any(question, room, seed, named=question.type == COUNTING_TYPE):
+            self._refuse_number(question, thing)
+            yield [Edit("remove", *thing)], f"one {thing[0]} is removed"
+
+
+class Add(ObjectPlan):
+    """A copy of an object is put on free floor: of what is counted, else of one that the question does not name."""
+
+    name = "add"
+    form = "add[:CATEGORY]"
+
+    def options(self, question: Question, room: ChangeableRoom, seed: int) -> Iterator[Option]:
+        """Give the free places of the objects that can be copied."""
+        for thing in self._any(question, room, seed, named=question.type == COUNTING_TYPE):
+            self._refuse_number(question, thing)
+            chance = self.chance(seed, question.scene, *map(str, thing))
+            try:
+                for shift in islice(room.places(thing, chance, copied=True), 1):
+                    yield [Edit("copy", *thing, shift=shift)], f"one {thing[0]} is added"
+            except NoPair:
+                continue
+
+
+class Move(ObjectPlan):
+    """One object is put elsewhere: one that the question names, or with `other` one that it does not."""
+
+    name = "move"
+    form = "move[:CATEGORY|:other]"
+
+    def options(self, question: Question, room: ChangeableRoom, seed: int) -> Iterator[Option]:
+        """Give the free places of the objects that can be moved."""
+        reason: NoPair | None = None
+        for thing in self._any(question, room, seed, named=True):
+            chance = self.chance(seed, question.scene, *map(str, thing))
+            try:
+                for shift in room.places(thing, chance):
+                    yield [Edit("transform", *thing, shift=shift)], f"one {thing[0]} is moved"
+            except NoPair as error:
+                reason = reason or error
+        if reason is not None:
+            raise reason
+
+    def _seeks(self, question: Question) -> bool:
+        return self.argument is None and question.type.startswith(("object_abs", "object_rel"))
+
+
+class Swap(ObjectPlan):
+    """Two objects change places: two that the question names, else one of them and another, or with `other` two that it does not name."""
+
+    name = "swap"
+    form = "swap[:other]"
+
+    @classmethod
+    def accepts(cls, argument: str | None) -> bool:
+        """Whether this may stand behind the colon."""
+        return argument in (None, OTHER)
+
+    def options(self, question: Question, room: ChangeableRoom, seed: int) -> Iterator[Option]:
+        """Give the pairs of objects that fit at each other's place."""
+        first = list(self._any(question, room, seed, named=True))
+        others = [] if self.argument else list(self._any(question, room, seed, named=False))
+        fitting = 0
+        for thing, other in (*combinations(first, 2), *product(first, others)):
+            if thing[0] == other[0] or thing == other:
+                continue
+            edits = _exchange(room, thing, other)
+            if len(edits) == 2:
+                fitting += 1
+                yield edits, f"the {thing[0]} and the {other[0]} change places"
+        if not fitting:
+            raise NoPair("no two of the objects fit at each other's place")
+
+    def _seeks(self, question: Question) -> bool:
+        return self.argument is None and question.type.startswith(("object_abs", "object_rel"))
+
+
+def _exchange(room: ChangeableRoom, first: Thing, second: Thing) -> list[Edit]:
+    """Return the edits that bring those of two objects to the other's place that fit there."""
+    try:
+        supports = {first: room.support(first), second: room.support(second)}
+    except NoPair:  # one of them hangs
+        return []
+    if {first, second} & set(supports.values()):
+        return []
+    edits = []
+    for thing, place in ((first, second), (second, first)):
+        box, there = room.boxes[thing], room.boxes[place]
+        x, y, _ = map(float, there.centre - box.centre)
+        edit = Edit("transform", *thing, shift=(x, y, room.bottom(place) - room.bottom(thing)))
+        if room.fits(edit.moved_box(box), {first, second}, supports[place]):
+            edits.append(edit)
+    return edits
+
+
+class Recolour(ObjectPlan):
+    """Objects are painted in one hue: what the question names, else the whole room; no question asks for colours."""
+
+    name = "recolour"
+    form = "recolour[:CATEGORY]"
+
+    def options(self, question: Question, room: ChangeableRoom, seed: int) -> Iterator[Option]:
+        """Give the painting of all objects of a category, or of the room."""
+        names = self.labels(question, room, seed, named=True)
+        asked = self.argument is not None
+        hue = self.chance(seed, question.scene).choice(HUES)
+        if named_categories(question) or asked:
+            for label in names:
+                things = [thing for thing in room.boxes if thing[0] == label]
+                if things and room.things.issuperset(things):
+                    yield [Edit("recolour", *thing, degrees=hue) for thing in things], f"every {label} is painted"  # fmt: skip
+        if not asked:
+            yield [Edit("recolour", degrees=hue)], "the whole room is painted"
+        raise NoPair(f"the room has no {self.argument} that can be painted")

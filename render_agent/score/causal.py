@@ -1,0 +1,181 @@
+"""What a model does about a change: the figures of pairs of answers, each with its interval over scenes.
+
+A pair is two answers to the same question, of rooms or in words that differ in one thing. Where the right answer
+differs too, the model should follow; where it does not, its answer should stay (counterfactual and invariance tests,
+Ribeiro et al. 2020, CheckList; Gardner et al. 2020, contrast sets).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from render_agent.score.intervals import add_holm, ratio
+from render_agent.score.official import CHOICE_TYPES, is_number, score_answer
+from render_agent.score.summary import percent, score_bounds
+
+LEAST_SCORE = 0.5
+"""A length or an area is right from this score on: its relative error is at most 30 %."""
+
+EXACT_TYPES = (*CHOICE_TYPES, "object_counting")
+"""Types of which an answer is right or wrong, with nothing between."""
+
+
+def is_right(question_type: str, answer: str | None, truth: str) -> bool:
+    """Whether an answer is right: the letter, the count, or a measure that scores at least a half."""
+    least = 1.0 if question_type in EXACT_TYPES else LEAST_SCORE
+    return score_answer(question_type, answer, truth) >= least
+
+
+def are_exclusive(question_type: str, truth: str, other: str) -> bool:
+    """Whether no answer can be right for one of two truths by being the other."""
+    return not (is_right(question_type, truth, other) or is_right(question_type, other, truth))
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The answers to a question and to its counterpart, both in the letters and the unit of the first.
+
+    asked: the change. must: whether the right answer differs. answers, truths: of the question, then of its
+    counterpart; None is no answer. slack: by how much numbers may differ because of how they are rounded.
+    """
+
+    question_id: str
+    asked: str
+    type: str
+    dataset: str
+    scene: str
+    must: bool
+    answers: tuple[str | None, str | None]
+    truths: tuple[str, str]
+    slack: float = 0.0
+
+    @property
+    def scores(self) -> tuple[float, float]:
+        """The official scores of both answers, 0 … 1."""
+        first, second = (
+            score_answer(self.type, answer, truth)
+            for answer, truth in zip(self.answers, self.truths, strict=True)
+        )
+        return first, second
+
+    @property
+    def right(self) -> tuple[bool, bool]:
+        """Whether each answer is right."""
+        first, second = (
+            is_right(self.type, answer, truth) or self._near(answer, truth)
+            for answer, truth in zip(self.answers, self.truths, strict=True)
+        )
+        return first, second
+
+    @property
+    def same(self) -> bool:
+        """Whether both answers are the same: one scores full marks where the other is the truth."""
+        first, second = self.answers
+        if first is None or second is None:
+            return False
+        return score_answer(self.type, second, first) == 1 or self._near(first, second)
+
+    @property
+    def answered(self) -> bool:
+        """Whether there are two answers."""
+        return None not in self.answers
+
+    def _near(self, answer: str | None, other: str) -> bool:
+        if not self.slack or answer is None or not (is_number(answer) and is_number(other)):
+            return False
+        return abs(float(answer) - float(other)) <= self.slack
+
+
+ROWS: Mapping[str, tuple[Callable[[Pair], bool], bool | None]] = {
+    "both_right": (lambda pair: all(pair.right), None),
+    "follows": (lambda pair: pair.right[1] and not pair.same, True),
+    "keeps": (lambda pair: pair.same, True),
+    "stays": (lambda pair: pair.same, False),
+    "strays": (lambda pair: pair.answered and not pair.same, False),
+}
+"""Every row: what is counted, and of which pairs: those whose right answer must change (True), must not, or all."""
+
+WORDS = {
+    "both_right": "both answers are right",
+    "follows": "must change: becomes the right one",
+    "keeps": "must change: stays what it was",
+    "stays": "must not change: stays what it was",
+    "strays": "must not change: becomes another",
+}
+"""What the rows are called where a person reads them."""
+
+
+def verdict(pair: Pair) -> str:
+    """Return what became of a pair: a row of ROWS, `unanswered`, or `other` where a new answer is not the right one."""
+    if not pair.answered:
+        return "unanswered"
+    names = ("follows", "keeps") if pair.must else ("stays", "strays")
+    return next((name for name in names if ROWS[name][0](pair)), "other")
+
+
+def causal_figures(pairs: Sequence[Pair]) -> dict[str, Any]:
+    """Return the figures of all pairs, of every change and of every type, in percent."""
+    by_change = {name: part(_of(pairs, "asked", name)) for name in _values(pairs, "asked")}
+    add_holm([entry["difference"] for entry in by_change.values()])
+    return {
+        **part(pairs),
+        "changes": by_change,
+        "types": {name: part(_of(pairs, "type", name)) for name in _values(pairs, "type")},
+    }
+
+
+def part(pairs: Sequence[Pair]) -> dict[str, Any]:
+    """Return the figures of some pairs.
+
+    n: pairs. must: those whose right answer differs. unanswered: those that lack an answer. Every row of ROWS: its
+    `share` of the pairs that it is of, in percent, its `n` and its 95 % `interval` over scenes. `original`,
+    `changed`: the mean score of the questions and of their counterparts. `difference`: the second less the first in
+    points, `interval` and `p`, paired.
+    """
+    shares = {}
+    for name, (counts, must) in ROWS.items():
+        own = [pair for pair in pairs if must is None or pair.must is must]
+        estimate = ratio([float(counts(pair)) for pair in own], [_scene(pair) for pair in own])
+        shares[name] = {
+            "share": None if estimate is None else percent(float(estimate.mean)),
+            "n": len(own),
+            "interval": None if estimate is None else score_bounds(estimate),
+        }
+    scores = np.array([pair.scores for pair in pairs]).reshape(-1, 2)
+    apart = ratio(scores[:, 1] - scores[:, 0], [_scene(pair) for pair in pairs])
+    reach = np.nan if apart is None else float(apart.reach)
+    points = None if apart is None else 100 * float(apart.mean)
+    certain = points is not None and not np.isnan(reach)
+    return {
+        "n": len(pairs),
+        "must": sum(pair.must for pair in pairs),
+        "unanswered": sum(not pair.answered for pair in pairs),
+        **shares,
+        "original": _mean(scores[:, 0]),
+        "changed": _mean(scores[:, 1]),
+        "difference": {
+            "points": points,
+            "interval": [points - 100 * reach, points + 100 * reach] if points is not None and certain else None,
+            "p": float(apart.p) if apart is not None and certain else None,
+        },
+    }  # fmt: skip
+
+
+def _scene(pair: Pair) -> tuple[str, str]:
+    return pair.dataset, pair.scene
+
+
+def _mean(scores: Any) -> float | None:
+    return 100 * float(scores.mean()) if len(scores) else None
+
+
+def _of(pairs: Iterable[Pair], name: str, value: str) -> list[Pair]:
+    return [pair for pair in pairs if getattr(pair, name) == value]
+
+
+def _values(pairs: Iterable[Pair], name: str) -> list[str]:
+    return list(dict.fromkeys(getattr(pair, name) for pair in pairs))
