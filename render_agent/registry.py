@@ -28,6 +28,7 @@ Kind = Literal[
     "verifier",
     "view policy",
     "picture stress",
+    "toolset",
     "scripted policy",
     "small model",
     "command",
@@ -42,6 +43,7 @@ GROUPS: dict[Kind, str] = {
     "verifier": "render_agent.verifiers",
     "view policy": "render_agent.view_policies",
     "picture stress": "render_agent.picture_stresses",
+    "toolset": "render_agent.toolsets",
     "scripted policy": "render_agent.policies",
     "small model": "render_agent.small_models",
     "command": "render_agent.commands",
@@ -57,6 +59,7 @@ FORMS: dict[Kind, str] = {
     "verifier": "render_agent.config.agent_plan:VerifierPlan",
     "view policy": "render_agent.observation.view_policies.base:ViewPolicy",
     "picture stress": "render_agent.observation.stress.base:PictureStress",
+    "toolset": "render_agent.observation.toolsets:Toolset",
     "scripted policy": "render_agent.engines.scripted.base:Policy",
     "small model": "render_agent.engines.transformers.model.pretrained:Pretrained",
     "command": "click:Command",
@@ -116,6 +119,11 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
         "shuffled": "render_agent.observation.stress.shuffled:Shuffled",
         "mirrored": "render_agent.observation.stress.mirrored:Mirrored",
     },
+    "toolset": {
+        "none": "render_agent.observation.toolsets:Toolset",
+        "measure": "render_agent.observation.toolsets:Measure",
+        "graph": "render_agent.observation.toolsets:SceneGraph",
+    },
     "scripted policy": {
         "explorer": "render_agent.engines.scripted.blind_policies:EXPLORER",
         "random": "render_agent.engines.scripted.blind_policies:RANDOM",
@@ -148,7 +156,7 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
 LAB: Mapping[Kind, Sequence[str]] = {
     "verifier": ("learned",),
     "view policy": ("oracle",),
-    "scripted policy": ("oracle", "witness", "seeker", "expert", "stumbler"),
+    "scripted policy": ("oracle", "witness", "seeker", "expert", "stumbler", "surveyor"),
     "small model": ("qwen3-vl", "qwen2_5-vl", "internvl"),
     "command": ("train-verifier", "make-rooms", "bench"),
 }

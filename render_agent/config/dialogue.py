@@ -13,6 +13,7 @@ from render_agent.errors import UsageError
 
 if TYPE_CHECKING:
     from render_agent.observation.stress.base import PictureStress
+    from render_agent.observation.toolsets import Toolset
     from render_agent.observation.view_policies.base import ViewPolicy
 
 setting = partial(declare, "dialogue")
@@ -48,6 +49,12 @@ class DialogueSpec:
         " mirrored, left for right.",
         part="picture stress",
     )
+    tools: str = setting(
+        "none",
+        "What helps the model beside views: none; exact measurements of pixels and points that it asks for"
+        " (measure); or, in the place of views, a text of the true scene graph (graph).",
+        part="toolset",
+    )
     start: str = setting(
         "best",
         "Where the camera begins: best (faces the most to see), middle, or a pose.",
@@ -70,6 +77,12 @@ class DialogueSpec:
         stress: PictureStress = registry.make("picture stress", self.pictures)
         return stress
 
+    @cached_property
+    def toolset(self) -> Toolset:
+        """What helps the model, as `--tools` names it. SetupError where no such set is installed."""
+        toolset: Toolset = registry.make("toolset", self.tools)
+        return toolset
+
     @property
     def opening_kinds(self) -> tuple[str, ...]:
         """The kinds of the first views, in their order."""
@@ -83,12 +96,12 @@ class DialogueSpec:
     @property
     def blind(self) -> bool:
         """Whether nothing is shown."""
-        return self.view_policy.blind
+        return self.view_policy.blind or self.toolset.graph
 
     @property
     def free(self) -> bool:
         """Whether the model chooses its views."""
-        return self.view_policy.free
+        return self.view_policy.free and not self.blind
 
     @property
     def passive(self) -> bool:
@@ -103,7 +116,8 @@ class DialogueSpec:
     @property
     def notes(self) -> list[str]:
         """What must be said beside every figure because of what is shown; most runs have none."""
-        notes = (self.view_policy.note(self.kinds, self.max_turns), self.picture_stress.note)
+        shown = self.view_policy.note(self.kinds, self.max_turns)
+        notes = (shown, self.picture_stress.note, self.toolset.note)
         return [note for note in notes if note is not None]
 
     def check_dialogue(self) -> None:
@@ -111,3 +125,7 @@ class DialogueSpec:
         if not (isfinite(self.temperature) and isfinite(self.field_of_view)):
             raise UsageError("--temperature and --field-of-view must be finite numbers")
         _ = self.opening_kinds, self.picture_stress  # refuses what cannot be shown
+        if self.toolset.note and not (self.view_policy.free and self.picture_stress.note is None):
+            raise UsageError(
+                f"--tools {self.tools} goes with --views free and --pictures real: leave the others out"
+            )

@@ -9,12 +9,14 @@ from dataclasses import replace
 from msgspec import structs
 
 from render_agent.config.agent_plan import agent_plan
-from render_agent.dialogue.reply import Action, Malformed
+from render_agent.dialogue.reply import Action, Malformed, Place
 from render_agent.dialogue.state import Candidate, Evidence, QuestionState, Turn, View
 from render_agent.geometry.camera import Camera, Vector
 from render_agent.observation.base import Observation, SpaceSource
+from render_agent.observation.measurement import measured
 from render_agent.observation.picture_store import question_file, scene_file
 from render_agent.observation.stress.base import PictureKeeper
+from render_agent.questions.ground_truth import Facts
 from render_agent.render.start_pose import start_camera
 from render_agent.render.views import Viewer
 from render_agent.scene.free_space.free_space import FreeSpace
@@ -25,7 +27,8 @@ class FreeViews:
 
     make_viewer: makes the viewer, called once, in that thread. kinds: the kinds of view that may be
     asked for; the first stands in where nothing else was asked. start: as `--start` has it. opening:
-    the kinds of view that turn 0 shows.
+    the kinds of view that turn 0 shows. facts: what is known of scenes, for measurements; None where none
+    may be asked for.
     """
 
     def __init__(
@@ -36,12 +39,14 @@ class FreeViews:
         kinds: Sequence[str],
         start: str | tuple[Vector, float],
         opening: Sequence[str],
+        facts: Mapping[str, Facts] | None = None,
     ) -> None:
         self.scenes = scenes
         self.pictures = pictures
         self.kinds = tuple(kinds)
         self.start = start
         self.opening = tuple(opening)
+        self.facts = facts
         self._make_viewer = make_viewer
         self._viewer: Viewer | None = None
         self._starts: dict[str, Camera] = {}
@@ -59,7 +64,17 @@ class FreeViews:
         camera = state.camera or self._start(state, space)
         views = self._views(state, camera)
         scan = () if state.turns else state.scene.description
-        return Observation(views, camera, space, time.perf_counter() - began, scan)
+        seconds, measures = time.perf_counter() - began, self.facts is not None
+        return Observation(views, camera, space, seconds, scan, measures)
+
+    def measure(self, state: QuestionState, now: Observation, places: Sequence[Place]) -> str:
+        """Return what the model is told of places that its reply measures at; now: what it was shown.
+
+        SceneError or RenderError where the scene cannot be read or drawn.
+        """
+        facts = (self.facts or {}).get(state.question.scene)
+        views = {view.number: view for view in (*state.views, *now.views)}
+        return measured(places, views, now.camera, state.scene, facts, self.viewer)
 
     def restore(self, state: QuestionState) -> None:
         """Draw again the pictures of a question's turns that are gone from the run folder, torn or others.
@@ -131,6 +146,9 @@ class FreeViews:
     def _wanted(self, state: QuestionState) -> tuple[str | View, ...]:
         if not state.turns:
             return self.opening
+        action = state.turns[-1].action
+        if isinstance(action, Action) and action.measures_only and previewed_view(state) is None:
+            return ()
         shown = {view.number: view for view in state.views}
         return (self._asked_for(state.turns[-1].action, shown),)
 
