@@ -146,6 +146,7 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
         "doctor": "render_agent.cli.main:doctor",
         "play": "render_agent.cli.commands.play:play_command",
         "score": "render_agent.cli.main:score",
+        "audit": "render_agent.cli.commands.audit:audit_command",
         "convert": "render_agent.cli.commands.convert:convert_command",
         "judge": "render_agent.cli.commands.judge:judge_command",
         "completion": "render_agent.cli.completion:completion_command",

@@ -107,6 +107,11 @@ class QuestionSpec:
     )
     scene: tuple[str, ...] = setting((), "Only this scene.", metavar="SCENE")
     id: tuple[str, ...] = setting((), "Only the question with this id.", metavar="ID")
+    exclude: str | None = setting(
+        None,
+        "Without the questions whose ids this file has, one a line, as render-agent audit --to writes it.",
+        metavar="FILE",
+    )
     shuffle: bool = setting(False, "Choose the questions in an order drawn from the seed.")
     shard: str | None = setting(
         None,
@@ -142,5 +147,5 @@ class QuestionSpec:
     @property
     def partial(self) -> bool:
         """Whether only some of the benchmark's questions are chosen."""
-        narrowed = self.type or self.dataset or self.scene or self.id
+        narrowed = self.type or self.dataset or self.scene or self.id or self.exclude
         return bool(self.limit or narrowed or self.shard)

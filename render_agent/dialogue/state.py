@@ -14,13 +14,32 @@ from msgspec import Meta, Struct
 from render_agent.dialogue.answer import Wanted
 from render_agent.dialogue.chat import Message, PictureFile, assistant
 from render_agent.dialogue.reply import Action, Malformed, ReadReply
-from render_agent.geometry.camera import AnyCamera, Camera
+from render_agent.geometry.camera import AnyCamera, Camera, Vector
 from render_agent.scene.model import Scene
+from render_agent.score.metrics import JUDGED, METRICS
+from render_agent.score.parsers import PARSERS
+from render_agent.score.summary import OFFICIAL
 from render_agent.text.safe_parse import Count, Finite, NotNegative, Number, Share
 
 Phase = Literal["batched", "finishing"]
 
+MetricName = Annotated[str, Meta(pattern=rf"\A({'|'.join(METRICS)})\Z")]
+
 Digest = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+
+
+@dataclass(frozen=True, slots=True)
+class StartPose:
+    """Where the camera begins that answers a question, as its benchmark says.
+
+    position: metres, in the frame of the scan's file as it is shown. yaw: degrees. centred: as SQA3D has it, the
+    position counts from the middle of the bounds of the scan as its file has it, before any alignment, the yaw is
+    one before any alignment, and the height is that of the eyes.
+    """
+
+    position: Vector
+    yaw: Number
+    centred: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +49,8 @@ class Question:
     options keep their letters as the benchmark writes them ("A. left"). truth is a letter, a number
     as text or a text; it is None where nobody knows it, and it never reaches a prompt. scan is the
     file of the scene, None where it was not found. pruned: whether VSI-Bench-Debiased leaves the
-    question out, None where the row does not say.
+    question out, None where the row does not say. metric: of METRICS, None for that of the type. answers: others
+    that are right, beside the truth. start: where the camera begins, None for where the run says.
     """
 
     id: str
@@ -44,6 +64,26 @@ class Question:
     truth: str | None = None
     scan: Path | None = None
     pruned: bool | None = None
+    metric: MetricName | None = None
+    answers: tuple[str, ...] = ()
+    start: StartPose | None = None
+
+    @property
+    def scorable(self) -> bool:
+        """Whether an answer can be scored without a judge: the truth is known, and no judge is asked for."""
+        return self.truth is not None and self.metric != JUDGED
+
+    def score(self, answer: str | None, parser: str = OFFICIAL) -> float:
+        """Return the score of an answer, 0 … 1: by the question's own metric, else as a parser of PARSERS has it.
+
+        ValueError where no answer can be scored.
+        """
+        if self.truth is None or self.metric == JUDGED:
+            raise ValueError(f"no answer to question {self.id} can be scored")
+        own = METRICS.get(self.metric or "")
+        if own is None:
+            return PARSERS[parser](self.type, answer, self.truth)
+        return 0.0 if answer is None else own(answer, (self.truth, *self.answers))
 
 
 class Status(StrEnum):

@@ -107,6 +107,12 @@ class _Overall(_Part):
     official: Score
 
 
+class _Metric(TypedDict):
+    score: Score
+    interval: Interval
+    n: Count
+
+
 class _ParserScores(TypedDict):
     macro: Score
     micro: Score
@@ -195,6 +201,7 @@ class Results(_Overall):
     parsers: dict[str, _ParserScores]
     chance: _Chance
     counts: _Counts
+    metrics: NotRequired[dict[str, _Metric]]
     mirrored: NotRequired[_Mirrored]
     totals: _Totals
     questions: list[Row]
