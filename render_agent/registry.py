@@ -83,6 +83,10 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
     "benchmark": {
         "vsibench": "render_agent.questions.vsibench:VSI_BENCH",
         "rooms": "render_agent.questions.rooms:ROOMS",
+        "sqa3d": "render_agent.questions.scan_benchmarks:SQA3D",
+        "scanqa": "render_agent.questions.scan_benchmarks:SCANQA",
+        "openeqa": "render_agent.questions.scan_benchmarks:OPENEQA",
+        "revsi": "render_agent.questions.scan_benchmarks:REVSI",
     },
     "kind of view": {
         "ego": "render_agent.dialogue.view_kinds:Ego",

@@ -44,13 +44,15 @@ class QuestionSpec:
     )
     benchmark: str = setting(
         VSIBENCH,
-        "Which questions: vsibench, rooms (bundled, needs nothing) or a file of questions.",
-        metavar="vsibench|rooms|FILE",
+        "Which questions: vsibench, rooms (bundled, needs nothing), sqa3d, scanqa, openeqa, revsi, or a"
+        " file of questions.",
+        metavar="NAME|FILE",
     )
     questions: str | None = setting(
         None,
-        "VSI-Bench's own questions: a file (jsonl, json, parquet, or VLMEvalKit's tsv), its folder, or"
-        " a name on the hub (default: test.jsonl where it lies, else nyu-visionx/VSI-Bench).",
+        "The benchmark's own questions, its authors' file. VSI-Bench's: a file (jsonl, json, parquet, or"
+        " VLMEvalKit's tsv), its folder, or a name on the hub (default: test.jsonl where it lies, else"
+        " nyu-visionx/VSI-Bench).",
         metavar="FILE|NAME",
     )
     subset: str = setting(

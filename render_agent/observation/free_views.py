@@ -17,7 +17,7 @@ from render_agent.observation.measurement import measured
 from render_agent.observation.picture_store import question_file, scene_file
 from render_agent.observation.stress.base import PictureKeeper
 from render_agent.questions.ground_truth import Facts
-from render_agent.render.start_pose import start_camera
+from render_agent.render.start_pose import situated, start_camera
 from render_agent.render.views import Viewer
 from render_agent.scene.free_space.free_space import FreeSpace
 
@@ -178,7 +178,8 @@ class FreeViews:
 
     def _views(self, state: QuestionState, camera: Camera) -> tuple[View, ...]:
         scene = state.question.scene
-        if not state.turns and scene in self._openings:  # all questions of a scene begin alike
+        alike = state.question.start is None  # all questions of a scene begin alike
+        if not state.turns and alike and scene in self._openings:
             return self._openings[scene]
         views: list[View] = []
         for kind in self._wanted(state):
@@ -189,18 +190,24 @@ class FreeViews:
             if (drawn := previewed_view(state)) is not None:
                 views.append(replace(drawn, number=number))
                 continue
-            file = question_file(state.id, turn, kind) if turn else scene_file(scene, kind)
+            shared = alike and not turn
+            file = scene_file(scene, kind) if shared else question_file(state.id, turn, kind)
             picture = self.viewer.draw(kind, state.scene, camera, state.trail[:turn])
             self.pictures.keep(file, picture.picture)
             views.append(View(number, kind, file, picture.camera))
         for view in unmade_views_shown(state):
             views.append(replace(view, number=len(state.views) + len(views)))
-        if not state.turns:
+        if not state.turns and alike:
             self._openings[scene] = tuple(views)
         return tuple(views)
 
     def _start(self, state: QuestionState, space: FreeSpace) -> Camera:
-        scene = state.question.scene
+        question, scene = state.question, state.question.scene
+        if question.start is not None:
+            where = situated(state.scene, question.start)
+            return start_camera(
+                state.scene, self.viewer.renderer, space, where, self.viewer.vertical_fov
+            )
         if scene not in self._starts:
             self._starts[scene] = start_camera(
                 state.scene, self.viewer.renderer, space, self.start, self.viewer.vertical_fov

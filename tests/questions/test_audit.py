@@ -2,10 +2,12 @@
 
 import json
 import random
+from functools import partial
 
 import pytest
 from conftest import test_data
 
+from render_agent.analysis import audit as analysis_audit
 from render_agent.analysis.audit import audit, overlap
 from render_agent.dialogue.state import Question
 from render_agent.errors import QuestionsError
@@ -126,7 +128,8 @@ def test_texts_are_audited_by_their_own_metric():
     assert text["frequency"]["score"] < 50
 
 
-def test_the_command_writes_a_list_that_a_run_leaves_out(tmp_path, type_in):
+def test_the_command_writes_a_list_that_a_run_leaves_out(tmp_path, type_in, monkeypatch):
+    monkeypatch.setattr(analysis_audit, "audit", partial(audit, trees=TREES))
     rows = [
         {"id": q.id, "dataset": q.dataset, "scene_name": q.scene, "question_type": q.type, "question": q.text,
          "options": list(q.options) or None, "ground_truth": q.truth}
