@@ -73,7 +73,10 @@ def test_the_bundled_rooms_need_nothing():
 
 
 def test_a_benchmark_that_is_none(tmp_path):
-    with pytest.raises(SetupError, match=r"'.*none\.jsonl' is neither vsibench, rooms, sqa3d, scanqa, openeqa, revsi nor a file"):
+    with pytest.raises(
+        SetupError,
+        match=r"'.*none\.jsonl' is neither vsibench, rooms, sqa3d, scanqa, openeqa, revsi nor a file",
+    ):
         choose_questions(RunConfig(batch=True, benchmark=str(tmp_path / "none.jsonl")))
 
 
