@@ -21,6 +21,7 @@ EXTRAS = {
     "pye57": "scans",
     "ray": "ray",
     "rerun": "rerun",
+    "sklearn": "audit",
     "starlette": "view",
     "uvicorn": "view",
     "vllm": "vllm",

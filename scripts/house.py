@@ -49,6 +49,7 @@ DOORS = {
     "ray": "runs.workers",
     "rerun": "analysis.export",
     "scipy": "beliefs scene render score",
+    "sklearn": "analysis",
     "starlette": "web engines.human analysis.live",
     "torch": "agents.verifiers engines doctor render.rasteriser.gaussians",
     "torchvision": "engines doctor",

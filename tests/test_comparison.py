@@ -4,7 +4,8 @@ import random
 import numpy as np
 import pytest
 
-from render_agent.score.comparison import Side, compare, incomparable, mcnemar
+from render_agent.score.comparison import Side, compare, incomparable, ladder, mcnemar
+from render_agent.score.tables import ladder_table
 
 
 def side(name, scores, kind="route_planning", subset="full", **more):
@@ -122,3 +123,37 @@ def test_intervals_of_differences_cover_nothing_where_there_is_none():
         quiet += entry["p"] > 0.05
     assert covered / trials >= 0.89
     assert quiet / trials >= 0.89
+
+
+def rung(name, tools, scores):
+    """A run on the ladder of help."""
+    one = side(name, scores)
+    totals = {"per_question": {"turns": 2.0, "renders": 1.0, "tokens_in": 5.0, "tokens_out": 1.0}}
+    options = {"model": "m", **({} if tools == "none" else {"tools": tools})}
+    return Side(name, {**one.results, "totals": totals}, {}, options)
+
+
+def test_the_ladder_tells_the_gain_of_every_step_over_what_all_have_scored():
+    low = rung("low", "none", [0.0] * 30 + [1.0] * 10)
+    graph = rung("top", "graph", [1.0] * 40)
+    middle = rung("middle", "measure", [0.0] * 20 + [1.0] * 20)
+    middle.results["questions"][0]["score"] = None  # failed in one of them: left out of all
+    found = ladder([graph, low, middle])
+    assert [entry["tools"] for entry in found["rungs"]] == ["none", "measure", "graph"]
+    assert found["n"] == 39
+    steps = found["types"]["route_planning"]
+    assert steps["scores"] == pytest.approx([1000 / 39, 2000 / 39, 100])
+    assert [gain["difference"] for gain in steps["gains"]] == pytest.approx([1000 / 39, 1900 / 39])
+    assert all(gain["p_holm"] >= gain["p"] for gain in steps["gains"])
+    assert [column.header for column in ladder_table(found).columns][-2:] == [
+        "none → measure",
+        "measure → graph",
+    ]
+    assert ladder([low, graph]) is not None
+
+
+def test_runs_that_differ_in_more_than_tools_are_no_ladder():
+    low, other = rung("a", "none", [0.0] * 8), rung("b", "measure", [0.0] * 8)
+    assert ladder([low]) is ladder([low, low]) is None
+    assert ladder([low, Side("c", other.results, {}, {**other.options, "model": "n"})]) is None
+    assert ladder([low, rung("d", "brought", [0.0] * 8)]) is None

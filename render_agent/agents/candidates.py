@@ -21,7 +21,8 @@ def read_reply(
     """
     state, now = context.state, context.observation
     known = (*KINDS, *(kind for kind in kinds if kind not in KINDS))
-    action = read(text, state.question.wanted, state.question.options, known)
+    question = state.question
+    action = read(text, question.wanted, question.options, known, measures=now.measures)
     views = context.views
     return action, feedback_on(action, state, now.camera, now.space, views, kinds, cut_off=cut_off)
 

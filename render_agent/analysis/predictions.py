@@ -65,7 +65,7 @@ def score_predictions(
     `official` is always the official parser's; the other means, `tasks` and `types` (type → score in
     percent) are those of `parser`. Questions without a truth are left out.
     """
-    known = [question for question in questions if question.truth is not None]
+    known = [question for question in questions if question.scorable]
     macro = OFFICIAL if parser == OFFICIAL else MACRO
     scores = figures(_scored(known, predictions, parser), macro)
     missing = sum(question.id not in predictions for question in known)
@@ -118,13 +118,12 @@ def _read_line(line: str, where: str) -> Prediction:
 def _scored(
     questions: Sequence[Question], predictions: Mapping[str, str | None], parser: str
 ) -> list[Scored]:
-    score = PARSERS[parser]
     return [
         Scored(
             question.type,
             question.dataset,
             question.scene,
-            score(question.type, predictions.get(question.id), question.truth or ""),
+            question.score(predictions.get(question.id), parser),
             question.pruned,
         )
         for question in questions

@@ -11,9 +11,9 @@ from render_agent.config import OPTIONS, fingerprint_of
 from render_agent.errors import RunLogError
 from render_agent.runs.log.folder import RunFolder, list_runs
 
-Shown = Literal["pictures", "views"]
+Shown = Literal["pictures", "views", "tools"]
 
-COMPARED: tuple[Shown, ...] = ("pictures", "views")
+COMPARED: tuple[Shown, ...] = ("pictures", "views", "tools")
 """The options in which siblings may differ, one at a time."""
 
 
@@ -33,7 +33,7 @@ class Sibling:
 
 
 def siblings(folder: RunFolder) -> list[Sibling]:
-    """Return the finished runs in the same output folder that differ in --pictures or --views alone.
+    """Return the finished runs in the same output folder that differ in --pictures, --views or --tools alone.
 
     Of several with one value the newest counts. They come by option, then in the order in which the
     option lists its values. Run folders that cannot be read are passed over.

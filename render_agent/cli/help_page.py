@@ -32,6 +32,8 @@ COMMANDS = {
         "play",
         "score",
         "judge",
+        "llm-match",
+        "audit",
         "convert",
         "make-rooms",
         "bench",

@@ -14,6 +14,7 @@ from render_agent.errors import UsageError
 if TYPE_CHECKING:
     from render_agent.dialogue.probe import Key
     from render_agent.observation.stress.base import PictureStress
+    from render_agent.observation.toolsets import Toolset
     from render_agent.observation.view_policies.base import ViewPolicy
 
 setting = partial(declare, "dialogue")
@@ -48,6 +49,12 @@ class DialogueSpec:
         "What the views show: the scene; black; noise; another question's scene (shuffled); the scene"
         " mirrored, left for right.",
         part="picture stress",
+    )
+    tools: str = setting(
+        "none",
+        "What helps the model beside views: none; exact measurements of pixels and points that it asks for"
+        " (measure); or, in the place of views, a text of the true scene graph (graph).",
+        part="toolset",
     )
     start: str = setting(
         "best",
@@ -91,6 +98,12 @@ class DialogueSpec:
         keys = {name: key for kind in kinds for name, key in kind.keys.items()}
         return {name: key for name, key in keys.items() if self.free or not key.of_camera}
 
+    @cached_property
+    def toolset(self) -> Toolset:
+        """What helps the model, as `--tools` names it. SetupError where no such set is installed."""
+        toolset: Toolset = registry.make("toolset", self.tools)
+        return toolset
+
     @property
     def opening_kinds(self) -> tuple[str, ...]:
         """The kinds of the first views, in their order."""
@@ -104,12 +117,12 @@ class DialogueSpec:
     @property
     def blind(self) -> bool:
         """Whether nothing is shown."""
-        return self.view_policy.blind
+        return self.view_policy.blind or self.toolset.graph
 
     @property
     def free(self) -> bool:
         """Whether the model chooses its views."""
-        return self.view_policy.free
+        return self.view_policy.free and not self.blind
 
     @property
     def passive(self) -> bool:
@@ -124,7 +137,8 @@ class DialogueSpec:
     @property
     def notes(self) -> list[str]:
         """What must be said beside every figure because of what is shown; most runs have none."""
-        notes = (self.view_policy.note(self.kinds, self.max_turns), self.picture_stress.note)
+        shown = self.view_policy.note(self.kinds, self.max_turns)
+        notes = (shown, self.picture_stress.note, self.toolset.note)
         return [note for note in notes if note is not None]
 
     def check_dialogue(self) -> None:
@@ -140,4 +154,8 @@ class DialogueSpec:
             raise UsageError(
                 f"--probe {','.join(self.probe)} asks where the camera is, and --views {self.views} moves it by"
                 " itself: add map, counts or seen, or let the model choose its views"
+            )
+        if self.toolset.note and not (self.view_policy.free and self.picture_stress.note is None):
+            raise UsageError(
+                f"--tools {self.tools} goes with --views free and --pictures real: leave the others out"
             )

@@ -30,7 +30,7 @@ class EngineSpec:
     model: str | None = setting(
         None,
         "A hub name, a directory, or small, the bundled one (default Qwen/Qwen3-VL-8B-Instruct); with --engine scripted:"
-        " explorer (default), wanderer, random, frequency, oracle, witness, seeker, expert, stumbler, or a file of replies.",
+        " explorer (default), wanderer, random, frequency, oracle, witness, seeker, expert, stumbler, surveyor, or a file of replies.",
         metavar="NAME",
     )
     base_url: tuple[str, ...] = setting(

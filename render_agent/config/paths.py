@@ -10,7 +10,8 @@ from render_agent import registry
 from render_agent.models import bundled_model
 
 PATHS = (
-    "ply", "tiny_ids", "removed_ids", "scannet", "scannet_splats", "scannetpp", "arkitscenes", "annotations",
+    "ply", "exclude", "tiny_ids", "removed_ids", "scannet", "scannet_splats", "scannetpp", "arkitscenes",
+    "annotations",
 )  # fmt: skip
 """Names of the options that hold a path, or several, whatever is there."""
 

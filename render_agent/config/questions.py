@@ -49,13 +49,15 @@ class QuestionSpec:
     )
     benchmark: str = setting(
         VSIBENCH,
-        "Which questions: vsibench, rooms (bundled, needs nothing) or a file of questions.",
-        metavar="vsibench|rooms|FILE",
+        "Which questions: vsibench, rooms (bundled, needs nothing), sqa3d, scanqa, openeqa, revsi, or a"
+        " file of questions.",
+        metavar="NAME|FILE",
     )
     questions: str | None = setting(
         None,
-        "VSI-Bench's own questions: a file (jsonl, json, parquet, or VLMEvalKit's tsv), its folder, or"
-        " a name on the hub (default: test.jsonl where it lies, else nyu-visionx/VSI-Bench).",
+        "The benchmark's own questions, its authors' file. VSI-Bench's: a file (jsonl, json, parquet, or"
+        " VLMEvalKit's tsv), its folder, or a name on the hub (default: test.jsonl where it lies, else"
+        " nyu-visionx/VSI-Bench).",
         metavar="FILE|NAME",
     )
     subset: str = setting(
@@ -112,6 +114,11 @@ class QuestionSpec:
     )
     scene: tuple[str, ...] = setting((), "Only this scene.", metavar="SCENE")
     id: tuple[str, ...] = setting((), "Only the question with this id.", metavar="ID")
+    exclude: str | None = setting(
+        None,
+        "Without the questions whose ids this file has, one a line, as render-agent audit --to writes it.",
+        metavar="FILE",
+    )
     shuffle: bool = setting(False, "Choose the questions in an order drawn from the seed.")
     shard: str | None = setting(
         None,
@@ -177,7 +184,7 @@ class QuestionSpec:
     @property
     def partial(self) -> bool:
         """Whether only some of the benchmark's questions are chosen."""
-        narrowed = self.type or self.dataset or self.scene or self.id
+        narrowed = self.type or self.dataset or self.scene or self.id or self.exclude
         return bool(self.limit or narrowed or self.shard)
 
 

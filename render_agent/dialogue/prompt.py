@@ -11,10 +11,13 @@ from typing import Any
 
 from render_agent.dialogue.answer import answer_form
 from render_agent.dialogue.chat import Message, Piece, message, picture, text
-from render_agent.dialogue.reply import KINDS
+from render_agent.dialogue.reply import KINDS, MAX_PLACES
 from render_agent.dialogue.state import Question, View
 from render_agent.dialogue.view_kinds import view_kind
 from render_agent.geometry.camera import Camera
+
+MAX_COORDINATE = 100_000
+"""No picture has so many pixels across."""
 
 MAP_AXES = ", as on the axes of the map"
 MAP_ADVICE = " Read sizes and distances off the map's grid, and check them from where you stand."
@@ -25,6 +28,16 @@ Camera: it begins at about the height of a person's eyes and sees {field:g} degr
 Plain light grey is where nothing was scanned. Positions are [x, y, z] in metres, z up{axes}. Yaw is in \
 degrees: 0 looks along +x, 90 along +y, counter-clockwise seen from above. Pitch is in degrees, \
 positive looks up."""
+
+MEASURE_KEY = """
+ "measure": null,"""
+MEASURE = """
+- measure: null, or a list of 1 to {places} places to measure exactly, each {{"view": number, "x": column, "y": row}} \
+for a pixel of a view that you were shown (its size is {width}x{height}), [x, y] in metres for what the map shows \
+there, or [x, y, z] for a point of the room. \
+You are told where each place is and which object it is on; the metres from the first place to every other; and from \
+the third place on the angle at the first, seen from above, from the second to this one. A measurement takes a turn, \
+and where you ask for nothing else no new view is shown."""
 
 ADVICE = """\
 objects hide behind others, and one view seldom shows all that a question \
@@ -45,7 +58,7 @@ Reply with one JSON object and nothing else:
 {{"reasoning": "what you see, what follows from it, what you still need to know",
  "rotation_angle_degrees": 0, "pitch_degrees": 0,
  "forward_meters": 0, "left_meters": 0, "z_delta_meters": 0,
- "look_at": null, "view": "{default}", "answer": null, "done": false}}
+ "look_at": null, "view": "{default}",{measure_key} "answer": null, "done": false}}
 
 - rotation_angle_degrees: turn first; positive turns left, negative right; at most 180 a turn.
 - pitch_degrees: tilt; positive tilts up, negative down; pitch stays within 60 up and 60 down.
@@ -53,7 +66,7 @@ Reply with one JSON object and nothing else:
 right, down; at most 2 a turn each. The camera keeps 0.2 m away from walls and furniture: they stop \
 it, and you are told how far it came.
 - look_at: a point [x, y, z] to turn to, in place of rotation and pitch; otherwise null.
-- view: what to show you next.
+- view: what to show you next.{measure}
 - answer: your answer so far, in the form that the question asks for; null while you have none.
 - done: true once you are sure of your answer; this ends the exploration, and no move is made.
 Leave out fields that you do not need.
@@ -89,6 +102,19 @@ Reply with one JSON object and nothing else:
 - done: true once your answer stands; this ends the dialogue."""
 
 
+GRAPH_INSTRUCTIONS = """\
+You answer one question about a place of which you are given the true scene graph, as text: its objects, each with its \
+category, the centre [x, y, z] of its box in metres, z up, and the size of that box in metres, along its own two \
+level axes and upright; yaw is the direction of the first of these axes in degrees, 0 along +x, 90 along +y, \
+counter-clockwise seen from above. There are no pictures. You have {turns}.
+
+Reply with one JSON object and nothing else:
+{{"reasoning": "what follows from the scene graph", "answer": null, "done": false}}
+
+- answer: your answer so far, in the form that the question asks for; null while you have none.
+- done: true once your answer stands; this ends the dialogue."""
+
+
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """How the dialogue is worded in one run; the instructions are the same for all its questions.
@@ -96,13 +122,21 @@ class Prompt:
     field_of_view: horizontal, degrees. kinds: the kinds of view that may be asked for; the first is
     shown where nothing else is asked for. Without any the model is told that nothing is shown.
     at_once: how many views are shown with the question, none of which the model chooses; 0 where it does.
-    Then kinds are those of these views.
+    Then kinds are those of these views. picture_size: width and height in pixels of the views in which a reply
+    may ask for measurements, None where it may not. graph: whether the scene graph is told, and nothing shown.
     """
 
     max_turns: int
     field_of_view: float
     kinds: tuple[str, ...] = KINDS
     at_once: int = 0
+    picture_size: tuple[int, int] | None = None
+    graph: bool = False
+
+    @property
+    def measures(self) -> bool:
+        """Whether a reply may ask for measurements."""
+        return self.picture_size is not None
 
     @property
     def on_request(self) -> tuple[str, ...]:
@@ -115,6 +149,8 @@ class Prompt:
         turns = f"at most {self.max_turns} turns, and must answer by the last"
         if self.max_turns == 1:
             turns = "one turn, in which you must answer"
+        if self.graph:
+            return GRAPH_INSTRUCTIONS.format(turns=turns)
         if not self.kinds:
             return BLIND_INSTRUCTIONS.format(turns=turns)
         described = [f'- "{kind}": {view_kind(kind).told}' for kind in self.kinds]
@@ -128,7 +164,11 @@ class Prompt:
                 advice=self._passive_advice(),
             )
         described[0] += " (shown where you ask for nothing else)"
+        width, height = self.picture_size or (0, 0)
+        measure = MEASURE.format(places=MAX_PLACES, width=width, height=height)
         return INSTRUCTIONS.format(
+            measure=measure if self.measures else "",
+            measure_key=MEASURE_KEY if self.measures else "",
             turns=turns,
             camera=camera,
             kinds="\n".join(described),
@@ -142,9 +182,14 @@ class Prompt:
             return advice
         return advice + GRID_ADVICE if advice else f"\n\n{GRID_ADVICE.strip()}"
 
-    def opening(self, question: Question, views: Sequence[View], camera: Camera) -> list[Message]:
-        """Return the messages of turn 0: the instructions, then the question with the first views."""
-        lines = [question.text]
+    def opening(
+        self, question: Question, views: Sequence[View], camera: Camera, told: str = ""
+    ) -> list[Message]:
+        """Return the messages of turn 0: the instructions, then the question with the first views.
+
+        told: what is told of the scene in the place of views; it comes first, as all its questions share it.
+        """
+        lines = [*([f"{told}\n"] if told else []), question.text]
         if question.options:
             lines += ["Options:", *question.options]
         unit = ", in the unit that the question names" if question.wanted == "number" else ""
@@ -190,10 +235,11 @@ def _pose(camera: Camera) -> str:
     return f"[{x:.2f}, {y:.2f}, {z:.2f}], yaw {camera.yaw:.0f}, pitch {camera.pitch:.0f}"
 
 
-def reply_schema(kinds: Sequence[str]) -> Mapping[str, Any]:
+def reply_schema(kinds: Sequence[str], *, measures: bool = False) -> Mapping[str, Any]:
     """Return the JSON schema of a reply, for engines that can hold a model to it.
 
-    kinds: those that may be asked for; without any a reply has no moves.
+    kinds: those that may be asked for; without any a reply has no moves. measures: whether it may ask for
+    measurements.
     """
 
     def number(limit: float) -> dict[str, Any]:
@@ -218,11 +264,30 @@ def reply_schema(kinds: Sequence[str]) -> Mapping[str, Any]:
             ]
         },
     }
+    pixel = {
+        "type": "object",
+        "properties": {
+            "view": {"type": "integer", "minimum": 0, "maximum": 999},
+            "x": number(MAX_COORDINATE),
+            "y": number(MAX_COORDINATE),
+        },
+        "required": ["view", "x", "y"],
+        "additionalProperties": False,
+    }
+    point = {"type": "array", "items": number(1000), "minItems": 2, "maxItems": 3}
+    places = {
+        "type": "array",
+        "items": {"anyOf": [pixel, point]},
+        "minItems": 1,
+        "maxItems": MAX_PLACES,
+    }
+    measure = {"measure": {"anyOf": [places, {"type": "null"}]}}
     return {
         "type": "object",
         "properties": {
             "reasoning": {"type": "string"},
             **(moves if kinds else {}),
+            **(measure if measures else {}),
             "answer": {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "null"}]},
             "done": {"type": "boolean"},
         },

@@ -10,6 +10,8 @@ Every field may be missing or null, other fields are ignored, names are read in 
 name that stands twice the last counts. The last whole object in the text counts, whatever stands
 around it. It must be JSON, but for line breaks inside strings, which are forgiven: single quotes,
 trailing commas and Python's True are told to the model, not guessed at.
+
+With `--tools measure` a reply has one more field: `measure`, places as `Place` has them.
 """
 
 from __future__ import annotations
@@ -36,12 +38,28 @@ MAX_VIEW_NUMBER = 1_000_000
 MAX_SCANNED_CHARACTERS = 500_000_000
 """Characters that may be looked through for broken objects; a fraction of a second."""
 
+MAX_PLACES = 6
+"""Places that a reply may measure at."""
+
 _OBJECT = re.compile(r"\{(?=\s*(?:[\"}]|\Z))")
 
 Point = tuple[Finite, Finite, Finite]
 
 Field = tuple[str, Callable[[object], Any], str]
 """Where an Action keeps a field of a reply, how its value is understood, what it must be."""
+
+
+class Place(Struct, frozen=True, omit_defaults=True):
+    """A place that a reply measures at: a pixel of a view, or a point.
+
+    view: the number of the view; x, y are then pixels to the right and down from its top left corner. None:
+    x, y, z are metres, world frame, and without z the place is what a map shows there, the uppermost surface.
+    """
+
+    x: Finite
+    y: Finite
+    z: Finite | None = None
+    view: Count | None = None
 
 
 class Action(Struct, frozen=True, omit_defaults=True):
@@ -51,7 +69,7 @@ class Action(Struct, frozen=True, omit_defaults=True):
     forward, left, up: metres, in the heading after the rotation. look_at: metres, world frame.
     view: a kind of view, or the number of an earlier one. answer: canonical, or None. answer_text:
     the same in the model's own words (also where it could not be read). notes: what the model must
-    be told about its reply.
+    be told about its reply. measure: the places to measure at.
     """
 
     rotation: Finite = 0.0
@@ -66,6 +84,7 @@ class Action(Struct, frozen=True, omit_defaults=True):
     done: bool = False
     reasoning: str = ""
     notes: tuple[str, ...] = ()
+    measure: tuple[Place, ...] = ()
 
     def __post_init__(self) -> None:
         # What is left out is what is the default itself, not what equals it.
@@ -78,6 +97,11 @@ class Action(Struct, frozen=True, omit_defaults=True):
         """Whether the camera is asked to change its pose."""
         steps = (self.rotation, self.pitch, self.forward, self.left, self.up)
         return any(steps) or self.look_at is not None
+
+    @property
+    def measures_only(self) -> bool:
+        """Whether it asks for measurements and for nothing to be shown."""
+        return bool(self.measure) and not self.moves and self.view is None
 
 
 class Malformed(Struct, frozen=True, omit_defaults=True):
@@ -93,18 +117,26 @@ ReadReply = Either[Malformed, Action]
 
 
 def read(
-    text: str, wanted: Wanted, options: Sequence[str] = (), kinds: Sequence[str] = KINDS
+    text: str,
+    wanted: Wanted,
+    options: Sequence[str] = (),
+    kinds: Sequence[str] = KINDS,
+    *,
+    measures: bool = False,
 ) -> Action | Malformed:
     """Return what the reply `text` asks for; it never raises, and takes time linear in the text.
 
     wanted, options: what an answer to the question must be (see `render_agent.dialogue.answer`). kinds: the kinds of
-    view that there are; others may be asked for in no reply.
+    view that there are; others may be asked for in no reply. measures: whether it may ask for measurements; where
+    it may not, that field is ignored as any other that is unknown.
     """
     try:
         fields = last_object(without_thinking(text))
         if isinstance(fields, Malformed):
             return fields
-        return _understood(fields, wanted, options, kinds)
+        return _understood(
+            fields, wanted, options, _asking(kinds) | (_MEASURING if measures else {})
+        )
     except RecursionError:
         return Malformed("its JSON object is nested too deeply")
 
@@ -152,11 +184,11 @@ def _integer(digits: str) -> int | float:
 
 
 def _understood(
-    fields: Mapping[str, Any], wanted: Wanted, options: Sequence[str], kinds: Sequence[str]
+    fields: Mapping[str, Any], wanted: Wanted, options: Sequence[str], asking: dict[str, Field]
 ) -> Action | Malformed:
     known = {name.strip().lower(): value for name, value in fields.items()}
     answer_text, answer = _answer(known.get("answer"), wanted, options)
-    values, faults = _fields(known, kinds)
+    values, faults = _fields(known, {**_FIELDS, **asking})
     notes = [*faults]
     if answer_text is not None and answer is None:
         must = answer_form(wanted, options)
@@ -170,12 +202,13 @@ def _understood(
     )
     if action.done and answer is not None:
         return action  # what else it asks for is ignored, clear or not
-    asks = action.moves or action.view is not None or answer is not None
+    asks = action.moves or action.view is not None or answer is not None or bool(action.measure)
     if faults or (notes and (action.done or not asks)):
         return Malformed("; ".join(notes), answer_text)
     if not asks and not action.done:
+        measure = ", measure" if "measure" in asking else ""
         return Malformed(
-            "it asks for nothing: give a move, look_at, view, answer or done", answer_text
+            f"it asks for nothing: give a move, look_at, view{measure}, answer or done", answer_text
         )
     return action
 
@@ -187,11 +220,13 @@ def _answer(value: object, wanted: Wanted, options: Sequence[str]) -> tuple[str 
     return (None, None) if answer is None and _empty(value) else (answer_text, answer)
 
 
-def _fields(known: Mapping[str, Any], kinds: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+def _fields(
+    known: Mapping[str, Any], fields: Mapping[str, Field]
+) -> tuple[dict[str, Any], list[str]]:
     """Return what the fields but answer and reasoning hold, and what is wrong with the others."""
     values: dict[str, Any] = {}
     faults = []
-    for name, (attribute, understand, must) in {**_FIELDS, **_asking(kinds)}.items():
+    for name, (attribute, understand, must) in fields.items():
         value = known.get(name)
         if _empty(value):
             continue
@@ -238,6 +273,32 @@ def _asking(kinds: Sequence[str]) -> dict[str, Field]:
     return {"view": ("view", partial(_view, kinds=kinds), must)}
 
 
+def _places(value: object) -> tuple[Place, ...] | None:
+    """Return places to measure at; one alone may stand without a list around it."""
+    alone = isinstance(value, Mapping) or (
+        isinstance(value, list) and not any(isinstance(item, Mapping | list) for item in value)
+    )
+    items = [value] if alone else value
+    if not isinstance(items, list) or not 1 <= len(items) <= MAX_PLACES:
+        return None
+    places = tuple(place for item in items if (place := _place(item)) is not None)
+    return places if len(places) == len(items) else None
+
+
+def _place(value: object) -> Place | None:
+    if isinstance(value, Mapping):
+        fields = {str(name).strip().lower(): item for name, item in value.items()}
+        if (asked := fields.get("view")) is not None:
+            view = _view(asked, KINDS)
+            x, y = (quantity(fields.get(axis), {}) for axis in "xy")
+            known = isinstance(view, int) and x is not None and y is not None
+            return Place(x, y, view=view) if known else None
+        value = [fields[axis] for axis in "xyz" if fields.get(axis) is not None]
+    items = value if isinstance(value, list) else []
+    numbers = [number for item in items if (number := quantity(item, UNITS)) is not None]
+    return Place(*numbers) if len(numbers) == len(items) in (2, 3) else None
+
+
 def _truth(value: object) -> bool | None:
     if isinstance(value, bool | int | float):
         return bool(value) if value in (0, 1) else None
@@ -256,6 +317,15 @@ _FIELDS: dict[str, Field] = {
     "done": ("done", _truth, "true or false"),
 }
 """The fields by name."""
+
+_MEASURING: dict[str, Field] = {
+    "measure": (
+        "measure",
+        _places,
+        f'a list of 1 to {MAX_PLACES} places, each {{"view": number, "x": column, "y": row}} or [x, y]',
+    )
+}
+"""The field that a reply has where it may ask for measurements."""
 
 
 def _empty(value: object) -> bool:

@@ -18,11 +18,30 @@ from render_agent.dialogue.counterfactual import Change
 from render_agent.dialogue.reply import Action, Malformed, ReadReply
 from render_agent.geometry.camera import AnyCamera, Camera, Vector
 from render_agent.scene.model import Scene
+from render_agent.score.metrics import JUDGED, METRICS
+from render_agent.score.parsers import PARSERS
+from render_agent.score.summary import OFFICIAL
 from render_agent.text.safe_parse import Count, Either, Finite, NotNegative, Number, Share
 
 Phase = Literal["batched", "finishing"]
 
+MetricName = Annotated[str, Meta(pattern=rf"\A({'|'.join(METRICS)})\Z")]
+
 Digest = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+
+
+@dataclass(frozen=True, slots=True)
+class StartPose:
+    """Where the camera begins that answers a question, as its benchmark says.
+
+    position: metres, in the frame of the scan's file as it is shown. yaw: degrees. centred: as SQA3D has it, the
+    position counts from the middle of the bounds of the scan as its file has it, before any alignment, the yaw is
+    one before any alignment, and the height is that of the eyes.
+    """
+
+    position: Vector
+    yaw: Number
+    centred: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +53,8 @@ class Question:
     file of the scene, None where it was not found. pruned: whether VSI-Bench-Debiased leaves the
     question out, None where the row does not say. change: what makes it the counterpart of another question,
     None of a benchmark's own. left_out: values of `--change`
-    of which it has no counterpart, each with the reason.
+    of which it has no counterpart, each with the reason. metric: of METRICS, None for that of the type. answers: others
+    that are right, beside the truth. start: where the camera begins, None for where the run says.
     """
 
     id: str
@@ -50,6 +70,9 @@ class Question:
     pruned: bool | None = None
     change: Change | None = None
     left_out: tuple[tuple[str, str], ...] = ()
+    metric: MetricName | None = None
+    answers: tuple[str, ...] = ()
+    start: StartPose | None = None
 
     def at(self, turn: int) -> Question:
         """Return the question about the room that a turn is shown: of some counterparts not yet the changed one."""
@@ -64,6 +87,23 @@ class Question:
     def unchanged(self) -> Question:
         """The same words about the room before the change."""
         return self if self.change is None else replace(self, scene=self.change.scene, change=None)
+
+    @property
+    def scorable(self) -> bool:
+        """Whether an answer can be scored without a judge: the truth is known, and no judge is asked for."""
+        return self.truth is not None and self.metric != JUDGED
+
+    def score(self, answer: str | None, parser: str = OFFICIAL) -> float:
+        """Return the score of an answer, 0 … 1: by the question's own metric, else as a parser of PARSERS has it.
+
+        ValueError where no answer can be scored.
+        """
+        if self.truth is None or self.metric == JUDGED:
+            raise ValueError(f"no answer to question {self.id} can be scored")
+        own = METRICS.get(self.metric or "")
+        if own is None:
+            return PARSERS[parser](self.type, answer, self.truth)
+        return 0.0 if answer is None else own(answer, (self.truth, *self.answers))
 
 
 class Status(StrEnum):

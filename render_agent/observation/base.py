@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from render_agent.dialogue.reply import Place
 from render_agent.dialogue.state import Candidate, Question, QuestionState, SceneSource, View
 from render_agent.geometry.camera import Camera
 from render_agent.scene.free_space.free_space import FreeSpace
@@ -24,7 +25,8 @@ class Observation:
     """What a question is shown in its next turn.
 
     camera: where it stands. space: where it may go from there, None where nothing is shown.
-    seconds: what drawing took. scan: what the scene was read from, in its first turn.
+    seconds: what drawing took. scan: what the scene was read from, in its first turn. measures: whether a reply
+    may ask for measurements. told: what is told of the scene in the place of views, in its first turn.
     """
 
     views: tuple[View, ...]
@@ -32,6 +34,8 @@ class Observation:
     space: FreeSpace | None
     seconds: float = 0.0
     scan: tuple[str, ...] = ()
+    measures: bool = False
+    told: str = ""
 
 
 class ViewProvider(Protocol):
@@ -45,6 +49,10 @@ class ViewProvider(Protocol):
         self, state: QuestionState, now: Observation, candidates: Sequence[Candidate]
     ) -> list[Candidate]:
         """Return candidates with what each would be shown next; now: what the question is shown."""
+        ...
+
+    def measure(self, state: QuestionState, now: Observation, places: Sequence[Place]) -> str:
+        """Return what the model is told of places that its reply measures at; now: what it was shown."""
         ...
 
     def restore(self, state: QuestionState) -> None:
@@ -72,6 +80,10 @@ class NoViews:
     ) -> list[Candidate]:
         """Return the candidates as they are: none would be shown anything."""
         return list(candidates)
+
+    def measure(self, state: QuestionState, now: Observation, places: Sequence[Place]) -> str:
+        """Nothing can be measured."""
+        return ""
 
     def restore(self, state: QuestionState) -> None:
         """Nothing was drawn."""

@@ -10,13 +10,15 @@ import numpy as np
 from msgspec import structs
 
 from render_agent.config.agent_plan import agent_plan
-from render_agent.dialogue.reply import Action, Malformed
+from render_agent.dialogue.reply import Action, Malformed, Place
 from render_agent.dialogue.state import Candidate, Evidence, QuestionState, Turn, View
 from render_agent.geometry.camera import Camera, Vector, wrapped
 from render_agent.observation.base import Observation, SpaceSource
+from render_agent.observation.measurement import measured
 from render_agent.observation.picture_store import question_file, scene_file
 from render_agent.observation.stress.base import PictureKeeper
-from render_agent.render.start_pose import start_camera
+from render_agent.questions.ground_truth import Facts
+from render_agent.render.start_pose import situated, start_camera
 from render_agent.render.views import Viewer
 from render_agent.scene.free_space.free_space import FreeSpace
 
@@ -26,7 +28,8 @@ class FreeViews:
 
     make_viewer: makes the viewer, called once, in that thread. kinds: the kinds of view that may be
     asked for; the first stands in where nothing else was asked. start: as `--start` has it. opening:
-    the kinds of view that turn 0 shows.
+    the kinds of view that turn 0 shows. facts: what is known of scenes, for measurements; None where none
+    may be asked for.
     """
 
     def __init__(
@@ -37,12 +40,14 @@ class FreeViews:
         kinds: Sequence[str],
         start: str | tuple[Vector, float],
         opening: Sequence[str],
+        facts: Mapping[str, Facts] | None = None,
     ) -> None:
         self.scenes = scenes
         self.pictures = pictures
         self.kinds = tuple(kinds)
         self.start = start
         self.opening = tuple(opening)
+        self.facts = facts
         self._make_viewer = make_viewer
         self._viewer: Viewer | None = None
         self._starts: dict[str, Camera] = {}
@@ -62,7 +67,17 @@ class FreeViews:
             camera = self._in_changed_room(state, camera, space)
         views = self._views(state, camera)
         scan = () if state.turns else state.scene.description
-        return Observation(views, camera, space, time.perf_counter() - began, scan)
+        seconds, measures = time.perf_counter() - began, self.facts is not None
+        return Observation(views, camera, space, seconds, scan, measures)
+
+    def measure(self, state: QuestionState, now: Observation, places: Sequence[Place]) -> str:
+        """Return what the model is told of places that its reply measures at; now: what it was shown.
+
+        SceneError or RenderError where the scene cannot be read or drawn.
+        """
+        facts = (self.facts or {}).get(state.placed.scene)
+        views = {view.number: view for view in (*state.views, *now.views)}
+        return measured(places, views, now.camera, state.scene, facts, self.viewer)
 
     def restore(self, state: QuestionState) -> None:
         """Draw again the pictures of a question's turns that are gone from the run folder, torn or others.
@@ -135,6 +150,9 @@ class FreeViews:
     def _wanted(self, state: QuestionState) -> tuple[str | View, ...]:
         if not state.turns:
             return self.opening
+        action = state.turns[-1].action
+        if isinstance(action, Action) and action.measures_only and previewed_view(state) is None:
+            return ()
         shown = {view.number: view for view in state.views}
         return (self._asked_for(state.turns[-1].action, shown),)
 
@@ -169,7 +187,8 @@ class FreeViews:
 
     def _views(self, state: QuestionState, camera: Camera) -> tuple[View, ...]:
         scene = state.placed.scene
-        if not state.turns and scene in self._openings:  # all questions of a scene begin alike
+        alike = state.question.start is None  # all questions of a scene begin alike
+        if not state.turns and alike and scene in self._openings:
             return self._openings[scene]
         views: list[View] = []
         for kind in self._wanted(state):
@@ -180,25 +199,27 @@ class FreeViews:
             if (drawn := previewed_view(state)) is not None:
                 views.append(replace(drawn, number=number))
                 continue
-            file = question_file(state.id, turn, kind) if turn else scene_file(scene, kind)
+            shared = alike and not turn
+            file = scene_file(scene, kind) if shared else question_file(state.id, turn, kind)
             picture = self.viewer.draw(kind, state.scene, camera, state.trail[:turn])
             self.pictures.keep(file, picture.picture)
             views.append(View(number, kind, file, picture.camera))
         for view in unmade_views_shown(state):
             views.append(replace(view, number=len(state.views) + len(views)))
-        if not state.turns:
+        if not state.turns and alike:
             self._openings[scene] = tuple(views)
         return tuple(views)
 
     def _start(self, state: QuestionState, space: FreeSpace) -> Camera:
         question = state.placed
+        unchanged = question.unchanged  # a pair begins at one place, in the room that both have
+        if question.change is not None:
+            space = self.scenes.space(unchanged)
+        if question.start is not None:
+            scene = self.scenes.get(unchanged)
+            where = situated(scene, question.start)
+            return start_camera(scene, self.viewer.renderer, space, where, self.viewer.vertical_fov)
         if question.scene not in self._starts:
-            unchanged = question
-            if (
-                question.change is not None
-            ):  # a pair begins at one place, in the room that both have
-                unchanged = question.unchanged
-                space = self.scenes.space(unchanged)
             camera = start_camera(
                 self.scenes.get(unchanged),
                 self.viewer.renderer,

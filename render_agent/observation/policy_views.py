@@ -54,20 +54,21 @@ class PolicyViews(FreeViews):
 
     def _further(self, state: QuestionState, further: FurtherViews) -> tuple[View, ...]:
         scene = state.placed.scene
-        if further.shared and scene in self._shared:
+        shared = further.shared and state.question.start is None
+        if shared and scene in self._shared:
             return self._shared[scene]
         first = len(self.opening)
         egos = self.opening.count("ego")
         views = []
         for index, camera in enumerate(further.cameras):
             number = egos + index + 1
-            if further.shared:
+            if shared:
                 file = scene_file(scene, "ego", number)
             else:
                 file = question_file(state.id, 0, "ego", number)
             picture = self.viewer.ego(state.scene, camera)
             self.pictures.keep(file, picture.picture)
             views.append(View(first + index, "ego", file, camera))
-        if further.shared:
+        if shared:
             self._shared[scene] = tuple(views)
         return tuple(views)

@@ -9,6 +9,8 @@ from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.state import Question
 from render_agent.observation import FreeViews, NoViews, PolicyViews, ViewProvider
 from render_agent.observation.picture_store import Pictures
+from render_agent.observation.scene_graph import GraphTold
+from render_agent.questions.ground_truth import known_facts
 from render_agent.render.subprocess.subprocess_renderer import make_guarded
 from render_agent.render.views import Viewer
 from render_agent.scene.cache import SceneCache
@@ -20,7 +22,9 @@ def make_prompt(config: RunConfig) -> Prompt:
     """Return how the dialogues of a run are worded."""
     turns, field = config.max_turns, config.field_of_view
     if not config.passive:
-        return Prompt(turns, field, () if config.blind else config.kinds)
+        kinds = () if config.blind else config.kinds
+        size = config.image_size if config.toolset.measures else None
+        return Prompt(turns, field, kinds, picture_size=size, graph=config.toolset.graph)
     return Prompt(turns, field, config.opening_kinds, config.most_views)
 
 
@@ -31,6 +35,8 @@ def make_views(
 
     SetupError where what the choice of views depends on is not at hand.
     """
+    if config.toolset.graph:
+        return GraphTold(known_facts(questions, config.annotations))
     if config.blind:
         return NoViews()
 
@@ -42,4 +48,5 @@ def make_views(
     if config.passive:
         policy = config.view_policy.build(config, questions)
         return PolicyViews(make_viewer, scenes, shown, policy, config.start, opening)
-    return FreeViews(make_viewer, scenes, shown, config.kinds, config.start, opening)
+    facts = known_facts(questions, config.annotations) if config.toolset.measures else None
+    return FreeViews(make_viewer, scenes, shown, config.kinds, config.start, opening, facts)

@@ -12,7 +12,6 @@ from render_agent.score.official import (
     DIRECTION_TYPES,
     is_number,
     mean_relative_accuracy,
-    score_answer,
 )
 from render_agent.score.summary import means
 
@@ -31,8 +30,8 @@ def frequent_answers(questions: Sequence[Question]) -> dict[str, str]:
         q for q in questions if q.change is None
     ] or questions  # a counterpart may ask in other units
     types = {question.type for question in questions}
-    best = {name: _commonest([q for q in own if q.type == name]) for name in types}
-    return {question.id: _for_question(question, best[question.type]) for question in questions}
+    best = {name: commonest([q for q in own if q.type == name]) for name in types}
+    return {question.id: as_answer(question, best[question.type]) for question in questions}
 
 
 def chance_levels(questions: Sequence[Question]) -> dict[str, dict[str, float | None]]:
@@ -41,17 +40,16 @@ def chance_levels(questions: Sequence[Question]) -> dict[str, dict[str, float | 
     random: the expectation of a uniform choice among the options, which no single run of it meets;
     there is none for numbers. frequency: `frequent_answers`.
     """
-    known = [(question, question.truth) for question in questions if question.truth is not None]
+    known = [question for question in questions if question.scorable]
     answers = frequent_answers(questions)
     scores = {
         "random": [
             _scored(question, 1 / len(letters(question.options)))
-            for question, _ in known
+            for question in known
             if question.wanted == "letter"
         ],
         "frequency": [
-            _scored(question, score_answer(question.type, answers[question.id], truth))
-            for question, truth in known
+            _scored(question, question.score(answers[question.id])) for question in known
         ],
     }
     return {name: means(scored) for name, scored in scores.items()}
@@ -61,7 +59,8 @@ def _scored(question: Question, score: float) -> Scored:
     return Scored(question.type, question.dataset, question.scene, score, question.pruned)
 
 
-def _commonest(questions: Sequence[Question]) -> str | None:
+def commonest(questions: Sequence[Question]) -> str | None:
+    """Return the answer that scores most on questions of one type, as `as_answer` takes it; None where nobody knows one."""
     known = [question for question in questions if question.truth is not None]
     if not known:
         return None
@@ -88,7 +87,8 @@ def _mode(values: Sequence[str]) -> str:
     return max(sorted(counts), key=lambda value: counts[value])
 
 
-def _for_question(question: Question, commonest: str | None) -> str:
+def as_answer(question: Question, commonest: str | None) -> str:
+    """Return the commonest answer to its type as an answer to a question."""
     if commonest is None:
         return NOTHING_KNOWN[question.wanted]
     if question.type in DIRECTION_TYPES:

@@ -39,9 +39,12 @@ class Rooms:
 ROOMS = Rooms()
 
 
-def refuse_vsibench_options(config: RunConfig) -> None:
-    """Raise UsageError where an option was given that only VSI-Bench has."""
-    if config.questions is not None:
+def refuse_vsibench_options(config: RunConfig, *, own_questions: bool = False) -> None:
+    """Raise UsageError where an option was given that only VSI-Bench has.
+
+    own_questions: whether the benchmark, too, reads the file that --questions names.
+    """
+    if config.questions is not None and not own_questions:
         raise UsageError(
             "--questions is the file of VSI-Bench's questions: give another file as --benchmark FILE"
         )

@@ -6,13 +6,15 @@ import ast
 import csv
 import io
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from render_agent.dialogue.answer import Wanted
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.state import Question, StartPose
 from render_agent.errors import QuestionsError
 from render_agent.extras import require
+from render_agent.score.metrics import JUDGED, METRICS, MRA, TEXT_METRICS
 from render_agent.score.official import CHOICE_TYPES, NUMBER_TYPES, is_number
 from render_agent.text.safe_parse import parse_json, read_bounded, reason_of
 from render_agent.text.sanitize import is_plain
@@ -52,6 +54,11 @@ def question_from_row(row: Row, benchmark: str, scan: Path | None) -> Question:
     The text and the ground truth stay as they are written; the id and the name of the scene become
     texts. scan: the file of the scene, None where it is not known (yet). Errors: QuestionsError.
     """
+    metric = row.get("metric")
+    if metric is not None and metric not in METRICS:
+        raise QuestionsError(
+            f"the metric {metric!r:.80} is unknown: it must be one of {', '.join(METRICS)}"
+        )
     missing = [column for column in REQUIRED_COLUMNS if row.get(column) is None]
     if missing:
         raise QuestionsError(
@@ -61,7 +68,7 @@ def question_from_row(row: Row, benchmark: str, scan: Path | None) -> Question:
         check_name(column, str(row[column]))
     kind = str(row["question_type"])
     options = _options(row.get("options"))
-    truth = str(row["ground_truth"])
+    truth, *others = _truths(row["ground_truth"], metric)
     return Question(
         id=str(row["id"]),
         benchmark=benchmark,
@@ -69,12 +76,44 @@ def question_from_row(row: Row, benchmark: str, scan: Path | None) -> Question:
         scene=str(row["scene_name"]),
         type=kind,
         text=str(row["question"]),
-        wanted=_wanted(kind, options, truth),
+        wanted=_wanted(kind, options, truth, metric),
         options=options,
         truth=truth,
         scan=scan,
         pruned={"true": True, "false": False}.get(str(row.get("pruned")).lower()),
+        metric=metric,
+        answers=tuple(others),
+        start=_start(row.get("start")),
     )
+
+
+def _truths(value: Any, metric: str | None) -> list[str]:
+    """Return the answers that are right, a list where the metric is one of texts."""
+    if not isinstance(value, list):
+        return [str(value)]
+    if not value or metric not in (*TEXT_METRICS, JUDGED):
+        raise QuestionsError(
+            f"the ground truth {value!r:.80} is a list: give the metric exact-match, refined-match or"
+            " llm-match beside it, and at least one text in it"
+        )
+    return [str(item) for item in value]
+
+
+def _start(value: Any) -> StartPose | None:
+    if value is None:
+        return None
+    numbers = [item for item in value if is_finite(item)] if isinstance(value, list) else []
+    if len(numbers) != 4 or len(value) != 4:
+        raise QuestionsError(
+            f"the start {value!r:.80} must be [x, y, z, yaw], metres in the scan's frame and degrees"
+        )
+    x, y, z, yaw = map(float, numbers)
+    return StartPose((x, y, z), yaw)
+
+
+def is_finite(value: Any) -> bool:
+    """Whether a value is a number that is finite."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
 
 
 def check_name(column: str, text: str) -> None:
@@ -86,13 +125,20 @@ def check_name(column: str, text: str) -> None:
         )
 
 
-def _wanted(kind: str, options: Sequence[str], truth: str) -> Wanted:
-    if kind not in NUMBER_TYPES + CHOICE_TYPES:
+def _wanted(kind: str, options: Sequence[str], truth: str, metric: str | None) -> Wanted:
+    if metric in (*TEXT_METRICS, JUDGED):
+        if options:
+            raise QuestionsError(
+                f"a question with the metric {metric} wants a text and has no options"
+            )
+        return "text"
+    numeric = metric == MRA if metric else kind in NUMBER_TYPES
+    if metric is None and kind not in NUMBER_TYPES + CHOICE_TYPES:
         raise QuestionsError(
             f"the question type {kind!r:.80} is unknown: it must be one of"
-            f" {', '.join(NUMBER_TYPES + CHOICE_TYPES)}"
+            f" {', '.join(NUMBER_TYPES + CHOICE_TYPES)}, or its row must name a metric"
         )
-    if kind in NUMBER_TYPES:
+    if numeric:
         if options:
             raise QuestionsError(f"a question of type {kind} wants a number and has no options")
         if not is_number(truth):

@@ -17,6 +17,7 @@ from render_agent.questions.counterfactual.pairs import with_counterparts
 from render_agent.questions.rooms import load_beside, refuse_vsibench_options
 from render_agent.questions.rows import NAME_COLUMNS, check_name
 from render_agent.questions.scans import refuse_missing
+from render_agent.questions.vsibench import read_ids
 from render_agent.text.sanitize import plain_name
 
 
@@ -27,11 +28,11 @@ def choose_questions(config: RunConfig) -> list[Question]:
     """
     if config.ply is not None:
         return [single_question(config)]
-    questions = _narrowed(_benchmark(config), config)
+    questions = narrowed(_benchmark(config), config)
     if not questions:
         raise QuestionsError(
-            "no question is left after --type, --dataset, --scene and --id together: leave one of"
-            " them out"
+            "no question is left after --type, --dataset, --scene, --id and --exclude together: leave"
+            " one of them out"
         )
     if config.shuffle:
         random.Random(config.seed).shuffle(questions)
@@ -73,11 +74,12 @@ def question_files(config: RunConfig) -> list[Path]:
     """Return the files that the questions of a run come from. SetupError where one is not at hand."""
     if config.ply is not None:
         return []
+    excluded = [] if config.exclude is None else [Path(config.exclude)]
     files = getattr(_maker(config), "files", None)
     if files is not None:
-        return list(files(config))
+        return [*files(config), *excluded]
     # what a package reads is its own; a file that was named is known
-    return [path for path in [Path(config.questions or "")] if path.is_file()]
+    return [*(path for path in [Path(config.questions or "")] if path.is_file()), *excluded]
 
 
 def single_question(config: RunConfig) -> Question:
@@ -186,8 +188,17 @@ def _benchmark(config: RunConfig) -> list[Question]:
     return list(questions.values())
 
 
-def _narrowed(questions: Sequence[Question], config: RunConfig) -> list[Question]:
-    """Return the questions that --type, --dataset, --scene and --id leave. QuestionsError where one names none."""
+def narrowed(questions: Sequence[Question], config: RunConfig) -> list[Question]:
+    """Return the questions that --type, --dataset, --scene, --id and --exclude leave.
+
+    QuestionsError where one of them names none, or --exclude has an id that no question has.
+    """
+    excluded = set() if config.exclude is None else read_ids(Path(config.exclude))
+    if unknown := sorted(excluded - {question.id for question in questions}):
+        raise QuestionsError(
+            f"--exclude {config.exclude} has {len(unknown)} ids that no question has, such as"
+            f" {unknown[0]!r:.80}: is it another benchmark's?"
+        )
     for name in ("type", "dataset", "scene", "id"):
         known = {getattr(question, name) for question in questions}
         for value in getattr(config, name):
@@ -197,7 +208,8 @@ def _narrowed(questions: Sequence[Question], config: RunConfig) -> list[Question
     return [
         question
         for question in questions
-        if (not config.type or question.type in config.type)
+        if question.id not in excluded
+        and (not config.type or question.type in config.type)
         and (not config.dataset or question.dataset in config.dataset)
         and (not config.scene or question.scene in config.scene)
         and (not config.id or question.id in config.id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +57,32 @@ def camera_ahead(camera: Camera, size: tuple[int, int]) -> Camera:
 def cameras_of(ahead: Camera) -> list[Camera]:
     """Return the four cameras of the picture whose direction ahead has this camera."""
     return [ahead.turned(left) for _, left in SQUARE]
+
+
+class Cell(NamedTuple):
+    """One direction's part of the picture: its number, its size in pixels, and a pixel in it."""
+
+    index: int
+    size: tuple[int, int]
+    pixel: tuple[int, int]
+
+
+def cell_at(pixel: tuple[int, int], size: tuple[int, int]) -> Cell | None:
+    """Return the part of a picture of this size in which a pixel (column, row) lies; None between two."""
+    _, columns, rows = _layout(size)
+    cell = cell_size(size)
+    (column, u), (row, v) = (
+        divmod(place, side + GAP_PIXELS) for place, side in zip(pixel, cell, strict=True)
+    )
+    if u >= cell[0] or v >= cell[1] or column >= columns or row >= rows:
+        return None
+    return Cell(row * columns + column, cell, (u, v))
+
+
+def direction_of(ahead: Camera, size: tuple[int, int], index: int) -> Camera:
+    """Return the camera of one direction of a picture of this size whose direction ahead has this camera."""
+    directions, _, _ = _layout(size)
+    return ahead.turned(directions[index][1])
 
 
 def _layout(size: tuple[int, int]) -> tuple[tuple[tuple[str, float], ...], int, int]:

@@ -6,15 +6,18 @@ import logging
 import math
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from render_agent.dialogue.state import StartPose
 from render_agent.errors import UsageError
 from render_agent.geometry.camera import Camera, Vector, wrapped
 from render_agent.render.base import Renderer
 from render_agent.render.projection import points_under
+from render_agent.scene.formats.axis_alignment import read_alignment
 from render_agent.scene.model import Scene
 
 if TYPE_CHECKING:
@@ -53,6 +56,30 @@ def parse_start(text: str) -> Start:
         f'the start "{text}" is neither best nor middle nor a pose: write x,y,z,yaw in metres'
         " and degrees, as in 1.5,-0.2,1.6,90"
     )
+
+
+def situated(scene: Scene, pose: StartPose) -> tuple[Vector, float]:
+    """Return where a question's own pose is in its scene: metres, world frame, and the yaw in degrees.
+
+    Of a scene that is mirrored it is where it would be in the scene as it was. A centred pose (SQA3D) counts from
+    the middle of the bounds of the scan before ScanNet's alignment; it is turned as the scan was aligned, and
+    stands at the height of the eyes.
+    """
+    origin = np.array(scene.origin)
+    if not pose.centred:
+        x, y, z = (float(value) for value in np.array(pose.position) - origin)
+        return (x, y, z), pose.yaw
+    points = scene.points.astype(np.float64)
+    if scene.mirrored_at is not None:
+        points = points * (-1, 1, 1) + (2 * scene.mirrored_at, 0, 0)
+    read = None if scene.source is None else read_alignment(Path(scene.source))
+    aligned = np.eye(4) if read is None else read
+    turn, shift = aligned[:3, :3], aligned[:3, 3]
+    raw = (points + origin - shift) @ turn  # the inverse of a turn is its transpose
+    position = (raw.min(axis=0) + raw.max(axis=0)) / 2 + pose.position
+    x, y, _ = (float(value) for value in turn @ position + shift - origin)
+    yaw = math.degrees(math.atan2(turn[1, 0], turn[0, 0]))
+    return (x, y, scene.floor + EYE_HEIGHT_METRES), wrapped(pose.yaw + yaw)
 
 
 def start_camera(

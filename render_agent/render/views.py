@@ -87,6 +87,10 @@ class Viewer:
         picture, shown = self._top.draw(scene, camera, trail)
         return Picture(picture, None, shown, "top")
 
+    def map_camera(self, scene: Scene, camera: Camera | None) -> MapCamera:
+        """Return the camera of the map of the storey in which `camera` stands (None: the lowest)."""
+        return self._top.camera_of(scene, camera)
+
     def around(self, scene: Scene, camera: Camera) -> Picture:
         """Return the views ahead, right, left and behind. RenderError where they cannot be drawn."""
         picture, ahead = draw_around(self.renderer, scene, camera, self.size)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -114,7 +114,9 @@ class PhaseController:
         self.finish_together = finish_together
         self.sampling = sampling
         self.probe = probe
-        self.schema = reply_schema(prompt.on_request) if sampling.guided else None
+        self.schema: Mapping[str, Any] | None = None
+        if sampling.guided:
+            self.schema = reply_schema(prompt.on_request, measures=prompt.measures)
 
     def run(self, states: Iterable[QuestionState]) -> None:
         """Take every active question to its end. EngineError, RunStoppedError or RunLogError where that is impossible.
@@ -167,6 +169,7 @@ class PhaseController:
         request = self._request(state, observation, messages)
         context = TurnContext(state, observation, self.log.pictures.get)
         decision = yield from self._decide(context, request, events)
+        decision = yield from self._measured(state, observation, decision)
         spent = decision.seconds(observation.seconds, time.perf_counter() - began)
         turn = decision.as_turn(request.turn, phase, observation, messages, spent)
         change = state.question.change
@@ -183,10 +186,22 @@ class PhaseController:
         state.take(turn)
         return turn
 
+    def _measured(
+        self, state: QuestionState, observation: Observation, decision: Decision
+    ) -> Generator[Need, Any, Decision]:
+        """Return a decision whose feedback tells what its reply measures; one that ends the dialogue measures nothing."""
+        action = decision.action
+        if not isinstance(action, Action) or not action.measure or action.done:
+            return decision
+        told = yield Draw(partial(self.views.measure, state, observation, action.measure))
+        result = decision.result
+        return replace(decision, result=replace(result, feedback=f"{result.feedback} {told}"))
+
     def _messages(self, state: QuestionState, observation: Observation) -> tuple[Message, ...]:
         """Return the messages that are new in a turn."""
         if not state.turns:
-            return tuple(self.prompt.opening(state.question, observation.views, observation.camera))
+            shown = observation.views, observation.camera, observation.told
+            return tuple(self.prompt.opening(state.question, *shown))
         last = state.turns[-1]
         messages = self.prompt.following(
             len(state.turns), last.feedback, observation.views, observation.camera

@@ -74,6 +74,7 @@ def choices(config: RunConfig) -> tuple[Choice, ...]:
         Drawing(),
         config.picture_stress,
         config.view_policy,
+        config.toolset,
         *config.verifiers,
         engine_choice(config),
     )
@@ -167,6 +168,7 @@ def _parts(config: RunConfig) -> Iterator[tuple[registry.Kind, str]]:
         yield "verifier", verifier.name
     yield "view policy", config.views
     yield "picture stress", config.pictures
+    yield "toolset", config.tools
     if not config.asks_model and config.model_name in registry.brought("scripted policy"):
         yield "scripted policy", config.model_name
 

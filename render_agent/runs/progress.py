@@ -246,7 +246,7 @@ def turn_summary(state: QuestionState, turn: Turn) -> str:
 
 def _with_score(states: Sequence[QuestionState]) -> list[QuestionState]:
     """Return those whose answers count and whose truth is known."""
-    return [s for s in states if s.status in SCORED and s.question.truth is not None]
+    return [s for s in states if s.status in SCORED and s.question.scorable]
 
 
 def short_duration(seconds: float) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from render_agent.score.intervals import Estimate, add_holm, estimates_of
@@ -90,6 +91,50 @@ def compare(a: Side, b: Side) -> dict[str, Any]:
     }
     correct([found])
     return found
+
+
+LADDER = ("none", "measure", "graph")
+"""The rungs of the ladder of help, values of `--tools`, from the least help to the most."""
+
+
+def ladder(sides: Sequence[Side]) -> dict[str, Any] | None:
+    """Return where runs that differ in `--tools` gain along the ladder; None where they are no such runs.
+
+    All figures are over the questions that every one of them has scored. `rungs`: run, tools, tokens and turns a
+    question, lowest rung first. `types`: of every mean, task and type the `scores` of the rungs in percent and the
+    `gains` from each rung to the next, as `compare` has differences; Holm's correction is over all gains of types.
+    """
+    rungs = {side.options.get("tools", LADDER[0]): side for side in sides}
+    if len(rungs) < max(2, len(sides)) or not set(rungs) <= set(LADDER):
+        return None
+    ordered = [rungs[name] for name in LADDER if name in rungs]
+    if any(set(differing(ordered[0], other)) != {"tools"} for other in ordered[1:]):
+        return None
+    shared = set.intersection(*(_scored_ids(side) for side in ordered))
+    kept = [_only(side, shared) for side in ordered]
+    steps = [_differences(_pairs(low, high)) for low, high in pairwise(kept)]
+    for first in (True, False):
+        entries = [e for step in steps for name, e in step.items() if (name == OFFICIAL) == first]
+        add_holm(entries)
+    return {
+        "n": len(shared),
+        "rungs": [
+            {"run": side.name, "tools": name, "work": side.results["totals"]["per_question"]}
+            for name, side in ((name, rungs[name]) for name in LADDER if name in rungs)
+        ],
+        "types": {
+            name: {
+                "scores": [steps[0][name]["a"], *(step[name]["b"] for step in steps)],
+                "gains": [step[name] for step in steps],
+            }
+            for name in (steps[0] if steps else {})
+        },
+    }
+
+
+def _only(side: Side, ids: Collection[str]) -> Side:
+    rows = [row for row in side.results["questions"] if row["question_id"] in ids]
+    return replace(side, results={**side.results, "questions": rows})
 
 
 def correct(compared: Sequence[Mapping[str, Any]]) -> None:

@@ -17,6 +17,33 @@ from render_agent.score.official import DIRECTION_TYPES, ORDER, TYPES
 DIRECTION = "object_rel_direction"
 """The task that the three kinds of relative direction are together."""
 
+_WAYS = ("forward_easy", "backward_easy", "forward_hard", "backward_hard")
+
+REVSI_TASKS: dict[str, tuple[str, ...]] = {
+    DIRECTION: tuple(f"{DIRECTION}_{way}" for way in _WAYS),
+    "object_rel_distance": ("object_rel_distance_closest", "object_rel_distance_farthest"),
+    "object_counting": ("object_counting_single", "object_counting_multiple"),
+    "room_size_estimation": ("room_size_estimation_single", "room_size_estimation_multiple"),
+}
+"""The types of ReVSI that are one task together (lmms-eval, tasks/revsi); each task is the mean of its types."""
+
+REVSI_CHOICES = (*REVSI_TASKS[DIRECTION], *REVSI_TASKS["object_rel_distance"], "route_planning")
+REVSI_NUMBERS = (
+    *REVSI_TASKS["object_counting"],
+    "object_abs_distance",
+    "object_size_estimation",
+    *REVSI_TASKS["room_size_estimation"],
+)
+
+COMPOSITES: dict[str, tuple[str, ...]] = {
+    **REVSI_TASKS,
+    DIRECTION: DIRECTION_TYPES + REVSI_TASKS[DIRECTION],
+}
+"""The tasks that several types are together; any other type is a task of its own."""
+
+PART_TYPES = {kind: task for task, kinds in COMPOSITES.items() for kind in kinds}
+"""The task of each such type."""
+
 MACRO, WITHOUT_ORDER, MICRO, MEAN_OF_TYPES = "macro", "without_order", "micro", "mean_of_types"
 
 FloatArray = NDArray[np.float64]
@@ -74,17 +101,17 @@ def named_means(
 
     sums, counts: (…, types). Each mean is (…); NaN where no question of it was asked. `macro` is
     the official overall score: the mean of the tasks, where the three kinds of relative direction
-    are first averaged to one; `without_order` is the same without the appearance order; `micro` is
+    are first averaged to one (and other types that are one task, see COMPOSITES); `without_order` is the same without the appearance order; `micro` is
     the mean over questions, `mean_of_types` that over types.
     """
     by_type = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
     scores = {name: by_type[..., index] for index, name in enumerate(types)}
-    tasks = {name: score for name, score in scores.items() if name not in DIRECTION_TYPES}
-    directions = [scores[name] for name in DIRECTION_TYPES if name in scores]
+    tasks = {name: score for name, score in scores.items() if name not in PART_TYPES}
     total, count = sums.sum(axis=-1), counts.sum(axis=-1)
     none = np.full(np.shape(total), np.nan)
-    if directions:
-        tasks[DIRECTION] = _mean(directions, none)
+    for task, kinds in COMPOSITES.items():
+        if parts := [scores[kind] for kind in kinds if kind in scores]:
+            tasks[task] = _mean(parts, none)
     means = {
         MACRO: _mean(list(tasks.values()), none),
         WITHOUT_ORDER: _mean([score for name, score in tasks.items() if name != ORDER], none),

@@ -8,15 +8,14 @@ from typing import Any
 
 from render_agent.score.intervals import Estimate, estimates_of
 from render_agent.score.means import (
-    DIRECTION,
     MACRO,
     MEAN_OF_TYPES,
     MICRO,
+    PART_TYPES,
     WITHOUT_ORDER,
     Scored,
     tally,
 )
-from render_agent.score.official import DIRECTION_TYPES
 
 OFFICIAL, OFFICIAL_RAW = "official", "official_raw"
 
@@ -43,9 +42,8 @@ def summary(scored: Sequence[Scored], macro: str = OFFICIAL) -> dict[str, Any]:
     names = {MACRO: macro}
     means = {names.get(name, name): percent(value) for name, value in counted.means.items()}
     numbers = dict(zip(counted.types, counted.counts.sum(axis=0).astype(int).tolist(), strict=True))
-    tasks = [name for name in counted.types if name not in DIRECTION_TYPES]
-    if len(tasks) < len(counted.types):
-        tasks.append(DIRECTION)
+    composites = {PART_TYPES[name]: None for name in counted.types if name in PART_TYPES}
+    tasks = [*(name for name in counted.types if name not in PART_TYPES), *composites]
     return {
         "n": len(scored),
         "scenes": len(counted.sums),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from rich.console import Group
@@ -122,6 +123,28 @@ def comparison_table(compared: Mapping[str, Any]) -> Table:
         table.caption += f"\n- {side}, a question: {took(work)}" if work else ""
     for side, notes in compared.get("notes", {}).items():
         table.caption += "".join(f"\n- {side}: {note}" for note in notes)
+    return table
+
+
+def ladder_table(found: Mapping[str, Any]) -> Table:
+    """Return where a model gains along the ladder of help: scores of every rung, gains to the next, by type."""
+    rungs = [rung["tools"] for rung in found["rungs"]]
+    table = plain_table(f"Ladder of help, {found['n']} questions")
+    table.add_column("", no_wrap=True)
+    for name in rungs:
+        table.add_column(name, justify="right", no_wrap=True)
+    for low, high in pairwise(rungs):
+        table.add_column(f"{low} → {high}", justify="right")
+    for name, row in found["types"].items():
+        gains = (f"{signed(g['difference'])} ({probability(g['p_holm'])})" for g in row["gains"])
+        table.add_row(_shown(name), *map(figure, row["scores"]), *gains)
+    table.caption = (
+        "a step: gain, and p by Holm; paired, over scenes (--json and --page have intervals)"
+    )
+    for rung in found["rungs"]:
+        table.caption += (
+            f"\n- {rung['tools']}, a question: {took(rung['work'])}" if rung["work"] else ""
+        )
     return table
 
 

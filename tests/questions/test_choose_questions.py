@@ -58,7 +58,7 @@ def test_shuffling_depends_on_the_seed_alone_and_comes_before_the_limit(chosen):
         ({"type": ("object_counting", "typo")}, "none has the type 'typo'"),
         ({"scene": ("hall",)}, r"none has the scene 'hall' \(there are room\)"),
         ({"id": ("9",)}, "none has the id '9'"),
-        ({"id": ("1",), "type": ("object_counting",)}, "no question is left after --type, --dataset, --scene and --id together"),
+        ({"id": ("1",), "type": ("object_counting",)}, "no question is left after --type, --dataset, --scene, --id and --exclude together"),
     ],
 )  # fmt: skip
 def test_what_names_no_question_is_told(chosen, options, sentence):
@@ -73,7 +73,10 @@ def test_the_bundled_rooms_need_nothing():
 
 
 def test_a_benchmark_that_is_none(tmp_path):
-    with pytest.raises(SetupError, match=r"'.*none\.jsonl' is neither vsibench, rooms nor a file"):
+    with pytest.raises(
+        SetupError,
+        match=r"'.*none\.jsonl' is neither vsibench, rooms, sqa3d, scanqa, openeqa, revsi nor a file",
+    ):
         choose_questions(RunConfig(batch=True, benchmark=str(tmp_path / "none.jsonl")))
 
 

@@ -68,19 +68,15 @@ def test_every_colour_of_a_plot_has_its_name_in_the_style():
         assert f"--{name}: #" in dark
 
 
-@pytest.mark.parametrize(
-    ("right", "n", "low", "high"),
-    # Newcombe 1998, table I, method 3, and both ends
-    [
-        (81, 263, 0.2553, 0.3662),
-        (15, 148, 0.0624, 0.1605),
-        (0, 20, 0.0, 0.1611),
-        (29, 29, 0.8830, 1.0),
-    ],
-)
-def test_wilson_is_that_of_the_literature(right, n, low, high):
-    found = outcome_plots.wilson(right, n)
-    assert (found.low, found.high) == pytest.approx((low, high), abs=5e-5)
+def test_the_intervals_of_plots_are_over_scenes():
+    """Questions of one scene that agree count as one; of too few scenes there is no interval."""
+    apart = [(("d", str(number)), float(number % 2)) for number in range(24)]
+    together = [(("d", str(number // 4)), float(number // 4 % 2)) for number in range(24)]
+    alone, clustered = (outcome_plots.mean(values) for values in (apart, together))
+    assert alone.value == clustered.value == 0.5
+    assert clustered.low < alone.low < 0.5 < alone.high < clustered.high
+    few = outcome_plots.mean([(("d", str(number % 5)), 1.0) for number in range(20)])
+    assert (few.n, few.value, few.low, few.high) == (20, 1, None, None)
 
 
 def judged(cause, shown, score):
@@ -89,7 +85,13 @@ def judged(cause, shown, score):
     first = {"lamp": 0 if shown is not False else None}
     return (
         name,
-        {"question_id": name, "type": "object_counting", "score": score},
+        {
+            "question_id": name,
+            "type": "object_counting",
+            "score": score,
+            "dataset": "d",
+            "scene": name,
+        },
         Diagnosis(name, cause, ("lamp",), (), (), first, shown),
     )
 

@@ -13,7 +13,6 @@ from render_agent.dialogue.state import QuestionState, Status
 from render_agent.questions.mentions import named_categories
 from render_agent.questions.sufficiency import first_shown, was_shown
 from render_agent.score.comparison import RIGHT
-from render_agent.score.official import score_answer
 
 
 def diagnose(
@@ -67,11 +66,11 @@ def _cause(state: QuestionState, truth: str | None) -> Cause:
     """Return the cause as far as it does not depend on what was seen, else UNKNOWN."""
     if state.status in (Status.FAILED, Status.MISSING):
         return Cause.ERROR
-    if state.active or truth is None:
+    if state.active or truth is None or not state.question.scorable:
         return Cause.OPEN
     if state.answer is None:
         return Cause.PROTOCOL
-    right = score_answer(state.question.type, state.answer, truth) >= RIGHT
+    right = replace(state.question, truth=truth).score(state.answer) >= RIGHT
     return Cause.RIGHT if right else Cause.UNKNOWN
 
 

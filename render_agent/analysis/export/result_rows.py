@@ -78,15 +78,15 @@ RESULT_COLUMNS: Columns = {
     **QUESTION_COLUMNS,
     **_columns("text", "question options status answer_text answer truth"),
     **{"score": "float", "truth_as_shown": "text", "score_as_shown": "float"},
-    **_columns("int", "turns repairs pictures_shown renders"),
+    **_columns("int", "turns repairs pictures_shown places_measured renders"),
     **SPENT_COLUMNS,
     "error": "text",
 }
 """A row a question. renders: distinct pictures drawn for it, those of candidates too. What is right as
-shown differs where rooms were mirrored."""
+shown differs where rooms were mirrored. places_measured: those that replies asked to be measured."""
 
 OPTION_COLUMNS: Columns = {
-    **_columns("text", "benchmark subset engine model revision views pictures kinds start"),
+    **_columns("text", "benchmark subset engine model revision views tools pictures kinds start"),
     **_columns("int", "image_width image_height"),
     **{"field_of_view": "float", "max_turns": "int", "temperature": "float", "seed": "int"},
     **_columns("text", "agent verifier"),
@@ -104,7 +104,8 @@ COLUMNS_OF_QUESTIONS: Columns = {
 
 COLUMNS_OF_TURNS: Columns = {
     **QUESTION_COLUMNS,
-    **{"turn": "int", "phase": "text", "views": "text", "pictures_shown": "int"},
+    **{"turn": "int", "phase": "text", "views": "text"},
+    **_columns("int", "pictures_shown places_measured"),
     **_pose_columns("stood"),
     **_pose_columns("camera"),
     **_columns("text", "reply malformed answer"),
@@ -207,6 +208,9 @@ def _work(turns: Sequence[Turn]) -> dict[str, Any]:
     """Return what turns took: pictures, tokens and seconds."""
     return {
         "pictures_shown": sum(len(turn.views) for turn in turns),
+        "places_measured": sum(
+            len(turn.action.measure) for turn in turns if isinstance(turn.action, Action)
+        ),
         "tokens_in": sum(turn.tokens.prompt for turn in turns),
         "tokens_out": sum(turn.tokens.reply for turn in turns),
         "tokens_from_cache": sum(turn.tokens.cached for turn in turns),

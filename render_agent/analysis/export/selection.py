@@ -13,7 +13,6 @@ from render_agent.errors import UsageError
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import read_states
 from render_agent.runs.log.results import row
-from render_agent.score.official import score_answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,5 +108,5 @@ def _as_shown(state: QuestionState, entry: dict[str, Any], config: RunConfig) ->
     truth = config.picture_stress.truth(question)
     if truth != entry["truth"]:
         known = truth is not None and score is not None
-        score = score_answer(question.type, state.answer, str(truth)) if known else None
+        score = replace(question, truth=truth).score(state.answer) if known else None
     return entry | {"truth_as_shown": truth, "score_as_shown": score}

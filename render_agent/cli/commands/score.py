@@ -16,9 +16,15 @@ from render_agent.questions.vsibench import load_vsibench
 from render_agent.runs.log.folder import RunFolder, RunLog, find_run
 from render_agent.runs.log.reader import results_of
 from render_agent.runs.log.results import table
-from render_agent.score.comparison import Side, compare, correct, differing, incomparable
+from render_agent.score.comparison import Side, compare, correct, differing, incomparable, ladder
 from render_agent.score.summary import OFFICIAL
-from render_agent.score.tables import changed_table, comparison_table, score_table, score_tables
+from render_agent.score.tables import (
+    changed_table,
+    comparison_table,
+    ladder_table,
+    score_table,
+    score_tables,
+)
 from render_agent.text.console import plain_console
 from render_agent.text.sanitize import json_text
 
@@ -86,14 +92,17 @@ def compare_runs(
     if repeated := [f.name for f in folders[1:] if f.path.resolve() == folders[0].path.resolve()]:
         raise UsageError(f"{repeated[0]} would be compared with itself: name another run")
     alike = len({folder.name for folder in folders}) < len(folders)
-    first, *others = (_side(folder, by_path=alike) for folder in folders)
+    sides = [_side(folder, by_path=alike) for folder in folders]
+    first, *others = sides
+    steps = ladder(sides)
     pairs = [_pair(first, other, anyway=anyway) for other in others]
     correct(pairs)
     if page is not None:
-        place = _write_pages(folders, pairs, page, diagnose=diagnose)
+        place = _write_pages(folders, pairs, steps, page, diagnose=diagnose)
         click.echo(str(place), err=as_json)
     if as_json:
-        _print_json(pairs[0] if len(pairs) == 1 else {"comparisons": pairs})
+        rungs = {} if steps is None else {"ladder": steps}
+        _print_json({**(pairs[0] if len(pairs) == 1 else {"comparisons": pairs}), **rungs})
         return
     console = plain_console()
     for found in pairs:
@@ -101,6 +110,8 @@ def compare_runs(
             console.print(f"NOT COMPARABLE: {reason}", soft_wrap=True)
         console.print(comparison_table(found))
         console.print(changed_table(found))
+    if steps is not None:
+        console.print(ladder_table(steps))
 
 
 def _is_run(output: Path, place: Path) -> bool:
@@ -137,6 +148,7 @@ def _pair(one: Side, two: Side, *, anyway: bool) -> dict[str, Any]:
 def _write_pages(
     folders: Sequence[RunFolder],
     pairs: Sequence[Mapping[str, Any]],
+    steps: Mapping[str, Any] | None,
     page: Path,
     *,
     diagnose: bool,
@@ -153,7 +165,7 @@ def _write_pages(
     runs = compared_runs(reports, [(), *(pair["warnings"] for pair in pairs)])
     unnamed = page == Path()
     place = comparison_folder([folder.path for folder in folders]) if unnamed else page
-    return write_comparison(Comparison(runs, pairs), place)
+    return write_comparison(Comparison(runs, pairs, steps), place)
 
 
 def _side(folder: RunFolder, *, by_path: bool) -> Side:

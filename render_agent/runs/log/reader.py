@@ -10,7 +10,7 @@ from render_agent.dialogue.state import Question, QuestionState, SceneSource
 from render_agent.errors import RunLogError, SceneError
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.lines import Line
-from render_agent.runs.log.results import results
+from render_agent.runs.log.results import NO_MARKS, Marks, results
 from render_agent.score.summary import OFFICIAL
 
 
@@ -51,11 +51,14 @@ def read_states(
 
 
 def results_of(
-    folder: RunFolder, parser: str = OFFICIAL, states: Sequence[QuestionState] | None = None
+    folder: RunFolder,
+    parser: str = OFFICIAL,
+    states: Sequence[QuestionState] | None = None,
+    marks: Marks = NO_MARKS,
 ) -> dict[str, Any]:
     """Return the results of a run as its log has it. RunLogError where the log is damaged.
 
-    states: the run's questions, where they were read already.
+    states: the run's questions, where they were read already. marks: as `results` has them.
     """
     return results(
         read_states(folder) if states is None else states,
@@ -64,6 +67,7 @@ def results_of(
         parser=parser,
         stress=folder.config.picture_stress,
         annotations=folder.config.annotations,
+        marks=marks,
     )
 
 

@@ -6,6 +6,7 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from render_agent.beliefs.belief_summary import belief_figures, probe_totals
@@ -16,11 +17,24 @@ from render_agent.questions.chance import chance_levels
 from render_agent.questions.ground_truth import known_facts
 from render_agent.runs.log.pairs import causal_results
 from render_agent.runs.log.schema import Row
+from render_agent.score.intervals import ratio
 from render_agent.score.means import MACRO, MICRO, Scored
+from render_agent.score.metrics import JUDGED, TEXT_METRICS
 from render_agent.score.official import ORDER
-from render_agent.score.parsers import PARSERS, ScoreAnswer
-from render_agent.score.summary import OFFICIAL, OFFICIAL_RAW, ORDER_NOTE, figures, means, summary
+from render_agent.score.parsers import PARSERS
+from render_agent.score.summary import (
+    OFFICIAL,
+    OFFICIAL_RAW,
+    ORDER_NOTE,
+    figures,
+    means,
+    score_bounds,
+    summary,
+)
 from render_agent.text.safe_parse import plain
+
+Marks = Mapping[str, float]
+NO_MARKS: Marks = {}
 
 COLUMNS = tuple(Row.__annotations__)
 
@@ -36,6 +50,7 @@ def results(
     parser: str = OFFICIAL,
     stress: PictureStress | None = None,
     annotations: str | None = None,
+    marks: Marks = NO_MARKS,
 ) -> dict[str, Any]:
     """Return what `results.json` holds.
 
@@ -44,17 +59,18 @@ def results(
     called official is so. The official parser reads the answers in canonical form, `official_raw`
     and the other parsers read them as the model gave them. stress: what the
     pictures show, which may have figures of its own. annotations: those of the run, where it has any, which tell
-    what beliefs are set against.
+    what beliefs are set against. marks: a judge's scores, 0 … 1, of questions by id that
+    only a judge can score; without one such a question is not scored.
     """
     scored = [state for state in states if state.status in SCORED]
-    known = [s for s in scored if s.question.truth is not None and s.question.change is None]
+    known = [s for s in scored if _scorable(s, marks) and s.question.change is None]
     complete = len(scored) == len(states)
     macro = OFFICIAL if parser == OFFICIAL else MACRO
-    official_figures = figures(scored_answers(known, parser), macro)
-    official = means(scored_answers(known))[MACRO]
-    with_truth = [s for s in states if s.question.truth is not None and s.question.change is None]
+    official_figures = figures(scored_answers(known, parser, marks=marks), macro)
+    official = means(scored_answers(known, marks=marks))[MACRO]
+    with_truth = [s for s in states if _scorable(s, marks) and s.question.change is None]
     causal = causal_results(states)
-    raw = summary(scored_answers(known, raw=True), OFFICIAL_RAW)
+    raw = summary(scored_answers(known, raw=True, marks=marks), OFFICIAL_RAW)
     for part in ("intervals", "errors"):
         if OFFICIAL_RAW in raw[part]:
             official_figures[part] |= {OFFICIAL_RAW: raw[part][OFFICIAL_RAW]}
@@ -65,16 +81,17 @@ def results(
         **official_figures,
         "official": official if complete else None,
         "official_over_scored": {"score": official, "n": len(known)},
-        "official_missing_as_zero": means(scored_answers(with_truth))[MACRO],
+        "official_missing_as_zero": means(scored_answers(with_truth, marks=marks))[MACRO],
         OFFICIAL_RAW: raw[OFFICIAL_RAW],
-        "parsers": {name: _overall(known, name) for name in PARSERS if name != OFFICIAL},
+        "parsers": {name: _overall(known, name, marks) for name in PARSERS if name != OFFICIAL},
         "chance": chance_levels([state.question for state in known]),
+        **text_metrics(known),
         **({} if stress is None else stress.figures(known)),
         **_beliefs(states, stress, annotations),
         **({} if causal is None else {"causal": causal}),
         "counts": counts(states),
         "totals": totals(states),
-        "questions": [row(state, parser) for state in states],
+        "questions": [row(state, parser, marks) for state in states],
     }
 
 
@@ -109,10 +126,32 @@ def counts(states: Sequence[QuestionState]) -> dict[str, int]:
     }
 
 
-def row(state: QuestionState, parser: str = OFFICIAL) -> dict[str, Any]:
+def text_metrics(states: Sequence[QuestionState]) -> dict[str, Any]:
+    """Return `metrics`: the mean of every metric of texts over the questions that name one; nothing where none does.
+
+    An entry has `score` and `interval` in percent and `n`; answers count as the model gave them.
+    """
+    texts = [state for state in states if state.question.metric in TEXT_METRICS]
+    if not texts:
+        return {}
+    found = {}
+    for name in TEXT_METRICS:
+        asked = [replace(state.question, metric=name) for state in texts]
+        scores = [q.score(state.answer_text) for q, state in zip(asked, texts, strict=True)]
+        mean = ratio(scores, [(q.dataset, q.scene) for q in asked])
+        if mean is not None:
+            found[name] = {
+                "score": 100 * float(mean.mean),
+                "interval": score_bounds(mean),
+                "n": len(texts),
+            }
+    return {"metrics": found}
+
+
+def row(state: QuestionState, parser: str = OFFICIAL, marks: Marks = NO_MARKS) -> dict[str, Any]:
     """Return one question's row: its answer, its score (a counterpart has none), and what it took."""
     change = state.question.change
-    known = state.status in SCORED and state.question.truth is not None and change is None
+    known = state.status in SCORED and _scorable(state, marks) and change is None
     return {
         "question_id": state.id,
         "type": state.question.type,
@@ -122,7 +161,7 @@ def row(state: QuestionState, parser: str = OFFICIAL) -> dict[str, Any]:
         "answer_text": state.answer_text,
         "answer": state.answer,
         "truth": state.question.truth,
-        "score": _score(state, PARSERS[parser], raw=parser != OFFICIAL) if known else None,
+        "score": _score(state, parser, marks, raw=parser != OFFICIAL) if known else None,
         **question_work(state),
         **({} if change is None else {"change": change.asked}),
     }
@@ -146,18 +185,24 @@ def _own_notes(states: Sequence[QuestionState]) -> list[str]:
         (status[Status.MISSING], "are not scored: their scans are missing"),
     )
     notes = [f"{number} of {len(states)} questions {words}" for number, words in reasons if number]
+    if judged := sum(state.question.metric == JUDGED for state in states):
+        notes.append(f"{judged} of {len(states)} questions are for a judge: render-agent llm-match")
     if any(state.question.type == ORDER for state in states):
         notes.append(ORDER_NOTE)
     return notes
 
 
-def _overall(states: Sequence[QuestionState], parser: str) -> dict[str, float | None]:
-    scores = means(scored_answers(states, parser))
+def _overall(states: Sequence[QuestionState], parser: str, marks: Marks) -> dict[str, float | None]:
+    scores = means(scored_answers(states, parser, marks=marks))
     return {name: scores[name] for name in (MACRO, MICRO)}
 
 
 def scored_answers(
-    states: Sequence[QuestionState], parser: str = OFFICIAL, *, raw: bool = False
+    states: Sequence[QuestionState],
+    parser: str = OFFICIAL,
+    *,
+    raw: bool = False,
+    marks: Marks = NO_MARKS,
 ) -> list[Scored]:
     """Return the scores of questions with a truth; one that is not scored has 0."""
     raw = raw or parser != OFFICIAL
@@ -166,18 +211,23 @@ def scored_answers(
             state.question.type,
             state.question.dataset,
             state.question.scene,
-            _score(state, PARSERS[parser], raw=raw),
+            _score(state, parser, marks, raw=raw),
             state.question.pruned,
         )
         for state in states
     ]
 
 
-def _score(state: QuestionState, score: ScoreAnswer, *, raw: bool) -> float:
-    if state.status not in SCORED or state.question.truth is None:
+def _scorable(state: QuestionState, marks: Marks) -> bool:
+    return state.question.scorable or state.id in marks
+
+
+def _score(state: QuestionState, parser: str, marks: Marks, *, raw: bool) -> float:
+    if state.status not in SCORED or not _scorable(state, marks):
         return 0.0
-    answer = state.answer_text if raw else state.answer
-    return score(state.question.type, answer, state.question.truth)
+    if state.id in marks:
+        return marks[state.id]
+    return state.question.score(state.answer_text if raw else state.answer, parser)
 
 
 WORK_FIELDS = ("turns", "renders", "tokens_in", "tokens_out")

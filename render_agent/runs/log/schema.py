@@ -107,6 +107,12 @@ class _Overall(_Part):
     official: Score
 
 
+class _Metric(TypedDict):
+    score: Score
+    interval: Interval
+    n: Count
+
+
 class _ParserScores(TypedDict):
     macro: Score
     micro: Score
@@ -258,6 +264,7 @@ class Results(_Overall):
     chance: _Chance
     beliefs: NotRequired[_Beliefs]
     counts: _Counts
+    metrics: NotRequired[dict[str, _Metric]]
     mirrored: NotRequired[_Mirrored]
     causal: NotRequired[_Causal]
     totals: _Totals

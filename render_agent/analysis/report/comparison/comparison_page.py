@@ -14,6 +14,7 @@ from urllib.parse import quote
 from render_agent.analysis.report.build import copy_assets, remove_stale
 from render_agent.analysis.report.comparison.comparison_plots import (
     differences,
+    ladder,
     names_of,
     score_of,
     scores,
@@ -65,7 +66,8 @@ def write_comparison(comparison: Comparison, folder: Path) -> Path:
     RunLogError where a file cannot be written.
     """
     copy_assets(folder)
-    plots = [plot for plot in (scores(comparison), differences(comparison)) if plot is not None]
+    drawn = (scores(comparison), differences(comparison), ladder(comparison))
+    plots = [plot for plot in drawn if plot is not None]
     for plot in plots:
         _write(folder / "plots" / f"{plot.name}.svg", plot.svg)
     write_whole(folder / "questions.js", _script(comparison.changes), durable=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from render_agent.analysis.report.comparison.runs import Comparison
@@ -143,6 +144,55 @@ def differences(comparison: Comparison) -> Plot | None:
         height=_height(names, len(others)),
         note="Question by question, over those that both have scored; right of zero is better than"
         f" {first}. Intervals: jackknife over scenes.",
+    )
+
+
+def ladder(comparison: Comparison) -> Plot | None:
+    """The scores along the ladder of help by type; None where the runs are no rungs of one."""
+    found = comparison.ladder
+    if found is None:
+        return None
+    types = {row["type"] for run in comparison.runs for row in run.report.rows.values()}
+    names = [name for name in (OFFICIAL, *in_order(types)) if name in found["types"]]
+    rungs = [rung["tools"] for rung in found["rungs"]]
+    rows = [found["types"][name] for name in names]
+    points: list[list[Point]] = [
+        [(row["scores"][place], None) for row in rows] for place in range(len(rungs))
+    ]
+
+    def paint(axes: Any) -> None:
+        for y, row in enumerate(rows):
+            axes.plot(row["scores"], [y] * len(rungs), color=palette.GREY, lw=1, zorder=0)
+        _draw_marks(axes, names, rungs, points)
+        axes.set_xlim(-2, 102)
+        axes.set_xlabel("score, %")
+        above(axes, 6)
+
+    steps = [f"{low} → {high}" for low, high in pairwise(rungs)]
+    return draw(
+        "ladder",
+        "Where help helps: scores along the ladder of help",
+        "A mark a rung at its score, for the official mean and every type.",
+        paint,
+        ("", *rungs, *(f"{s}{part}" for s in steps for part in ("", ", interval", ", Holm"))),
+        [
+            (
+                words_of(name),
+                *map(figure, row["scores"]),
+                *(
+                    cell
+                    for gain in row["gains"]
+                    for cell in (
+                        signed(gain["difference"]),
+                        interval(gain["interval"]) or "–",
+                        probability(gain["p_holm"]),
+                    )
+                ),
+            )
+            for name, row in zip(names, rows, strict=True)
+        ],
+        height=_height(names, len(rungs)),
+        note="Over the questions that all rungs have scored; intervals of steps: jackknife over scenes.",
     )
 
 

@@ -83,10 +83,14 @@ class Change:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two or more runs; pairs: of every run but the first what `comparison.compare` says of it."""
+    """Two or more runs; pairs: of every run but the first what `comparison.compare` says of it.
+
+    ladder: what `comparison.ladder` says of them, None where they are no rungs of one.
+    """
 
     runs: Sequence[ComparedRun]
     pairs: Sequence[Mapping[str, Any]]
+    ladder: Mapping[str, Any] | None = None
 
     @property
     def name(self) -> str:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import sqrt
 from typing import Any
-
-import numpy as np
 
 from render_agent.analysis.diagnosis.model import Cause
 from render_agent.analysis.diagnosis.summary import JUDGED
@@ -24,6 +21,8 @@ from render_agent.analysis.report.plots.vector_plot import (
     whole,
 )
 from render_agent.analysis.report.words import in_order, outcome, type_words
+from render_agent.score.intervals import LEAST_SCENES, ratio
+from render_agent.score.summary import score_bounds
 
 CAUSES = {
     "misjudged": "Misjudged: all that the question names was seen well, and the answer is wrong.",
@@ -44,10 +43,11 @@ NEVER_SHOWN = (
 )
 """What that cause means where the views were chosen for the model."""
 
-TOGETHER = (
-    "as if questions were independent; those of one scene are not, so the real ones are wider."
-)
-"""What an interval over questions leaves out."""
+OVER_SCENES = f"jackknife over scenes, none below {LEAST_SCENES} scenes."
+"""What the intervals are."""
+
+Scene = tuple[str, str]
+"""A data set and the name of one of its scenes."""
 
 AS_SCORED = (
     " Right is what the scores above call right, by the truth of the room that is not mirrored."
@@ -55,16 +55,12 @@ AS_SCORED = (
 AS_SHOWN = " Right is what is right in the mirrored room, so not what the scores above are of."
 """What right means in mirrored rooms, where answers are scored, and where they are set against views."""
 
-
-QUANTILE = 1.959964
-"""Of the normal distribution, for 95 %."""
-
 ALL_TYPES = "all types"
 
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """A mean and its 95 % interval, over `n` questions; no interval where there are too few."""
+    """A mean and its 95 % interval over scenes, of `n` questions; no interval where there are too few scenes."""
 
     n: int
     value: float
@@ -84,7 +80,7 @@ def turns_used(report: ReportData) -> Plot | None:
     if not by_turns:
         return None
     turns = list(by_turns)
-    shares = [wilson(c["right"], c.total()) for c in by_turns.values()]
+    shares = list(right_by_turns(report).values())
 
     def paint(axes: Any) -> None:
         right = [c["right"] for c in by_turns.values()]
@@ -116,7 +112,7 @@ def turns_used(report: ReportData) -> Plot | None:
             for (turn, c), share in zip(by_turns.items(), shares, strict=True)
         ],
         note="Above each bar the share that is right: a score of at least 50 %. Its interval in the"
-        f" table is Wilson's, {TOGETHER}{AS_SCORED if _mirrored(report) else ''}",
+        f" table: {OVER_SCENES}{AS_SCORED if _mirrored(report) else ''}",
     )
 
 
@@ -167,7 +163,7 @@ def coverage(report: ReportData) -> Plot | None:
             for turn in range(max(map(len, curves.values())))
         ],
         note="Means over questions; a question that has ended keeps what it had seen, so that every point"
-        f" is over the same questions. 95 % intervals, {TOGETHER}"
+        f" is over the same questions. 95 % intervals: {OVER_SCENES}"
         f"{AS_SCORED if _mirrored(report) else ''}",
     )
 
@@ -228,8 +224,8 @@ def seen(report: ReportData) -> Plot | None:
             points = [(y + shift, both[side]) for y, both in enumerate(by_type.values())]
             known = [(y, point) for y, point in points if point.n]
             for y, point in known:
-                ends = [100 * (point.low or 0), 100 * (point.high or 0)]
-                interval_line(axes, ends, y, colour)
+                if point.low is not None and point.high is not None:
+                    interval_line(axes, [100 * point.low, 100 * point.high], y, colour)
             axes.plot(
                 [100 * point.value for _, point in known], [y for y, _ in known], mark,
                 color=colour, ms=4.5, label=label, clip_on=False,
@@ -268,8 +264,8 @@ def seen(report: ReportData) -> Plot | None:
             for kind, both in by_type.items()
         ],
         height=1.3 + 0.27 * len(by_type),
-        note=f"Wilson's 95 % intervals, {TOGETHER} Different questions fall on either side, so a"
-        " difference is a hint, not a proof."
+        note=f"95 % intervals: {OVER_SCENES} Different questions fall on either side, so a difference is a"
+        " hint, not a proof."
         f"{AS_SHOWN if _mirrored(report) else ''}",
     )
 
@@ -288,26 +284,18 @@ def _range(mean: Mean) -> str:
     return f"{100 * mean.low:.1f} … {100 * mean.high:.1f}"
 
 
-def wilson(right: int, n: int) -> Mean:
-    """Return a share with Wilson's interval, 0 to 1, of questions taken as independent."""
-    if not n:
+def mean(values: Sequence[tuple[Scene, float]]) -> Mean:
+    """Return the mean of values of 0 to 1, each of a question about a scene, with its interval over scenes."""
+    found = ratio([value for _, value in values], [scene for scene, _ in values])
+    if found is None:
         return Mean(0, 0.0)
-    share, squared = right / n, QUANTILE**2
-    middle = (share + squared / (2 * n)) / (1 + squared / n)
-    half = QUANTILE / (1 + squared / n) * sqrt(share * (1 - share) / n + squared / (4 * n * n))
-    return Mean(n, share, max(0.0, middle - half), min(1.0, middle + half))
+    bounds = score_bounds(found)
+    low, high = (None, None) if bounds is None else (end / 100 for end in bounds)
+    return Mean(len(values), float(found.mean), low, high)
 
 
-def mean(values: Sequence[float]) -> Mean:
-    """Return a mean with its normal interval, of values taken as independent."""
-    n = len(values)
-    if not n:
-        return Mean(0, 0.0)
-    value = float(np.mean(values))
-    if n < 3:
-        return Mean(n, value)
-    half = QUANTILE * float(np.std(values, ddof=1)) / sqrt(n)
-    return Mean(n, value, value - half, value + half)
+def _scene(row: Mapping[str, Any]) -> Scene:
+    return row["dataset"], row["scene"]
 
 
 def by_turns_used(report: ReportData) -> dict[int, Counter[str]]:
@@ -319,22 +307,33 @@ def by_turns_used(report: ReportData) -> dict[int, Counter[str]]:
     return dict(sorted(by_turns.items()))
 
 
+def right_by_turns(report: ReportData) -> dict[int, Mean]:
+    """Return the share of right questions by the number of turns they used."""
+    by_turns: dict[int, list[tuple[Scene, float]]] = {}
+    for row in report.rows.values():
+        if row["score"] is not None:
+            right = float(outcome(row) == "right")
+            by_turns.setdefault(row["turns"], []).append((_scene(row), right))
+    return {turns: mean(values) for turns, values in sorted(by_turns.items())}
+
+
 def coverage_by_turn(report: ReportData) -> dict[str, list[Mean]]:
     """Return the mean coverage after every turn of the questions that were right, and wrong.
 
     A question that has ended keeps what it had seen, so that every point is over the same questions.
     Empty where no coverage is known.
     """
-    curves: dict[str, list[list[float]]] = {"right": [], "wrong": []}
+    curves: dict[str, list[tuple[Scene, list[float]]]] = {"right": [], "wrong": []}
     for question_id, diagnosis in report.diagnoses.items():
         seen = [turn.coverage for turn in diagnosis.turns if turn.coverage is not None]
         row = report.rows.get(question_id)
         if row is not None and seen and (side := outcome(row)) in curves:
-            curves[side].append(seen)
-    longest = max((len(seen) for side in curves.values() for seen in side), default=0)
+            curves[side].append((_scene(row), seen))
+    longest = max((len(seen) for side in curves.values() for _, seen in side), default=0)
     return {
         side: [
-            mean([seen[min(turn, len(seen) - 1)] for seen in questions]) for turn in range(longest)
+            mean([(scene, seen[min(turn, len(seen) - 1)]) for scene, seen in questions])
+            for turn in range(longest)
         ]
         for side, questions in curves.items()
         if questions
@@ -357,19 +356,16 @@ def right_when_seen(report: ReportData) -> dict[str, tuple[Mean, Mean]]:
     By type, after all of them together; over questions whose answers were read and of which it can be
     told, as `seen` of a diagnosis' summary has them.
     """
-    rights: dict[str, dict[bool, list[bool]]] = {}
+    rights: dict[str, dict[bool, list[tuple[Scene, float]]]] = {}
     for question_id, diagnosis in report.diagnoses.items():
         row = report.rows.get(question_id)
         if row is None or diagnosis.shown is None or diagnosis.cause not in JUDGED:
             continue
         for kind in (ALL_TYPES, row["type"]):
             sides = rights.setdefault(kind, {True: [], False: []})
-            sides[diagnosis.shown].append(diagnosis.cause is Cause.RIGHT)
+            right = float(diagnosis.cause is Cause.RIGHT)
+            sides[diagnosis.shown].append((_scene(row), right))
     return {
-        kind: (_share(rights[kind][True]), _share(rights[kind][False]))
+        kind: (mean(rights[kind][True]), mean(rights[kind][False]))
         for kind in [*rights][:1] + in_order(set(rights) - {ALL_TYPES})
     }
-
-
-def _share(rights: Sequence[bool]) -> Mean:
-    return wilson(sum(rights), len(rights))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from render_agent.dialogue.reply import Action, Malformed
+from render_agent.dialogue.reply import Action, Malformed, Place
 
 
 def action_words(action: Action | Malformed) -> list[str]:
@@ -14,6 +14,8 @@ def action_words(action: Action | Malformed) -> list[str]:
         clauses.append(f"show view {action.view} again")
     elif action.view is not None:
         clauses.append(f"show {'a map' if action.view == 'top' else action.view}")
+    if action.measure:
+        clauses.append(f"measure at {', '.join(map(_place, action.measure))}")
     if action.answer is not None:
         clauses.append(f"{'answer' if action.done else 'answer so far'}: {action.answer}")
     elif action.answer_text is not None:
@@ -21,6 +23,12 @@ def action_words(action: Action | Malformed) -> list[str]:
     if action.done:
         clauses.append("done")
     return clauses
+
+
+def _place(place: Place) -> str:
+    if place.view is not None:
+        return f"pixel ({place.x:g}, {place.y:g}) of view {place.view}"
+    return f"({', '.join(f'{v:g}' for v in (place.x, place.y, place.z) if v is not None)})"
 
 
 def _turns(action: Action) -> list[str]:

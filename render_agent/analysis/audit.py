@@ -1,0 +1,349 @@
+"""How much of a benchmark is answered without looking: by what is common, and by a forest on the questions' words.
+
+As in "test-set stress tests" (TsT, arXiv 2511.04655), models that see only text are fitted on the benchmark itself, k-fold,
+with whole scenes held out. What they answer right in the scenes that were held out, no picture was needed for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.dialogue.answer import letters
+from render_agent.dialogue.state import Question
+from render_agent.errors import QuestionsError
+from render_agent.extras import require
+from render_agent.questions.chance import NOTHING_KNOWN, as_answer, commonest
+from render_agent.questions.mentions import named_categories
+from render_agent.score.intervals import Estimate, add_holm, estimates_of
+from render_agent.score.means import MACRO, Scored, tally
+from render_agent.score.summary import score_bounds
+
+FOLDS, TREES = 5, 100
+
+LEAST_ALIKE = 3
+"""Questions of a type about the same categories from which on their commonest answer counts."""
+
+SURE = 0.05
+"""The p, by Holm over all methods and types, up to which a type counts as answered without looking."""
+
+FEWEST_SCENES = 2
+
+
+class Guess(NamedTuple):
+    """An answer that was given without looking: its score, 0 … 1, and how sure of the right answer its method was."""
+
+    score: float
+    sure: float
+
+
+Guesses = Mapping[str, Guess]
+"""By question id."""
+
+Method = Callable[[Sequence[Question], Sequence[Question]], Guesses]
+"""Fitted on the first questions, it answers the second; all are of one type."""
+
+
+def audit(
+    questions: Sequence[Question], folds: int = FOLDS, seed: int = 0, trees: int = TREES
+) -> dict[str, Any]:
+    """Return how much of a benchmark is answered without looking, and which questions are.
+
+    `types` has by type, and `overall` for the mean of tasks: `n`, `chance` in percent, and by method `score`,
+    `interval`, and over chance the `gain`, its `gain_interval`, `p` and `p_holm`. chance: of choices the uniform one,
+    of numbers and texts the commonest answer of the other scenes. `falling`: ids of questions that fall, those that
+    were answered most surely first: without them the best method of their type is at chance. Types in which no
+    gain is sure have none. `questions`: a row each, with the score of every method, 0 … 1.
+    SetupError where scikit-learn is missing, QuestionsError where too few scenes can be held out.
+    """
+    require("render-agent audit", "sklearn")
+    known = [question for question in questions if question.scorable]
+    scenes = sorted({(q.dataset, q.scene) for q in known})
+    if len(scenes) < FEWEST_SCENES:
+        raise QuestionsError(
+            f"an audit holds out scenes, and there are answers known of {len(scenes)}: give more"
+        )
+    order = np.random.default_rng(seed).permutation(len(scenes))
+    fold_of = {scenes[scene]: place % folds for place, scene in enumerate(order)}
+    methods: dict[str, Method] = {
+        "frequency": _frequency,
+        "category": _category,
+        "text": partial(_forest, seed=seed, trees=trees),
+    }
+    by_type: dict[str, list[Question]] = defaultdict(list)
+    for question in known:
+        by_type[question.type].append(question)
+    guesses: dict[str, dict[str, Guess]] = {name: {} for name in methods}
+    for asked in by_type.values():
+        for fold in range(folds):
+            held = [q for q in asked if fold_of[q.dataset, q.scene] == fold]
+            rest = [q for q in asked if fold_of[q.dataset, q.scene] != fold]
+            for name, method in methods.items():
+                guesses[name].update(method(rest, held) if rest and held else _nothing(held))
+    chance = {
+        q.id: 1 / len(letters(q.options))
+        if q.wanted == "letter"
+        else guesses["frequency"][q.id].score
+        for q in known
+    }
+    types = {name: _figures(asked, guesses, chance) for name, asked in sorted(by_type.items())}
+    overall = _figures(known, guesses, chance)
+    add_holm([entry for row in types.values() for entry in row["methods"].values()])
+    add_holm(list(overall["methods"].values()))
+    falling = [
+        pair
+        for name, asked in by_type.items()
+        for pair in _falling(asked, types[name], guesses, chance)
+    ]
+    return {
+        "n": len(known),
+        "scenes": len(scenes),
+        "folds": folds,
+        "seed": seed,
+        "overall": overall,
+        "types": types,
+        "falling": [question_id for _, question_id in sorted(falling, reverse=True)],
+        "questions": [
+            {"question_id": q.id, "type": q.type, "scene": q.scene, "chance": chance[q.id]}
+            | {name: given[q.id].score for name, given in guesses.items()}
+            for q in known
+        ],
+    }
+
+
+def overlap(audited: Mapping[str, Any], others: Collection[str]) -> dict[str, Any]:
+    """Return how far the questions that fall agree with another list of questions to leave out.
+
+    `both`: questions on both lists. `expected`: how many there would be, were as many of each type drawn at
+    random. `ratio`: of the two. `precision`: the share of our list that is on the other, `recall`: the reverse.
+    `text_left_out`, `text_kept`: the mean score of `text`, in percent, on those that the other list leaves out and keeps.
+    """
+    rows, falling = audited["questions"], audited["falling"]
+    types = {row["question_id"]: row["type"] for row in rows}
+    ours = Counter(types[name] for name in falling)
+    theirs = Counter(types[name] for name in others if name in types)
+    total = Counter(types.values())
+    both = len(set(others).intersection(falling))
+    sides: dict[bool, list[float]] = {True: [], False: []}
+    for row in rows:
+        sides[row["question_id"] in others].append(100 * row["text"])
+    expected = sum(number * theirs[name] / total[name] for name, number in ours.items())
+    return {
+        "ours": len(falling),
+        "theirs": sum(theirs.values()),
+        "both": both,
+        "expected": expected,
+        "ratio": both / expected if expected else None,
+        "precision": both / len(falling) if falling else None,
+        "recall": both / sum(theirs.values()) if theirs else None,
+        **{
+            name: float(np.mean(scores)) if scores else None
+            for name, scores in (("text_left_out", sides[True]), ("text_kept", sides[False]))
+        },
+    }
+
+
+def _figures(
+    asked: Sequence[Question],
+    guesses: Mapping[str, Guesses],
+    chance: Mapping[str, float],
+) -> dict[str, Any]:
+    """Return the scores of all methods on some questions, and their gains over chance, in percent."""
+    methods = {}
+    for name, given in guesses.items():
+        score = _estimate(asked, {q.id: given[q.id].score for q in asked})
+        gain = _estimate(asked, {q.id: given[q.id].score - chance[q.id] for q in asked})
+        middle, reach, p = float(gain.mean), float(gain.reach), float(gain.p)
+        few = math.isnan(reach)
+        methods[name] = {
+            "score": 100 * float(score.mean),
+            "interval": score_bounds(score),
+            "gain": 100 * middle,
+            "gain_interval": None if few else [100 * (middle - reach), 100 * (middle + reach)],
+            "p": None if few else p,
+        }
+    level = float(_estimate(asked, chance).mean)
+    return {"n": len(asked), "chance": 100 * level, "methods": methods}
+
+
+def _estimate(asked: Sequence[Question], values: Mapping[str, float]) -> Estimate:
+    """Return the mean of tasks of a value per question with its error over scenes."""
+    return estimates_of(tally(Scored(q.type, q.dataset, q.scene, values[q.id]) for q in asked))[
+        MACRO
+    ]
+
+
+def _falling(
+    asked: Sequence[Question],
+    figures: Mapping[str, Any],
+    guesses: Mapping[str, Guesses],
+    chance: Mapping[str, float],
+) -> list[tuple[float, str]]:
+    """Return which questions of a type fall to its best method, each with how surely it was answered.
+
+    The most surely answered are taken away until the method is at chance on the others.
+    """
+    sure = {
+        name: entry["gain"]
+        for name, entry in figures["methods"].items()
+        if entry["p_holm"] is not None and entry["p_holm"] <= SURE and entry["gain"] > 0
+    }
+    if not sure:
+        return []
+    given = guesses[max(sure, key=lambda name: sure[name])]
+    above = sum(given[q.id].score - chance[q.id] for q in asked)
+    falling = []
+    for question in sorted(asked, key=lambda q: (*given[q.id], q.id), reverse=True):
+        if above <= 0:
+            break
+        above -= given[question.id].score - chance[question.id]
+        falling.append((given[question.id].sure, question.id))
+    return falling
+
+
+def _nothing(held: Sequence[Question]) -> Guesses:
+    """Return the answers where no other question of the type is known."""
+    return {q.id: _scored(q, NOTHING_KNOWN[q.wanted]) for q in held}
+
+
+def _scored(question: Question, answer: str) -> Guess:
+    score = question.score(answer)
+    return Guess(score, score)
+
+
+def _frequency(rest: Sequence[Question], held: Sequence[Question]) -> Guesses:
+    """Answer what is commonest in the other scenes."""
+    common = commonest(rest)
+    return {q.id: _scored(q, as_answer(q, common)) for q in held}
+
+
+def _category(rest: Sequence[Question], held: Sequence[Question]) -> Guesses:
+    """Answer what is commonest for the categories that a question names, else for its type."""
+    alike: dict[tuple[str, ...], list[Question]] = defaultdict(list)
+    for question in rest:
+        alike[named_categories(question)].append(question)
+    common = {names: commonest(some) for names, some in alike.items() if len(some) >= LEAST_ALIKE}
+    usual = commonest(rest)
+    return {q.id: _scored(q, as_answer(q, common.get(named_categories(q), usual))) for q in held}
+
+
+def _forest(
+    rest: Sequence[Question], held: Sequence[Question], *, seed: int, trees: int
+) -> Guesses:
+    """Answer by a random forest on the words of the questions, and of choices on those of every option."""
+    if held[0].wanted == "letter":
+        return _choices(rest, held, seed, trees)
+    return _by_weights(rest, held, seed, trees)
+
+
+def _choices(rest: Sequence[Question], held: Sequence[Question], seed: int, trees: int) -> Guesses:
+    """Answer by the option that a forest holds for the likeliest to be right."""
+    from sklearn.ensemble import RandomForestClassifier
+
+    texts = [_option_texts(question) for question in (*rest, *held)]
+    words = _bag([text for some in texts[: len(rest)] for text in some])
+    train = np.concatenate([_option_features(some, words) for some in texts[: len(rest)]])
+    right = np.array(
+        [letter == (q.truth or "").upper() for q in rest for letter in letters(q.options)]
+    )
+    if right.all() or not right.any():
+        return _nothing(held)
+    forest = RandomForestClassifier(
+        trees, min_samples_leaf=2, max_features=0.3, random_state=seed, n_jobs=1
+    ).fit(train, right)
+    found = {}
+    for question, some in zip(held, texts[len(rest) :], strict=True):
+        chances = forest.predict_proba(_option_features(some, words))[:, 1]
+        names = list(letters(question.options))
+        likely = names[int(chances.argmax())]
+        own = dict(zip(names, chances / max(chances.sum(), 1e-12), strict=True))
+        sure = float(own.get((question.truth or "").upper(), 0.0))
+        found[question.id] = Guess(question.score(likely), sure)
+    return found
+
+
+def _by_weights(
+    rest: Sequence[Question], held: Sequence[Question], seed: int, trees: int
+) -> Guesses:
+    """Answer numbers and texts by what would score most on the questions that a forest puts beside one.
+
+    Two questions are alike as often as trees have them in one leaf; the answer is that of another question
+    whose expected score among those alike is highest.
+    """
+    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+    words = _bag([question.text for question in rest])
+    train, test = (words.features([q.text for q in some]) for some in (rest, held))
+    if held[0].wanted == "number":
+        target = np.log1p(np.abs([float(question.truth or 0) for question in rest]))
+        forest: Any = RandomForestRegressor(
+            trees, min_samples_leaf=5, max_features=0.3, random_state=seed, n_jobs=1
+        )
+    else:
+        target = np.array([question.truth for question in rest])
+        forest = RandomForestClassifier(
+            trees, min_samples_leaf=2, max_features=0.3, random_state=seed, n_jobs=1
+        )
+    forest.fit(train, target)
+    ours, others = forest.apply(test), forest.apply(train)
+    alike = np.zeros((len(held), len(rest)))
+    for tree in range(trees):
+        same = ours[:, tree, None] == others[None, :, tree]
+        alike += same / np.maximum(same.sum(axis=1, keepdims=True), 1)
+    answers = sorted({question.truth or "" for question in rest})
+    gained = np.array([[question.score(answer) for answer in answers] for question in rest])
+    best = (alike @ gained).argmax(axis=1)
+    return {q.id: _scored(q, answers[place]) for q, place in zip(held, best, strict=True)}
+
+
+class _Bag(NamedTuple):
+    """Words and pairs of words as columns; a text has 1 where it holds one, and its length in the last column."""
+
+    columns: Mapping[str, int]
+
+    def features(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return (texts, columns)."""
+        found = np.zeros((len(texts), len(self.columns) + 1), np.float32)
+        for row, text in enumerate(texts):
+            found[row, -1] = len(text)
+            held = [self.columns[term] for term in _terms(text) if term in self.columns]
+            found[row, held] = 1
+        return found
+
+
+MOST_COLUMNS = 400
+
+
+def _bag(texts: Sequence[str]) -> _Bag:
+    """Return the commonest words and pairs of words of some texts, but for those that all of them hold."""
+    counts = Counter(term for text in texts for term in set(_terms(text)))
+    telling = [(term, n) for term, n in counts.items() if 1 < n < len(texts)]
+    ranked = sorted(telling, key=lambda item: (-item[1], item[0]))[:MOST_COLUMNS]
+    return _Bag({term: column for column, (term, _) in enumerate(ranked)})
+
+
+def _terms(text: str) -> list[str]:
+    words = text.lower().replace("(", " ").replace(")", " ").replace(",", " ").split()
+    words = [word.strip(".?;:'\"") for word in words]
+    return [*words, *map(" ".join, pairwise(words))]
+
+
+def _option_texts(question: Question) -> list[str]:
+    """Return a text an option: its words, told apart from those of the question, which follow."""
+    said = " ".join(f"q:{word}" for word in question.text.split())
+    return [f"{option} {said}" for option in letters(question.options).values()]
+
+
+def _option_features(texts: Sequence[str], words: _Bag) -> NDArray[np.float32]:
+    """Return the features of every option of a question: its words, its place, and its length among the others."""
+    bag = words.features(texts)
+    lengths = bag[:, -1:]
+    places = np.eye(26, dtype=np.float32)[: len(texts), :6]
+    return np.hstack([bag, lengths - lengths.mean(), lengths == lengths.max(), places])

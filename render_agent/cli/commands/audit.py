@@ -1,0 +1,150 @@
+"""The command that says how much of a benchmark is answered without looking."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from render_agent.cli import completion
+
+if TYPE_CHECKING:
+    from render_agent.dialogue.state import Question
+
+
+@click.command("audit")
+@click.argument("questions", metavar="QUESTIONS", shell_complete=completion.files)
+@click.option(
+    "--folds",
+    type=click.IntRange(2, 50),
+    default=5,
+    show_default=True,
+    metavar="K",
+    help="Into how many parts the scenes are dealt, each held out in turn.",
+)
+@click.option(
+    "--seed", type=int, default=0, show_default=True, help="Deals the scenes, grows the forests."
+)
+@click.option(
+    "--to",
+    metavar="FILE",
+    shell_complete=completion.files,
+    help="Write the ids of the questions that fall there, one a line, for --exclude.",
+)
+@click.option(
+    "--against",
+    metavar="FILE",
+    shell_complete=completion.files,
+    help="Another list of ids to leave out: how far it agrees.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def audit_command(
+    context: click.Context,
+    /,
+    questions: str,
+    folds: int,
+    seed: int,
+    to: str | None,
+    against: str | None,
+    as_json: bool,
+) -> None:
+    """Say how much of QUESTIONS (a benchmark's name, or a file) is answered without looking, and which of them.
+
+    Three methods that see no picture answer every question, fitted on the other scenes: the commonest answer of
+    its type, that of the categories that it names, and a random forest on its words. Needs the extra audit.
+
+    \b
+    Examples:
+      render-agent audit rooms
+      render-agent --questions test.jsonl audit vsibench --to leave_out.txt
+      render-agent --batch --questions test.jsonl --exclude leave_out.txt
+
+    Other options of a run that choose questions stand before the command.
+    """
+    from render_agent.analysis.audit import audit, overlap
+    from render_agent.questions.vsibench import read_ids
+    from render_agent.system.whole_files import write_whole
+    from render_agent.text.console import plain_console
+    from render_agent.text.sanitize import json_text
+
+    chosen = chosen_questions(questions, context.obj or {})
+    others = None if against is None else read_ids(Path(against))
+    found = audit(chosen, folds, seed)
+    if others is not None:
+        found["overlap"] = overlap(found, others)
+    if to is not None:
+        lines = "".join(f"{question_id}\n" for question_id in found["falling"])
+        write_whole(Path(to), lines.encode())
+    if as_json:
+        click.echo(json_text(found))
+    else:
+        plain_console().print(audit_table(found))
+
+
+def chosen_questions(name: str, options: dict[str, Any]) -> Sequence[Question]:
+    """Return the questions of a benchmark or a file, as options of a run narrow them; no scan is looked for."""
+    from render_agent.config import RunConfig
+    from render_agent.questions.rows import load_rows
+    from render_agent.questions.selection import choose_questions, narrowed
+
+    taken = {
+        key: value for key, value in options.items() if key not in ("ply", "question", "option")
+    }
+    config = RunConfig(**{**taken, "batch": True, "benchmark": name, "views": "none"})
+    path = Path(name)
+    return (
+        narrowed(load_rows(path, path.stem), config) if path.is_file() else choose_questions(config)
+    )
+
+
+def audit_table(found: dict[str, Any]) -> Any:
+    """Return the scores of the methods that do not look, by type, and what falls to them."""
+    from render_agent.score.intervals import FEW_SCENES
+    from render_agent.score.tables import figure, interval, probability, signed
+    from render_agent.text.console import plain_table
+
+    table = plain_table(
+        f"Answered without looking: {found['n']} questions, {found['scenes']} scenes, {found['folds']} folds"
+    )
+    table.add_column("question type", no_wrap=True)
+    for name in (
+        "n",
+        "chance",
+        "frequency",
+        "category",
+        "text",
+        "best − chance",
+        "95 % interval",
+        "Holm",
+    ):
+        table.add_column(name, justify="right")
+    rows = {**found["types"], "mean of tasks": found["overall"]}
+    for name, row in rows.items():
+        methods = row["methods"]
+        best = max(methods.values(), key=lambda entry: entry["gain"])
+        table.add_row(
+            name.replace("object_", ""),
+            str(row["n"]),
+            figure(row["chance"]),
+            *(figure(entry["score"]) for entry in methods.values()),
+            signed(best["gain"]),
+            interval(best["gain_interval"]) or "–",
+            probability(best["p_holm"]),
+        )
+    table.caption = (
+        f"{len(found['falling'])} questions fall: without them no method is sure to be above chance."
+        "\n- chance: uniform over the options; of numbers and texts the commonest answer of the other scenes"
+        "\n- Holm: p over scenes, corrected for all methods and types"
+    )
+    if any(e["p"] is None for row in rows.values() for e in row["methods"].values()):
+        table.caption += f"\n- {FEW_SCENES}"
+    if agreed := found.get("overlap"):
+        table.caption += (
+            f"\n- the other list has {agreed['theirs']}; {agreed['both']} are on both, by chance there would be"
+            f" {agreed['expected']:.0f}; text scores {agreed['text_left_out'] or 0:.1f} on what it leaves out,"
+            f" {agreed['text_kept'] or 0:.1f} on what it keeps"
+        )
+    return table

@@ -1,0 +1,194 @@
+"""Exact measurements at places that a reply names: where they are, on which object, how far apart, at which angle.
+
+A pixel's place is the surface that the renderer draws there: its depth is drawn again, which gives the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from render_agent.dialogue.reply import Place
+from render_agent.dialogue.state import View
+from render_agent.geometry.boxes import OrientedBox, distance
+from render_agent.geometry.camera import AnyCamera, Camera, FloatArray, MapCamera, wrapped
+from render_agent.observation.scene_graph import level_size
+from render_agent.questions.ground_truth import Facts, placed
+from render_agent.render.around import cell_at, direction_of
+from render_agent.render.projection import points_under
+from render_agent.render.views import Viewer
+from render_agent.render.visibility.box_surfaces import MARGIN_METRES
+from render_agent.scene.model import Scene
+
+PROBE_PIXELS = 33
+"""Pixels across of the small map by which the uppermost surface at a point is found; its middle one counts."""
+
+PROBE_METRES_PER_PIXEL = 0.02
+
+
+class Thing(NamedTuple):
+    """An object: its category, and its box in the scene's frame."""
+
+    label: str
+    box: OrientedBox
+
+
+class Hit(NamedTuple):
+    """A place that was found: its point, (3,) metres, world frame, and the object that it is on, if any."""
+
+    point: FloatArray
+    thing: Thing | None
+
+
+def measured(
+    places: Sequence[Place],
+    views: Mapping[int, View],
+    stands: Camera,
+    scene: Scene,
+    facts: Facts | None,
+    viewer: Viewer,
+) -> str:
+    """Return what the model is told of some places.
+
+    views: those that were shown, by number. stands: where the camera is, which tells the storey of points of the
+    map. facts: what is known of the scene, None where nothing is. RenderError where it cannot be drawn.
+    """
+    known = things_of(facts, scene)
+    hits: dict[int, Hit] = {}
+    words = []
+    for number, place in enumerate(places, 1):
+        found = point_at(place, views, stands, scene, viewer)
+        if isinstance(found, str):
+            words.append(f"Place {number}: {found}.")
+            continue
+        hits[number] = Hit(found, thing_at(found, known))
+        words.append(f"Place {number}: {_told(hits[number], known)}.")
+    if 1 in hits:
+        words += _from_first(hits)
+    elif len(places) > 1:
+        words.append("Distances and angles are told from place 1, which was not found.")
+    return " ".join(words)
+
+
+def things_of(facts: Facts | None, scene: Scene) -> list[Thing]:
+    """Return the objects of a scene in its own frame."""
+    boxes = {} if facts is None else placed(facts, scene).boxes
+    return [Thing(label, box) for label, some in boxes.items() for box in some]
+
+
+def thing_at(point: FloatArray, things: Sequence[Thing]) -> Thing | None:
+    """Return the object on which a point, (3,) metres, lies: the smallest whose box holds it."""
+    holding = [
+        thing
+        for thing in things
+        if (np.abs(thing.box.local(point[None])[0]) <= thing.box.size / 2 + MARGIN_METRES).all()
+    ]
+    return min(holding, key=lambda thing: float(thing.box.size.prod()), default=None)
+
+
+def point_at(
+    place: Place, views: Mapping[int, View], stands: Camera, scene: Scene, viewer: Viewer
+) -> FloatArray | str:
+    """Return the point of a place, (3,) metres, world frame, or why there is none."""
+    if place.view is None:
+        if place.z is not None:
+            return np.array([place.x, place.y, place.z])
+        cut = viewer.map_camera(scene, stands).height
+        above = MapCamera((place.x, place.y), cut, PROBE_METRES_PER_PIXEL)
+        middle = PROBE_PIXELS // 2
+        found = surface_point(scene, above, (PROBE_PIXELS, PROBE_PIXELS), (middle, middle), viewer)
+        return (
+            f"[{place.x:.2f}, {place.y:.2f}]: nothing was scanned there" if found is None else found
+        )
+    if (view := views.get(place.view)) is None:
+        return f"there is no view {place.view} yet: views 0 to {len(views) - 1} were shown"
+    (width, height), pixel = viewer.size, (math.floor(place.x), math.floor(place.y))
+    named = f"pixel ({_pixel(place.x)}, {_pixel(place.y)})"
+    if not (0 <= pixel[0] < width and 0 <= pixel[1] < height):
+        return f"{named} is out of view {place.view}, which has {width}x{height} pixels"
+    where = camera_under(view, pixel, viewer.size)
+    if isinstance(where, str):
+        return f"{named} of view {place.view} {where}"
+    found = surface_point(scene, *where, viewer)
+    return f"{named} of view {place.view} shows nothing scanned" if found is None else found
+
+
+def camera_under(
+    view: View, pixel: tuple[int, int], size: tuple[int, int]
+) -> tuple[AnyCamera, tuple[int, int], tuple[int, int]] | str:
+    """Return the camera of the part of a view in which a pixel lies, that part's size, and the pixel in it.
+
+    Or why there is none: it lies between the four directions of `around`, or nobody knows how a package's kind
+    of view was taken.
+    """
+    if view.kind == "around" and isinstance(view.camera, Camera):
+        if (cell := cell_at(pixel, size)) is None:
+            return "lies between two directions"
+        return direction_of(view.camera, size, cell.index), cell.size, cell.pixel
+    if view.kind not in ("ego", "top"):
+        return f"cannot be measured, as the view is of the kind {view.kind}"
+    return view.camera, size, pixel
+
+
+def surface_point(
+    scene: Scene, camera: AnyCamera, size: tuple[int, int], pixel: tuple[int, int], viewer: Viewer
+) -> FloatArray | None:
+    """Return the point of the surface under a pixel (column, row), (3,) metres; None where nothing is."""
+    u, v = pixel
+    depth = float(viewer.renderer.draw(scene, camera, *size).depth[v, u])
+    if not math.isfinite(depth):
+        return None
+    point: FloatArray = points_under(camera, np.array([u]), np.array([v]), np.array([depth]), size)[
+        0
+    ]
+    return point
+
+
+def _told(hit: Hit, known: Sequence[Thing]) -> str:
+    at = _point(hit.point)
+    if hit.thing is None:
+        return f"{at}, on no object that is known" if known else at
+    (along, across, upright), _ = level_size(hit.thing.box)
+    return (
+        f"{at}, on {hit.thing.label}, whose box has its centre at {_point(hit.thing.box.centre)} and measures"
+        f" {along:.2f} x {across:.2f} x {upright:.2f} m"
+    )
+
+
+def _from_first(hits: Mapping[int, Hit]) -> list[str]:
+    """Return the distances from the first place, and from the third place on the angles at it."""
+    first, words = hits[1], []
+    for number, hit in hits.items():
+        if number == 1:
+            continue
+        apart = f"From 1 to {number}: {math.dist(first.point, hit.point):.2f} m"
+        if first.thing and hit.thing and first.thing is not hit.thing:
+            gap = distance(first.thing.box, hit.thing.box)
+            apart += f" ({gap:.2f} m between the closest points of the two objects)"
+        if number > 2 and 2 in hits:
+            apart += f"; at 1, {_angle([first.point, hits[2].point, hit.point])} of the way to 2"
+            three = [each.thing for each in (first, hits[2], hit)]
+            if all(three) and len({id(thing) for thing in three}) == 3:
+                centres = [thing.box.centre for thing in three if thing]
+                apart += f" (by the objects' centres {_angle(centres)})"
+        words.append(f"{apart}.")
+    return words
+
+
+def _angle(points: Sequence[FloatArray]) -> str:
+    """Return the angle at the first point from the second to the third, seen from above, in words."""
+    here, ahead, there = (point[:2] for point in points)
+    yaws = [math.degrees(math.atan2(*(end - here)[::-1])) for end in (ahead, there)]
+    degrees = wrapped(yaws[1] - yaws[0])
+    return f"{abs(degrees):.0f} degrees to the {'left' if degrees > 0 else 'right'}"
+
+
+def _point(point: FloatArray) -> str:
+    return f"[{', '.join(f'{value:.2f}' for value in point + 0.0)}]"
+
+
+def _pixel(value: float) -> str:
+    return f"{value:g}"

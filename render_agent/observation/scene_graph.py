@@ -1,0 +1,52 @@
+"""The true scene graph of a scene as text, told in the place of views (`--tools graph`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from render_agent.dialogue.state import QuestionState
+from render_agent.geometry.boxes import OrientedBox
+from render_agent.observation.base import NoViews, Observation
+from render_agent.questions.ground_truth import Facts
+
+
+class GraphTold(NoViews):
+    """Shows nothing, and tells the scene graph in the first turn; facts: what is known of scenes, by name."""
+
+    def __init__(self, facts: Mapping[str, Facts]) -> None:
+        self.facts = facts
+
+    def observe(self, state: QuestionState) -> Observation:
+        """Return no view, and what is told of the scene where it is the first turn."""
+        told = "" if state.turns else scene_graph(self.facts[state.question.scene])
+        return replace(super().observe(state), told=told)
+
+
+def scene_graph(facts: Facts) -> str:
+    """Return the objects of a scene as text, a line each, in the frame of its boxes; its floor area first."""
+    lines = [f"Scene graph. Floor area: {facts.room_size:.1f} square metres. Objects:"]
+    for label, boxes in sorted(facts.boxes.items()):
+        for number, box in enumerate(boxes, 1):
+            (along, across, upright), yaw = level_size(box)
+            x, y, z = box.centre + 0.0
+            lines.append(
+                f"- {label} {number}: centre [{x:.2f}, {y:.2f}, {z:.2f}], size {along:.2f} x {across:.2f} x"
+                f" {upright:.2f} high, yaw {yaw:.0f}"
+            )
+    return "\n".join(lines)
+
+
+def level_size(box: OrientedBox) -> tuple[tuple[float, float, float], float]:
+    """Return the size of a box along its two level axes and its upright one, metres, and the first axis's yaw.
+
+    Upright is the axis nearest to z; yaw: degrees in [0, 180), as an axis has no front.
+    """
+    upright = int(np.abs(box.axes[:, 2]).argmax())
+    first, second = (axis for axis in range(3) if axis != upright)
+    yaw = math.degrees(math.atan2(box.axes[first, 1], box.axes[first, 0])) % 180
+    size = box.size
+    return (float(size[first]), float(size[second]), float(size[upright])), round(yaw) % 180

@@ -1,0 +1,206 @@
+"""The surveyor: it finds things as the expert does, then measures them (`--tools measure`), and answers by what it is told.
+
+It knows the boxes so that it can look for things and point at them; every number in its answers was measured. What cannot
+be measured it guesses without looking.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from render_agent.config import RunConfig
+from render_agent.dialogue.answer import letters
+from render_agent.dialogue.reply import MAX_PLACES
+from render_agent.dialogue.state import Question, View
+from render_agent.engines.base import Request
+from render_agent.engines.scripted.base import NamedPolicy
+from render_agent.geometry.camera import AnyCamera, FloatArray
+from render_agent.observation.measurement import (
+    Thing,
+    camera_under,
+    thing_at,
+    things_of,
+)
+from render_agent.questions.chance import frequent_answers
+from render_agent.questions.directions import DIRECTION_NAMES, side
+from render_agent.questions.mentions import kind_of, subjects
+from render_agent.render.projection import points_under
+from render_agent.render.visibility.room_visibility import Room
+from render_agent.scene.model import Scene
+from render_agent_lab.expert.policy import Expert, expert
+
+MEASURED_TYPES = (
+    "object_abs_distance",
+    "object_size_estimation",
+    "object_rel_distance",
+    "object_rel_direction",
+)
+"""Types of questions, without their difficulty, whose answers follow from measurements."""
+
+STEP_PIXELS = 4
+"""Pixels between those of a view that are tried when it looks for one that shows a thing."""
+
+Target = tuple[str, Thing]
+"""A thing to be measured, and the letter of the option that it stands for; empty where for none."""
+
+GAP = r"From 1 to {number}: [\d.]+ m \(([\d.]+) m between"
+SIZE = r"Place 1: .*? measures ([\d.]+) x ([\d.]+) x ([\d.]+) m"
+ANGLE = r"From 1 to 3: .*?\(by the objects' centres (\d+) degrees to the (left|right)\)"
+
+
+class Surveyor:
+    """Gives the replies of one who measures; guide: who finds what is to be measured."""
+
+    def __init__(self, guide: Expert, questions: Sequence[Question]) -> None:
+        self.guide = guide
+        self.questions = {question.id: question for question in questions}
+        self._guesses = frequent_answers(questions)
+
+    def reply(self, request: Request) -> str:
+        """Return the next move, measurement or answer. SceneError or RenderError where the scene cannot be looked at."""
+        question = self.questions[request.question_id]
+        plan = self._plan(question)
+        told = _told(request.messages)
+        if plan and not told:
+            move = self.guide.reply(request)
+            if not json.loads(move)["done"]:
+                return move
+        if len(told) < len(plan) and not request.last:
+            places = [self._place(question, thing, request.views) for _, thing in plan[len(told)]]
+            return json.dumps({"reasoning": "I measure.", "measure": places})
+        found = _answer(question, plan, told) or self._guesses[question.id]
+        return json.dumps({"reasoning": "", "answer": found, "done": True})
+
+    def close(self) -> None:
+        """Give back what the guide looks with."""
+        self.guide.close()
+
+    def _plan(self, question: Question) -> list[list[Target]]:
+        """Return what is to be measured, the first of each list against the others; nothing where that tells no answer."""
+        eyes, kind = self.guide.eyes, kind_of(question)
+        if eyes is None or kind not in MEASURED_TYPES or question.scene not in eyes.facts:
+            return []
+        things: dict[str, list[Thing]] = {}
+        for thing in things_of(eyes.facts[question.scene], eyes.scenes.get(question)):
+            things.setdefault(thing.label, []).append(thing)
+        named = [things.get(name, []) for name in subjects(question)]
+        if not all(named):
+            return []
+        if kind != "object_rel_distance":
+            return [[("", some[0]) for some in named]]
+        options = letters(question.options).items()
+        others = [(letter, thing) for letter, name in options for thing in things.get(name, [])]
+        each = MAX_PLACES - 1
+        chunks = [others[start : start + each] for start in range(0, len(others), each)]
+        return [[("", target), *chunk] for target in named[0] for chunk in chunks]
+
+    def _place(
+        self, question: Question, thing: Thing, views: Sequence[View]
+    ) -> dict[str, int] | list[float]:
+        """Return a pixel that shows a thing, of those tried in a view the one nearest to their middle; else its centre."""
+        eyes = self.guide.eyes
+        assert eyes is not None
+        room, scene = eyes.room(question), eyes.scenes.get(question)
+        known = things_of(eyes.facts[question.scene], scene)
+        for view in dict.fromkeys(views):
+            pixels, points = self._surface(view, room, scene)
+            near = (np.abs(thing.box.local(points)) <= thing.box.size / 2).all(axis=1)
+            on = [k for k in np.flatnonzero(near) if _same(thing_at(points[k], known), thing)]
+            if on:
+                middle = np.median(pixels[on], axis=0)
+                u, v = pixels[min(on, key=lambda k: float(np.abs(pixels[k] - middle).sum()))]
+                return {"view": view.number, "x": int(u), "y": int(v)}
+        return [round(float(value), 2) for value in thing.box.centre]
+
+    def _surface(self, view: View, room: Room, scene: Scene) -> tuple[FloatArray, FloatArray]:
+        """Return pixels of a view, (n, 2) columns and rows, and the points that they show, (n, 3) metres."""
+        assert self.guide.eyes is not None
+        renderer, (width, height) = self.guide.eyes.renderer, room.size
+        frames: dict[AnyCamera, FloatArray] = {}
+        pixels, points = [], []
+        for v in range(0, height, STEP_PIXELS):
+            for u in range(0, width, STEP_PIXELS):
+                where = camera_under(view, (u, v), room.size)
+                if isinstance(where, str):
+                    continue
+                camera, size, (column, row) = where
+                if camera not in frames:
+                    depth = renderer.draw(scene, camera, *size).depth
+                    rows, columns = np.indices(depth.shape)
+                    under = points_under(
+                        camera, columns.ravel(), rows.ravel(), depth.ravel().astype(float), size
+                    )
+                    frames[camera] = under.reshape(*depth.shape, 3)
+                pixels.append((u, v))
+                points.append(frames[camera][row, column])
+        shown = np.isfinite(points).all(axis=1)
+        return np.array(pixels)[shown], np.array(points)[shown]
+
+
+def _same(one: Thing | None, other: Thing) -> bool:
+    return (
+        one is not None and one.label == other.label and (one.box.centre == other.box.centre).all()
+    )
+
+
+def _told(messages: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return what it was told of each of its measurements."""
+    return [
+        after["content"][0]["text"]
+        for before, after in pairwise(messages)
+        if before["role"] == "assistant" and '"measure"' in before["content"][0]["text"]
+    ]
+
+
+def _answer(
+    question: Question, plan: Sequence[Sequence[Target]], told: Sequence[str]
+) -> str | None:
+    """Return the answer that follows from what was told of measurements, None where none does."""
+    if not told:
+        return None
+    kind = kind_of(question)
+    if kind == "object_size_estimation":
+        size = re.search(SIZE, told[0])
+        return f"{100 * max(map(float, size.groups())):.0f}" if size else None
+    if kind == "object_abs_distance":
+        gap = _gap(told[0], 2)
+        return None if gap is None else str(gap)
+    if kind == "object_rel_distance":
+        gaps = [
+            (gap, letter)
+            for targets, text in zip(plan, told, strict=False)
+            for number, (letter, _) in enumerate(targets, 1)
+            if (gap := _gap(text, number)) is not None
+        ]
+        return min(gaps)[1] if gaps else None
+    if (turn := re.search(ANGLE, told[0])) is None:
+        return None
+    degrees = float(turn[1]) * (1 if turn[2] == "left" else -1)
+    called = DIRECTION_NAMES.get(question.type, side)(degrees)
+    texts = letters(question.options).items()
+    return next((letter for letter, text in texts if text == called), None)
+
+
+def _gap(text: str, number: int) -> float | None:
+    found = re.search(GAP.format(number=number), text)
+    return float(found[1]) if found else None
+
+
+def surveyor(
+    questions: Sequence[Question], seed: int = 0, config: RunConfig | None = None
+) -> Surveyor:
+    """Return the policy that measures; errors as `expert` has them."""
+    return Surveyor(expert(questions, seed, config, strays=False), questions)
+
+
+SURVEYOR = NamedPolicy(
+    surveyor,
+    "knows where things are, and answers by what it measures: a test of --tools measure, no model",
+    knows_boxes=True,
+)

@@ -1,0 +1,156 @@
+"""The audit: a planted shortcut is found and left out, a clean set has nothing above chance."""
+
+import json
+import random
+from functools import partial
+
+import pytest
+from conftest import test_data
+
+from render_agent.analysis import audit as analysis_audit
+from render_agent.analysis.audit import audit, overlap
+from render_agent.dialogue.state import Question
+from render_agent.errors import QuestionsError
+from render_agent.questions.rows import load_rows
+
+SCENES, EACH, TREES = 14, 6, 8
+ROOMS = ("kitchen", "study", "hall")
+
+
+def choices(planted, seed=0):
+    """Return questions of two options; planted: in how many of ten an odd word stands in the right one."""
+    dice = random.Random(seed)
+    questions = []
+    for number in range(SCENES * EACH):
+        right = dice.choice("AB")
+        texts = {"A": f"the {dice.choice(ROOMS)}", "B": f"the {dice.choice(ROOMS)} door"}
+        if dice.random() < planted / 10:
+            texts[right] += " indeed"
+        options = tuple(f"{letter}. {text}" for letter, text in texts.items())
+        text = f"Which is nearer to the {dice.choice(ROOMS)}?"
+        scene = f"scene{number // EACH}"
+        questions.append(
+            Question(
+                str(number),
+                "own",
+                "d",
+                scene,
+                "object_rel_distance",
+                text,
+                "letter",
+                options,
+                right,
+            )
+        )
+    return questions
+
+
+def sizes(planted, seed=0):
+    """Return questions of a number; planted: whether it follows from the object that is named."""
+    dice = random.Random(seed)
+    usual = {"sofa": 200, "cup": 10, "bed": 80}
+    questions = []
+    for number in range(SCENES * EACH):
+        name = dice.choice(list(usual))
+        truth = usual[name] if planted else dice.choice(list(usual.values()))
+        text = (
+            f"What is the length of the longest dimension (length, width, or height) of the {name},"
+            " measured in centimeters?"
+        )
+        scene = f"scene{number // EACH}"
+        questions.append(
+            Question(
+                f"n{number}",
+                "own",
+                "d",
+                scene,
+                "object_size_estimation",
+                text,
+                "number",
+                (),
+                str(truth),
+            )
+        )
+    return questions
+
+
+def entries(found):
+    return [entry for row in found["types"].values() for entry in row["methods"].values()]
+
+
+def test_a_planted_shortcut_is_found_and_without_its_questions_nothing_is_above_chance():
+    questions = [*choices(8), *sizes(planted=True)]
+    found = audit(questions, trees=TREES)
+    words = found["types"]["object_rel_distance"]["methods"]["text"]
+    assert words["gain_interval"][0] > 20
+    assert words["p_holm"] < 0.01
+    assert found["types"]["object_size_estimation"]["methods"]["category"]["score"] == 100
+    planted = {q.id for q in questions if any("indeed" in option for option in q.options)}
+    fallen = set(found["falling"]) & {q.id for q in questions if q.wanted == "letter"}
+    assert len(fallen & planted) / len(fallen) > 0.85
+    rest = [q for q in questions if q.id not in found["falling"]]
+    left = audit(rest, trees=TREES)
+    assert max(entry["gain"] for entry in entries(left) if entry["p"] is not None) < 15
+    assert overlap(found, planted)["ratio"] > 1
+
+
+def test_a_clean_set_has_nothing_above_chance_and_nothing_falls():
+    found = audit([*choices(0, 1), *sizes(planted=False, seed=1)], trees=TREES)
+    assert found["falling"] == []
+    for entry in entries(found):
+        assert entry["p_holm"] > 0.05
+        assert entry["gain_interval"][0] <= 0
+
+
+def test_whole_scenes_are_held_out():
+    """An answer that only its own scene tells is known to none who has not seen that scene."""
+    dice = random.Random(5)
+    truth = {f"scene{n}": dice.choice("AB") for n in range(24)}
+    questions = [
+        Question(f"{scene}-{n}", "own", "d", scene, "route_planning", f"Where to in {scene}?", "letter",
+                 ("A. left", "B. right"), right)
+        for scene, right in truth.items() for n in range(4)
+    ]  # fmt: skip
+    assert audit(questions, trees=TREES)["overall"]["methods"]["text"]["score"] < 70
+    with pytest.raises(QuestionsError, match="an audit holds out scenes"):
+        audit(questions[:4])
+
+
+def test_texts_are_audited_by_their_own_metric():
+    words = {"colour": "red", "shape": "round", "state": "open"}
+    questions = [
+        Question(f"{n}", "own", "d", f"s{n % 12}", "own", f"What {(kind := sorted(words)[n % 3])} is it?", "text",
+                 truth=words[kind], metric="exact-match")
+        for n in range(72)
+    ]  # fmt: skip
+    text = audit(questions, trees=TREES)["types"]["own"]["methods"]
+    assert text["text"]["score"] == 100
+    assert text["frequency"]["score"] < 50
+
+
+def test_the_command_writes_a_list_that_a_run_leaves_out(tmp_path, type_in, monkeypatch):
+    monkeypatch.setattr(analysis_audit, "audit", partial(audit, trees=TREES))
+    rows = [
+        {"id": q.id, "dataset": q.dataset, "scene_name": q.scene, "question_type": q.type, "question": q.text,
+         "options": list(q.options) or None, "ground_truth": q.truth}
+        for q in choices(6)
+    ]  # fmt: skip
+    (tmp_path / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    code, out, told = type_in("audit", "own.jsonl", "--to", "out.txt", "--json", folder=tmp_path)
+    assert code == 0, told
+    fallen = (tmp_path / "out.txt").read_text().split()
+    assert fallen == json.loads(out)["falling"] != []
+    code, out, _ = type_in(
+        "--exclude", "out.txt", "audit", "own.jsonl", "--against", "out.txt", folder=tmp_path
+    )
+    assert code == 0
+    assert f"{len(rows) - len(fallen)} questions" in " ".join(out.split())
+
+
+@pytest.mark.slow
+def test_the_debiased_list_is_of_questions_that_need_no_looking():
+    questions = load_rows(test_data("vsibench", "test.jsonl"), "vsibench")
+    found = audit(questions)
+    agreed = overlap(found, {question.id for question in questions if question.pruned})
+    assert agreed["ratio"] > 1.2
+    assert agreed["text_left_out"] > agreed["text_kept"] + 10
