@@ -351,6 +351,15 @@ def test_what_is_torn_or_something_else(tmp_path, name):
     refusal(path)
 
 
+def test_colours_that_are_no_colours_stop_nothing(tmp_path):
+    path = tmp_path / "a.xyz"
+    rows = [f"{x} {y} {z} 1e300 {x} -1e300" for x, y, z in POINTS[:500].tolist()]
+    path.write_text("\n".join(["//X Y Z R G B", *rows]))
+    assert len(load_scene(path).points) == 500
+    path.write_text("\n".join(rows))
+    assert len(load_scene(path).points) == 500
+
+
 def crash(path, size):
     os.abort()
 
