@@ -21,7 +21,7 @@ from factories.models import bundled_model
 from factories.runs import Silent, make_config, make_questions, outcome, transcripts
 
 from render_agent.config import RunConfig
-from render_agent.errors import EngineError, SetupError, UsageError
+from render_agent.errors import EngineError, RunStoppedError, SetupError, UsageError
 from render_agent.runs.log.folder import RunFolder, list_runs
 from render_agent.runs.runner import resume_run, start_run
 from render_agent.runs.workers import driver as driver_module
@@ -64,6 +64,13 @@ HANGS = """
 def happens():
     while not FILE.exists():
         time.sleep(0.05)
+"""
+
+
+RAISES = """
+def happens():
+    if not FILE.exists():
+        raise OSError("the device is gone")
 """
 
 
@@ -409,6 +416,20 @@ def test_workers_that_all_die_stop_the_run(tmp_path, ray, monkeypatch):
         play(rooms(tmp_path, model=str(broken), ray=ray.get_runtime_context().gcs_address))
     (path,) = list_runs(tmp_path / "runs")
     assert not (path / "results.json").exists()
+
+
+@pytest.mark.slow
+def test_a_fault_that_meets_every_worker_stops_the_run_and_burns_no_question(tmp_path, ray, alone):
+    raises = policy(tmp_path, RAISES)
+    Path(raises).write_text(Path(raises).read_text().replace('== "room01" and', '!= "" and'))
+    run = start_run(rooms(tmp_path, workers=2, model=raises).absolute())
+    with pytest.raises(RunStoppedError, match="5 questions in a row failed alike.*device is gone"):
+        run.go(Silent())
+    run.close()
+    assert not [line for line in RunFolder(run.path).lines() if line["error"]]
+    (tmp_path / "eventful.file").touch()
+    proceed(run.path, workers=2)
+    assert transcripts(run.path) == transcripts(alone)
 
 
 @pytest.mark.slow

@@ -12,9 +12,10 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -83,7 +84,7 @@ class WorkerSlot:
     """Where one worker after another works: the next takes the place of one that died.
 
     stream: what the present worker tells of its present task. scenes: those that it has. deaths:
-    how many died here in a row without a turn. process: its number where it runs on this machine. silent: for how
+    how many died here in a row without a turn. failed: the questions that failed here since its last turn. process: its number where it runs on this machine. silent: for how
     many seconds it has told of no turn.
     """
 
@@ -96,6 +97,7 @@ class WorkerSlot:
     batch_size: int = 0
     deaths: int = 0
     who: str = ""
+    failed: list[QuestionState] = field(default_factory=list)
     process: int | None = None
     silent: float = 0.0
 
@@ -169,6 +171,9 @@ class Driver:
                 slot.silent += waited
                 if slot.stream is not None and self._stuck(slot):
                     self._give_up(slot)
+        for slot in self.slots:
+            slot.failures.end()
+        self.log.sync()
 
     def _wait(self, streams: Sequence[Any]) -> Sequence[Any]:
         """Return those of the workers' streams that tell something, after a while none."""
@@ -288,12 +293,16 @@ class Driver:
                 slot.deaths = 0
                 self._heard(slot)
                 slot.failures.went_on()
+                slot.failed.clear()
                 self.observer.took(state, turn)
             case Failed(question_id, turn, phase, error, events, of_scene):
                 self._heard(slot)
-                self._fail(self.states[question_id], turn, phase, error, events)
+                state = self.states[question_id]
                 fault = SceneError(error) if of_scene else RenderAgentError(error)
-                self._count(slot, self.states[question_id], fault)
+                state.fail(error, events)
+                self._count(
+                    slot, state, fault, partial(self._failed, state, turn, phase, error, events)
+                )
             case Logged(record):
                 logging.getLogger(record.name).handle(record)
             case Ready(batch_size, process, machine):
@@ -306,24 +315,38 @@ class Driver:
             case Stopped():
                 pass
 
-    def _count(self, slot: WorkerSlot, state: QuestionState, fault: RenderAgentError) -> None:
-        """Count a failure; one worker's too many close its slot, as if its engine were gone."""
+    def _count(
+        self,
+        slot: WorkerSlot,
+        state: QuestionState,
+        fault: RenderAgentError,
+        write: Callable[[], None],
+    ) -> None:
+        """Count a failure; one worker's too many close its slot, and others take its questions."""
+        slot.failed.append(state)
         try:
-            slot.failures.failed(state.question, fault)
+            slot.failures.failed(state.question, fault, write)
         except RunStoppedError as error:
             if slot.failures.most is not None:  # those of all workers are counted together
                 raise
-            logger.warning("%s is closed: %s", slot.who, error)
-            self.last_error = error
-            self._lost(slot)
+            self._close(slot, error)
 
     def _stopped(self, slot: WorkerSlot, message: Stopped) -> None:
         """Close the slot of a worker whose engine is gone; raise what no other worker can mend."""
         if not isinstance(message.error, EngineError):
             raise message.error
-        logger.warning("%s stops: %s", slot.who, message.error)
-        self.last_error = message.error
-        self._lost(slot)
+        self._close(slot, message.error)
+
+    def _close(self, slot: WorkerSlot, error: RenderAgentError) -> None:
+        """Dismiss a worker for good whose engine is to blame, and not what it was asked."""
+        logger.warning("%s is closed: %s", slot.who, error)
+        self.last_error = error
+        for state in slot.failed:
+            state.retry()
+        scenes = dict.fromkeys([*slot.scenes, *(state.question.scene for state in slot.failed)])
+        slot.failed, slot.scenes = [], []
+        self._dismiss(slot)
+        self.queue.put_back(scenes)
 
     def _died(self, slot: WorkerSlot) -> None:
         """Take back the scenes of a dead worker and begin another in its slot."""
@@ -369,10 +392,20 @@ class Driver:
         turn: int,
         phase: Phase,
         error: str,
+    ) -> None:
+        state.fail(error)
+        self._failed(state, turn, phase, error)
+
+    def _failed(
+        self,
+        state: QuestionState,
+        turn: int,
+        phase: Phase,
+        error: str,
         events: Sequence[str] = (),
     ) -> None:
+        """Write down what stopped a question."""
         self.log.append_error(state.id, turn, phase, error, events)
-        state.fail(error, events)
         self.observer.failed(state)
 
     def _phase(self, state: QuestionState) -> Phase:

@@ -62,7 +62,7 @@ def try_template(template: str) -> None:
     from jinja2.ext import Extension, loopcontrols
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    class Generation(Extension):
+    class Generation(Extension):  # type: ignore[misc]
         """The block that marks what the model says; here it is written as it stands."""
 
         tags = {"generation"}  # noqa: RUF012 - as jinja2 has it
