@@ -423,7 +423,7 @@ def test_a_fault_that_meets_every_worker_stops_the_run_and_burns_no_question(tmp
     raises = policy(tmp_path, RAISES)
     Path(raises).write_text(Path(raises).read_text().replace('== "room01" and', '!= "" and'))
     run = start_run(rooms(tmp_path, workers=2, model=raises).absolute())
-    with pytest.raises(RunStoppedError, match="5 questions in a row failed alike.*device is gone"):
+    with pytest.raises(RunStoppedError, match=r"5 questions in a row failed alike.*device is gone"):
         run.go(Silent())
     run.close()
     assert not [line for line in RunFolder(run.path).lines() if line["error"]]
