@@ -6,7 +6,9 @@ import sys
 from typing import NoReturn
 
 from render_agent.system.interrupts import Terminated, exit_code, install
+from render_agent.system.standard_streams import open_closed_streams
 
+open_closed_streams()
 install()
 
 

@@ -33,7 +33,7 @@ DOORS = {
     "llguidance": "engines",
     "gsplat": "render.rasteriser.gaussians",
     "inspect_ai": "analysis.export",
-    "jinja2": "web",
+    "jinja2": "engines.transformers web",
     "laspy": "scene.formats.clouds",
     "matplotlib": "analysis",
     "moderngl": "render.opengl",

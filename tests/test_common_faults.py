@@ -94,6 +94,18 @@ def test_a_fault_that_meets_everybody_stops_the_run_and_burns_no_question(
     assert results["counts"]["failed"] == 0
 
 
+@pytest.mark.parametrize("count", [2, COUNT])
+def test_an_engine_that_fails_on_the_simplest_prompt_burns_no_question(tmp_path, count):
+    questions = make_questions(tmp_path, count)
+    engine = ScriptedEngine(Raising(), batch_size=3)
+    engine.broken = lambda: "no such layer"
+    path, said = stopped(tmp_path, questions, engine)
+    assert "even on a prompt of one token (no such layer)" in said
+    assert RunFolder(path).lines() == []
+    continued(path, walking(count))
+    assert RunFolder(path).results()["counts"]["failed"] == 0
+
+
 class Some(Replies):
     """Replies that some questions never get."""
 

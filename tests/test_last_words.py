@@ -7,9 +7,10 @@ import pytest
 
 ENDS = """
 import os, signal, sys
+from pathlib import Path
 from render_agent.system.last_words import last_words
 try:
-    with last_words("error: it was ended"):
+    with last_words("error: it was ended", Path(sys.argv[2])):
         exec(sys.argv[1])
 except ValueError:
     pass
@@ -25,8 +26,11 @@ except ValueError:
         ("raise ValueError", ""),
     ],
 )
-def test_only_who_ends_without_a_word_is_spoken_for(how, said):
+def test_only_who_ends_without_a_word_is_spoken_for(how, said, tmp_path):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
     done = subprocess.run(
-        [sys.executable, "-c", ENDS, how], capture_output=True, text=True, check=False
+        [sys.executable, "-c", ENDS, how, str(scratch)], capture_output=True, text=True, check=False
     )
     assert done.stderr == said
+    assert scratch.exists() == (not said)

@@ -1,5 +1,6 @@
 """A run dealt to Ray's workers: it gives what one process gives, whoever is killed on the way."""
 
+import hashlib
 import json
 import logging
 import os
@@ -7,17 +8,20 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 from factories.models import bundled_model
 from factories.runs import Silent, make_config, make_questions, outcome, transcripts
 
 from render_agent.config import RunConfig
-from render_agent.errors import EngineError, SetupError, UsageError
+from render_agent.errors import EngineError, RunStoppedError, SetupError, UsageError
 from render_agent.runs.log.folder import RunFolder, list_runs
 from render_agent.runs.runner import resume_run, start_run
 from render_agent.runs.workers import driver as driver_module
@@ -63,13 +67,20 @@ def happens():
 """
 
 
-def dies(times):
+RAISES = """
+def happens():
+    if not FILE.exists():
+        raise OSError("the device is gone")
+"""
+
+
+def dies(times, by="SIGKILL"):
     return f"""
 def happens():
     died = FILE.read_bytes() if FILE.exists() else b""
     if len(died) < {times}:
         FILE.write_bytes(died + b"x")
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.{by})
 """
 
 
@@ -259,6 +270,20 @@ def test_killed_workers_cost_nothing_but_time(tmp_path, ray, alone, caplog):
 
 
 @pytest.mark.slow
+def test_a_worker_that_stays_stopped_is_replaced(tmp_path, ray, alone, caplog, monkeypatch):
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(driver_module, "MIN_SILENT_SECONDS", 5.0)
+    monkeypatch.setattr(driver_module, "MAX_SILENT_TIMES", 2)
+    model = policy(tmp_path, dies(1, "SIGSTOP"))
+    path = play(rooms(tmp_path, model=model, workers=2))
+    assert transcripts(path) == transcripts(alone)
+    assert pictures(path) == pictures(alone)
+    assert nothing_twice(path)
+    process, *_ = re.findall(r"process (\d+) on \S+\) is ended: it told of no turn", caplog.text)
+    assert gone(int(process))
+
+
+@pytest.mark.slow
 def test_a_scene_that_kills_fails_alone_and_is_tried_again(tmp_path, ray, alone):
     config = rooms(
         tmp_path, workers=2, batch_size=20, model=policy(tmp_path, dies(MAX_DEATHS_PER_SCENE))
@@ -294,15 +319,43 @@ def test_a_run_of_one_process_goes_on_with_workers(tmp_path, ray, alone):
     assert nothing_twice(path)
 
 
+def wait_for_turns(driver, folder, count):
+    """Wait until the one run below a folder has so many turns."""
+    turns, until = 0, time.monotonic() + 300
+    while turns < count and driver.poll() is None and time.monotonic() < until:
+        time.sleep(0.05)
+        logs = [*folder.glob("runs/*/turns.jsonl")]
+        turns = logs[0].read_bytes().count(b"\n") if logs else 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("killed", [("raylet",), ("raylet", "gcs_server", "ray::", "python")])
+def test_where_ray_itself_is_killed_the_run_ends_with_a_sentence(tmp_path, alone, killed):
+    config = rooms(tmp_path, model=policy(tmp_path, HANGS))
+    with command(*flags(config), "--workers", 2) as driver:
+        wait_for_turns(driver, tmp_path, 10)
+        for child in psutil.Process(driver.pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                if child.name().startswith(killed):
+                    child.kill()
+        _, told = driver.communicate(timeout=120)
+    (path,) = list_runs(tmp_path / "runs")
+    assert driver.returncode == 1
+    assert "was killed" in told or "ended without a word" in told
+    assert "--continue" in told
+    digest = hashlib.sha256(bytes(path.absolute())).hexdigest()[:12]
+    assert not [*Path(tempfile.gettempdir()).glob(f"render-agent-{digest}-*")]
+    (tmp_path / "eventful.file").touch()
+    proceed(path, workers=1)
+    assert transcripts(path) == transcripts(alone)
+    assert nothing_twice(path)
+
+
 @pytest.mark.slow
 def test_a_driver_killed_leaves_nothing_behind_and_its_run_goes_on_alone(tmp_path, alone):
     config = rooms(tmp_path, model=policy(tmp_path, HANGS))
     with command(*flags(config), "--workers", 2) as driver:
-        turns, until = 0, time.monotonic() + 300
-        while turns < 10 and driver.poll() is None and time.monotonic() < until:
-            time.sleep(0.05)
-            logs = [*tmp_path.glob("runs/*/turns.jsonl")]
-            turns = logs[0].read_bytes().count(b"\n") if logs else 0
+        wait_for_turns(driver, tmp_path, 10)
         driver.kill()
         driver.communicate()
     (path,) = list_runs(tmp_path / "runs")
@@ -363,6 +416,20 @@ def test_workers_that_all_die_stop_the_run(tmp_path, ray, monkeypatch):
         play(rooms(tmp_path, model=str(broken), ray=ray.get_runtime_context().gcs_address))
     (path,) = list_runs(tmp_path / "runs")
     assert not (path / "results.json").exists()
+
+
+@pytest.mark.slow
+def test_a_fault_that_meets_every_worker_stops_the_run_and_burns_no_question(tmp_path, ray, alone):
+    raises = policy(tmp_path, RAISES)
+    Path(raises).write_text(Path(raises).read_text().replace('== "room01" and', '!= "" and'))
+    run = start_run(rooms(tmp_path, workers=2, model=raises).absolute())
+    with pytest.raises(RunStoppedError, match=r"5 questions in a row failed alike.*device is gone"):
+        run.go(Silent())
+    run.close()
+    assert not [line for line in RunFolder(run.path).lines() if line["error"]]
+    (tmp_path / "eventful.file").touch()
+    proceed(run.path, workers=2)
+    assert transcripts(run.path) == transcripts(alone)
 
 
 @pytest.mark.slow

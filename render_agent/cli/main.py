@@ -16,12 +16,12 @@ from click.core import ParameterSource
 from render_agent import registry
 from render_agent.cli import completion, help_page
 from render_agent.cli.options import RUN, WHERE_RUNS_LIE, run_option
-from render_agent.cli.standard_error import StandardError
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.engine import refuse_code
 from render_agent.config.option import did_you_mean
 from render_agent.errors import RenderAgentError, SetupError, UsageError
 from render_agent.system.interrupts import Terminated, exit_code, install
+from render_agent.system.standard_streams import StandardError
 from render_agent.text.redact import without_keys
 from render_agent.text.sanitize import visible
 

@@ -1,4 +1,7 @@
-"""Failures of questions: counted, and where a fault meets question after question, the run stops with its cause."""
+"""Failures of questions: counted, and where a fault meets question after question, the run stops with its cause.
+
+The one rule for engines, agents, renderers and verifiers, and for workers, of whom each has its own count.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +24,18 @@ class Failures:
     """The failures of a run.
 
     most: as `--max-failures` has it; auto counts those in a row that have one cause. questions: all that are to be
-    asked. Lines of failures in a row are held back until another question has another fate, so that of a run that
-    is stopped the questions are as they were.
+    asked. broken: says why the engine fails on the simplest prompt, too, if it does. Lines of failures in a row are
+    held back until another question has another fate, so that of a run that is stopped the questions are as they
+    were.
     """
 
-    def __init__(self, most: str, questions: Sequence[Question]) -> None:
+    def __init__(
+        self,
+        most: str,
+        questions: Sequence[Question],
+        broken: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        self._broken = broken
         self.scenes = len({question.scene for question in questions})
         self.most = None if most == AUTO else allowed_failures(most, len(questions))
         self._total = 0
@@ -60,6 +70,7 @@ class Failures:
         if len(self._questions) >= IN_A_ROW and (
             not of_scene or len(self._met) >= min(IN_A_ROW, self.scenes)
         ):
+            self._ask_engine()
             count = len(self._questions)
             self._held.clear()
             raise RunStoppedError(
@@ -67,8 +78,22 @@ class Failures:
                 " to it, then go on with --continue (--max-failures N or N% lets a run fail more of them)"
             )
 
+    def end(self) -> None:
+        """Note that the run is at its end. RunStoppedError where the last failures are the engine's."""
+        if self._held:
+            self._ask_engine()
+        self.went_on()
+
+    def _ask_engine(self) -> None:
+        if (reason := self._broken()) is not None:
+            self._held.clear()
+            raise RunStoppedError(
+                f"the model fails on every question, even on a prompt of one token ({reason}): nothing is marked"
+                " as failed; once the cause is gone, go on with --continue"
+            )
+
     def went_on(self) -> None:
-        """Note that a question took a turn, or that the run is at its end: what was held back is written."""
+        """Note that a question took a turn: what was held back is written."""
         self._cause, held, self._held = (), self._held, []
         self._questions.clear()
         self._met.clear()

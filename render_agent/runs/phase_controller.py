@@ -133,7 +133,7 @@ class PhaseController:
             if late := [s for s in states if s.active]:
                 self.observer.began("finishing", late)
                 scheduler.run((self.finish(s) for s in late), together=self.finish_together)
-            self.failures.went_on()
+            self.failures.end()
             self.log.sync()
 
     def finish(self, state: QuestionState) -> TurnCoroutine:

@@ -21,7 +21,7 @@ from render_agent.config.paths import absolute_paths
 from render_agent.dialogue.chat import Message
 from render_agent.dialogue.probe import ProbePlan
 from render_agent.dialogue.state import Question, QuestionState
-from render_agent.engines.base import Engine
+from render_agent.engines.base import Engine, broken
 from render_agent.engines.registry import describe_engine, make_engine
 from render_agent.errors import UsageError
 from render_agent.observation import FreeViews
@@ -149,7 +149,11 @@ def play(
         observer,
         config.agent_plan.build(config, prompt, panel, views),
         panel,
-        Failures(config.max_failures, [state.question for state in states if state.active]),
+        Failures(
+            config.max_failures,
+            [state.question for state in states if state.active],
+            partial(broken, engine),
+        ),
         max_batched_turns=min(batched, config.max_turns),
         finish_together=None if together == AUTO else int(together),
         sampling=Sampling(

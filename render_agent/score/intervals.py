@@ -3,7 +3,7 @@
 Questions about one scene share its scan and its views, so scenes are what is independent. The error of a
 mean is the jackknife's (Efron and Stein 1981; for clusters "CV3", MacKinnon, Nielsen and Webb 2023): each
 scene is left out in turn. Its degrees of freedom are those of Bell and McCaffrey (2002), fewer than scenes
-less one where a type hangs on few of them. `benchmarks/coverage.py` measures how often that holds.
+less one where a type hangs on few of them. `benchmarks/interval_coverage.py` measures how often that holds.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from factories.models import rewrite_json, small_model
 from factories.runs import make_config, make_questions
 
 from render_agent.engines.transformers.generate_engine import TransformersEngine
+from render_agent.engines.transformers.model import template_check
 from render_agent.engines.transformers.model.locate import (
     describe_model,
     find_model,
@@ -160,6 +161,27 @@ def test_no_tokenizer(copy):
 def test_no_chat_template(copy):
     (copy / "chat_template.jinja").unlink()
     assert "has no chat template" in told(copy)
+
+
+@pytest.mark.parametrize("part", ["vision_config", "text_config"])
+def test_more_layers_than_can_be_made(copy, part):
+    config = json.loads((copy / "config.json").read_text("utf-8"))[part]
+    name = next(name for name in ("num_hidden_layers", "depth") if name in config)
+    rewrite_json(copy / "config.json", **{part: config | {name: 10**9}})
+    assert f"{name} 1,000,000,000" in told_before_loading(copy)
+
+
+LOOPS = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
+
+
+@pytest.mark.parametrize(
+    ("template", "fault"),
+    [(LOOPS, "does not end in 1 s"), ("{{ 'x' * 10**11 }}", "takes more than 2 GB")],
+)
+def test_a_chat_template_that_takes_everything(copy, monkeypatch, template, fault):
+    monkeypatch.setattr(template_check, "TRIAL_SECONDS", 1 if "range" in template else 20)
+    (copy / "chat_template.jinja").write_text(template)
+    assert fault in told(copy)
 
 
 def test_names_that_do_not_exist():

@@ -2,9 +2,11 @@
 
 import os
 import struct
+from pathlib import Path
 
 import laspy
 import numpy as np
+import psutil
 import pytest
 import trimesh
 from factories.clouds import e57_fields, write_e57, write_las, write_pcd, write_usd
@@ -349,6 +351,15 @@ def test_what_is_torn_or_something_else(tmp_path, name):
     refusal(path)
 
 
+def test_colours_that_are_no_colours_stop_nothing(tmp_path):
+    path = tmp_path / "a.xyz"
+    rows = [f"{x} {y} {z} 1e300 {x} -1e300" for x, y, z in POINTS[:500].tolist()]
+    path.write_text("\n".join(["//X Y Z R G B", *rows]))
+    assert len(load_scene(path).points) == 500
+    path.write_text("\n".join(rows))
+    assert len(load_scene(path).points) == 500
+
+
 def crash(path, size):
     os.abort()
 
@@ -356,6 +367,19 @@ def crash(path, size):
 def test_a_library_that_crashes_costs_a_sentence(tmp_path):
     with pytest.raises(SceneError, match=r"the library that reads it crashed \(SIGABRT\) over it"):
         read_apart(crash, tmp_path / "a.e57", 1)
+
+
+def greedy(path, size):
+    try:
+        bytearray(psutil.virtual_memory().available * 6 // 10)
+    except MemoryError:
+        score = Path("/proc/self/oom_score_adj").read_text().strip()
+        raise SceneError(f"no memory; ended by the system at {score}") from None
+
+
+def test_a_library_that_takes_all_memory_is_stopped_before_the_run_is(tmp_path):
+    with pytest.raises(SceneError, match="no memory; ended by the system at 1000"):
+        read_apart(greedy, tmp_path / "a.e57", 1)
 
 
 def test_a_format_whose_library_is_missing_names_the_extra(tmp_path, monkeypatch):

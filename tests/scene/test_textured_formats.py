@@ -15,6 +15,8 @@ from trimesh.visual.texture import TextureVisuals
 
 from render_agent.errors import SceneError
 from render_agent.scene import load_scene
+from render_agent.scene.formats import meshes
+from render_agent.scene.formats.textured import gltf, picture_files
 from render_agent.scene.srgb import linear, screen
 
 RED, GREEN, BLUE, YELLOW = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 0)
@@ -270,6 +272,24 @@ def test_a_mesh_that_is_shown_far_too_often_is_refused(tmp_path):
     accessors[0]["count"] = 200_000
     text = refused(glb(tmp_path, extra={"accessors": accessors}, nodes=[{"mesh": 0}] * 300))
     assert "so often" in text
+
+
+@pytest.mark.parametrize("what", ["vertices", "pixels", "bytes"])
+def test_what_takes_much_memory_is_read_in_a_process_of_its_own(tmp_path, monkeypatch, what):
+    path = glb(tmp_path, textured(), picture(), nodes=[{"mesh": 0}] * 8)
+    here, apart = load_scene(path), []
+    if what == "vertices":
+        monkeypatch.setattr(gltf, "MAX_VERTICES", 16 * 31)
+    elif what == "pixels":
+        monkeypatch.setattr(picture_files, "MAX_PIXELS_HERE", 64)
+    else:
+        monkeypatch.setattr(meshes, "MAX_BYTES_HERE", 64)
+    read = meshes.read_apart
+    monkeypatch.setattr(meshes, "read_apart", lambda *given: apart.append(1) or read(*given))
+    scene = load_scene(path)
+    assert apart
+    assert (scene.points == here.points).all()
+    assert (scene.texture.uv == here.texture.uv).all()
 
 
 def test_what_is_not_decoded_here_names_what_converts_it(tmp_path):

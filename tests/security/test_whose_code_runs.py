@@ -143,3 +143,26 @@ def test_a_disk_that_is_full_for_what_is_said_stops_nothing(evil):
         said = typed(evil, "ls", code=1, capture_output=False, stdout=full, stderr=subprocess.PIPE)
         assert "cannot write standard output: No space left on device" in said
         assert "Traceback" not in said
+
+
+CLOSED = """
+import os, sys
+if len(sys.argv) == 1:
+    for number in range(3):
+        os.close(number)
+    os.execv(sys.executable, [sys.executable, __file__, "again"])
+import render_agent.__main__
+with open("log", "w") as log:
+    os.write(2, b"what a library says")
+    print("what the program says", file=sys.stderr, flush=True)
+    log.write(str(log.fileno()))
+"""
+
+
+def test_closed_streams_are_no_files_of_the_run(tmp_path):
+    (tmp_path / "closed.py").write_text(CLOSED)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    subprocess.run(
+        [sys.executable, "closed.py"], cwd=tmp_path, env=environment, check=True, timeout=60
+    )
+    assert int((tmp_path / "log").read_text()) > 2

@@ -151,9 +151,7 @@ class ContinuousEngine:
                 scheduler.step()
             elif scheduler.reading:
                 continue
-            elif not self._line:
-                scheduler.try_engine()
-            elif not self._answered:
+            elif self._line and not self._answered:
                 wait({sample.asked.made for sample in self._line}, timeout, FIRST_COMPLETED)
             if self._woken.is_set() or (until is not None and time.perf_counter() >= until):
                 break
@@ -171,6 +169,10 @@ class ContinuousEngine:
     def wake(self) -> None:
         """Have `ready` give what it has after its next step."""
         self._woken.set()
+
+    def broken(self) -> str | None:
+        """Return why a prompt of one token cannot be read; None where it can."""
+        return self.scheduler.broken()
 
     def retire(self, question_id: str) -> None:
         """Give up the question's pages and its pictures."""

@@ -9,15 +9,15 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from PIL import Image
+
 from render_agent.dialogue.state import Tokens
 from render_agent.engines.base import BatchingEngine, Capabilities, Reply, Request, Scores
 from render_agent.engines.transformers.families.inputs import DialogueTensors, PreparedPrompt
 from render_agent.engines.transformers.memory.device import DeviceMemory, memory_of
 from render_agent.engines.transformers.memory.faults import (
     Fault,
-    FaultStreak,
     attempt,
-    engine_broken,
 )
 from render_agent.engines.transformers.memory.oom_backoff import Fitted, fit_rows
 from render_agent.engines.transformers.memory.sizing import FRACTION, Sizing
@@ -120,7 +120,6 @@ class TransformersEngine(BatchingEngine):
         self._scoring = Sizing(self.memory, self.sizing.most_rows, self.sizing.fraction)
         self.probing = batch_size is None
         self.vision = vision
-        self._streak = FaultStreak()
         self._ready: dict[int, tuple[PreparedPrompt, int] | str] = {}
         super().__init__(batch_size=self.sizing.most_rows)
 
@@ -174,7 +173,6 @@ class TransformersEngine(BatchingEngine):
                 replies.append(Reply(error=prepared))
                 continue
             mine = [next(written) for _ in range(request.distinct_samples)]
-            self._watch(request, [row.outcome for row in mine])
             became = [
                 self.loaded.alone(row.outcome, prepared[0])
                 if isinstance(row.outcome, Fault)
@@ -191,6 +189,13 @@ class TransformersEngine(BatchingEngine):
 
         self._scoring.most_rows = self.sizing.most_rows
         return score_choices(self.loaded, requests, choices, self._scoring)
+
+    def broken(self) -> str | None:
+        """Return why a prompt of one token cannot be answered; None where it can."""
+        prompt = PreparedPrompt("", ids=(self.loaded.pad,))
+        tiny = [Row(Request("", 0, (), picture=lambda _: Image.new("RGB", (1, 1))), 0, prompt)]
+        outcome = attempt(lambda: generate_rows(self.loaded, tiny, [1]), self.model.device)
+        return outcome.reason if isinstance(outcome, Fault) else None
 
     def close(self) -> None:
         """Give back the model's memory."""
@@ -209,20 +214,6 @@ class TransformersEngine(BatchingEngine):
 
     def _call(self, batch: Sequence[Request]) -> list[Reply]:
         return self.answer(batch)
-
-    def _watch(self, request: Request, outcomes: Sequence[Written | Fault]) -> None:
-        """Note what a request became. EngineError where so many failed in a row that it is the engine's fault."""
-        faults = [outcome for outcome in outcomes if isinstance(outcome, Fault)]
-        if not faults:
-            self._streak.succeeded()
-        elif self._streak.failed(request.question_id, faults[0].reason):
-            prompt = PreparedPrompt("", ids=(self.loaded.pad,))
-            tiny = [Row(request, 0, prompt)]
-            if isinstance(
-                attempt(lambda: generate_rows(self.loaded, tiny, [1]), self.model.device), Fault
-            ):
-                raise engine_broken(faults[0].reason)
-            self._streak.succeeded()
 
     def _length(self, request: Request) -> int:
         """Return the tokens that a request's row may have in the end; 0 where it cannot be asked."""

@@ -16,9 +16,7 @@ from render_agent.engines.transformers.families.inputs import PreparedPrompt
 from render_agent.engines.transformers.kv_cache import PAGE_TOKENS, KVCache, Sequence
 from render_agent.engines.transformers.memory.faults import (
     Fault,
-    FaultStreak,
     attempt,
-    engine_broken,
     waits,
 )
 from render_agent.engines.transformers.model.load import LoadedModel
@@ -79,13 +77,11 @@ class Scheduler:
         self.calls = 0
         self._put_down = put_down
         self._note = note
-        self._streak = FaultStreak()
-        self.suspects: list[tuple[Sample, str]] = []
 
     @property
     def is_busy(self) -> bool:
         """Whether anything is under way."""
-        return bool(self.reading or self.active or self.suspects)
+        return bool(self.reading or self.active)
 
     def place(self, sample: Sample) -> bool | None:
         """Find pages for a sample: True where it has them, None where it must wait, False where it failed."""
@@ -264,8 +260,6 @@ class Scheduler:
         self.cache.rest(sample.sequence)
         if sample.number:
             self.cache.evict(sample.sequence)
-        self._streak.succeeded()
-        self.acquit()
         self._put_down(sample, Written(text, counted, seconds, together, not ended))
 
     def _again(self, sample: Sample, fault: Fault) -> bool:
@@ -282,23 +276,12 @@ class Scheduler:
         return True
 
     def _fail(self, sample: Sample, fault: Fault) -> None:
-        """Hold a sample that failed back until it is known whose fault that is."""
-        self.suspects.append((sample, self.loaded.alone(fault, sample.asked.prompt)))
-        if self._streak.failed(sample.request.question_id, fault.reason):
-            self.try_engine()
+        self._put_down(sample, self.loaded.alone(fault, sample.asked.prompt))
 
-    def try_engine(self) -> None:
-        """Read a prompt of one token: those that failed failed by themselves where that goes well, else EngineError."""
-        if self.suspects and isinstance(fault := attempt(self._tiny, self._device), Fault):
-            raise engine_broken(fault.reason)
-        self._streak.succeeded()
-        self.acquit()
-
-    def acquit(self) -> None:
-        """The engine works: samples that failed are put down."""
-        suspects, self.suspects = self.suspects, []
-        for sample, reason in suspects:
-            self._put_down(sample, reason)
+    def broken(self) -> str | None:
+        """Return why a prompt of one token cannot be read; None where it can."""
+        outcome = attempt(self._tiny, self._device)
+        return outcome.reason if isinstance(outcome, Fault) else None
 
     def _tiny(self) -> None:
         sequence = Sequence("", pinned=True)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
+import psutil
+
 from render_agent.config import RunConfig
 from render_agent.errors import SetupError
 from render_agent.extras import require
@@ -114,6 +116,11 @@ def resources(config: RunConfig, cluster_gpus: float | None) -> dict[str, Any]:
         "num_gpus": config.tensor_parallel if on_gpu else 0,
         "scheduling_strategy": "SPREAD",
     }
+
+
+def own_raylets() -> list[psutil.Process]:
+    """Return Ray's processes of this machine without which no worker is heard of; none where others started Ray."""
+    return [child for child in psutil.Process().children() if child.name() == "raylet"]
 
 
 @contextmanager

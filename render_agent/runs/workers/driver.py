@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
+import platform
 import secrets
 import shlex
 import shutil
+import signal
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -21,7 +26,7 @@ from render_agent.errors import EngineError, RenderAgentError, RunStoppedError, 
 from render_agent.runs.failures import Failures
 from render_agent.runs.log.folder import RunLog
 from render_agent.runs.phase_controller import Observer
-from render_agent.runs.workers.cluster import cluster, resources
+from render_agent.runs.workers.cluster import cluster, own_raylets, resources
 from render_agent.runs.workers.scene_queue import (
     MAX_DEATHS_IN_A_ROW,
     MAX_DEATHS_PER_SCENE,
@@ -41,6 +46,7 @@ from render_agent.runs.workers.worker import (
     Took,
     Worker,
 )
+from render_agent.system.child_reaper import alive
 from render_agent.system.contained_paths import picture_path
 from render_agent.system.last_words import last_words
 
@@ -52,6 +58,13 @@ POLL_SECONDS = 1.0
 CLOSE_SECONDS = 10.0
 """Seconds that a worker gets for giving its engine back at the end."""
 
+MIN_SILENT_SECONDS = 120.0
+MAX_SILENT_TIMES = 10
+UNLEARNED_SILENT_SECONDS = 3600.0
+"""A worker that was silent for so long is given up: so many times what any took for as much, not less than the first.
+
+The third is for what none of the run has done yet.
+"""
 
 ENDED_BY_RAY = (
     "error: this run was ended without a word, as Ray does where its own processes are killed (by the system for want"
@@ -60,12 +73,19 @@ ENDED_BY_RAY = (
 )
 
 
+RAY_KILLED = (
+    "Ray's own process on this machine, its raylet, was killed (by the system for want of memory, as a rule: fewer"
+    " --workers need less); nothing that was logged is lost, go on with --continue"
+)
+
+
 @dataclass(eq=False)
 class WorkerSlot:
     """Where one worker after another works: the next takes the place of one that died.
 
     stream: what the present worker tells of its present task. scenes: those that it has. deaths:
-    how many died here in a row without a turn.
+    how many died here in a row without a turn. failed: the questions that failed here since its last turn. process: its number where it runs on this machine. silent: for how
+    many seconds it has told of no turn.
     """
 
     number: int
@@ -77,11 +97,19 @@ class WorkerSlot:
     batch_size: int = 0
     deaths: int = 0
     who: str = ""
+    failed: list[QuestionState] = field(default_factory=list)
+    process: int | None = None
+    silent: float = 0.0
 
     @property
     def ready(self) -> bool:
         """Whether its worker has an engine and nothing to do."""
         return self.worker is not None and self.stream is None and self.batch_size > 0
+
+    @property
+    def deed(self) -> str:
+        """What it is waited for to do."""
+        return "turn" if self.batch_size else "beginning"
 
 
 class Driver:
@@ -116,7 +144,9 @@ class Driver:
             for number, config in enumerate(configs)
         ]
         self.gpus = gpus
+        self.raylets = own_raylets()
         self.last_error: RenderAgentError = EngineError("no worker could be started")
+        self.longest: dict[str, float] = {}
 
     def run(self) -> None:
         """Dispatch until every question is at its end. EngineError or RunStoppedError where no worker is left."""
@@ -130,8 +160,20 @@ class Driver:
                 if slot.ready:
                     self._dispatch(slot, open_slots)
             streams = {slot.stream: slot for slot in open_slots if slot.stream is not None}
+            began = time.monotonic()
             for stream in self._wait(list(streams)):
                 self._hear(streams[stream])
+            if not all(map(alive, self.raylets)):
+                raise EngineError(RAY_KILLED)
+            # no more than was waited for: this process may have been stopped itself
+            waited = min(time.monotonic() - began, 2 * POLL_SECONDS)
+            for slot in streams.values():
+                slot.silent += waited
+                if slot.stream is not None and self._stuck(slot):
+                    self._give_up(slot)
+        for slot in self.slots:
+            slot.failures.end()
+        self.log.sync()
 
     def _wait(self, streams: Sequence[Any]) -> Sequence[Any]:
         """Return those of the workers' streams that tell something, after a while none."""
@@ -144,8 +186,35 @@ class Driver:
             raise error.__cause__ from None
         return list(ready)
 
+    def _stuck(self, slot: WorkerSlot) -> bool:
+        """Whether a worker has told nothing for longer than the run's other turns, or beginnings, let expect."""
+        learned = self.longest.get(slot.deed)
+        most = (
+            UNLEARNED_SILENT_SECONDS
+            if learned is None
+            else max(MIN_SILENT_SECONDS, MAX_SILENT_TIMES * learned)
+        )
+        return slot.silent > most and not self.ray.wait([slot.stream], timeout=0)[0]
+
+    def _give_up(self, slot: WorkerSlot) -> None:
+        """End a worker that tells nothing more, as if it had died: another one gets its scenes."""
+        logger.warning("%s is ended: it told of no turn for %d s", slot.who, slot.silent)
+        if (
+            slot.process is not None
+        ):  # Ray only asks it to end, and one that is stopped does not hear
+            with suppress(OSError):
+                os.kill(slot.process, signal.SIGKILL)
+        self._died(slot)
+
+    def _heard(self, slot: WorkerSlot) -> None:
+        """Learn how long a worker may be silent."""
+        self.longest[slot.deed] = max(slot.silent, self.longest.get(slot.deed, 0.0))
+        slot.silent = 0.0
+
     def close(self) -> None:
         """Send the workers home: those with nothing to do orderly, the others at once."""
+        if not all(map(alive, self.raylets)):
+            return  # there is nobody who would send them
         leaving = [slot.worker.close.remote() for slot in self.slots if slot.ready]
         if leaving:
             self.ray.wait(leaving, num_returns=len(leaving), timeout=CLOSE_SECONDS)
@@ -160,7 +229,7 @@ class Driver:
             slot.config, self.setup, slot.number
         )
         slot.who = f"worker {slot.number}"
-        slot.batch_size = 0
+        slot.batch_size, slot.process, slot.silent = 0, None, 0.0
         slot.stream = slot.worker.begin.options(num_returns="streaming").remote()
 
     def _dispatch(self, slot: WorkerSlot, slots: Sequence[WorkerSlot]) -> None:
@@ -184,6 +253,7 @@ class Driver:
         }
         batch = TaskBatch([(state.question, state.turns) for state in states], pictures)
         logger.info("%s gets %s", slot.who, ", ".join(slot.scenes))
+        slot.silent = 0.0
         if active := [state for state in states if state.active]:
             self.observer.began(self._phase(active[0]), active)
         slot.stream = slot.worker.play.options(num_returns="streaming").remote(batch)
@@ -221,39 +291,62 @@ class Driver:
                 self.log.append(question_id, turn)
                 state.take(turn)
                 slot.deaths = 0
+                self._heard(slot)
                 slot.failures.went_on()
+                slot.failed.clear()
                 self.observer.took(state, turn)
             case Failed(question_id, turn, phase, error, events, of_scene):
-                self._fail(self.states[question_id], turn, phase, error, events)
+                self._heard(slot)
+                state = self.states[question_id]
                 fault = SceneError(error) if of_scene else RenderAgentError(error)
-                self._count(slot, self.states[question_id], fault)
+                state.fail(error, events)
+                self._count(
+                    slot, state, fault, partial(self._failed, state, turn, phase, error, events)
+                )
             case Logged(record):
                 logging.getLogger(record.name).handle(record)
             case Ready(batch_size, process, machine):
+                self._heard(slot)
                 slot.batch_size = batch_size
+                own = self.gpus is None and machine == platform.node()
+                slot.process = process if own else None
                 slot.who = f"worker {slot.number} (process {process} on {machine})"
                 logger.info("%s is ready", slot.who)
             case Stopped():
                 pass
 
-    def _count(self, slot: WorkerSlot, state: QuestionState, fault: RenderAgentError) -> None:
-        """Count a failure; one worker's too many close its slot, as if its engine were gone."""
+    def _count(
+        self,
+        slot: WorkerSlot,
+        state: QuestionState,
+        fault: RenderAgentError,
+        write: Callable[[], None],
+    ) -> None:
+        """Count a failure; one worker's too many close its slot, and others take its questions."""
+        slot.failed.append(state)
         try:
-            slot.failures.failed(state.question, fault)
+            slot.failures.failed(state.question, fault, write)
         except RunStoppedError as error:
             if slot.failures.most is not None:  # those of all workers are counted together
                 raise
-            logger.warning("%s is closed: %s", slot.who, error)
-            self.last_error = error
-            self._lost(slot)
+            self._close(slot, error)
 
     def _stopped(self, slot: WorkerSlot, message: Stopped) -> None:
         """Close the slot of a worker whose engine is gone; raise what no other worker can mend."""
         if not isinstance(message.error, EngineError):
             raise message.error
-        logger.warning("%s stops: %s", slot.who, message.error)
-        self.last_error = message.error
-        self._lost(slot)
+        self._close(slot, message.error)
+
+    def _close(self, slot: WorkerSlot, error: RenderAgentError) -> None:
+        """Dismiss a worker for good whose engine is to blame, and not what it was asked."""
+        logger.warning("%s is closed: %s", slot.who, error)
+        self.last_error = error
+        for state in slot.failed:
+            state.retry()
+        scenes = dict.fromkeys([*slot.scenes, *(state.question.scene for state in slot.failed)])
+        slot.failed, slot.scenes = [], []
+        self._dismiss(slot)
+        self.queue.put_back(scenes)
 
     def _died(self, slot: WorkerSlot) -> None:
         """Take back the scenes of a dead worker and begin another in its slot."""
@@ -299,10 +392,20 @@ class Driver:
         turn: int,
         phase: Phase,
         error: str,
+    ) -> None:
+        state.fail(error)
+        self._failed(state, turn, phase, error)
+
+    def _failed(
+        self,
+        state: QuestionState,
+        turn: int,
+        phase: Phase,
+        error: str,
         events: Sequence[str] = (),
     ) -> None:
+        """Write down what stopped a question."""
         self.log.append_error(state.id, turn, phase, error, events)
-        state.fail(error, events)
         self.observer.failed(state)
 
     def _phase(self, state: QuestionState) -> Phase:
@@ -339,8 +442,8 @@ def dispatch(
     scenes = {state.question.scene for state in states if state.active}
     configs = configs[: max(1, len(scenes))]
     with (
-        last_words(ENDED_BY_RAY.format(path=shlex.quote(str(log.path)))),
         _scratch(log.path) as scratch,
+        last_words(ENDED_BY_RAY.format(path=shlex.quote(str(log.path))), scratch),
         cluster(config.ray, len(configs)) as ray,
     ):
         machines = sum(node["Alive"] for node in ray.nodes())

@@ -53,7 +53,7 @@ class SceneQueue:
                 count += self.size(taken[-1])
             return taken
         for scene in sorted(self.returned, key=lambda scene: -self.deaths[scene]):
-            died = self._died_on[scene]
+            died = self._died_on.get(scene, set())
             if worker not in died or died >= set(workers):
                 self.returned.remove(scene)
                 return [scene]
@@ -70,6 +70,11 @@ class SceneQueue:
             elif self.size(scene):
                 self.returned.append(scene)
         return given_up
+
+    def put_back(self, scenes: Iterable[str]) -> None:
+        """Take back scenes that are not to blame for what became of their worker."""
+        waiting = {*self.fresh, *self.returned}
+        self.returned += [scene for scene in scenes if scene not in waiting and self.size(scene)]
 
 
 def share(questions: int, batch_size: int, workers: int, free: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ from numpy.typing import NDArray
 
 from render_agent.errors import SceneError
 from render_agent.scene.formats.cleaning import Scan, triangles, unreadable
+from render_agent.scene.formats.reading_process import read_apart
 from render_agent.scene.formats.textured.gltf import read_gltf
-from render_agent.scene.formats.textured.picture_files import Refused
+from render_agent.scene.formats.textured.picture_files import NeedsProcess, Refused
 from render_agent.scene.formats.textured.wavefront import read_obj
 from render_agent.scene.srgb import screen
 
@@ -24,20 +26,38 @@ PLAIN = np.uint8(180)
 """Grey of the parts without colours in a scene with colours."""
 
 
+MAX_BYTES_HERE = 4 << 20
+"""A file that is larger is read in a process of its own, with a limit for its memory."""
+
+
 def read_mesh(path: Path, size: int) -> Scan:
     """Return the scan of a GLB, glTF, OBJ, STL or OFF file of `size` bytes, its axes as in the file.
 
     SceneError where it holds no surface, asks for too much, or needs what is not here.
     """
+    if size <= MAX_BYTES_HERE:
+        with suppress(NeedsProcess):
+            return _read(path, size, apart=False)
+    return read_apart(read_mesh_apart, path, size)
+
+
+def read_mesh_apart(path: Path, size: int) -> Scan:
+    """Return what `read_mesh` does; called in a process of its own."""
+    return _read(path, size, apart=True)
+
+
+def _read(path: Path, size: int, *, apart: bool) -> Scan:
     suffix = path.suffix.lower()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if suffix in (".glb", ".gltf"):
-                return read_gltf(path, size)
+                return read_gltf(path, size, apart=apart)
             logging.getLogger("trimesh").setLevel(logging.CRITICAL)
-            return read_obj(path) if suffix == ".obj" else _through_trimesh(path)
-    except SceneError:
+            if suffix == ".obj":
+                return read_obj(path, apart=apart)
+            return _through_trimesh(path)
+    except (SceneError, NeedsProcess):
         raise
     except Refused as error:
         raise unreadable(path, *error.args) from None

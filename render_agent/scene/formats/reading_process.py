@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -11,6 +10,8 @@ from contextlib import suppress
 from importlib import import_module
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
+
+import psutil
 
 from render_agent.errors import SceneError
 from render_agent.scene.formats.cleaning import Scan, unreadable
@@ -69,12 +70,20 @@ def serve(connection: int, module: str, function: str, path: str, size: int) -> 
         pipe.send(error)
 
 
+MIN_MEMORY_BYTES = 2 << 30
+
+
 def _bound_memory() -> None:
-    """Let this process ask for no more memory than the machine has, where the system can hold it to that."""
+    """Let this process have half of the memory that is free now, and be the first that the system ends for want of any.
+
+    What it sends is held twice at either side, so that it cannot be more than there is.
+    """
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
     with suppress(ImportError, ValueError, OSError):
         import resource
 
-        most = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        most = max(MIN_MEMORY_BYTES, psutil.virtual_memory().available // 2)
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 

@@ -41,9 +41,6 @@ DEVICE_PHRASES = (
 )
 """What is said of a device that lacks memory or is lost: after a shortage some errors only say "unknown error"."""
 
-SUSPICIOUS_FAULTS = 5
-"""Different questions that fail one after the other with the same words, after which the engine is suspected."""
-
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -144,31 +141,3 @@ def attempt_patiently(call: Callable[[], Given], device: Any) -> Given | Fault:
         LOG.warning("out of memory before the first prompt: tried again in %d s", seconds)
         time.sleep(seconds)
     return attempt(call, device)
-
-
-class FaultStreak:
-    """Tells when faults are the engine's, and no longer those of the questions that meet them."""
-
-    def __init__(self) -> None:
-        self.reason = ""
-        self.questions: set[str] = set()
-
-    def succeeded(self) -> None:
-        """A question was answered."""
-        self.questions.clear()
-
-    def failed(self, question_id: str, reason: str) -> bool:
-        """A question failed for a reason; whether so many in a row did that the engine is suspected."""
-        if reason != self.reason:
-            self.reason = reason
-            self.questions.clear()
-        self.questions.add(question_id)
-        return len(self.questions) >= SUSPICIOUS_FAULTS
-
-
-def engine_broken(reason: str) -> EngineError:
-    """Return the error of an engine that fails question after question, and on a prompt of one token, too."""
-    return EngineError(
-        f"the model fails on every question, even on a prompt of one token ({reason}): nothing is"
-        " marked as failed; once the cause is gone, continue the run with --continue recent"
-    )

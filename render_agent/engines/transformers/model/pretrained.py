@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from render_agent.engines.transformers.model.locate import WAY_OUT, FoundModel, fetch_model
+from render_agent.engines.transformers.model.template_check import check_template
 from render_agent.engines.transformers.options import quantization_config
 from render_agent.errors import SetupError
 from render_agent.text.display import Stage, bar_class, stage
@@ -164,6 +165,9 @@ def load_processor(found: FoundModel) -> Any:
         raise SetupError(
             f"{found.name} has no chat template (chat_template.jinja): name its Instruct variant"
         )
+    named = processor.chat_template
+    for template in named.values() if isinstance(named, Mapping) else [named]:
+        check_template(template, found.name)
     processor.tokenizer.padding_side = "left"
     return processor
 

@@ -25,6 +25,9 @@ SPREAD = (0.02, 0.98)
 UNKNOWN_GREY = 128.0
 """Grey of points of which neither colour nor intensity is known."""
 
+LARGEST = np.float32(1e30)
+"""What colours and intensities are cut off at, so that sums of them are numbers."""
+
 
 class GatheredCloud:
     """Points that come in parts, of which at most about `most` are kept: then they are means of cells.
@@ -51,9 +54,9 @@ class GatheredCloud:
             good = (np.abs(points) < FARTHEST_METRES / 1e-3).all(axis=1)
         values = np.full((int(good.sum()), 4), np.nan, np.float32)
         if colours is not None:
-            values[:, :3] = colours[good]
+            values[:, :3] = np.clip(colours[good], 0, LARGEST)
         if intensity is not None:
-            values[:, 3] = intensity[good]
+            values[:, 3] = np.clip(intensity[good], -LARGEST, LARGEST)
         self._parts.append((points[good].astype(np.float64), values))
         self._count += len(values)
         if self._count > self.most:

@@ -167,9 +167,9 @@ def _guessed(table: NDArray[np.float64]) -> Columns:
 
 def _is_colour(table: NDArray[np.float64]) -> bool:
     """Whether three columns, (n, 3), can be a colour: whole from 0 to 255, or 0 to 1 and no normals."""
-    if not (table >= 0).all():
+    if not ((table >= 0) & (table <= 255)).all():
         return False
-    if (table <= 255).all() and (table == np.rint(table)).all():
+    if (table == np.rint(table)).all():
         return True
     unit = np.abs(np.linalg.norm(table, axis=1) - 1) < 1e-2
     return bool((table <= 1).all() and not unit.all())

@@ -22,6 +22,7 @@ from render_agent.extras import require
 from render_agent.scene.formats.cleaning import Scan, unreadable
 from render_agent.scene.formats.textured.parts import Part, joined
 from render_agent.scene.formats.textured.picture_files import (
+    NeedsProcess,
     Picture,
     Unusable,
     decoded,
@@ -71,9 +72,10 @@ BLEND_CUTOFF = 0.5
 """Texels that are more than half clear are holes where a material blends."""
 
 
-def read_gltf(path: Path, size: int) -> Scan:
+def read_gltf(path: Path, size: int, *, apart: bool) -> Scan:
     """Return the scan of a GLB or glTF file of `size` bytes, y up, as its file has it.
 
+    apart: whether this is a process of its own; NeedsProcess where what it holds needs one.
     SceneError where it asks for more than its bounds or for an extension that is not read, Refused
     where its pictures do; whatever Python raises where it is damaged.
     """
@@ -85,7 +87,7 @@ def read_gltf(path: Path, size: int) -> Scan:
     tree = parse_json(bytes(text))
     if not isinstance(tree, dict):
         raise ValueError("its JSON is no object")
-    return _File(path, tree, binary, size).scan()
+    return _File(path, tree, binary, size, apart=apart).scan()
 
 
 def _chunks(path: Path, data: memoryview, size: int) -> tuple[memoryview, memoryview | None]:
@@ -106,11 +108,14 @@ def _chunks(path: Path, data: memoryview, size: int) -> tuple[memoryview, memory
 class _File:
     """One glTF file: its JSON `tree`, and what its numbers point at."""
 
-    def __init__(self, path: Path, tree: Tree, binary: memoryview | None, size: int) -> None:
+    def __init__(
+        self, path: Path, tree: Tree, binary: memoryview | None, size: int, *, apart: bool
+    ) -> None:
         self.path = path
         self.tree = tree
         self.binary = binary
         self.size = size
+        self.apart = apart
         self.notes: list[str] = []
         self._buffers: dict[int, memoryview] = {}
         self._draco: dict[int, dict[int, NDArray[Any]]] = {}
@@ -168,7 +173,10 @@ class _File:
             raise unreadable(self.path, why)
 
     def _check_sizes(self, placed: list[tuple[int, FloatArray]]) -> None:
-        """SceneError where instances together have far more vertices or corners than the file."""
+        """SceneError where instances together have far more vertices or corners than the file.
+
+        NeedsProcess where they have many, and this is no process of its own.
+        """
         times: dict[int, int] = {}
         for mesh, _ in placed:
             times[mesh] = times.get(mesh, 0) + 1
@@ -184,6 +192,8 @@ class _File:
                     f"it shows its meshes so often that they have {shown:,} {what}",
                     f"thin it out to {most:,}",
                 )
+            if shown > most // 16 and not self.apart:
+                raise NeedsProcess
 
     def _vertices(self, mesh: Tree) -> int:
         return sum(
@@ -371,7 +381,9 @@ class _File:
         wanted = dict.fromkeys(
             found["source"] for found, _ in read.values() if found.get("source") is not None
         )
-        pictures, notes = decoded({source: partial(self._picture, source) for source in wanted})
+        pictures, notes = decoded(
+            {source: partial(self._picture, source) for source in wanted}, apart=self.apart
+        )
         self.notes += notes
         looks: dict[int | None, Look] = {None: (None, 0, np.eye(2, 3))}
         for number, (found, material) in read.items():

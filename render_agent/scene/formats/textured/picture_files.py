@@ -30,6 +30,9 @@ MAX_WEBP_PIXELS = 1 << 26
 MAX_DECODED_PIXELS = 1 << 29
 """Pixels that all pictures of a scan may have together when they are decoded."""
 
+MAX_PIXELS_HERE = 1 << 24
+"""The same where they are not decoded in a process of their own."""
+
 MAX_SIDE = 8192
 """Pixels of a side that graphics cards take for certain."""
 
@@ -45,6 +48,10 @@ REDUCED_NOTE = "Its pictures are shown smaller than they are, for memory."
 
 class Unusable(Exception):
     """A picture that cannot be shown; the scan is drawn without it. The message says why."""
+
+
+class NeedsProcess(Exception):
+    """A scan takes so much memory that it is read in a process of its own."""
 
 
 class Refused(Exception):
@@ -150,10 +157,11 @@ def _webp_size(start: bytes) -> tuple[int, int]:
     return sides[0] & 0x3FFF, sides[1] & 0x3FFF
 
 
-def fit(pictures: Sequence[Picture]) -> bool:
+def fit(pictures: Sequence[Picture], *, apart: bool) -> bool:
     """Set the steps by which pictures are reduced so that all fit; return whether any is.
 
-    Refused where decoding them takes too many pixels all the same.
+    apart: whether this is a process of its own; NeedsProcess where it has to be. Refused where decoding them takes
+    too many pixels all the same.
     """
     for picture in pictures:
         while max(picture.size) > MAX_SIDE * picture.step:
@@ -167,16 +175,18 @@ def fit(pictures: Sequence[Picture]) -> bool:
             f"its {len(pictures)} pictures have {total:,} pixels",
             f"reduce them to {MAX_DECODED_PIXELS:,} in all, or save them as JPEG",
         )
+    if total > MAX_PIXELS_HERE and not apart:
+        raise NeedsProcess
     return any(picture.step > 1 for picture in pictures)
 
 
 def decoded(
-    sources: Mapping[Key, Callable[[], Picture]],
+    sources: Mapping[Key, Callable[[], Picture]], *, apart: bool
 ) -> tuple[dict[Key, NDArray[np.uint8]], list[str]]:
     """Return pictures, (h, w, 4) uint8, by their key, and what is to be said about them.
 
     sources: open each; all headers are read before any is decoded. Those that cannot be shown are left
-    out. Refused where they are too large.
+    out. apart: as in `fit`. Refused where they are too large.
     """
     pictures: dict[Key, Picture] = {}
     found: dict[Key, NDArray[np.uint8]] = {}
@@ -186,7 +196,7 @@ def decoded(
             pictures[key] = opened()
         except Unusable as error:
             notes.append(f"A picture of it is not shown: {error}.")
-    if fit(list(pictures.values())):
+    if fit(list(pictures.values()), apart=apart):
         notes.append(REDUCED_NOTE)
     for key, picture in pictures.items():
         try:

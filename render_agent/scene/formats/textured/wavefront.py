@@ -55,10 +55,11 @@ class _Names:
         return self.text
 
 
-def read_obj(path: Path) -> Scan:
+def read_obj(path: Path, *, apart: bool) -> Scan:
     """Return the scan of an OBJ file, its axes as in the file, with the materials that it names.
 
-    Refused where its pictures are too large; whatever trimesh raises where it is damaged.
+    apart: whether this is a process of its own; NeedsProcess where its pictures need one. Refused where they are
+    too large; whatever trimesh raises where it is damaged.
     """
     from trimesh.exchange.obj import load_obj
 
@@ -71,7 +72,7 @@ def read_obj(path: Path) -> Scan:
         text = "mtllib names\n" + re.sub(r"^\s*mtllib.*$", "", text, flags=re.MULTILINE)
     found = load_obj(io.BytesIO(text.encode("utf-8", "replace")), resolver=_Names(used))
     shown = list(found.get("geometry", {"": found}).values())
-    materials, notes = _materials(path.parent, libraries, used)
+    materials, notes = _materials(path.parent, libraries, used, apart=apart)
     parts = []
     for geometry in shown:
         visual = geometry.get("visual")
@@ -120,7 +121,7 @@ def _grey(colour: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def _materials(
-    folder: Path, libraries: list[str], used: set[str]
+    folder: Path, libraries: list[str], used: set[str], *, apart: bool
 ) -> tuple[dict[str, tuple[Material, _Library]], list[str]]:
     """Return the materials that are used, by name, and what is to be said about them."""
     entries: dict[str, _Library] = {}
@@ -137,7 +138,9 @@ def _materials(
     entries = {name: entry for name, entry in entries.items() if name in used}
     wanted = {entry.picture: None for entry in entries.values() if entry.picture}
     wanted |= {entry.alpha: None for entry in entries.values() if entry.picture and entry.alpha}
-    pictures, told = decoded({name: partial(_opened, folder, name) for name in wanted if name})
+    pictures, told = decoded(
+        {name: partial(_opened, folder, name) for name in wanted if name}, apart=apart
+    )
     made = {name: (_material(entry, pictures), entry) for name, entry in entries.items()}
     return made, notes + told
 

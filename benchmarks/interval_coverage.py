@@ -1,6 +1,6 @@
 """How often do the intervals hold, and how often do equal runs differ? With few scenes and with many.
 
-    python benchmarks/coverage.py --output benchmarks/results/coverage
+    python benchmarks/interval_coverage.py --output benchmarks/results/coverage
 
 Real runs over freshly made rooms are the populations; scenes are drawn from them with replacement, so the truth
 is known: the score over all of them. Populations: the sighted witness; answers at random; answers that hang on
@@ -235,7 +235,7 @@ def main(rooms: int, questions: int, number: int, runs: str | None, output: str 
     began = time.process_time()
     record: dict[str, Any] = {
         "when": datetime.now(UTC).isoformat(timespec="minutes"),
-        "command": " ".join(["python", "benchmarks/coverage.py", *sys.argv[1:]]),
+        "command": " ".join(["python", "benchmarks/interval_coverage.py", *sys.argv[1:]]),
         "machine": f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}",
         "rooms": len(oracle.sums),
         "questions": int(oracle.counts.sum()),

@@ -1,0 +1,101 @@
+"""A chat template tried in a process of its own, as it is a program and may never end."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from contextlib import suppress
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+from render_agent.errors import SetupError
+
+TRIAL_SECONDS = 20.0
+TRIAL_BYTES = 2 << 30
+"""What a template may take for a dialogue of four messages; milliseconds, as a rule."""
+
+TOO_MUCH = 3
+"""Exit code of the trial where memory ran out."""
+
+DIALOGUE = [
+    {"role": "system", "content": [{"type": "text", "text": "You explore a room."}]},
+    {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "How many chairs?"}]},
+    {"role": "assistant", "content": [{"type": "text", "text": "{}"}]},
+    {"role": "user", "content": [{"type": "text", "text": "Go on."}]},
+]
+
+
+@lru_cache(maxsize=8)
+def check_template(template: str, model: str) -> None:
+    """SetupError where a model's chat template does not end, or takes all memory, over a short dialogue.
+
+    Whatever else is wrong with it is left to the library that uses it.
+    """
+    program = (
+        f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import main; sys.exit(main())"
+    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            input=template.encode("utf-8", "replace"),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=TRIAL_SECONDS,
+            check=False,
+        )
+        if done.returncode != TOO_MUCH:
+            return
+        fault = f"takes more than {TRIAL_BYTES >> 30} GB"
+    except subprocess.TimeoutExpired:
+        fault = f"does not end in {TRIAL_SECONDS:g} s"
+    raise SetupError(
+        f"the chat template of {model} (chat_template.jinja) {fault} over a dialogue of four messages:"
+        " fetch the model again, or name another"
+    )
+
+
+def try_template(template: str) -> None:
+    """Write the dialogue by a template, in the environment that transformers gives it."""
+    from jinja2 import nodes
+    from jinja2.ext import Extension, loopcontrols
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    class Generation(Extension):  # type: ignore[misc]
+        """The block that marks what the model says; here it is written as it stands."""
+
+        tags = {"generation"}  # noqa: RUF012 - as jinja2 has it
+
+        def parse(self, parser: Any) -> Any:
+            line = next(parser.stream).lineno
+            body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+            return nodes.Scope(body, lineno=line)
+
+    def refuse(message: str) -> None:
+        raise ValueError(message)
+
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols, Generation]
+    )
+    environment.filters["tojson"] = lambda value, **_: json.dumps(value)
+    environment.globals |= {
+        "raise_exception": refuse,
+        "strftime_now": lambda form: datetime.now().strftime(form),
+    }
+    environment.from_string(template).render(messages=DIALOGUE, add_generation_prompt=True)
+
+
+def main() -> int:
+    """Try the template that comes in; exit code TOO_MUCH where memory runs out, else 0."""
+    with suppress(ImportError, ValueError, OSError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (TRIAL_BYTES, TRIAL_BYTES))
+    try:
+        try_template(sys.stdin.read())
+    except MemoryError:
+        return TOO_MUCH
+    except Exception:  # noqa: BLE001 - transformers itself will say it
+        return 0
+    return 0
