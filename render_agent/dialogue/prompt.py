@@ -14,7 +14,7 @@ from render_agent.dialogue.chat import Message, Piece, message, picture, text
 from render_agent.dialogue.reply import KINDS
 from render_agent.dialogue.state import Question, View
 from render_agent.dialogue.view_kinds import view_kind
-from render_agent.geometry.camera import Camera
+from render_agent.geometry.camera import Camera, MapCamera
 
 MAP_AXES = ", as on the axes of the map"
 MAP_ADVICE = " Read sizes and distances off the map's grid, and check them from where you stand."
@@ -170,12 +170,14 @@ class Prompt:
         return f"{number} You stand at {_pose(camera)}."
 
     def _shown(self, views: Sequence[View], *, posed: bool = False) -> list[Piece]:
-        """Return the views; posed: with where each was taken."""
+        """Return the views, maps with the height at which they are cut; posed: with where each was taken."""
         pieces = []
         for view in views:
             taken = ""
             if (self.at_once or posed) and isinstance(view.camera, Camera):
                 taken = f", from {_pose(view.camera)}"
+            elif isinstance(view.camera, MapCamera):
+                taken = f", cut at z = {view.camera.height:.2f} m"
             pieces += [text(f"View {view.number} ({view.kind}){taken}:"), picture(view.file)]
         return pieces
 
