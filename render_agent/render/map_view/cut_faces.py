@@ -72,7 +72,9 @@ def reaching_higher(
     cannot be drawn.
     """
     under = ceiling - UNDER_CEILING_METRES
-    above = MapCamera(camera.centre, max(ceiling, float(scene.bounds[1, 2])) + 1, camera.metres_per_pixel)
+    above = MapCamera(
+        camera.centre, max(ceiling, float(scene.bounds[1, 2])) + 1, camera.metres_per_pixel
+    )
     heights = above.height - renderer.draw(scene, above, *size).depth
     if (heights > under).sum() >= CEILING_SHARE * np.isfinite(heights).sum():
         below = MapCamera(camera.centre, under, camera.metres_per_pixel)

@@ -67,17 +67,19 @@ class TopView:
 
     def camera_of(self, scene: Scene, camera: Camera | None) -> MapCamera:
         """Return the camera of the map of the storey in which `camera` stands (None: the lowest)."""
-        cut, _ = self._storeys.cut(scene, None if camera is None else camera.position[2])
-        return framed(scene.bounds, cut, self.plot, self.size)
+        return self._storey(scene, camera)[0]
 
     def plan(self, scene: Scene, camera: Camera | None) -> FloorPlan:
         """Return the map of the storey in which `camera` stands (None: the lowest), without a trail."""
-        shown = self.camera_of(scene, camera)
+        shown, ceiling = self._storey(scene, camera)
         plans = self._plans.setdefault(scene, {})
         if shown not in plans:
-            _, ceiling = self._storeys.cut(scene, None if camera is None else camera.position[2])
             plans[shown] = self._drawn(scene, shown, ceiling)
         return plans[shown]
+
+    def _storey(self, scene: Scene, camera: Camera | None) -> tuple[MapCamera, float]:
+        cut, ceiling = self._storeys.cut(scene, None if camera is None else camera.position[2])
+        return framed(scene.bounds, cut, self.plot, self.size), ceiling
 
     def _drawn(self, scene: Scene, camera: MapCamera, ceiling: float) -> FloorPlan:
         plot = self.plot
