@@ -5,6 +5,7 @@ Messages of a question are only ever appended. The truth is never among them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from render_agent.dialogue.chat import Message, Piece, message, picture, text
 from render_agent.dialogue.reply import KINDS
 from render_agent.dialogue.state import Question, View
 from render_agent.dialogue.view_kinds import view_kind
-from render_agent.geometry.camera import Camera, MapCamera
+from render_agent.geometry.camera import Camera, MapCamera, Vector
 
 MAP_AXES = ", as on the axes of the map"
 MAP_ADVICE = " Read sizes and distances off the map's grid, and check them from where you stand."
@@ -96,13 +97,15 @@ class Prompt:
     field_of_view: horizontal, degrees. kinds: the kinds of view that may be asked for; the first is
     shown where nothing else is asked for. Without any the model is told that nothing is shown.
     at_once: how many views are shown with the question, none of which the model chooses; 0 where it does.
-    Then kinds are those of these views.
+    Then kinds are those of these views. start: where dialogues were asked to begin, metres; None where no
+    place was named.
     """
 
     max_turns: int
     field_of_view: float
     kinds: tuple[str, ...] = KINDS
     at_once: int = 0
+    start: Vector | None = None
 
     @property
     def on_request(self) -> tuple[str, ...]:
@@ -149,7 +152,10 @@ class Prompt:
             lines += ["Options:", *question.options]
         unit = ", in the unit that the question names" if question.wanted == "number" else ""
         lines.append(f"Your answer must be {answer_form(question.wanted, question.options)}{unit}.")
-        first = text("\n".join(lines) + "\n\n" + self._standing(0, camera))
+        standing = [self._standing(0, camera)]
+        if self.on_request and self.start is not None:
+            standing += start_note(self.start, camera)
+        first = text("\n".join(lines) + "\n\n" + " ".join(standing))
         return [
             message("system", text(self.instructions)),
             message("user", first, *self._shown(views), *self._last_call(0)),
@@ -185,6 +191,18 @@ class Prompt:
         if turn + 1 < self.max_turns:
             return []
         return [text("This is your last turn: give your best answer now, with done true.")]
+
+
+def start_note(wanted: Vector, camera: Camera) -> list[str]:
+    """Return a sentence where a dialogue begins elsewhere than at `wanted`, (3,) metres; else nothing."""
+    away = math.dist(wanted, camera.position)
+    if away < 0.005:
+        return []
+    x, y, z = wanted
+    return [
+        f"The start that was asked for, [{x:.2f}, {y:.2f}, {z:.2f}], is not free or lies outside the scan: the"
+        f" camera begins {away:.2f} m from it."
+    ]
 
 
 def _pose(camera: Camera) -> str:

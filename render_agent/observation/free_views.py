@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -15,9 +16,11 @@ from render_agent.geometry.camera import Camera, Vector
 from render_agent.observation.base import Observation, SpaceSource
 from render_agent.observation.picture_store import question_file, scene_file
 from render_agent.observation.stress.base import PictureKeeper
-from render_agent.render.start_pose import start_camera
+from render_agent.render.start_pose import moved_start, start_camera
 from render_agent.render.views import Viewer
 from render_agent.scene.free_space.free_space import FreeSpace
+
+log = logging.getLogger(__name__)
 
 
 class FreeViews:
@@ -58,7 +61,7 @@ class FreeViews:
         self.restore(state)
         camera = state.camera or self._start(state, space)
         views = self._views(state, camera)
-        scan = () if state.turns else state.scene.description
+        scan = () if state.turns else self._scan(state, camera)
         return Observation(views, camera, space, time.perf_counter() - began, scan)
 
     def restore(self, state: QuestionState) -> None:
@@ -187,7 +190,13 @@ class FreeViews:
             self._starts[scene] = start_camera(
                 state.scene, self.viewer.renderer, space, self.start, self.viewer.vertical_fov
             )
+            for note in moved_start(state.scene, self.start, self._starts[scene]):
+                log.warning("scene %s: %s", scene, note)
         return self._starts[scene]
+
+    def _scan(self, state: QuestionState, camera: Camera) -> tuple[str, ...]:
+        """Return what a dialogue's first turn says of its scene: what was read, and a start that was moved."""
+        return (*state.scene.description, *moved_start(state.scene, self.start, camera))
 
 
 def previewed_view(state: QuestionState) -> View | None:

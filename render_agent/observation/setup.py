@@ -9,6 +9,7 @@ from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.state import Question
 from render_agent.observation import FreeViews, NoViews, PolicyViews, ViewProvider
 from render_agent.observation.picture_store import Pictures
+from render_agent.render.start_pose import parse_start
 from render_agent.render.subprocess.subprocess_renderer import make_guarded
 from render_agent.render.views import Viewer
 from render_agent.scene.cache import SceneCache
@@ -20,7 +21,10 @@ def make_prompt(config: RunConfig) -> Prompt:
     """Return how the dialogues of a run are worded."""
     turns, field = config.max_turns, config.field_of_view
     if not config.passive:
-        return Prompt(turns, field, () if config.blind else config.kinds)
+        start = parse_start(config.start)
+        # in a mirrored room the place that was asked for has other coordinates
+        named = None if isinstance(start, str) or config.picture_stress.changes_truth else start[0]
+        return Prompt(turns, field, () if config.blind else config.kinds, start=named)
     return Prompt(turns, field, config.opening_kinds, config.most_views)
 
 
