@@ -37,9 +37,16 @@ AT_LINE_METRES = 0.05
 
 
 def cut_faces(
-    lines: NDArray[np.bool_], higher: NDArray[np.bool_], metres_per_pixel: float
+    lines: NDArray[np.bool_],
+    scanned: NDArray[np.bool_],
+    higher: NDArray[np.bool_],
+    metres_per_pixel: float,
 ) -> NDArray[np.bool_]:
-    """Return the pixels, (H, W), of cut faces; lines: (H, W), the section's. higher: as `reaching_higher` has it."""
+    """Return the pixels, (H, W), of cut faces.
+
+    lines: (H, W), the section's. scanned: (H, W), where something lies below the cut; between the two sides of a
+    wall nothing does, and there is nothing to hide. higher: as `reaching_higher` has it.
+    """
     from scipy.ndimage import binary_erosion, distance_transform_edt, label
 
     aside = distance_transform_edt(~lines) * metres_per_pixel
@@ -49,6 +56,10 @@ def cut_faces(
     narrow = depth <= NARROW_METRES
     outside = np.concatenate([places[[0, -1]].ravel(), places[:, [0, -1]].ravel()])
     narrow[outside] = narrow[0] = False
+    sizes, filled_sizes = (
+        np.bincount(each.ravel(), minlength=count + 1) for each in (places, places * scanned)
+    )
+    narrow &= 2 * filled_sizes >= sizes
     filled: NDArray[np.bool_] = narrow[places]
 
     tops, count = label(higher & ~lines)

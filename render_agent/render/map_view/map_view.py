@@ -85,12 +85,12 @@ class TopView:
         plot = self.plot
         fine = MapCamera(camera.centre, camera.height, camera.metres_per_pixel / SMOOTH)
         large = self.size[0] * SMOOTH, self.size[1] * SMOOTH
-        colours = self.renderer.draw(scene, fine, *large).colours.copy()
+        frame = self.renderer.draw(scene, fine, *large)
+        colours = frame.colours.copy()
         lines = section_lines(scene, fine, large)
-        rows, columns = lines.shape
-        seen = lines.reshape(rows // SMOOTH, SMOOTH, columns // SMOOTH, SMOOTH).any(axis=(1, 3))
+        crossed, scanned = _halved(lines), _halved(np.isfinite(frame.depth))
         higher = reaching_higher(self.renderer, scene, camera, ceiling, self.size)
-        faces = cut_faces(seen, higher, camera.metres_per_pixel)
+        faces = cut_faces(crossed, scanned, higher, camera.metres_per_pixel)
         colours[faces.repeat(SMOOTH, axis=0).repeat(SMOOTH, axis=1)] = FACE_COLOUR
         colours[lines] = WALL_COLOUR
         picture = np.array(Image.fromarray(colours).reduce(SMOOTH))
@@ -106,6 +106,14 @@ class TopView:
         pixels, _ = plan.camera.project(np.array([pose.position]), *self.size)
         pixel = float(pixels[0, 0]), float(pixels[0, 1])
         return Stop(number, pixel, pose.yaw, pose.horizontal_fov(*self.size))
+
+
+def _halved(pixels: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return pixels of the final size, (H, W), any of whose parts, drawn SMOOTH times its size, is marked."""
+    rows, columns = pixels.shape
+    shape = rows // SMOOTH, SMOOTH, columns // SMOOTH, SMOOTH
+    marked: NDArray[np.bool_] = pixels.reshape(shape).any(axis=(1, 3))
+    return marked
 
 
 def framed(bounds: NDArray[np.float64], cut: float, plot: Plot, size: tuple[int, int]) -> MapCamera:
