@@ -13,11 +13,14 @@ from render_agent.dialogue.moves import Limits
 from render_agent.dialogue.prompt import Prompt, reply_schema
 from render_agent.dialogue.reply import KINDS, Action, Malformed, read
 from render_agent.dialogue.state import Question, QuestionState, Turn, View
-from render_agent.geometry.camera import MAX_PITCH, Camera
+from render_agent.geometry.camera import MAX_PITCH, Camera, MapCamera
 from render_agent.questions.rows import load_rows
 
 HERE = Camera((1.0, -2.345, 1.6), yaw=-90.0, pitch=15.0)
-FIRST = (View(0, "top", "views/top.png", HERE), View(1, "ego", "views/ego.png", HERE))
+FIRST = (
+    View(0, "top", "views/top.png", MapCamera((0.0, 0.0), 1.8512, 0.01)),
+    View(1, "ego", "views/ego.png", HERE),
+)
 SOME_KINDS = [kinds for count in (1, 2, 3) for kinds in permutations(KINDS, count)]
 
 
@@ -80,7 +83,7 @@ def test_a_dialogue_begins_with_the_instructions_then_the_question_then_the_view
     assert "one letter, A or B." in asked["text"]
     assert "Turn 1 of 9. You stand at [1.00, -2.35, 1.60], yaw -90, pitch 15." in asked["text"]
     assert [piece.get("text") or piece["image"] for piece in shown] == [
-        "View 0 (top):", "views/top.png", "View 1 (ego):", "views/ego.png",
+        "View 0 (top), cut at z = 1.85 m:", "views/top.png", "View 1 (ego):", "views/ego.png",
     ]  # fmt: skip
 
 

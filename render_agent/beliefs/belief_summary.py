@@ -91,8 +91,9 @@ def scored_probe(
     if belief is None:
         return ScoredProbe(turn.number, probe, None)
     answer = own_answer(question, belief, boxes)
-    known = answer is not None and truth is not None
-    worth = score_answer(question.type, answer, truth) if known else None
+    worth = None
+    if answer is not None and truth is not None:
+        worth = score_answer(question.type, answer, truth)
     return ScoredProbe(
         turn.number, probe, score_map(belief, boxes, counts, turn.camera), answer, worth
     )

@@ -5,6 +5,7 @@ Messages of a question are only ever appended. The truth is never among them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from render_agent.dialogue.chat import Message, Piece, message, picture, text
 from render_agent.dialogue.reply import KINDS, MAX_PLACES
 from render_agent.dialogue.state import Question, View
 from render_agent.dialogue.view_kinds import view_kind
-from render_agent.geometry.camera import Camera
+from render_agent.geometry.camera import Camera, MapCamera, Vector
 
 MAX_COORDINATE = 100_000
 """No picture has so many pixels across."""
@@ -124,6 +125,7 @@ class Prompt:
     at_once: how many views are shown with the question, none of which the model chooses; 0 where it does.
     Then kinds are those of these views. picture_size: width and height in pixels of the views in which a reply
     may ask for measurements, None where it may not. graph: whether the scene graph is told, and nothing shown.
+    start: where dialogues were asked to begin, metres; None where no place was named.
     """
 
     max_turns: int
@@ -132,6 +134,7 @@ class Prompt:
     at_once: int = 0
     picture_size: tuple[int, int] | None = None
     graph: bool = False
+    start: Vector | None = None
 
     @property
     def measures(self) -> bool:
@@ -194,7 +197,11 @@ class Prompt:
             lines += ["Options:", *question.options]
         unit = ", in the unit that the question names" if question.wanted == "number" else ""
         lines.append(f"Your answer must be {answer_form(question.wanted, question.options)}{unit}.")
-        first = text("\n".join(lines) + "\n\n" + self._standing(0, camera))
+        standing = [self._standing(0, camera)]
+        placed = question.start is not None or question.change is not None  # not where the run says
+        if self.on_request and self.start is not None and not placed:
+            standing += start_note(self.start, camera)
+        first = text("\n".join(lines) + "\n\n" + " ".join(standing))
         return [
             message("system", text(self.instructions)),
             message("user", first, *self._shown(views), *self._last_call(0)),
@@ -215,12 +222,14 @@ class Prompt:
         return f"{number} You stand at {_pose(camera)}."
 
     def _shown(self, views: Sequence[View], *, posed: bool = False) -> list[Piece]:
-        """Return the views; posed: with where each was taken."""
+        """Return the views, maps with the height at which they are cut; posed: with where each was taken."""
         pieces = []
         for view in views:
             taken = ""
             if (self.at_once or posed) and isinstance(view.camera, Camera):
                 taken = f", from {_pose(view.camera)}"
+            elif isinstance(view.camera, MapCamera):
+                taken = f", cut at z = {view.camera.height:.2f} m"
             pieces += [text(f"View {view.number} ({view.kind}){taken}:"), picture(view.file)]
         return pieces
 
@@ -228,6 +237,18 @@ class Prompt:
         if turn + 1 < self.max_turns:
             return []
         return [text("This is your last turn: give your best answer now, with done true.")]
+
+
+def start_note(wanted: Vector, camera: Camera) -> list[str]:
+    """Return a sentence where a dialogue begins elsewhere than at `wanted`, (3,) metres; else nothing."""
+    away = math.dist(wanted, camera.position)
+    if away < 0.005:
+        return []
+    x, y, z = wanted
+    return [
+        f"The start that was asked for, [{x:.2f}, {y:.2f}, {z:.2f}], is not free or lies outside the scan: the"
+        f" camera begins {away:.2f} m from it."
+    ]
 
 
 def _pose(camera: Camera) -> str:

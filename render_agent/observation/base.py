@@ -25,8 +25,9 @@ class Observation:
     """What a question is shown in its next turn.
 
     camera: where it stands. space: where it may go from there, None where nothing is shown.
-    seconds: what drawing took. scan: what the scene was read from, in its first turn. measures: whether a reply
-    may ask for measurements. told: what is told of the scene in the place of views, in its first turn.
+    seconds: what drawing took. scan: in its first turn, what the scene was read from and whether the start was moved.
+    measures: whether a reply may ask for measurements. told: what is told of the scene in the place of views, in its
+    first turn.
     """
 
     views: tuple[View, ...]

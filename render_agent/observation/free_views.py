@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -18,9 +19,11 @@ from render_agent.observation.measurement import measured
 from render_agent.observation.picture_store import question_file, scene_file
 from render_agent.observation.stress.base import PictureKeeper
 from render_agent.questions.ground_truth import Facts
-from render_agent.render.start_pose import situated, start_camera
+from render_agent.render.start_pose import moved_start, situated, start_camera
 from render_agent.render.views import Viewer
 from render_agent.scene.free_space.free_space import FreeSpace
+
+log = logging.getLogger(__name__)
 
 
 class FreeViews:
@@ -66,7 +69,7 @@ class FreeViews:
         if state.turns and state.placed.scene != state.question.at(len(state.turns) - 1).scene:
             camera = self._in_changed_room(state, camera, space)
         views = self._views(state, camera)
-        scan = () if state.turns else state.scene.description
+        scan = () if state.turns else self._scan(state, camera)
         seconds, measures = time.perf_counter() - began, self.facts is not None
         return Observation(views, camera, space, seconds, scan, measures)
 
@@ -229,6 +232,8 @@ class FreeViews:
             )
             if question is not unchanged:
                 camera = self._in_changed_room(state, camera, self.scenes.space(question))
+            for note in moved_start(self.scenes.get(unchanged), self.start, camera):
+                log.warning("scene %s: %s", unchanged.scene, note)
             self._starts[question.scene] = camera
         return self._starts[question.scene]
 
@@ -242,6 +247,13 @@ class FreeViews:
                 yaw = wrapped(yaw + edit.degrees)
         x, y, z = map(float, space.nearest_free(position))
         return replace(camera, position=(x, y, z), yaw=yaw)
+
+    def _scan(self, state: QuestionState, camera: Camera) -> tuple[str, ...]:
+        """Return what a dialogue's first turn says of its scene: what was read, and a start that was moved."""
+        question = state.question
+        placed = question.start is not None or question.change is not None  # not where the run says
+        moved = () if placed else moved_start(state.scene, self.start, camera)
+        return (*state.scene.description, *moved)
 
 
 def previewed_view(state: QuestionState) -> View | None:

@@ -50,7 +50,7 @@ class PolicyViews(FreeViews):
         context = ViewContext(state.scene, space, self.viewer.renderer, start, self.viewer.size)
         more = self._further(state, self.policy.further(state.question, context))
         seconds = time.perf_counter() - began
-        return Observation((*views, *more), start, None, seconds, state.scene.description)
+        return Observation((*views, *more), start, None, seconds, self._scan(state, start))
 
     def _further(self, state: QuestionState, further: FurtherViews) -> tuple[View, ...]:
         scene = state.placed.scene

@@ -11,6 +11,7 @@ from render_agent.observation import FreeViews, NoViews, PolicyViews, ViewProvid
 from render_agent.observation.picture_store import Pictures
 from render_agent.observation.scene_graph import GraphTold
 from render_agent.questions.ground_truth import known_facts
+from render_agent.render.start_pose import parse_start
 from render_agent.render.subprocess.subprocess_renderer import make_guarded
 from render_agent.render.views import Viewer
 from render_agent.scene.cache import SceneCache
@@ -24,7 +25,12 @@ def make_prompt(config: RunConfig) -> Prompt:
     if not config.passive:
         kinds = () if config.blind else config.kinds
         size = config.image_size if config.toolset.measures else None
-        return Prompt(turns, field, kinds, picture_size=size, graph=config.toolset.graph)
+        start = parse_start(config.start)
+        # in a mirrored room the place that was asked for has other coordinates
+        named = None if isinstance(start, str) or config.picture_stress.changes_truth else start[0]
+        return Prompt(
+            turns, field, kinds, picture_size=size, graph=config.toolset.graph, start=named
+        )
     return Prompt(turns, field, config.opening_kinds, config.most_views)
 
 

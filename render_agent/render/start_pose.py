@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from contextlib import suppress
 from dataclasses import replace
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from render_agent.dialogue.prompt import start_note
 from render_agent.dialogue.state import StartPose
 from render_agent.errors import UsageError
 from render_agent.geometry.camera import Camera, Vector, wrapped
@@ -40,8 +40,6 @@ PATCH_METRES = 0.1
 
 EYE_HEIGHT_METRES = 1.6
 """Metres above the floor."""
-
-log = logging.getLogger(__name__)
 
 
 def parse_start(text: str) -> Start:
@@ -96,7 +94,9 @@ def start_camera(
     if not isinstance(parsed, str):
         position, yaw = parsed
         pose = Camera(position, wrapped(yaw), 0.0, vertical_fov)
-        return _free(space, pose.mirrored(scene.mirrored_at))
+        pose = pose.mirrored(scene.mirrored_at)
+        x, y, z = (float(value) for value in space.nearest_free(pose.position))
+        return pose.at((x, y, z))
     x, y, z = (float(value) for value in space.start_position(EYE_HEIGHT_METRES))
     first = Camera((x, y, z), 0.0, 0.0, vertical_fov)
     views = [replace(first, yaw=_yaw(yaw, scene)) for yaw in CANDIDATE_YAWS]
@@ -137,16 +137,9 @@ def _yaw(yaw: float, scene: Scene) -> float:
     return wrapped(yaw if scene.mirrored_at is None else 180.0 - yaw)
 
 
-def _free(space: FreeSpace, pose: Camera) -> Camera:
-    """Return the camera at the nearest free place, with a warning where that is another one."""
-    x, y, z = (float(value) for value in space.nearest_free(pose.position))
-    moved = math.dist((x, y, z), pose.position)
-    if moved > 1e-6:
-        log.warning(
-            "the start (%.2f, %.2f, %.2f) is not free: the camera begins %.2f m away at"
-            " (%.2f, %.2f, %.2f)",
-            *pose.position,
-            moved,
-            *(x, y, z),
-        )
-    return pose.at((x, y, z))
+def moved_start(scene: Scene, where: Start, camera: Camera) -> tuple[str, ...]:
+    """Return a sentence where the first camera is not at the place that was asked for; else nothing."""
+    parsed = parse_start(where) if isinstance(where, str) else where
+    if isinstance(parsed, str):
+        return ()
+    return tuple(start_note(Camera(parsed[0]).mirrored(scene.mirrored_at).position, camera))

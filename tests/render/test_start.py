@@ -1,6 +1,6 @@
 """The first pose is free, at eye height over the floor, and faces where there is most to see."""
 
-import logging
+import math
 
 import numpy as np
 import pytest
@@ -14,12 +14,14 @@ from render_agent.render.rasteriser.renderer import Rasteriser
 from render_agent.render.start_pose import (
     CANDIDATE_YAWS,
     FAR_METRES,
+    moved_start,
     parse_start,
     seen_patches,
     start_camera,
     surface,
 )
 from render_agent.scene.free_space.free_space import CLEARANCE_METRES, FreeSpace
+from render_agent.scene.mirrored import mirrored
 
 FOV = 60.0
 
@@ -92,27 +94,44 @@ def test_of_equal_directions_the_first_is_taken_every_time(renderer):
     assert first == again
 
 
-def test_a_free_pose_is_taken_as_it_is(renderer, caplog):
+def test_a_free_pose_is_taken_as_it_is(renderer):
     scene = room(low=(-3, -3), high=(3, 3))
-    with caplog.at_level(logging.WARNING):
-        camera = start_camera(scene, renderer, FreeSpace.of(scene), "1.25,-0.5,1.4,450", FOV)
+    camera = start_camera(scene, renderer, FreeSpace.of(scene), "1.25,-0.5,1.4,450", FOV)
     assert camera == Camera((1.25, -0.5, 1.4), 90.0, 0.0, FOV)
     assert camera == start_camera(
         scene, renderer, FreeSpace.of(scene), ((1.25, -0.5, 1.4), 90.0), FOV
     )
-    assert not caplog.records
+    assert moved_start(scene, "1.25,-0.5,1.4,450", camera) == ()
 
 
 @pytest.mark.parametrize("place", ["0,0,1.6,30", "2.95,0,1.6,30", "40,0,1.6,30", "0,0,-9,30"])
-def test_a_pose_that_is_not_free_is_moved_and_the_log_says_so(renderer, caplog, place):
+def test_a_pose_that_is_not_free_is_moved_and_it_is_said(renderer, place):
     pillar = box((-0.15, -0.15, 0), (0.15, 0.15, 2.7), RED)
     scene = room(pillar, low=(-3, -3), high=(3, 3))
     space = FreeSpace.of(scene)
-    with caplog.at_level(logging.WARNING):
-        camera = start_camera(scene, renderer, space, place, FOV)
+    camera = start_camera(scene, renderer, space, place, FOV)
     assert space.clearance(camera.position) >= CLEARANCE_METRES
     assert camera.yaw == pytest.approx(30)
-    assert "is not free" in caplog.text
+    x, y, z = (float(number) for number in place.split(",")[:3])
+    (note,) = moved_start(scene, place, camera)
+    assert f"[{x:.2f}, {y:.2f}, {z:.2f}], is not free or lies outside the scan" in note
+    assert f"begins {math.dist((x, y, z), camera.position):.2f} m from it" in note
+    mirror = mirrored(scene)
+    started = start_camera(mirror, renderer, FreeSpace.of(mirror), place, FOV)
+    (other,) = moved_start(mirror, place, started)
+    assert other.rsplit(":")[1] == note.rsplit(":")[1]
+
+
+@pytest.mark.parametrize("label", ["bed", "floor"])
+def test_it_begins_over_no_bed_where_floor_is_free(renderer, label):
+    """In a room of boxes, whose floor goes on below them; of a room without free floor any place will do."""
+    height = 0.5 if label == "bed" else 0.05
+    scene = room(box((-1.5, -1.6, 0), (1.5, 1.6, height), RED), low=(-3, -2), high=(3, 2))
+    x, y, _ = FreeSpace.of(scene).start_position()
+    inside = abs(x) < 1.5 and abs(y) < 1.6
+    assert inside == (label == "floor")
+    full = room(box((-3, -2, 0), (3, 2, 0.5), RED), low=(-3, -2), high=(3, 2))
+    assert np.abs(FreeSpace.of(full).start_position()[:2]).max() < 0.5
 
 
 @pytest.mark.parametrize(

@@ -3,16 +3,30 @@
 import gc
 import math
 import weakref
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from factories.rooms import BLUE, CEILING, FLOOR, GREEN, RED, as_cloud, box, mesh, room, where_is
+from factories.rooms import (
+    BLUE,
+    CEILING,
+    FLOOR,
+    GREEN,
+    RED,
+    WALLS,
+    as_cloud,
+    box,
+    mesh,
+    room,
+    where_is,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
 from render_agent.geometry.camera import Camera, wrapped
 from render_agent.render.map_view.camera_path import Stop, arranged, draw_trail
+from render_agent.render.map_view.cut_faces import FACE_COLOUR
 from render_agent.render.map_view.floor_cut import WALL_COLOUR, Storeys, mesh_section
 from render_agent.render.map_view.map_view import TopView
 from render_agent.render.map_view.overlay import GRID, GRID_STRENGTH, PAPER, Plot, write
@@ -228,10 +242,56 @@ def test_the_section_of_a_box_is_its_outline():
 
 def test_the_cut_follows_the_ceiling_the_scan_and_the_storey():
     storeys = Storeys()
-    assert storeys.cut(room(ceiling=2.7), None) == 2.0
-    assert storeys.cut(room(ceiling=2.2), None) == pytest.approx(1.85)
+    assert storeys.cut(room(ceiling=2.7), None) == (2.0, 2.7)
+    assert storeys.cut(room(ceiling=2.2), None) == pytest.approx((1.85, 2.2))
     low_scan = mesh([box((0, 0, 0), (2, 2, 1.2), BLUE)], ceiling=1.2)
-    assert storeys.cut(low_scan, None) == 2.0
+    assert storeys.cut(low_scan, None)[0] == 2.0
+
+
+def sheets(part, *kept):
+    """Return some sides of a `box`, by their number in SIDES: what a scan has of a thing."""
+    corners, colours, faces = part
+    return corners, colours, np.concatenate([faces[[side, 6 + side]] for side in kept])
+
+
+LOW_X, HIGH_X, LOW_Y, HIGH_Y, LOW_Z, HIGH_Z = range(6)
+
+
+@pytest.mark.parametrize("ceiling", [True, False])
+def test_what_reaches_higher_than_the_cut_shows_its_cut_face(renderer, ceiling):
+    scene = room(
+        box((-1, -2, 0), (0, -1.7, 2.2), RED),  # a shelf
+        box((1, -2, 0), (2, -1.7, 1.9), GREEN),  # a lower one
+        sheets(box((3, -2, 0), (4, -1.4, 2.3), RED), LOW_X, HIGH_X, HIGH_Y, HIGH_Z),  # of a scan
+        sheets(box((-1, 1, 0), (-0.7, 2.5, 2.6), RED), HIGH_X, LOW_Y),  # its top was not seen
+        box((2, 0, 0), (2.4, 0.4, 2.7), WALLS),  # a column
+        box((1, 1, 2.1), (1.6, 1.6, 2.3), BLUE),  # a lamp hangs
+        sheets(box((3.5, 1, 0), (5, 2.5, 2.3), WALLS), LOW_X, LOW_Y, HIGH_Z),  # a lowered ceiling
+    )  # fmt: skip
+    if not ceiling:
+        lid = (scene.points[scene.faces][:, :, 2] > 2.65).all(axis=1)
+        scene = replace(scene, faces=scene.faces[~lid])
+    picture, shown = TopView(renderer, (640, 480)).draw(scene, None, ())
+
+    def colour(x, y):
+        u, v = np.floor(shown.project(np.array([[x, y, 0]]), 640, 480)[0][0]).astype(int)
+        seen = picture[v - 1 : v + 2, u - 1 : u + 2].reshape(-1, 3)
+        return tuple(np.median(seen, axis=0).astype(int))
+
+    for x, y in [(-0.5, -1.85), (3.5, -1.7), (-0.85, 1.7), (2.2, 0.2), (2.5, 2.55)]:
+        assert colour(x, y) == FACE_COLOUR, (x, y)
+    assert colour(1.5, -1.85) == GREEN
+    for x, y in [(1.3, 1.3), (4.3, 1.7), (0.5, 0.5)]:
+        assert colour(x, y) == FLOOR, (x, y)
+
+
+@pytest.mark.parametrize(("ceiling", "height"), [(2.7, "2.00"), (2.2, "1.85")])
+def test_the_key_says_at_which_height_the_map_is_cut(renderer, ceiling, height):
+    picture, _ = TopView(renderer, (640, 480)).draw(room(ceiling=ceiling), None, ())
+    words = [f"cut at z = {number} m" for number in ("1.80", "1.85", "2.00", "2.05")]
+    plot = Plot.inside(640, 480)
+    place = (plot.left + 20, plot.top / 2)
+    assert read(picture, place, words, 13, "lm", reach=110) == f"cut at z = {height} m"
 
 
 @pytest.mark.parametrize("shape", ["mesh", "cloud"])
@@ -262,7 +322,7 @@ def test_the_floor_plan_is_drawn_once_and_goes_with_its_scene(renderer):
     first, _ = top.draw(scene, Camera((1, 0, 1.6)), ())
     top.draw(scene, Camera((3, 0, 1.6), 70), [Camera((1, 0, 1.6))])
     again, _ = top.draw(scene, Camera((1, 0, 1.6)), ())
-    assert counting.drawn == 1
+    assert counting.drawn == 3  # the map, and twice what stands above its cut
     assert first.tobytes() == again.tobytes()
     gone = weakref.ref(scene)
     del scene

@@ -3,16 +3,20 @@
 import json
 import shutil
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
 from factories.reports import HOSTILE, assert_whole
 from factories.runs import make_questions, play
+from PIL import Image
 
 from render_agent.cli.main import cli
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import results_of
+from render_agent.scene.conversion import as_cloud, written
+from render_agent.scene.formats.load import load_scene
 from render_agent.score.comparison import Side, compare
 
 ANSWERS = {
@@ -217,3 +221,32 @@ def test_one_run_is_compared_with_nothing(runs):
     output, names = runs
     refused = called("compare", names[0], "--output", output)
     assert "two runs at the least" in str(refused.exception)
+
+
+def test_the_same_views_of_two_scans_stand_side_by_side(page, runs, tmp_path):
+    """A run on a mesh, and one on a cloud of the same room."""
+    output, names = runs
+    questions = make_questions(tmp_path, 2)
+    scene = load_scene(tmp_path / "room.ply")
+    (tmp_path / "room.ply").write_bytes(written(as_cloud(scene, 30_000)))
+    cloud, _ = play(tmp_path, questions, answering(ANSWERS["second"], 1), max_turns=4)
+    place = tmp_path / "pages"
+    words = ("--output", output, "--anyway", "--no-diagnosis", "--page", place)
+    said = called("compare", names[0], cloud, *words)
+    assert said.exit_code == 0, said.output
+    page.goto((place / "index.html").as_uri())
+    page.click("text=The scans side by side")
+    assert page.locator("main h2").first.inner_text() == "room"
+    assert [text[:10] for text in page.locator("p.side").all_inner_texts()] == [
+        "A a mesh o", "B a cloud ",
+    ]  # fmt: skip
+    pictures = page.locator("img").evaluate_all("all => all.map(each => each.getAttribute('src'))")
+    assert len(pictures) >= 4
+    differences = []
+    for mesh, points in zip(pictures[::2], pictures[1::2], strict=True):
+        one, other = (np.array(Image.open(place / file)).astype(int) for file in (mesh, points))
+        differences.append(np.abs(one - other).mean())
+    assert 0 < max(differences) < 25  # the same places, drawn of something else
+    said = called("compare", *names[:2], "--output", output, "--no-diagnosis", "--page", place)
+    assert said.exit_code == 0
+    assert "side by side" not in (place / "index.html").read_text().split("<main")[0]

@@ -153,6 +153,55 @@ def test_factors_are_linear_light_and_plain_colours_are_lit_from_nowhere(tmp_pat
     assert (gentle.colours >= 0.6 * shown - 1).all()
 
 
+def white_box_on_a_floor(path, unlit=False):
+    """Write a box of 1 m on a floor of 6 × 6 m, two triangles a side, of one white material."""
+    floor = trimesh.Trimesh(
+        [(-3, 0, -3), (3, 0, -3), (3, 0, 3), (-3, 0, 3)], [(0, 2, 1), (0, 3, 2)], process=False
+    )
+    sides = trimesh.creation.box((1, 1, 1)).triangles + np.array([0, 0.5, 0])
+    box = trimesh.Trimesh(sides.reshape(-1, 3), np.arange(36).reshape(-1, 3), process=False)
+    for part in (floor, box):
+        part.visual = TextureVisuals(
+            uv=np.zeros((len(part.vertices), 2)), material=PBRMaterial(baseColorFactor=[255] * 4)
+        )
+    content = trimesh.Scene([floor, box]).export(file_type="glb")
+    if unlit:
+        size = struct.unpack_from("<I", content, 12)[0]
+        tree = json.loads(content[20 : 20 + size])
+        for material in tree["materials"]:
+            material["extensions"] = {"KHR_materials_unlit": {}}
+        words = json.dumps(tree).encode()
+        words += b" " * (-len(words) % 4)
+        rest = content[20 + size :]
+        header = struct.pack("<4sII", b"glTF", 2, 20 + len(words) + len(rest))
+        content = header + struct.pack("<I4s", len(words), b"JSON") + words + rest
+    path.write_bytes(content)
+    return load_scene(path)
+
+
+def test_corners_of_plain_colours_are_darker_and_captured_colours_stay(tmp_path):
+    scene = white_box_on_a_floor(tmp_path / "plain.glb")
+    levels = scene.colours[:, 0].astype(int)
+    assert (scene.colours == levels[:, None]).all()
+    ground = scene.points[:, 2] < 1e-6
+    upwards = ground & (np.abs(scene.points[:, :2]).max(axis=1) > 0.5)
+    away = np.abs(scene.points[:, :2]).max(axis=1) - 0.5
+    open_floor = np.unique(levels[upwards & (away > 0.8)])
+    assert np.ptp(open_floor) <= 1
+    assert levels[upwards & (away < 0.1)].max() < open_floor[0] - 5
+    assert levels[upwards & (away < 0.1)].mean() < 0.92 * open_floor[0]
+    height = scene.points[:, 2]
+    side = np.isclose(scene.points[:, 0], 0.5) & (np.abs(scene.points[:, 1]) < 0.3)
+    low, high = (levels[side & (height > z - 0.1) & (height < z + 0.1)] for z in (0.11, 0.7))
+    assert low.max() < high.min()
+    areas = trimesh.triangles.area(scene.points[scene.faces])
+    assert areas.sum() == pytest.approx(36 + 6, rel=1e-5)
+    assert "14 faces were cut into more" in scene.notes[-1]
+    captured = white_box_on_a_floor(tmp_path / "unlit.glb", unlit=True)
+    assert len(captured.faces) == 14
+    assert (captured.colours == 255).all()
+
+
 def test_vertex_colours_and_factor_and_picture_are_multiplied_as_light(tmp_path):
     tints = np.tile(np.float32([0.5, 1, 1]), (4, 1))
     material = textured()

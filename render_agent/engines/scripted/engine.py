@@ -56,8 +56,9 @@ class ScriptedEngine(BatchingEngine):
         try:
             texts: tuple[object, ...]
             if request.probe is not None:
-                believes = isinstance(self.policy, BelievingPolicy)
-                texts = (self.policy.believe(request) if believes else belief_of_nothing(request),)
+                policy = self.policy
+                believe = policy.believe if isinstance(policy, BelievingPolicy) else belief_of_nothing
+                texts = (believe(request),)
             elif isinstance(self.policy, SamplingPolicy):
                 texts = tuple(self.policy.samples(request))
             else:

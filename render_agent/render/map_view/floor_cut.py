@@ -41,17 +41,20 @@ class Storeys:
     def __init__(self) -> None:
         self._levels: WeakKeyDictionary[Scene, tuple[float, ...]] = WeakKeyDictionary()
 
-    def cut(self, scene: Scene, height: float | None) -> float:
-        """Return where to cut the storey in which `height` lies (None: the lowest), metres, world frame."""
+    def cut(self, scene: Scene, height: float | None) -> tuple[float, float]:
+        """Return where to cut the storey in which `height` lies (None: the lowest), and its ceiling.
+
+        Both in metres, world frame.
+        """
         levels = self.levels(scene)
         below = [level for level in levels if height is not None and level <= height - 0.2]
         floor = max(below, default=scene.floor)
         ceilings = [
             level for level in (*levels, scene.ceiling) if level >= floor + ROOM_HEIGHT_METRES
         ]
-        return float(
-            min(floor + HEAD_HEIGHT_METRES, min(ceilings, default=np.inf) - UNDER_CEILING_METRES)
-        )
+        ceiling = min(ceilings, default=np.inf)
+        cut = min(floor + HEAD_HEIGHT_METRES, ceiling - UNDER_CEILING_METRES)
+        return float(cut), float(min(ceiling, scene.bounds[1, 2]))
 
     def levels(self, scene: Scene) -> tuple[float, ...]:
         """Return the heights of the large level surfaces, metres, lowest first; one for one storey."""
@@ -107,24 +110,23 @@ SLAB_METRES = 0.04
 """A cloud's point this near to the cut, in metres, belongs to the section."""
 
 
-def draw_section(picture: NDArray[np.uint8], scene: Scene, camera: MapCamera) -> NDArray[np.uint8]:
-    """Return `picture`, (H, W, 3), drawn at SMOOTH times its final size, with the cut surfaces dark.
+def section_lines(scene: Scene, camera: MapCamera, size: tuple[int, int]) -> NDArray[np.bool_]:
+    """Return the pixels, (H, W), of the lines in which the cut crosses surfaces.
 
-    camera: what it was drawn with; its height is that of the cut.
+    camera: of a picture SMOOTH times its final size; its height is that of the cut. size: of that picture, pixels.
     """
-    height, width, _ = picture.shape
-    image = Image.fromarray(picture)
+    image = Image.new("1", size)
     pen = ImageDraw.Draw(image)
-    wide = max(round(WALL_WIDTH_PIXELS * unit(width // SMOOTH, height // SMOOTH) * SMOOTH), 1)
+    wide = max(round(WALL_WIDTH_PIXELS * unit(size[0] // SMOOTH, size[1] // SMOOTH) * SMOOTH), 1)
     ends = (
         _cloud_section(scene, camera) if scene.faces is None else mesh_section(scene, camera.height)
     )
-    pixels, _ = camera.project(ends.reshape(-1, 3), width, height)
+    pixels, _ = camera.project(ends.reshape(-1, 3), *size)
     for line in pixels.reshape(-1, ends.shape[1] * 2).tolist():
         if len(line) == 2:
-            pen.circle(line, wide / 2, fill=WALL_COLOUR)
+            pen.circle(line, wide / 2, fill=1)
         else:
-            pen.line(line, fill=WALL_COLOUR, width=wide)
+            pen.line(line, fill=1, width=wide)
     return np.array(image)
 
 

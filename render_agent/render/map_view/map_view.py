@@ -14,8 +14,9 @@ from PIL import Image
 from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.render.base import Renderer
 from render_agent.render.map_view.camera_path import Stop, draw_trail
-from render_agent.render.map_view.floor_cut import Storeys, draw_section
-from render_agent.render.map_view.overlay import SMOOTH, Plot, Ticks, axes, grid, scale_bar
+from render_agent.render.map_view.cut_faces import FACE_COLOUR, cut_faces, reaching_higher
+from render_agent.render.map_view.floor_cut import WALL_COLOUR, Storeys, section_lines
+from render_agent.render.map_view.overlay import SMOOTH, Plot, Ticks, axes, grid, key, scale_bar
 from render_agent.scene.model import Scene
 
 MARGIN_SHARE = 0.02
@@ -66,35 +67,53 @@ class TopView:
 
     def camera_of(self, scene: Scene, camera: Camera | None) -> MapCamera:
         """Return the camera of the map of the storey in which `camera` stands (None: the lowest)."""
-        cut = self._storeys.cut(scene, None if camera is None else camera.position[2])
-        return framed(scene.bounds, cut, self.plot, self.size)
+        return self._storey(scene, camera)[0]
 
     def plan(self, scene: Scene, camera: Camera | None) -> FloorPlan:
         """Return the map of the storey in which `camera` stands (None: the lowest), without a trail."""
-        shown = self.camera_of(scene, camera)
+        shown, ceiling = self._storey(scene, camera)
         plans = self._plans.setdefault(scene, {})
         if shown not in plans:
-            plans[shown] = self._drawn(scene, shown)
+            plans[shown] = self._drawn(scene, shown, ceiling)
         return plans[shown]
 
-    def _drawn(self, scene: Scene, camera: MapCamera) -> FloorPlan:
-        width, height = self.size
+    def _storey(self, scene: Scene, camera: Camera | None) -> tuple[MapCamera, float]:
+        cut, ceiling = self._storeys.cut(scene, None if camera is None else camera.position[2])
+        return framed(scene.bounds, cut, self.plot, self.size), ceiling
+
+    def _drawn(self, scene: Scene, camera: MapCamera, ceiling: float) -> FloorPlan:
         plot = self.plot
         fine = MapCamera(camera.centre, camera.height, camera.metres_per_pixel / SMOOTH)
-        frame = self.renderer.draw(scene, fine, width * SMOOTH, height * SMOOTH)
-        cut_open = draw_section(frame.colours, scene, fine)
-        picture = np.array(Image.fromarray(cut_open).reduce(SMOOTH))
+        large = self.size[0] * SMOOTH, self.size[1] * SMOOTH
+        frame = self.renderer.draw(scene, fine, *large)
+        colours = frame.colours.copy()
+        lines = section_lines(scene, fine, large)
+        crossed, scanned = _halved(lines), _halved(np.isfinite(frame.depth))
+        higher = reaching_higher(self.renderer, scene, camera, ceiling, self.size)
+        faces = cut_faces(crossed, scanned, higher, camera.metres_per_pixel)
+        colours[faces.repeat(SMOOTH, axis=0).repeat(SMOOTH, axis=1)] = FACE_COLOUR
+        colours[lines] = WALL_COLOUR
+        picture = np.array(Image.fromarray(colours).reduce(SMOOTH))
         across, upwards, step = _ticks(camera, plot, self.size)
         grid(picture, plot, across, upwards)
         image = Image.fromarray(picture)
         axes(image, plot, across, upwards)
         scale_bar(image, plot, step, step / camera.metres_per_pixel)
+        key(image, plot, f"cut at z = {camera.height:.2f} m", FACE_COLOUR, WALL_COLOUR)
         return FloorPlan(np.array(image), camera)
 
     def _stop(self, number: int, pose: Camera, plan: FloorPlan) -> Stop:
         pixels, _ = plan.camera.project(np.array([pose.position]), *self.size)
         pixel = float(pixels[0, 0]), float(pixels[0, 1])
         return Stop(number, pixel, pose.yaw, pose.horizontal_fov(*self.size))
+
+
+def _halved(pixels: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return pixels of the final size, (H, W), any of whose parts, drawn SMOOTH times its size, is marked."""
+    rows, columns = pixels.shape
+    shape = rows // SMOOTH, SMOOTH, columns // SMOOTH, SMOOTH
+    marked: NDArray[np.bool_] = pixels.reshape(shape).any(axis=(1, 3))
+    return marked
 
 
 def framed(bounds: NDArray[np.float64], cut: float, plot: Plot, size: tuple[int, int]) -> MapCamera:

@@ -156,3 +156,12 @@ def scale_bar(image: Image.Image, plot: Plot, metres: float, pixels: float) -> N
     for end in (left, right):
         draw.line((end, row - 6 * scale, end, row + 5 * scale), fill=INK, width=round(1.5 * scale))
     write(image, (left - 6 * scale, row), f"{metres:g} m", 14 * scale, anchor="rm", edge=None)
+
+
+def key(image: Image.Image, plot: Plot, words: str, fill: Colour, edge: Colour) -> None:
+    """Draw, above the plot's left end, a square in the colours of a cut face, and what it means."""
+    scale = unit(*image.size)
+    left, row, half = plot.left, plot.top / 2, 5 * scale
+    box = (left, row - half, left + 2 * half, row + half)
+    ImageDraw.Draw(image).rectangle(box, fill=fill, outline=edge, width=max(round(scale), 1))
+    write(image, (left + 4 * half, row), words, 13 * scale, anchor="lm", edge=None)

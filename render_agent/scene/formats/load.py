@@ -17,8 +17,9 @@ from render_agent.scene.formats.plausible_size import (
     side_note,
     unit_note,
 )
-from render_agent.scene.formats.point_cloud import lit_mesh, shaded_cloud, thinned
+from render_agent.scene.formats.point_cloud import shaded_cloud, thinned
 from render_agent.scene.formats.registry import format_of
+from render_agent.scene.formats.shading import lit
 from render_agent.scene.formats.splats.recognise import read_splat
 from render_agent.scene.model import Scene
 from render_agent.scene.solid import solid
@@ -132,10 +133,10 @@ def _size(path: Path) -> int:
 
 def _scene(scan: Scan, measured: Extent, path: Path, name: str, frame: FileFrame) -> Scene:
     low, high = (float(corner[2]) for corner in measured.bounds)
-    colours, texture = scan.colours, scan.texture
     if scan.faces is not None:
-        colours = lit_mesh(scan.points, scan.faces, colours, texture)
-    elif colours is None:
+        scan = lit(scan)
+    colours, texture = scan.colours, scan.texture
+    if colours is None:
         colours = shaded_cloud(scan.points, low, high)
     return Scene(
         name,

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from render_agent.errors import SceneError
 from render_agent.scene.formats.cleaning import Scan
-from render_agent.scene.free_space.surface import areas_and_normals, cell_keys, corners_of
-from render_agent.scene.texture import Texture
+from render_agent.scene.formats.shading import grey
+from render_agent.scene.free_space.surface import cell_keys
 
 MAX_POINTS = 20_000_000
 """Clouds of more points are thinned."""
@@ -113,78 +113,14 @@ def imported_open3d() -> ModuleType:
     return open3d
 
 
-LIGHT = np.array([0.48, 0.30, 0.82], np.float32)
-"""Three directions are told apart by how far they agree with the light: floors, and two walls."""
-
-DARKEST, BRIGHTEST = 70.0, 235.0
-"""Levels of a scan without colours that faces away from the light, and into it."""
-
-GENTLE = 0.6
-"""The share of its level that a plain colour keeps where it faces away from the light."""
-
 LOW = np.array([0.82, 0.92, 1.00], np.float32)
 HIGH = np.array([1.00, 0.93, 0.80], np.float32)
 """Tints of the lowest and the highest points of a cloud."""
-
-
-def lit_mesh(
-    points: NDArray[np.float32],
-    faces: NDArray[np.int32],
-    colours: NDArray[np.uint8] | None,
-    texture: Texture | None,
-) -> NDArray[np.uint8]:
-    """Return a mesh's colours, (n, 3) uint8, those that were not captured in a light of every side.
-
-    The light depends on the normals alone, so that a surface looks the same from everywhere. Without
-    colours the mesh is grey. Plain colours of materials (see `Material.captured`) are gently shaded, so
-    that white furniture does not melt into a white wall; what was captured has its light in it.
-    """
-    if colours is None:
-        return _grey(_vertex_normals(points, faces))[:, None].repeat(3, axis=1).astype(np.uint8)
-    if texture is None:
-        return colours
-    plain = np.array([not part.captured for part in texture.materials])
-    if not plain.any():
-        return colours
-    chosen = faces[plain[texture.face_materials]]
-    at = np.unique(chosen)
-    share = GENTLE + (1 - GENTLE) * _agreement(_vertex_normals(points, chosen)[at])
-    lit = colours.copy()
-    lit[at] = np.rint(colours[at] * share[:, None])
-    return lit
 
 
 def shaded_cloud(points: NDArray[np.float32], low: float, high: float) -> NDArray[np.uint8]:
     """Return colours, (n, 3) uint8, of a cloud: by its normals, tinted from `low` to `high` metres."""
     height = np.clip((points[:, 2] - low) / max(high - low, 1e-6), 0, 1).astype(np.float32)
     tint = LOW + height[:, None] * (HIGH - LOW)
-    colours: NDArray[np.uint8] = (_grey(cloud_normals(points))[:, None] * tint).astype(np.uint8)
+    colours: NDArray[np.uint8] = (grey(cloud_normals(points))[:, None] * tint).astype(np.uint8)
     return colours
-
-
-def _grey(normals: NDArray[Any]) -> NDArray[np.float32]:
-    """Return brightness, (n,), by how far normals (n, 3), of either sign, agree with the light."""
-    grey = DARKEST + (BRIGHTEST - DARKEST) * _agreement(normals)
-    return np.asarray(grey, np.float32)
-
-
-def _agreement(normals: NDArray[Any]) -> NDArray[np.float32]:
-    """Return how far normals, (n, 3), of either sign, agree with the light: (n,), 0 to 1."""
-    along = (np.abs(normals.astype(np.float32)) @ LIGHT) / np.linalg.norm(LIGHT)
-    return np.asarray(np.clip(along, 0, 1), np.float32)
-
-
-def _vertex_normals(points: NDArray[np.float32], faces: NDArray[np.int32]) -> NDArray[np.float32]:
-    """Return unit normals, (n, 3), of vertices: of their faces, weighted by area."""
-    sums = np.zeros((len(points), 3))
-    first = 0
-    for corners in corners_of(points, faces):
-        areas, normals = areas_and_normals(corners)
-        weighted = normals * areas[:, None]
-        for corner in range(3):
-            at = faces[first : first + len(corners), corner]
-            for axis in range(3):
-                sums[:, axis] += np.bincount(at, weighted[:, axis], minlength=len(points))
-        first += len(corners)
-    length = np.linalg.norm(sums, axis=1)
-    return np.asarray(sums / np.maximum(length, 1e-20)[:, None], np.float32)

@@ -63,20 +63,31 @@ def standing_place(
 
     samples: (s, 3) metres, points of the surface. bounds: (2, 3) metres. height: metres above the
     floor, less under a low ceiling. Of the free places over scanned floor the largest area that
-    hangs together counts, and of that what is near its middle and not narrow. Where no place at
-    that height is free, the one with the most clearance.
+    hangs together counts, and of that what is near its middle and not narrow; where that is over
+    furniture, such as a bed, those that are not count alone. Where no place at that height is free,
+    the one with the most clearance.
     """
     places, room, free = _free_level(
         samples, clearances, bounds, floor, height, 2 * GENEROUS_METRES
     )
     if not free.any():
         return _most_clear(clearances, bounds)
-    area = _largest_area(free)
-    middle = places[area].mean(axis=0)
-    away = np.linalg.norm(places - middle, axis=2) - np.minimum(room, GENEROUS_METRES)
-    best = int(np.where(area, away, np.inf).argmin())
-    best_place: FloatArray = places.reshape(-1, 3)[best]
+    best = _middle_of(free, places, room)
+    furniture = _over_furniture(samples, places, floor)
+    if furniture[best] and (free & ~furniture).any():
+        best = _middle_of(free & ~furniture, places, room)
+    best_place: FloatArray = places[best]
     return best_place
+
+
+def _middle_of(
+    free: NDArray[np.bool_], places: FloatArray, room: FloatArray
+) -> tuple[np.intp, ...]:
+    """Return which place, by its indices, lies near the middle of the largest free area and is not narrow."""
+    area = _largest_area(free)
+    away = np.linalg.norm(places - places[area].mean(axis=0), axis=2)
+    away -= np.minimum(room, GENEROUS_METRES)
+    return np.unravel_index(np.where(area, away, np.inf).argmin(), area.shape)
 
 
 def standing_places(
@@ -108,18 +119,18 @@ def _free_level(
     reach: metres up to which clearances are found. Free are those over scanned floor, where any is.
     """
     level = float(np.clip(floor + height, bounds[0, 2], bounds[1, 2]))
-    x, y, step = _lattice(bounds)
+    x, y = _lattice(bounds)
     places = np.stack(np.meshgrid(x, y, [level], indexing="ij"), axis=-1)[:, :, 0]
     room = clearances(places.reshape(-1, 3), reach).reshape(len(x), len(y))
     free: NDArray[np.bool_] = room >= CLEARANCE_METRES + SLACK_METRES
     if free.any():
-        over_floor = _over_floor(samples, x, y, step, floor)
+        over_floor = _over_floor(samples, x, y, floor)
         free = free & over_floor if (free & over_floor).any() else free
     return places, room, free
 
 
-def _lattice(bounds: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-    """Return the x and the y of the places that are tried, and the step between them, in metres."""
+def _lattice(bounds: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the x and the y of the places that are tried, in metres."""
     size = bounds[1] - bounds[0]
     step = max(
         LATTICE_METRES, float(np.sqrt(size[0] * size[1] / MAX_PLACES)), float(size.max()) / 4000
@@ -128,21 +139,38 @@ def _lattice(bounds: FloatArray) -> tuple[FloatArray, FloatArray, float]:
         bounds[0, axis] + step * (np.arange(max(1, int(size[axis] / step))) + 0.5)
         for axis in (0, 1)
     )
-    return x, y, step
+    return x, y
 
 
 def _over_floor(
-    samples: FloatArray, x: FloatArray, y: FloatArray, step: float, floor: float
+    samples: FloatArray, x: FloatArray, y: FloatArray, floor: float
 ) -> NDArray[np.bool_]:
     """Return which places, (len(x), len(y)) bool, have scanned floor below, small gaps closed."""
     from scipy.ndimage import binary_closing
 
     level = samples[np.abs(samples[:, 2] - floor) <= FLOOR_METRES]
-    edges = [np.append(along - step / 2, along[-1] + step / 2) for along in (x, y)]
-    count = np.histogram2d(level[:, 0], level[:, 1], edges)[0]
     # Padded, as closing would otherwise take away the floor at the border.
-    padded: NDArray[np.bool_] = binary_closing(np.pad(count > 0, 4), iterations=3)
+    filled = np.pad(_counts(level, x, y) > 0, 4)
+    padded: NDArray[np.bool_] = binary_closing(filled, iterations=3)
     return padded[4:-4, 4:-4]
+
+
+def _over_furniture(samples: FloatArray, places: FloatArray, floor: float) -> NDArray[np.bool_]:
+    """Return which places of a level lattice, (x, y, 3), have surface between them and the floor."""
+    x, y, level = places[:, 0, 0], places[0, :, 1], places[0, 0, 2]
+    between = samples[(samples[:, 2] > floor + FLOOR_METRES) & (samples[:, 2] < level)]
+    return _counts(between, x, y) > 0
+
+
+def _counts(samples: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
+    """Return how many samples lie over the cell around each place of a lattice, (len(x), len(y))."""
+    edges = [
+        np.append(along - step / 2, along[-1] + step / 2)
+        for along in (x, y)
+        for step in (along[1] - along[0] if len(along) > 1 else LATTICE_METRES,)
+    ]
+    counts: FloatArray = np.histogram2d(samples[:, 0], samples[:, 1], edges)[0]
+    return counts
 
 
 def _largest_area(places: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -21,6 +21,7 @@ from render_agent.analysis.report.comparison.comparison_plots import (
     words_of,
 )
 from render_agent.analysis.report.comparison.runs import Change, ComparedRun, Comparison
+from render_agent.analysis.report.comparison.scan_pairs import scan_pairs
 from render_agent.analysis.report.data import neighbours, page_of
 from render_agent.analysis.report.index.index_page import script
 from render_agent.analysis.report.maps.floor_plan import Plans
@@ -30,6 +31,7 @@ from render_agent.analysis.report.question.question_page import (
     question_part,
 )
 from render_agent.analysis.report.words import type_words
+from render_agent.config.questions import ANY_KIND
 from render_agent.dialogue.chat import encodable
 from render_agent.dialogue.state import QuestionState
 from render_agent.observation.picture_store import safe_name
@@ -72,6 +74,11 @@ def write_comparison(comparison: Comparison, folder: Path) -> Path:
         _write(folder / "plots" / f"{plot.name}.svg", plot.svg)
     write_whole(folder / "questions.js", _script(comparison.changes), durable=False)
     _write_changed(comparison, folder)
+    pairs = scan_pairs(comparison, folder)
+    if pairs:
+        scans = environment("analysis/report").get_template("scans.html")
+        text = scans.render(comparison.frame, root="", runs=comparison.runs, pairs=pairs)
+        _write(folder / "scans.html", text)
     page = environment("analysis/report").get_template("compare.html")
     text = page.render(
         comparison.frame,
@@ -83,6 +90,7 @@ def write_comparison(comparison: Comparison, folder: Path) -> Path:
         changes=[(change, page_of(change.question_id)) for change in comparison.changes],
         choices=_choices(comparison.changes),
         type_words=type_words,
+        scans="scans.html" if pairs else None,
     )
     index = folder / "index.html"
     _write(index, text)
@@ -126,7 +134,8 @@ def _shown(run: ComparedRun) -> str:
     """Return the name of the scenes that a run was shown; where they are shuffled they are its own."""
     config = run.report.config
     own = f"{config.pictures}-{safe_name(run.report.name)}"
-    return config.picture_stress.scene_set or own
+    kind = "" if config.scans == ANY_KIND else f"-{config.scans}"
+    return (config.picture_stress.scene_set or own) + kind
 
 
 def _side_part(

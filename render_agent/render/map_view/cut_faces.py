@@ -1,0 +1,94 @@
+"""The cut faces of a map: what reaches higher than the cut, such as a tall bookshelf, is filled there.
+
+Few scans are closed surfaces: of a bookshelf there is its front, a top that nobody saw, and no back. So a
+cut face is found in two ways, by what the cut crosses (the section's lines) and by what is seen above it:
+the inside of an outline too narrow for a way, and what lies under a surface that stands on the section.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.geometry.camera import MapCamera
+from render_agent.render.base import Renderer
+from render_agent.scene.model import Scene
+
+FACE_COLOUR = (164, 136, 184)
+"""Mauve, which neither a wall's line nor the background nor the grid has."""
+
+NARROW_METRES = 0.36
+"""Metres: an outline is a thing's, or a wall's two sides, where no place in it is further from its lines."""
+
+WIDE_METRES = 0.6
+"""Metres: nor is a place under the top of a thing further from its sides; what is wider is a lowered ceiling."""
+
+UNDER_CEILING_METRES = 0.1
+"""Metres: what is no lower than this under the ceiling is the ceiling."""
+
+CEILING_SHARE = 0.25
+"""A ceiling covers at least this share of what is seen from above."""
+
+STANDING_SHARE = 0.5
+"""A surface above the cut stands on the section where at least this share of its edge lies over lines."""
+
+AT_LINE_METRES = 0.05
+"""Metres: an edge this near to a line lies over it."""
+
+
+def cut_faces(
+    lines: NDArray[np.bool_],
+    scanned: NDArray[np.bool_],
+    higher: NDArray[np.bool_],
+    metres_per_pixel: float,
+) -> NDArray[np.bool_]:
+    """Return the pixels, (H, W), of cut faces.
+
+    lines: (H, W), the section's. scanned: (H, W), where something lies below the cut; between the two sides of a
+    wall nothing does, and there is nothing to hide. higher: as `reaching_higher` has it.
+    """
+    from scipy.ndimage import binary_erosion, distance_transform_edt, label
+
+    aside = distance_transform_edt(~lines) * metres_per_pixel
+    places, count = label(~lines)
+    depth = np.zeros(count + 1)
+    np.maximum.at(depth, places.ravel(), aside.ravel())
+    narrow = depth <= NARROW_METRES
+    outside = np.concatenate([places[[0, -1]].ravel(), places[:, [0, -1]].ravel()])
+    narrow[outside] = narrow[0] = False
+    sizes, filled_sizes = (
+        np.bincount(each.ravel(), minlength=count + 1) for each in (places, places * scanned)
+    )
+    narrow &= 2 * filled_sizes >= sizes
+    filled: NDArray[np.bool_] = narrow[places]
+
+    tops, count = label(higher & ~lines)
+    within = distance_transform_edt(tops > 0) * metres_per_pixel
+    depth = np.zeros(count + 1)
+    np.maximum.at(depth, tops.ravel(), within.ravel())
+    edge = (tops > 0) & ~binary_erosion(tops > 0)
+    edges = np.bincount(tops[edge], minlength=count + 1)
+    standing = np.bincount(tops[edge & (aside <= AT_LINE_METRES)], minlength=count + 1)
+    things = (depth <= WIDE_METRES) & (standing >= STANDING_SHARE * edges)
+    things[0] = False
+    return filled | things[tops]
+
+
+def reaching_higher(
+    renderer: Renderer, scene: Scene, camera: MapCamera, ceiling: float, size: tuple[int, int]
+) -> NDArray[np.bool_]:
+    """Return the pixels, (H, W), of `camera`'s map over which there is a surface above the cut but the ceiling.
+
+    ceiling: metres, world frame, where the storey ends. size: width and height, pixels. RenderError where it
+    cannot be drawn.
+    """
+    under = ceiling - UNDER_CEILING_METRES
+    above = MapCamera(
+        camera.centre, max(ceiling, float(scene.bounds[1, 2])) + 1, camera.metres_per_pixel
+    )
+    heights = above.height - renderer.draw(scene, above, *size).depth
+    if (heights > under).sum() >= CEILING_SHARE * np.isfinite(heights).sum():
+        below = MapCamera(camera.centre, under, camera.metres_per_pixel)
+        heights = under - renderer.draw(scene, below, *size).depth
+    higher: NDArray[np.bool_] = heights > camera.height
+    return higher
