@@ -22,6 +22,10 @@ MAX_REPLY_BYTES = 4 << 20
 """Of a reply, however many tokens it may have: its turn has to fit a line of the log."""
 
 
+MARK_TOKENS = 2
+"""Of a thought beside its own: what opens and what closes it."""
+
+
 def reply_bytes(tokens: int) -> int:
     """Return how many bytes a reply of so many tokens takes at the most."""
     return BYTES_A_TOKEN * tokens + SPARE_REPLY_BYTES
@@ -35,7 +39,8 @@ class Request:
     than one dialogue. messages: the whole dialogue; those of one id only ever grow, so an engine may keep
     what it computed for the earlier ones until `retire`. picture: gives the RGB picture of an image
     entry's file. views: those of the whole dialogue with the cameras they were taken with, for whoever
-    answers without reading pictures; no model is given them. last: whether no turn follows. schema: the
+    answers without reading pictures; no model is given them. last: whether no turn follows. thinking_budget: how
+    many tokens of thought may come beside `max_new_tokens` of reply; None where these are for both. schema: the
     JSON schema of the reply, None where anything goes.
     """
 
@@ -49,6 +54,7 @@ class Request:
     temperature: float = 0.0
     seed: int = 0
     max_new_tokens: int = 512
+    thinking_budget: int | None = None
     schema: Mapping[str, Any] | None = None
     about: str | None = None
 
@@ -56,6 +62,12 @@ class Request:
     def distinct_samples(self) -> int:
         """How many of the samples can differ: greedily, one."""
         return self.samples if self.temperature > 0 else 1
+
+    @property
+    def most_tokens(self) -> int:
+        """The most tokens that a sample may have, its thought with its marks included."""
+        thought = 0 if self.thinking_budget is None else self.thinking_budget + MARK_TOKENS
+        return self.max_new_tokens + thought
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,6 +154,7 @@ def play(
             config.temperature,
             config.seed,
             config.max_new_tokens,
+            config.thinking_budget,
             guided=not config.no_guide,
         ),
     )

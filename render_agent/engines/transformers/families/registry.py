@@ -13,6 +13,7 @@ from render_agent.engines.transformers.families.pictures import (
     ProcessorPictures,
     QwenPictures,
 )
+from render_agent.engines.transformers.families.thinking import Thinking
 from render_agent.errors import SetupError
 
 TwoWay: TypeAlias = Literal["never", "sliding", "always", "beyond"]
@@ -39,6 +40,7 @@ class Family:
     its place in the prompt. token_types: whether the model is told which tokens stand for pictures.
     two_way: in which layers the tokens of a picture see each other, by the text part's configuration.
     recurrent: whether layers carry a state instead of keys. picture_axis: along which axis of its tensors pictures follow each other.
+    thinking: what its chat template takes to think or not, and the marks of its thoughts.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Family:
     two_way: Callable[[Any], TwoWay] = _never
     recurrent: bool = False
     picture_axis: int = 0
+    thinking: Thinking = Thinking()
     why: str = ""
 
     def picture_tokens(
@@ -111,7 +114,13 @@ GLM = Family(
     axes=3,
     token_types=True,
 )
-KIMI = Family("Kimi K2.5", ("kimi_k25",), reuse="keys", pictures=ProcessorPictures)
+KIMI = Family(
+    "Kimi K2.5",
+    ("kimi_k25",),
+    reuse="keys",
+    pictures=ProcessorPictures,
+    thinking=Thinking("thinking"),
+)
 
 
 def _seen_both_ways(layers: TwoWay) -> Callable[[Any], TwoWay]:
@@ -123,6 +132,8 @@ def _seen_both_ways(layers: TwoWay) -> Callable[[Any], TwoWay]:
     return two_way
 
 
+CHANNEL = Thinking(opens="<|channel>", closes="<channel|>")
+
 GEMMA4 = Family(
     "Gemma 4",
     ("gemma4",),
@@ -130,6 +141,7 @@ GEMMA4 = Family(
     vision=False,
     pictures=ProcessorPictures,
     two_way=_seen_both_ways("sliding"),
+    thinking=CHANNEL,
 )
 GEMMA4_UNIFIED = Family(
     "Gemma 4 unified",
@@ -138,6 +150,7 @@ GEMMA4_UNIFIED = Family(
     vision=False,
     pictures=ProcessorPictures,
     two_way=_seen_both_ways("beyond"),
+    thinking=CHANNEL,
 )
 GEMMA3 = Family(
     "Gemma 3",
@@ -148,7 +161,12 @@ GEMMA3 = Family(
 )
 
 MISTRAL3 = Family(
-    "Mistral 3", ("mistral3",), reuse="keys", vision=False, pictures=ProcessorPictures
+    "Mistral 3",
+    ("mistral3",),
+    reuse="keys",
+    vision=False,
+    pictures=ProcessorPictures,
+    thinking=Thinking("reasoning_effort", "high", "none", "[THINK]", "[/THINK]"),
 )
 IDEFICS3 = Family(
     "Idefics 3 and SmolVLM",
