@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, Literal
@@ -19,11 +18,9 @@ import numpy as np
 import torch
 
 from render_agent.engines.transformers.families.thinking import Marks, Thinking
+from render_agent.engines.transformers.model.special_tokens import MARKER
 
 LOG = logging.getLogger(__name__)
-
-MARKER = re.compile(r"<.+>|\[.+\]", re.DOTALL)
-"""An added token of this form stands for something else than its own text."""
 
 BETWEEN = r"\n {0,8}| "
 """What may stand between two tokens of JSON: a space, or a new line and its indentation."""

@@ -13,6 +13,7 @@ from render_agent.dialogue.chat import pictures
 from render_agent.engines.base import Request
 from render_agent.engines.transformers.families.pictures import QwenPictures
 from render_agent.engines.transformers.families.registry import family_of
+from render_agent.engines.transformers.model.special_tokens import disarming
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class Prompts:
     def __init__(self, processor: Any, model_type: str, options: Mapping[str, Any]) -> None:
         self.processor = processor
         self.tokenizer = processor.tokenizer
+        self._disarmed = disarming(self.tokenizer)
         self._template: Mapping[str, Any] = options.get("chat_template_kwargs") or {}
         make = family_of(model_type).pictures
         # Scaled as --engine transformers scales them; what other families do is vLLM's own.
@@ -57,7 +59,10 @@ class Prompts:
         texts cause.
         """
         text: str = self.processor.apply_chat_template(
-            list(request.messages), tokenize=False, add_generation_prompt=True, **self._template
+            self._disarmed(request.messages),
+            tokenize=False,
+            add_generation_prompt=True,
+            **self._template,
         )
         files = pictures(list(request.messages))
         image = getattr(self.processor, "image_token", None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from render_agent.engines.transformers.families.pictures import (
@@ -54,7 +54,7 @@ class Family:
     two_way: Callable[[Any], TwoWay] = _never
     recurrent: bool = False
     picture_axis: int = 0
-    thinking: Thinking = Thinking()
+    thinking: Thinking = field(default_factory=Thinking)
     why: str = ""
 
     def picture_tokens(
@@ -88,6 +88,16 @@ QWEN2_VL = Family(
     options=QwenPictures.options,
     axes=3,
     token_types=True,
+)
+QWEN4 = Family(
+    "Qwen4 preview",
+    ("qwen4_exp",),
+    reuse="vision",
+    pictures=QwenPictures,
+    options=QwenPictures.options,
+    axes=3,
+    token_types=True,
+    why="its layers choose the keys that they look at by an index of their own, which is not kept",
 )
 INTERNVL = Family(
     "InternVL",
@@ -233,6 +243,7 @@ FAMILIES = (
     QWEN3_VL,
     QWEN2_VL,
     QWEN3_5,
+    QWEN4,
     INTERNVL,
     GLM,
     KIMI,
