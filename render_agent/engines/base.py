@@ -100,8 +100,8 @@ class Capabilities:
 
     free_running: it answers requests one by one as they finish, so that none waits for a batch;
     otherwise it answers best when handed a full batch of `batch_size`. schema: it holds replies to
-    `Request.schema`. score: it is a `Scorer`. one_dialogue: it answers best when led through one
-    dialogue after the other, as a person does: no turns are batched over all questions.
+    `Request.schema`. score: it is a `Scorer`. one_dialogue: it answers best when dialogues are led
+    through, as a person does or a server that keeps few of them: no turns are batched over all questions.
     """
 
     free_running: bool = False

@@ -11,6 +11,7 @@ from render_agent.dialogue.chat import without_thinking
 from render_agent.engines.transformers.engine import ContinuousEngine
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.model.load import open_model
+from render_agent.engines.vllm.requests import Prompts
 from render_agent.errors import SetupError, UsageError
 from render_agent_lab.random_models.small_families import small_family
 
@@ -139,3 +140,12 @@ def test_thinking_is_said_once():
             thinking="on",
             options={"chat_template_kwargs": {"enable_thinking": False}},
         )
+
+
+def test_prompts_for_vllm_are_told_the_same():
+    request = dialogues().request("q0")
+    for thinking, guided in (("on", False), ("off", True)):
+        prompts = Prompts(small("qwen3_5").processor, "qwen3_5", {}, thinking)
+        prompt = prompts.of(request)
+        assert prompt.guided == guided, "vLLM itself holds no reply back until a thought ends"
+        assert prompts.marks.opened_by(prompt.ids) == (thinking == "on")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -40,7 +41,8 @@ class Family:
     its place in the prompt. token_types: whether the model is told which tokens stand for pictures.
     two_way: in which layers the tokens of a picture see each other, by the text part's configuration.
     recurrent: whether layers carry a state instead of keys. picture_axis: along which axis of its tensors pictures follow each other.
-    thinking: what its chat template takes to think or not, and the marks of its thoughts.
+    thinking: what its chat template takes to think or not, and the marks of its thoughts. published: what names of
+    its models look like, as a regular expression, where a server tells nothing but a name.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Family:
     recurrent: bool = False
     picture_axis: int = 0
     thinking: Thinking = field(default_factory=Thinking)
+    published: str | None = None
     why: str = ""
 
     def picture_tokens(
@@ -115,6 +118,7 @@ QWEN3_5 = Family(
     axes=3,
     token_types=True,
     recurrent=True,
+    published=r"qwen-?3[._][56]",
 )
 GLM = Family(
     "GLM-V",
@@ -130,6 +134,7 @@ KIMI = Family(
     reuse="keys",
     pictures=ProcessorPictures,
     thinking=Thinking("thinking"),
+    published=r"kimi-?k2",
 )
 
 
@@ -152,6 +157,7 @@ GEMMA4 = Family(
     pictures=ProcessorPictures,
     two_way=_seen_both_ways("sliding"),
     thinking=CHANNEL,
+    published=r"gemma-?4",
 )
 GEMMA4_UNIFIED = Family(
     "Gemma 4 unified",
@@ -177,6 +183,7 @@ MISTRAL3 = Family(
     vision=False,
     pictures=ProcessorPictures,
     thinking=Thinking("reasoning_effort", "high", "none", "[THINK]", "[/THINK]"),
+    published=r"(mis|magis|minis)tral",
 )
 IDEFICS3 = Family(
     "Idefics 3 and SmolVLM",
@@ -188,7 +195,13 @@ IDEFICS3 = Family(
 )
 OVIS2 = Family("Ovis 2", ("ovis2",), reuse="keys", vision=False, pictures=ProcessorPictures)
 LFM2 = Family(
-    "LFM2-VL", ("lfm2_vl",), reuse="keys", vision=False, pictures=ProcessorPictures, recurrent=True
+    "LFM2-VL",
+    ("lfm2_vl",),
+    reuse="keys",
+    vision=False,
+    pictures=ProcessorPictures,
+    recurrent=True,
+    published=r"lfm-?2",
 )
 MINICPM = Family(
     "MiniCPM-V 4.6",
@@ -198,6 +211,7 @@ MINICPM = Family(
     pictures=NumberedPictures,
     recurrent=True,
     picture_axis=3,
+    published=r"minicpm-?v-?4[._]?6",
 )
 AYA = Family("Aya Vision", ("aya_vision",), reuse="keys", pictures=ProcessorPictures)
 
@@ -266,6 +280,13 @@ FAMILIES = (
 def family_of(model_type: str) -> Family:
     """Return the family of a model by its configuration's `model_type`."""
     return next((family for family in FAMILIES if model_type in family.model_types), OTHER)
+
+
+def family_named(model: str) -> Family:
+    """Return the family of a model that a server has, by its name; `OTHER` where that tells nothing."""
+    known = (family for family in FAMILIES if family.published)
+    named = (family for family in known if re.search(family.published or "", model.lower()))
+    return next(named, OTHER)
 
 
 def check_family_options(options: Mapping[str, Any], model_type: str) -> None:

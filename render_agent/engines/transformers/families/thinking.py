@@ -81,6 +81,11 @@ class Marks:
         """Whether a prompt ends within a thought; no text from outside holds a mark."""
         return prompt.rfind(self.opens) > prompt.rfind(self.closes)
 
+    def opened_by(self, ids: Sequence[int]) -> bool:
+        """Whether tokens, those of a prompt, end within a thought."""
+        marks = (token for token in reversed(ids) if token in (self.open, self.close))
+        return next(marks, self.close) == self.open
+
     def closed(self, prompt: str) -> bool:
         """Whether a prompt ends with a thought that is closed already, so that the reply begins at once."""
         return prompt.rstrip().endswith(self.closes)
@@ -114,6 +119,14 @@ class Thought:
     budget: int | None = None
     tokens: int = 0
     spent: int = 0
+
+    @classmethod
+    def of(cls, marks: Marks, ids: Sequence[int], *, opened: bool) -> Thought:
+        """Return the thought of a reply that is written."""
+        thought = cls(marks, opened)
+        for token in ids:
+            thought.take(token)
+        return thought
 
     @property
     def due(self) -> int | None:
