@@ -176,6 +176,24 @@ def test_layers_that_forget_nothing_are_found(monkeypatch):
     assert "differ" in why_not_kept(loaded("aya_vision"))
 
 
+@pytest.mark.parametrize("name", ["gemma4", "mistral3", "glm46v", "llava_onevision"])
+def test_no_row_is_without_a_key_it_sees(name, monkeypatch):
+    plain, masks = torch.nn.functional.scaled_dot_product_attention, []
+
+    def watched(*args, attn_mask=None, **more):
+        if attn_mask is not None:
+            masks.append(attn_mask)
+        return plain(*args, attn_mask=attn_mask, **more)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", watched)
+    requests = [dialogues().request(question) for question in ("q0", "q1", "q2")]
+    model = loaded(name)
+    TransformersEngine(model, batch_size=3).generate(requests)
+    lengths = [model.inputs.length(model.inputs.prepare(request)) for request in requests]
+    assert min(lengths) < max(lengths) in {mask.shape[-2] for mask in masks if len(mask) == 3}
+    assert all(bool(mask.any(-1).all()) for mask in masks)
+
+
 @pytest.mark.parametrize("name", ["sinks", "caps"])
 def test_attention_that_is_not_ours_is_refused(name, monkeypatch):
     from render_agent.engines.transformers import attention

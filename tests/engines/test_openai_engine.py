@@ -8,6 +8,7 @@ import logging
 import random
 import threading
 import time
+from functools import partial
 from importlib.util import find_spec
 
 import numpy as np
@@ -632,7 +633,7 @@ def test_thinking_is_asked_for_and_counted(made):
             thinking="off",
             thinking_budget=64,
         )
-        engine = made(lambda: make_openai(config, {"extra_body": {"top_k": 5}}))
+        engine = made(partial(make_openai, config, {"extra_body": {"top_k": 5}}))
         (reply,) = engine.generate([ask(1, thinking_budget=config.thinking_budget)])
         assert reply.text == "<think>so</think>\n{}"
         assert (reply.tokens.reply, reply.tokens.thought) == (30, 21)

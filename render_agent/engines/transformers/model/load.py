@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from render_agent.config import AUTO
 from render_agent.engines.base import Request
+from render_agent.engines.transformers.attention import leave_no_row_blind
 from render_agent.engines.transformers.constrained_decoding import guides_of
 from render_agent.engines.transformers.families.inputs import DialogueTensors, PreparedPrompt
 from render_agent.engines.transformers.families.registry import family_of
@@ -155,6 +156,7 @@ def open_model(
         family_of(description["model_type"]).thinking.check(pretrained.processor, thinking)
     form = family_of(str(description["model_type"])).thinking
     given = form.arguments(thinking, options.get("chat_template_kwargs") or {})
+    leave_no_row_blind(pretrained.model)
     tokenizer = pretrained.processor.tokenizer
     ends = end_tokens(pretrained.model, tokenizer)
     marks = form.marks(tokenizer)
