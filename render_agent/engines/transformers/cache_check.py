@@ -71,6 +71,11 @@ def why_not_kept(loaded: LoadedModel) -> str | None:
     return reason
 
 
+def differs(loaded: LoadedModel) -> float:
+    """Return by how much of their range scores with what was kept differ from those of reading anew."""
+    return _compared(loaded, WORDS[0]).difference
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """By how much of their range scores differ at the most, in any row, and by how much they may."""
