@@ -57,9 +57,26 @@ class EngineSpec:
     engine_option: tuple[str, ...] = setting(
         (), "An option of the engine, passed on unchanged.", metavar="K=V"
     )
+    thinking: str = setting(
+        AUTO,
+        "Whether the model thinks before it replies: on, off, or as its chat template does by itself.",
+        choices=(AUTO, "on", "off"),
+    )
+    thinking_budget: int | None = setting(
+        None,
+        "The most tokens of thought a turn, beside those of the reply: then the thought is closed.",
+        minimum=0,
+        metavar="N",
+    )
     no_guide: bool = setting(
         False, "Do not hold replies to their JSON schema where the engine could."
     )
+
+    def check_engine(self) -> None:
+        """Raise UsageError where thinking is spoken of to what is no model."""
+        if not self.asks_model and (self.thinking != AUTO or self.thinking_budget is not None):
+            flag = "--thinking-budget" if self.thinking == AUTO else "--thinking"
+            raise UsageError(f"{flag} is for models, not for --engine {self.engine}: leave it out")
 
     @property
     def model_name(self) -> str:

@@ -36,6 +36,7 @@ class RunConfig(QuestionSpec, EngineSpec, ScheduleSpec, DialogueSpec, AgentSpec,
 
     def __post_init__(self) -> None:
         self.check_questions()
+        self.check_engine()
         self.check_schedule()
         self.check_dialogue()
         self.check_agent(

@@ -135,11 +135,15 @@ class View:
 
 
 class Tokens(Struct, frozen=True):
-    """Tokens of one reply, or of several: read, written, and read from a cache instead of computed."""
+    """Tokens of one reply, or of several: read, written, and read from a cache instead of computed.
+
+    thought: those of the written ones that were thought before the reply, where the engine can tell them.
+    """
 
     prompt: Count = msgspec.field(name="in", default=0)
     reply: Count = msgspec.field(name="out", default=0)
     cached: Count = msgspec.field(name="from_cache", default=0)
+    thought: Count = 0
 
     @classmethod
     def total(cls, counted: Iterable[Tokens]) -> Tokens:
@@ -149,6 +153,7 @@ class Tokens(Struct, frozen=True):
             sum(each.prompt for each in tokens),
             sum(each.reply for each in tokens),
             sum(each.cached for each in tokens),
+            sum(each.thought for each in tokens),
         )
 
 

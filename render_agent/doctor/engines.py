@@ -55,7 +55,7 @@ def examine_engines(options: Mapping[str, Any], *, probe: bool = False) -> Itera
         yield _model(name, answer)
     if probe:
         device, dtype = options.get("device") or AUTO, options.get("dtype") or AUTO
-        yield from _families(ask(FAMILIES, "probe_families", device, seconds=PROBE_SECONDS))
+        yield from _families(ask(FAMILIES, "probe_families", device, dtype, seconds=PROBE_SECONDS))
         here = {BUNDLED: bundled.works, name: bool(answer.found.get("folder"))}
         for model in (model for model, is_here in here.items() if is_here):
             tried = ask(FAMILIES, "probe_model", model, device, dtype, seconds=LOAD_SECONDS)

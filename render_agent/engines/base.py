@@ -23,6 +23,10 @@ MAX_REPLY_BYTES = 4 << 20
 """Of a reply, however many tokens it may have: its turn has to fit a line of the log."""
 
 
+MARK_TOKENS = 2
+"""Of a thought beside its own: what opens and what closes it."""
+
+
 def reply_bytes(tokens: int) -> int:
     """Return how many bytes a reply of so many tokens takes at the most."""
     return BYTES_A_TOKEN * tokens + SPARE_REPLY_BYTES
@@ -36,7 +40,8 @@ class Request:
     than one dialogue. messages: the whole dialogue; those of one id only ever grow, so an engine may keep
     what it computed for the earlier ones until `retire`. picture: gives the RGB picture of an image
     entry's file. views: those of the whole dialogue with the cameras they were taken with, for whoever
-    answers without reading pictures; no model is given them. last: whether no turn follows. schema: the
+    answers without reading pictures; no model is given them. last: whether no turn follows. thinking_budget: how
+    many tokens of thought may come beside `max_new_tokens` of reply; None where these are for both. schema: the
     JSON schema of the reply, None where anything goes. probe: what it asks the model to believe, None in a turn of
     the dialogue.
     """
@@ -51,6 +56,7 @@ class Request:
     temperature: float = 0.0
     seed: int = 0
     max_new_tokens: int = 512
+    thinking_budget: int | None = None
     schema: Mapping[str, Any] | None = None
     about: str | None = None
     probe: ProbeRequest | None = None
@@ -59,6 +65,12 @@ class Request:
     def distinct_samples(self) -> int:
         """How many of the samples can differ: greedily, one."""
         return self.samples if self.temperature > 0 else 1
+
+    @property
+    def most_tokens(self) -> int:
+        """The most tokens that a sample may have, its thought with its marks included."""
+        thought = 0 if self.thinking_budget is None else self.thinking_budget + MARK_TOKENS
+        return self.max_new_tokens + thought
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +103,8 @@ class Capabilities:
 
     free_running: it answers requests one by one as they finish, so that none waits for a batch;
     otherwise it answers best when handed a full batch of `batch_size`. schema: it holds replies to
-    `Request.schema`. score: it is a `Scorer`. one_dialogue: it answers best when led through one
-    dialogue after the other, as a person does: no turns are batched over all questions.
+    `Request.schema`. score: it is a `Scorer`. one_dialogue: it answers best when dialogues are led
+    through, as a person does or a server that keeps few of them: no turns are batched over all questions.
     """
 
     free_running: bool = False

@@ -100,6 +100,7 @@ def estimate(config: RunConfig, questions: int, opening: Sequence[Message]) -> E
     turn before, and the samples of a turn share theirs.
     """
     plan, turns, reply = config.agent_plan, config.max_turns, config.max_new_tokens
+    thought = config.thinking_budget or 0
     picture = picture_tokens(config.model_name, *config.image_size)
     first = text_tokens(opening) + len(pictures(list(opening))) * picture
     following = reply + FOLLOWING_TOKENS + (picture if config.free else 0)
@@ -119,7 +120,8 @@ def estimate(config: RunConfig, questions: int, opening: Sequence[Message]) -> E
         cached_tokens=dialogues * (sum(prompts[:-1]) + (plan.samples - 1) * sum(prompts))
         + questions * from_second
         + max(0, dialogues - 1) * shared,
-        reply_tokens=(dialogues * plan.samples * turns + questions * seconds + reworded) * reply,
+        reply_tokens=(dialogues * plan.samples * turns + questions * seconds + reworded)
+        * (reply + thought),
         **_judged(config, questions, picture),
     )
 

@@ -57,6 +57,7 @@ class Transformers(BuiltIn):
             max_model_len=config.max_model_len,
             tensor_parallel=config.tensor_parallel,
             options=options,
+            thinking=config.thinking,
         )
         tokens = dialogue_tokens(loaded, config, options)
         rows = batch_size_of(config)

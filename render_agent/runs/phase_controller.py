@@ -69,11 +69,16 @@ class Silent:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How replies are generated. guided: held to their schema, where the engine can."""
+    """How replies are generated.
+
+    thinking_budget: tokens of thought beside them, None where both share theirs. guided: held to their schema, where
+    the engine can.
+    """
 
     temperature: float = 0.0
     seed: int = 0
     max_new_tokens: int = 512
+    thinking_budget: int | None = None
     guided: bool = True
 
 
@@ -222,6 +227,7 @@ class PhaseController:
             temperature=self.sampling.temperature,
             seed=turn_seed(self.sampling.seed, state.question.chance_id, turn),
             max_new_tokens=self.sampling.max_new_tokens,
+            thinking_budget=self.sampling.thinking_budget,
             schema=self.schema,
         )
 

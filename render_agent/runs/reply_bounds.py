@@ -13,7 +13,7 @@ MARK = "… [cut: {more:,} bytes more than {tokens:,} tokens can be]"
 
 def within_bounds(reply: Reply, request: Request) -> Reply:
     """Return a reply whose samples are as long as its request allows, with no key of the environment in it."""
-    samples = tuple(bounded(without_keys(text), request.max_new_tokens) for text in reply.samples)
+    samples = tuple(bounded(without_keys(text), request.most_tokens) for text in reply.samples)
     error = None if reply.error is None else without_keys(reply.error)
     if samples == reply.samples and error == reply.error:
         return reply

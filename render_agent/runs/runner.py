@@ -160,6 +160,7 @@ def play(
             config.temperature,
             config.seed,
             config.max_new_tokens,
+            config.thinking_budget,
             guided=not config.no_guide,
         ),
         # A person who plays is not asked.

@@ -83,8 +83,8 @@ def _list(flag: str, default: str, text: str) -> Callable[[F], F]:
     "--random-weights",
     metavar="NAME|DIR",
     shell_complete=folders,
-    help="Build the model with random weights: Qwen/Qwen3-VL-2B, -4B or -8B-Instruct, small, or a"
-    " folder with a config.json.",
+    help="Build the model with random weights: Qwen/Qwen3-VL-2B, -4B or -8B-Instruct, small, a small one of a"
+    " family such as qwen3_5 or glm46v, or a folder with a model's files but its weights.",
 )
 @click.option("--small", is_flag=True, help="The same as --random-weights small.")
 @click.option("--own-replies", is_flag=True, help="Let the model write its own replies.")

@@ -127,7 +127,7 @@ def find_shape(name: str) -> Shape:
     found = [shape for known, shape in SHAPES.items() if name in (known, known.split("/")[-1])]
     if not found:
         raise SetupError(
-            f"no shape of {name} is known: name one of {', '.join(SHAPES)}, or a directory or hub"
-            " name whose config.json is at hand"
+            f"no shape of {name} is known: name one of {', '.join(SHAPES)}, a family such as qwen3_5 or"
+            " glm46v, or a directory with all files of a model but its weights"
         )
     return found[0]

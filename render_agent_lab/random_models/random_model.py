@@ -54,8 +54,8 @@ def random_model(
 ) -> Pretrained:
     """Return a model of the shape that a name stands for, its weights random, made on its device.
 
-    name: one of SHAPES, or a directory with a config.json and, where it has one, a tokenizer. dtype
-    auto: bfloat16, on a CPU float32. attention: as transformers takes it. SetupError where there is
+    name: one of SHAPES, a small model of any family, or a directory with the files of a published model but its
+    weights. dtype auto: bfloat16, on a CPU float32. attention: as transformers takes it. SetupError where there is
     no such shape or device.
     """
     import torch
@@ -70,11 +70,18 @@ def random_model(
     if dtype not in DTYPES:
         raise SetupError(f"--dtype {dtype} does not exist: use one of {', '.join(DTYPES)}")
     kind = ("float32" if place == "cpu" else "bfloat16") if dtype == "auto" else dtype
+    from render_agent_lab.random_models.small_families import SMALL_FAMILIES, small_family
+
+    if name in SMALL_FAMILIES:
+        return small_family(name, place, kind, seed)
     folder = Path(name).expanduser()
-    given = folder.is_dir()
-    tokenizer = _tokenizer_of(folder) if given else made_tokenizer()
-    config = _config_of(folder) if given else config_of(find_shape(name), tokenizer)
-    edges = (256 * 256, 4096 * 4096) if given else _edges(find_shape(name))
+    if folder.is_dir():
+        config, processor = _published(folder)
+        tokenizer = processor.tokenizer
+    else:
+        tokenizer = made_tokenizer()
+        config = config_of(find_shape(name), tokenizer)
+        processor = _processor(tokenizer, _edges(find_shape(name)))
     state = torch.get_rng_state()
     torch.manual_seed(seed)
     with torch.device(place):
@@ -83,8 +90,10 @@ def random_model(
         ).eval()
     torch.set_rng_state(state)
     ends = tokenizer.convert_tokens_to_ids(["<|im_end|>", "<|endoftext|>"])
+    if None in ends:
+        ends = [tokenizer.eos_token_id] * 2
     model.generation_config.update(eos_token_id=ends, pad_token_id=ends[1], do_sample=False)
-    return Pretrained(_processor(tokenizer, edges), model, top_k=0, top_p=1.0)
+    return Pretrained(processor, model, top_k=0, top_p=1.0)
 
 
 def config_of(shape: Shape, tokenizer: Any) -> Any:
@@ -155,23 +164,21 @@ def save(loaded: Pretrained, folder: Path) -> Path:
     return folder
 
 
-def _tokenizer_of(folder: Path) -> Any:
-    from transformers import Qwen2Tokenizer
+def _published(folder: Path) -> tuple[Any, Any]:
+    """Return the configuration and the processor of a published model; SetupError where a file lacks.
 
-    if not (folder / "tokenizer.json").is_file():
-        raise SetupError(f"{folder} has no tokenizer.json: name a shape instead")
+    Where there is no processor beside a tokenizer, it is made to be that of Qwen3-VL.
+    """
+    from transformers import AutoConfig, AutoProcessor, Qwen2Tokenizer
+
+    if not (folder / "config.json").is_file() or not (folder / "tokenizer.json").is_file():
+        raise SetupError(f"{folder} has no config.json or no tokenizer.json: name a shape instead")
+    config = AutoConfig.from_pretrained(folder, **OFFLINE)
+    if any(folder.glob("*processor_config.json")):
+        return config, AutoProcessor.from_pretrained(folder, padding_side="left", **OFFLINE)
     tokenizer = Qwen2Tokenizer.from_pretrained(folder, **OFFLINE)
     tokenizer.chat_template = None
-    return tokenizer
-
-
-def _config_of(folder: Path) -> Any:
-    from transformers import Qwen3VLConfig
-
-    files = sorted(folder.glob("config*.json"))
-    if not files:
-        raise SetupError(f"{folder} has no config.json: name a shape instead")
-    return Qwen3VLConfig(**parse_json(files[0].read_text("utf-8")))
+    return config, _processor(tokenizer, (256 * 256, 4096 * 4096))
 
 
 def _edges(shape: Shape) -> tuple[int, int]:

@@ -1,11 +1,15 @@
 """Every family that is known: batch = single = kept over the turns = read anew, in float32, and wrong reuse is found."""
 
+from collections import Counter
 from functools import cache
 
 import pytest
 import torch
 from factories.dialogues import Dialogues, UncachedModel
+from factories.models import speckled_file
 
+from render_agent.dialogue import chat
+from render_agent.engines.base import Request
 from render_agent.engines.transformers.cache_check import why_not_kept
 from render_agent.engines.transformers.engine import ContinuousEngine
 from render_agent.engines.transformers.factory import engine_of
@@ -14,10 +18,24 @@ from render_agent.engines.transformers.families.registry import FAMILIES, family
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.model.load import open_model
 from render_agent.errors import SetupError
-from render_agent_lab.random_models.tiny_families import SMALL_FAMILIES, small_family
+from render_agent_lab.random_models.small_families import SMALL_FAMILIES, small_family
 
-KEPT = [name for name in SMALL_FAMILIES if name not in ("smolvlm", "glm4v", "qwen3_5_moe")]
-"""Those whose classes are not the same as another's but for a name."""
+TWINS = ("smolvlm", "glm4v", "qwen3_5_moe")
+"""Those whose classes are the same as another's but for a name."""
+
+ELSEWHERE = ("qwen3_vl", "qwen2_5_vl", "internvl")
+"""Those that other files try, and more so."""
+
+
+def model_type(name):
+    return name.removesuffix("_moe") if name.startswith("gemma4") else name
+
+
+KEPT = [
+    name
+    for name in SMALL_FAMILIES
+    if family_of(model_type(name)).reuse == "keys" and name not in (*TWINS, *ELSEWHERE)
+]
 
 HYBRIDS = [name for name in KEPT if name in ("qwen3_5", "lfm2_vl", "minicpmv4_6")]
 
@@ -38,7 +56,6 @@ def dialogues():
 @pytest.mark.parametrize("name", KEPT)
 def test_batch_is_single_is_kept_is_read_anew(name):
     model = loaded(name)
-    assert model.inputs.family.reuse == "keys"
     expected = dialogues().lead(UncachedModel(model))
     together = dialogues().lead(TransformersEngine(model, batch_size=3))
     assert together.said == expected.said
@@ -63,19 +80,35 @@ def test_batch_is_single_is_kept_is_read_anew(name):
     engine.scheduler.close()
 
 
-def test_every_family_of_the_table_is_tried_or_says_why_not():
-    tried = {family_of(model_type(name)) for name in SMALL_FAMILIES}
-    others = [family for family in FAMILIES if family not in tried]
-    assert all(family.why for family in others if family.reuse != "keys")
-    assert {family.name for family in others if family.reuse == "keys"} == {
-        "Qwen3-VL",
-        "Qwen2.5-VL",
-        "InternVL",
-    }, "those have tests of their own"
+def test_every_family_of_the_table_has_a_small_model_and_says_why_it_keeps_no_more():
+    assert {family_of(model_type(name)).name for name in SMALL_FAMILIES} == {
+        family.name for family in FAMILIES
+    }
+    assert all(bool(family.why) == (family.reuse != "keys") for family in FAMILIES)
 
 
-def model_type(name):
-    return name.removesuffix("_moe") if name.startswith("gemma4") else name
+@pytest.mark.parametrize("name", ["mistral3", "aya_vision", "gemma4", "ovis2", "llava_onevision"])
+def test_no_special_token_of_a_family_comes_from_outside(name):
+    inputs = loaded(name).inputs
+    special = inputs.tokenizer.get_added_vocab()
+    words = ("x", *special, "".join(special), "[IMG][IMG_BREAK]TILE_GLOBALTILE")
+    plain, *others = (Counter(inputs._tokens(inputs.prepare(asked(text)).text)) for text in words)
+    for found in others:
+        assert {found[token] - plain[token] for token in special.values()} == {0}
+
+
+def asked(words):
+    message = {"role": "user", "content": [{"type": "text", "text": words}]}
+    return Request("q", 0, [message, chat.assistant("y"), message], speckled_file)
+
+
+def test_pictures_alone_are_kept_where_an_index_chooses_the_keys():
+    model = loaded("qwen4_exp")
+    expected = dialogues().lead(TransformersEngine(model, batch_size=1))
+    engine = engine_of(model, 3, {}, 1000)
+    assert engine.describe()["reuse"] == "vision"
+    assert dialogues().lead(engine).said == expected.said
+    engine.vision.close()
 
 
 @pytest.mark.parametrize("name", HYBRIDS)
@@ -141,6 +174,24 @@ def test_layers_that_forget_nothing_are_found(monkeypatch):
 
     monkeypatch.setattr(attention, "_paged", blind)
     assert "differ" in why_not_kept(loaded("aya_vision"))
+
+
+@pytest.mark.parametrize("name", ["gemma4", "mistral3", "glm46v", "llava_onevision"])
+def test_no_row_is_without_a_key_it_sees(name, monkeypatch):
+    plain, masks = torch.nn.functional.scaled_dot_product_attention, []
+
+    def watched(*args, attn_mask=None, **more):
+        if attn_mask is not None:
+            masks.append(attn_mask)
+        return plain(*args, attn_mask=attn_mask, **more)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", watched)
+    requests = [dialogues().request(question) for question in ("q0", "q1", "q2")]
+    model = loaded(name)
+    TransformersEngine(model, batch_size=3).generate(requests)
+    lengths = [model.inputs.length(model.inputs.prepare(request)) for request in requests]
+    assert min(lengths) < max(lengths) in {mask.shape[-2] for mask in masks if len(mask) == 3}
+    assert all(bool(mask.any(-1).all()) for mask in masks)
 
 
 @pytest.mark.parametrize("name", ["sinks", "caps"])

@@ -8,6 +8,7 @@ import logging
 import random
 import threading
 import time
+from functools import partial
 from importlib.util import find_spec
 
 import numpy as np
@@ -17,10 +18,12 @@ from factories.runs import STEP, Silent, make_config, make_questions, transcript
 from factories.servers import StubServer, by_rule, chat_reply, different_questions, free_port
 from PIL import Image
 
+from render_agent.config import RunConfig
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
 from render_agent.engines.openai.endpoints import endpoint
 from render_agent.engines.openai.engine import OpenAIEngine
+from render_agent.engines.openai.engine import make as make_openai
 from render_agent.engines.openai.options import OpenAIOptions
 from render_agent.errors import EngineError
 from render_agent.runs.runner import start_run
@@ -608,6 +611,37 @@ def test_cached_tokens_are_counted(made):
     server = made(StubServer, by_rule(lambda body: chat_reply("x", usage=usage)))
     (reply,) = made(engine_over, server).generate([ask(1)])
     assert (reply.tokens.prompt, reply.tokens.reply, reply.tokens.cached) == (90, 5, 64)
+
+
+def test_thinking_is_asked_for_and_counted(made):
+    usage = {"prompt_tokens": 9, "completion_tokens": 30}
+    usage["completion_tokens_details"] = {"reasoning_tokens": 21}
+    body = {"choices": [{"message": {"content": "{}", "reasoning": "so"}}], "usage": usage}
+    asked = [
+        ("Qwen/Qwen3.5-9B", "enable_thinking", True),
+        ("moonshotai/Kimi-K2.5", "thinking", False),
+        ("made", "enable_thinking", False),
+    ]
+    names = [model for model, _, _ in asked]
+    server = made(StubServer, by_rule(lambda _: json.dumps(body).encode(), names))
+    for model, switch, hybrid in asked:
+        config = RunConfig(
+            batch=True,
+            engine="openai",
+            model=model,
+            base_url=(server.url,),
+            thinking="off",
+            thinking_budget=64,
+        )
+        engine = made(partial(make_openai, config, {"extra_body": {"top_k": 5}}))
+        (reply,) = engine.generate([ask(1, thinking_budget=config.thinking_budget)])
+        assert reply.text == "<think>so</think>\n{}"
+        assert (reply.tokens.reply, reply.tokens.thought) == (30, 21)
+        sent = server.bodies[-1]
+        assert sent["chat_template_kwargs"] == {switch: False}
+        assert (sent["top_k"], sent["thinking_token_budget"]) == (5, 64)
+        assert sent["max_tokens"] == 512 + 64 + 2
+        assert engine.capabilities.one_dialogue == hybrid, "its dialogues are led through"
 
 
 def test_batches_and_faults_change_nothing_that_is_said(made, tmp_path):

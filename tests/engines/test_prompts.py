@@ -292,11 +292,11 @@ def test_prompts_may_be_prepared_side_by_side(inputs):
 
 
 @pytest.mark.parametrize("which", ["image_token", "video_token"])
-def test_a_placeholder_in_a_text_is_refused(inputs, which):
+def test_a_placeholder_that_texts_make_together_is_refused(inputs, which):
     token = getattr(inputs.processor, which)
-    messages = [chat.message("user", raw(f"Look at {token}!"), chat.picture("32x32-0.png"))]
+    pieces = [raw(f"Look at {token[:5]}"), raw(f"{token[5:]}!"), chat.picture("32x32-0.png")]
     with pytest.raises(ValueError, match="stands for a"):
-        inputs.prepare(Request("q", 0, messages, speckled_file))
+        inputs.prepare(Request("q", 0, [chat.message("user", *pieces)], speckled_file))
 
 
 def test_models_are_known_by_their_type():

@@ -121,7 +121,8 @@ class UncachedModel:
 
     def write(self, request):
         loaded = self.loaded
-        tensors = loaded.inputs.encode([loaded.inputs.prepare(request)])
+        prompt = loaded.inputs.prepare(request)
+        tensors = loaded.inputs.encode([prompt])
         length = tensors["input_ids"].shape[1]
         with torch.inference_mode():
             written = loaded.model.generate(
@@ -134,4 +135,4 @@ class UncachedModel:
             )
         ids = written[0, length:].tolist()
         ended = next((place for place, token in enumerate(ids) if token in loaded.ends), None)
-        return loaded.text(ids[:ended])
+        return loaded.text(ids[:ended], prompt.text)

@@ -67,9 +67,11 @@ class ChatRequest:
         for name in ("top_p", "reasoning_effort"):
             if (value := getattr(options, name)) is not None:
                 wanted[name] = value
+        if request.thinking_budget is not None:
+            wanted["thinking_token_budget"] = request.thinking_budget
         if request.schema is not None and (form := dialect.response_format(request.schema)):
             wanted["response_format"] = form
-        return {**dialect.fields(wanted, request.max_new_tokens), **options.extra_body}
+        return {**dialect.fields(wanted, request.most_tokens), **options.extra_body}
 
 
 MAX_COUNT = 10**15
@@ -136,10 +138,21 @@ def _words(content: Any) -> str:
 def _tokens(usage: Any) -> Tokens:
     """Return the tokens that a server counted; what it does not count is 0."""
     usage = usage if isinstance(usage, dict) else {}
-    details = usage.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, dict) else 0
+
+    def detail(name: str, counted: str) -> Any:
+        details = usage.get(name)
+        return details.get(counted) if isinstance(details, dict) else 0
+
     return Tokens(
-        *map(_count, (usage.get("prompt_tokens"), usage.get("completion_tokens"), cached))
+        *map(
+            _count,
+            (
+                usage.get("prompt_tokens"),
+                usage.get("completion_tokens"),
+                detail("prompt_tokens_details", "cached_tokens"),
+                detail("completion_tokens_details", "reasoning_tokens"),
+            ),
+        )
     )
 
 

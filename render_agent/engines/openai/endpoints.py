@@ -12,7 +12,8 @@ from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from render_agent.errors import SetupError, UsageError
 
-HOSTED_URL = "https://api.openai.com/v1"
+HOSTED_HOST = "api.openai.com"
+HOSTED_URL = f"https://{HOSTED_HOST}/v1"
 """Where requests go when there is a key and no address."""
 
 KEY_VARIABLES = ("RENDER_AGENT_API_KEY", "OPENAI_API_KEY")

@@ -7,6 +7,7 @@ import logging
 import queue
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from importlib.util import find_spec
 from threading import Thread
 from typing import Any
@@ -16,10 +17,12 @@ from render_agent.dialogue.state import Tokens
 from render_agent.engines.base import Capabilities, Reply, Request
 from render_agent.engines.byte_cache import ByteCache
 from render_agent.engines.openai.chat_format import ChatRequest, data_url, wire_messages
-from render_agent.engines.openai.endpoints import Endpoint, find_endpoints
+from render_agent.engines.openai.endpoints import HOSTED_HOST, Endpoint, find_endpoints
 from render_agent.engines.openai.options import OpenAIOptions, read_options
 from render_agent.engines.openai.retry import Exchange, RequestFailed, Sender
 from render_agent.engines.openai.servers import Servers, look_up
+from render_agent.engines.transformers.families.registry import family_named
+from render_agent.engines.transformers.families.thinking import Thinking
 from render_agent.errors import SetupError, UsageError
 from render_agent.system.threads import begun_pool, start
 
@@ -27,6 +30,9 @@ LOG = logging.getLogger(__name__)
 
 PACKAGES = ("openai", "aiolimiter", "tenacity")
 """What the extra openai installs."""
+
+REASONING = Thinking("reasoning_effort", "medium", "none")
+"""How OpenAI's own models are told to think."""
 
 REQUESTS_PER_SERVER = 64
 """Requests under way at once at each server, where `--batch-size` is auto."""
@@ -214,16 +220,25 @@ def describe(config: RunConfig, given: Mapping[str, Any]) -> dict[str, Any]:
     """
     options, endpoints = _options_of(config, given), _endpoints_of(config)
     servers = [look_up(entry, config.model_name, options) for entry in endpoints]
-    return {"name": "openai", "model": config.model_name, "servers": servers}
+    hybrid = any(map(_is_hybrid, (config.model_name, *servers)))
+    return {"name": "openai", "model": config.model_name, "servers": servers, "hybrid": hybrid}
 
 
 def make(config: RunConfig, given: Mapping[str, Any]) -> OpenAIEngine:
     """Return the engine. UsageError and SetupError as of `describe`."""
     options, endpoints = _options_of(config, given), _endpoints_of(config)
-    for entry in endpoints:
-        look_up(entry, config.model_name, options)
+    told = [look_up(entry, config.model_name, options) for entry in endpoints]
     size = None if config.batch_size == AUTO else int(config.batch_size)
-    return OpenAIEngine(config.model_name, endpoints, options, size)
+    engine = OpenAIEngine(config.model_name, endpoints, options, size)
+    if any(map(_is_hybrid, (config.model_name, *told))):
+        # Its server keeps few states: a dialogue that waits for all others finds its own gone.
+        engine.capabilities = replace(engine.capabilities, one_dialogue=True)
+    return engine
+
+
+def _is_hybrid(told: str | Mapping[str, Any]) -> bool:
+    """Whether a model, or what a server says that it was made from, has recurrent layers, by its name."""
+    return family_named(told if isinstance(told, str) else str(told.get("root"))).recurrent
 
 
 def _endpoints_of(config: RunConfig) -> list[Endpoint]:
@@ -242,4 +257,18 @@ def _options_of(config: RunConfig, given: Mapping[str, Any]) -> OpenAIOptions:
             f"--engine openai needs {', '.join(missing)}, which is not installed: pip install"
             ' "render_agent[openai]"'
         )
-    return read_options(given)
+    options = read_options(given)
+    hosted = any(entry.host == HOSTED_HOST for entry in _endpoints_of(config))
+    form = REASONING if hosted else family_named(config.model_name).thinking
+    told = form.arguments(config.thinking, given if hosted else _template_of(options))
+    if hosted:
+        return replace(options, reasoning_effort=told.get("reasoning_effort"))
+    if not told:
+        return options
+    return replace(options, extra_body={**options.extra_body, "chat_template_kwargs": told})
+
+
+def _template_of(options: OpenAIOptions) -> Mapping[str, Any]:
+    """Return what the chat template is given by an engine option."""
+    told = options.extra_body.get("chat_template_kwargs")
+    return told if isinstance(told, Mapping) else {}

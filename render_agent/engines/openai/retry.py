@@ -96,7 +96,7 @@ class Sender:
                 self.model,
                 chat.messages,
                 fields,
-                chat.samples * reply_bytes(chat.request.max_new_tokens),
+                chat.samples * reply_bytes(chat.request.most_tokens),
             )
         finally:
             self._running -= 1

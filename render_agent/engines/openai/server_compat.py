@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from render_agent.engines.openai.endpoints import Endpoint
+from render_agent.engines.openai.endpoints import HOSTED_HOST, Endpoint
 from render_agent.engines.openai.options import LIMIT_FIELDS, LimitField, OpenAIOptions
 
 GUIDE_FORMATS = ("json_schema", "json_object", None)
@@ -51,7 +51,7 @@ def first_dialect(endpoint: Endpoint, options: OpenAIOptions) -> ServerDialect:
     """Return what a server is addressed with first: hosted and reasoning models have their own field."""
     if options.max_tokens_field is not None:
         return ServerDialect(options.max_tokens_field, settled=True)
-    hosted = endpoint.host == "api.openai.com" or options.reasoning_effort is not None
+    hosted = endpoint.host == HOSTED_HOST or options.reasoning_effort is not None
     return ServerDialect(LIMIT_FIELDS[hosted])
 
 

@@ -18,7 +18,7 @@ from render_agent.engines.openai.client import (
     first_words,
     http_client,
 )
-from render_agent.engines.openai.endpoints import Endpoint
+from render_agent.engines.openai.endpoints import HOSTED_HOST, Endpoint
 from render_agent.engines.openai.options import OpenAIOptions
 from render_agent.engines.openai.rate_limit import Cooldown
 from render_agent.engines.openai.server_compat import ServerDialect, first_dialect
@@ -216,7 +216,7 @@ async def _version(client: Any, endpoint: Endpoint) -> dict[str, str]:
     """Return the version that vLLM and SGLang tell beside their API, nothing of other servers."""
     import openai
 
-    if endpoint.host == "api.openai.com":
+    if endpoint.host == HOSTED_HOST:
         return {}
     try:
         async with asyncio.timeout(VERSION_SECONDS):

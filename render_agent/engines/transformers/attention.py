@@ -21,6 +21,9 @@ PAGED = "render_agent_paged"
 PACKED_VISION = "render_agent_packed_flash"
 """Names under which the library finds our attention; one with "flash" in it is handed pictures packed."""
 
+SEEING = "render_agent_sdpa"
+"""PyTorch's attention as the library calls it, with masks of ours."""
+
 FLASH_WIDTH = 256
 """The widest heads that PyTorch's flash attention takes."""
 
@@ -79,6 +82,26 @@ def attending(model: Any, call: Attending) -> Iterator[None]:
         _ATTENDING.reset(token)
         for (config, _), name in zip(configs, before, strict=True):
             config._attn_implementation = name
+
+
+def leave_no_row_blind(model: Any) -> None:
+    """Have a model's masks leave no query without a key: padding, which nobody reads, sees everything instead.
+
+    Some kernels of GPUs make NaN of a row without a key, which then spread.
+    """
+    from transformers import AttentionInterface
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+    from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+
+    def seeing(*args: Any, **more: Any) -> torch.Tensor | None:
+        mask: torch.Tensor | None = sdpa_mask(*args, **more)
+        return mask if mask is None else mask | ~mask.any(-1, keepdim=True)
+
+    config = model.config.get_text_config()
+    if config._attn_implementation == "sdpa":
+        AttentionInterface.register(SEEING, sdpa_attention_forward)
+        AttentionMaskInterface.register(SEEING, seeing)
+        config._attn_implementation = SEEING
 
 
 def current_call() -> _Paged | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Sequence as Several
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -38,6 +38,8 @@ LEAST_SPREAD = 1 / 16
 WORDS = ("What do you see? ", "Where would you go now? ")
 """What is said in the two trials: in half precision a router of experts may choose others in one of them by chance."""
 
+AWKWARD = 32
+
 SIZES = {"narrow.png": (96, 128), "wide.png": (160, 96), "small.png": (64, 64)}
 
 
@@ -69,6 +71,11 @@ def why_not_kept(loaded: LoadedModel) -> str | None:
     return reason
 
 
+def differs(loaded: LoadedModel) -> float:
+    """Return by how much of their range scores with what was kept differ from those of reading anew."""
+    return _compared(loaded, WORDS[0]).difference
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """By how much of their range scores differ at the most, in any row, and by how much they may."""
@@ -79,7 +86,8 @@ class Comparison:
 
 def _compared(loaded: LoadedModel, words: str) -> Comparison:
     """Return how far scores with what was kept are from those of reading anew."""
-    dialogues = _dialogues(words, "narrow.png", "wide.png"), _dialogues(words, "small.png")
+    shown = ("narrow.png", "wide.png"), ("small.png",)
+    said: list[list[chat.Message]] = [[], []]
     family = loaded.inputs.family
     exact = loaded.model.dtype == torch.float32
     cache = prefill.new_cache(loaded)
@@ -87,7 +95,11 @@ def _compared(loaded: LoadedModel, words: str) -> Comparison:
     spreads: list[torch.Tensor] = []
     prompts: list[PreparedPrompt] = []
     for turn in range(2):
-        prompts = [_prompt(loaded, dialogue[turn]) for dialogue in dialogues]
+        said = [
+            _next_turn(loaded, before, words, *files)
+            for before, files in zip(said, shown, strict=True)
+        ]
+        prompts = [loaded.inputs.prepare(Request("probe", 0, own, _picture)) for own in said]
         if not turn:
             sequences = [cache.begin(str(n), prompt) for n, prompt in enumerate(prompts)]
         entries = []
@@ -100,19 +112,19 @@ def _compared(loaded: LoadedModel, words: str) -> Comparison:
         scores = prefill.read(loaded.model, cache, entries, family)
         for sequence, prompt in zip(sequences, prompts, strict=True):
             sequence.has_read(prompt)
-        anew = torch.cat([_anew(loaded, [prompt]) for prompt in prompts])
-        worst.append(_apart(scores, anew, exact))
+        anew = torch.cat([scores_anew(loaded, [prompt]) for prompt in prompts])
+        worst.append(apart(scores, anew, exact))
         if not exact:
             with _other_attention(loaded.model):
-                spreads.append(_apart(_anew(loaded, prompts), anew, exact))
+                spreads.append(apart(scores_anew(loaded, prompts), anew, exact))
     token = int(anew[0].argmax())
     rows = []
     for sequence, prompt in zip(sequences, prompts, strict=True):
         offset = prefill.next_position(prompt, family.axes) - len(sequence.ids)
         rows.append(Sample(_NOTHING, 0, sequence, offset=offset, written=[token]))
     scores = Decoder(loaded.model, cache, family.axes, ()).step(rows)[0]
-    longer = torch.cat([_anew(loaded, [prompt], token) for prompt in prompts])
-    worst.append(_apart(scores, longer, exact))
+    longer = torch.cat([scores_anew(loaded, [prompt], token) for prompt in prompts])
+    worst.append(apart(scores, longer, exact))
     difference = float(torch.cat(worst).max())
     if exact:
         return Comparison(difference, EXACT)
@@ -124,19 +136,32 @@ _NOTHING: Any = Asked.__new__(Asked)
 """No request stands behind a token that is written as a trial."""
 
 
-def _dialogues(words: str, *files: str) -> list[list[chat.Message]]:
-    """Return the messages of two turns, each of which shows these pictures."""
+def _next_turn(
+    loaded: LoadedModel, said: Several[chat.Message], words: str, *files: str
+) -> list[chat.Message]:
+    """Return the messages of a dialogue's next turn, which shows these pictures, behind what was said before."""
     shown = [chat.picture(file) for file in files]
-    first = [
-        chat.message("system", chat.text("Look around.")),
-        chat.message("user", chat.text(words * len(files)), *shown),
-    ]
-    answered = chat.assistant('{"rotation_angle_degrees": 45}')
-    return [first, [*first, answered, chat.message("user", chat.text("And now?"), *shown)]]
+    begun = [chat.message("system", chat.text("Look around."))]
+    answered = [*said, chat.assistant('{"rotation_angle_degrees": 45}')] if said else begun
+    asked = chat.text("And now?" if said else words * len(files))
+    messages = [*answered, chat.message("user", asked, *shown)]
+    return list(awkward(loaded, Request("probe", 0, messages, _picture)).messages)
 
 
-def _prompt(loaded: LoadedModel, messages: Several[chat.Message]) -> PreparedPrompt:
-    return loaded.inputs.prepare(Request("probe", 0, messages, _picture))
+def awkward(loaded: LoadedModel, request: Request) -> Request:
+    """Return a request that says a little more, so that its prompt is a token longer than a multiple of `AWKWARD`.
+
+    Some kernels of GPUs gave wrong numbers there (PyTorch's memory-efficient attention before August 2026).
+    """
+    *before, last = request.messages
+    asked = request
+    for words in range(2 * AWKWARD):
+        more = [chat.text(" so" * words)] if words else []
+        longer = {**last, "content": [*last["content"], *more]}
+        asked = replace(request, messages=[*before, longer])
+        if loaded.inputs.length(loaded.inputs.prepare(asked)) % AWKWARD == 1:
+            break
+    return asked
 
 
 def _picture(file: str) -> Image.Image:
@@ -146,7 +171,7 @@ def _picture(file: str) -> Image.Image:
     return Image.merge("RGB", bands).resize(SIZES[file])
 
 
-def _anew(
+def scores_anew(
     loaded: LoadedModel, prompts: Several[PreparedPrompt], token: int | None = None
 ) -> torch.Tensor:
     """Return the scores behind prompts, and a token, that are read together, as the library reads them.
@@ -181,7 +206,7 @@ def _other_attention(model: Any) -> Iterator[None]:
         config._attn_implementation = before
 
 
-def _apart(scores: torch.Tensor, anew: torch.Tensor, exact: bool) -> torch.Tensor:
+def apart(scores: torch.Tensor, anew: torch.Tensor, exact: bool) -> torch.Tensor:
     """Return by how much two sets of scores differ row by row, as a part of the second's range, (rows,).
 
     exact: by the greatest difference, otherwise by the root of their mean square, which rounding moves little.

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, Literal
@@ -18,15 +17,13 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-LOG = logging.getLogger(__name__)
+from render_agent.engines.transformers.families.thinking import Marks, Thinking
+from render_agent.engines.transformers.model.special_tokens import MARKER
 
-MARKER = re.compile(r"<.+>|\[.+\]", re.DOTALL)
-"""An added token of this form stands for something else than its own text."""
+LOG = logging.getLogger(__name__)
 
 BETWEEN = r"\n {0,8}| "
 """What may stand between two tokens of JSON: a space, or a new line and its indentation."""
-
-THINK, END_OF_THINK = "<think>", "</think>"
 
 BOUNDED = (1, 9)
 """Release of llguidance before which white space between tokens is endless; vLLM 0.32 wants one of those.
@@ -43,10 +40,13 @@ class Guides:
     Takes some seconds for a tokenizer of 150,000 tokens, milliseconds for a schema.
     """
 
-    def __init__(self, tokenizer: Any, vocabulary: int, ends: Sequence[int]) -> None:
+    def __init__(
+        self, tokenizer: Any, vocabulary: int, ends: Sequence[int], marks: Marks | None = None
+    ) -> None:
         """vocabulary: width of the model's scores, which may be wider than the tokenizer is long.
 
-        ends: the tokens that end a reply. `words` is how many words of 32 tokens a mask has. `thoughts`
+        ends: the tokens that end a reply. marks: those of a thought, by default `<think>` and `</think>` where the
+        tokenizer has them. `words` is how many words of 32 tokens a mask has. `thoughts`
         are the tokens that may stand in a think block, (32 × words,) of bool. ValueError where there are no
         ends, because a reply that is held to one object could not end, and for a tokenizer that is
         not of the library tokenizers.
@@ -60,7 +60,7 @@ class Guides:
         self.ends = frozenset(ends)
         every: dict[str, int] = tokenizer.get_added_vocab()
         added = {text: number for text, number in every.items() if number < vocabulary}
-        self.think, self.end_of_think = added.get(THINK), added.get(END_OF_THINK)
+        self.marks = marks or Thinking().marks(tokenizer)
         self.refused = (
             frozenset(number for text, number in added.items() if MARKER.fullmatch(text))
             - self.ends
@@ -71,8 +71,8 @@ class Guides:
         texts[list(self.refused)] = False
         self.thoughts = texts & (np.arange(len(texts)) < len(tokenizer))
         self.thoughts[[token for token in self.ends if token < vocabulary]] = False
-        if self.end_of_think is not None:
-            self.thoughts[self.end_of_think] = True
+        if self.marks is not None:
+            self.thoughts[self.marks.close] = True
         self._text_bits, self._thought_bits = (
             np.packbits(tokens, bitorder="little").view(np.int32)
             for tokens in (texts, self.thoughts)
@@ -88,9 +88,9 @@ class Guides:
         ValueError for a schema that llguidance does not know how to hold to.
         """
         place: Place = "start"
-        if self.end_of_think is None or prompt.rstrip().endswith(END_OF_THINK):
+        if self.marks is None or self.marks.closed(prompt):
             place = "reply"
-        elif prompt.rstrip().endswith(THINK):
+        elif self.marks.left_open(prompt):
             place = "thinking"
         return Guide(self, self._matcher(schema).deep_copy(), place)
 
@@ -117,8 +117,8 @@ class Guides:
                 array[place] = -1
                 continue
             array[place] &= self._text_bits
-            if guide.place == "start" and self.think is not None:
-                array.view(np.uint8)[place, self.think // 8] |= 1 << self.think % 8
+            if guide.place == "start" and self.marks is not None:
+                array.view(np.uint8)[place, self.marks.open // 8] |= 1 << self.marks.open % 8
 
     def _matcher(self, schema: Mapping[str, Any]) -> Any:
         """Return what every guide of a schema is a copy of."""
@@ -168,7 +168,7 @@ class Guide:
         if token in guides.ends:
             return bool(self.matcher.is_accepting())
         if token in guides.refused:
-            return self.place == "start" and token == guides.think
+            return self.place == "start" and guides.marks is not None and token == guides.marks.open
         return token < guides.vocabulary and bool(self.matcher.validate_tokens([token]))
 
     def mask(self) -> torch.Tensor:
@@ -189,7 +189,7 @@ class Guide:
                 return
             raise ValueError(f"token {token} cannot come next in a guided reply")
         if self.place == "thinking":
-            if token == guides.end_of_think:
+            if guides.marks is not None and token == guides.marks.close:
                 self.place = "reply"
         elif is_text:
             self.place = "reply"
@@ -219,12 +219,14 @@ def allowed_tokens(rows: Sequence[Guide | None], scores: torch.Tensor) -> torch.
     return (packed[..., None] >> shifts & 1).flatten(1)[:, : scores.shape[1]].bool()
 
 
-def guides_of(model: Any, tokenizer: Any, ends: Sequence[int]) -> Guides | None:
+def guides_of(
+    model: Any, tokenizer: Any, ends: Sequence[int], marks: Marks | None = None
+) -> Guides | None:
     """Return the guides of a model's replies; None, with a warning, where they cannot be guided."""
     if not can_guide(tokenizer, ends):
         LOG.warning("replies are not held to their schema: %s cannot be guided", type(tokenizer))
         return None
-    return Guides(tokenizer, model.config.get_text_config().vocab_size, ends)
+    return Guides(tokenizer, model.config.get_text_config().vocab_size, ends, marks)
 
 
 def can_guide(tokenizer: Any, ends: Sequence[int]) -> bool:

@@ -96,5 +96,6 @@ def dialogue_tokens(loaded: LoadedModel, config: RunConfig, options: Mapping[str
     picture = loaded.inputs.family.picture_tokens(width, height, processor, options)
     shown = pictures_in_prompt(config)
     reply = min(config.max_new_tokens, USUAL_REPLY)
-    tokens = INSTRUCTIONS + shown * picture + config.max_turns * (reply + FEEDBACK)
+    thought = min(config.thinking_budget or 0, USUAL_REPLY)
+    tokens = INSTRUCTIONS + shown * picture + config.max_turns * (reply + FEEDBACK) + thought
     return tokens * config.agent_plan.candidates

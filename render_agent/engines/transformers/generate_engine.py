@@ -336,9 +336,9 @@ def generate_rows(loaded: LoadedModel, rows: Sequence[Row], limits: Sequence[int
     seconds = time.perf_counter() - began
     questions = len({id(row.request) for row in rows})
     became = []
-    for reply, read in zip(replies, prompt_tokens, strict=True):
+    for reply, row, read in zip(replies, rows, prompt_tokens, strict=True):
         ended = reply.written[-1] in loaded.ends
-        text = loaded.text(reply.written[:-1] if ended else reply.written)
-        counted = Tokens(prompt=read, reply=len(reply.written))
+        text = loaded.text(reply.written, row.prompt.text)
+        counted = Tokens(prompt=read, reply=len(reply.written), thought=reply.thought_tokens)
         became.append(Written(text, counted, seconds, questions, not ended))
     return became

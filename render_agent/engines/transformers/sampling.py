@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from render_agent.engines.base import Request
+from render_agent.engines.base import MARK_TOKENS, Request
 from render_agent.engines.transformers.constrained_decoding import Guide, allowed_tokens
+from render_agent.engines.transformers.families.thinking import Thought
 
 if TYPE_CHECKING:
     from render_agent.engines.transformers.model.load import LoadedModel
@@ -50,8 +51,9 @@ class Truncation:
 class Writing:
     """A reply that is being written: what its tokens are chosen by, and those that there are.
 
-    limit: of its tokens. forced: those that it will be, whatever the model makes of it. draws: a number in
-    [0, 1) for every token, none where it is greedy. guide: what holds it to a form.
+    limit: of its tokens, `thought_room` of which are for a thought alone. forced: those that it will be, whatever
+    the model makes of it. draws: a number in [0, 1) for every token, none where it is greedy. guide: what holds it
+    to a form. thought: what it thinks, for models that can.
     """
 
     limit: int = 0
@@ -59,6 +61,8 @@ class Writing:
     forced: Sequence[int] | None = None
     draws: Sequence[float] = ()
     guide: Guide | None = None
+    thought: Thought | None = None
+    thought_room: int = 0
     written: list[int] = field(default_factory=list)
 
     def begin(self, loaded: LoadedModel, request: Request, number: int, prompt: str) -> None:
@@ -69,6 +73,25 @@ class Writing:
             self.draws = uniform_draws(request, number)
         if loaded.guides is not None and request.schema is not None:
             self.guide = loaded.guides.start(request.schema, prompt)
+        if loaded.marks is not None and self.forced is None:
+            self.thought = Thought(loaded.marks, loaded.marks.left_open(prompt))
+            if request.thinking_budget is not None:
+                # Where a dialogue may not grow so long, the thought is the shorter one.
+                self.thought_room = max(0, self.limit - request.max_new_tokens)
+                most = max(0, self.thought_room - MARK_TOKENS)
+                self.thought.budget = min(request.thinking_budget, most)
+
+    @property
+    def due(self) -> int | None:
+        """The token that comes next whatever the model makes of it, None where there is none."""
+        if self.forced is not None:
+            return self.forced[len(self.written)]
+        return None if self.thought is None else self.thought.due
+
+    @property
+    def thought_tokens(self) -> int:
+        """How many of its tokens were thought."""
+        return 0 if self.thought is None else self.thought.tokens
 
     @property
     def is_free(self) -> bool:
@@ -81,11 +104,15 @@ class Writing:
 
     def ended(self, ends: Sequence[int]) -> bool:
         """Whether there is nothing more to write. ends: the tokens that end a reply."""
-        return len(self.written) >= self.limit or (bool(self.written) and self.written[-1] in ends)
+        apart = min(self.thought.spent, self.thought_room) if self.thought is not None else 0
+        full = len(self.written) - apart >= self.limit - self.thought_room
+        return full or (bool(self.written) and self.written[-1] in ends)
 
     def take(self, token: int) -> None:
         """Go on behind a token."""
         self.written.append(token)
+        if self.thought is not None:
+            self.thought.take(token)
         if self.guide is not None:
             self.guide.take(token)
 
@@ -97,7 +124,7 @@ def uniform_draws(request: Request, sample: int) -> list[float]:
     """
     name = f"{request.seed}\0{request.question_id}\0{request.turn}\0{sample}"
     chance = random.Random(hashlib.sha256(name.encode()).digest())
-    return [chance.getrandbits(24) / 2**24 for _ in range(request.max_new_tokens)]
+    return [chance.getrandbits(24) / 2**24 for _ in range(request.most_tokens)]
 
 
 def forced_tokens(
@@ -126,7 +153,7 @@ def choose_tokens(
     again = [
         place
         for place, row in enumerate(rows)
-        if row.forced is None and not row.is_free and (early or not row.keeps(tokens[place]))
+        if row.due is None and not row.is_free and (early or not row.keeps(tokens[place]))
     ]
     with torch.inference_mode():
         if again:
@@ -138,8 +165,7 @@ def choose_tokens(
         if not rows[place].keeps(tokens[place]):
             tokens[place] = token
     return [
-        token if row.forced is None else row.forced[len(row.written)]
-        for row, token in zip(rows, tokens, strict=False)
+        token if (due := row.due) is None else due for row, token in zip(rows, tokens, strict=False)
     ]
 
 

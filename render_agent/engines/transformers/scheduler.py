@@ -252,8 +252,8 @@ class Scheduler:
     def _end(self, sample: Sample) -> None:
         """Put a finished reply down; its pages wait for the question's next turn."""
         ended = sample.written[-1] in self.loaded.ends
-        text = self.loaded.text(sample.written[:-1] if ended else sample.written)
-        counted = Tokens(len(sample.ids), len(sample.written), sample.start)
+        text = self.loaded.text(sample.written, sample.asked.prompt.text)
+        counted = Tokens(len(sample.ids), len(sample.written), sample.start, sample.thought_tokens)
         seconds = time.perf_counter() - sample.since
         together = max(1, round(sample.beside / len(sample.written)))
         self.active.remove(sample)

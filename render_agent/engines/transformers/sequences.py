@@ -130,11 +130,7 @@ def reply_of(
     texts = tuple(row.text for row in samples)
     return Reply(
         samples=texts if len(texts) == request.samples else texts * request.samples,
-        tokens=Tokens(
-            prompt=sum(row.tokens.prompt for row in samples),
-            reply=sum(row.tokens.reply for row in samples),
-            cached=sum(row.tokens.cached for row in samples),
-        ),
+        tokens=Tokens.total(row.tokens for row in samples),
         seconds=max(row.seconds for row in samples),
         batch_size=max(row.batch_size for row in samples),
         finish="length" if any(row.cut_off for row in samples) else "stop",

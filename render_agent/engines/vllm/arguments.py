@@ -10,6 +10,7 @@ from typing import Any
 
 from render_agent.config import AUTO, RunConfig
 from render_agent.config.choosing_budget import pictures_in_prompt
+from render_agent.engines.transformers.families.thinking import Thinking
 from render_agent.engines.transformers.model.pretrained import check_names
 from render_agent.errors import SetupError, UsageError
 from render_agent.extras import require
@@ -59,7 +60,7 @@ class VllmOptions:
     """What a vLLM engine is made from, apart from its model.
 
     sequences: requests under way at once, None for the device's own number. pictures: how many one
-    prompt may hold. options: `--engine-option`, by name.
+    prompt may hold. thinking, thinking_budget: as the run's options say. options: `--engine-option`, by name.
     """
 
     dtype: str = AUTO
@@ -68,6 +69,8 @@ class VllmOptions:
     tensor_parallel: int = 1
     max_model_len: int | None = None
     pictures: int = 32
+    thinking: str = AUTO
+    thinking_budget: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -80,6 +83,8 @@ def options_of(config: RunConfig, engine_options: Mapping[str, Any]) -> VllmOpti
         tensor_parallel=config.tensor_parallel,
         max_model_len=config.max_model_len,
         pictures=max(PROBE_PICTURES, pictures_in_prompt(config)),
+        thinking=config.thinking,
+        thinking_budget=config.thinking_budget,
         options=engine_options,
     )
 
@@ -128,11 +133,16 @@ def prepare_environment(device: str) -> bool:
 
 
 def engine_arguments(
-    folder: str, options: VllmOptions, on_cpu: bool, prefix_caching: bool = True
+    folder: str,
+    options: VllmOptions,
+    on_cpu: bool,
+    prefix_caching: bool = True,
+    form: Thinking | None = None,
 ) -> dict[str, Any]:
     """Return the keyword arguments of vLLM's `EngineArgs`.
 
-    folder: of the model's files. UsageError for an engine option that vLLM does not know.
+    folder: of the model's files. form: how its family thinks. UsageError for an engine option that vLLM does not
+    know, SetupError where it bounds no thoughts and is asked to.
     """
     check_names(options.dtype, options.device)
     arguments: dict[str, Any] = {
@@ -154,6 +164,8 @@ def engine_arguments(
     if on_cpu:
         # The CPU's own block of 128 tokens leaves up to 127 of every prompt uncached.
         arguments |= {"block_size": 32, "enforce_eager": True}
+    if options.thinking_budget is not None:
+        arguments["reasoning_config"] = _reasoning_config(form or Thinking())
     arguments |= _engine_options(options.options)
     arguments["structured_outputs_config"] = _structured_outputs(
         arguments["structured_outputs_config"]
@@ -162,6 +174,18 @@ def engine_arguments(
     if pixels:
         arguments["mm_processor_kwargs"] = arguments.get("mm_processor_kwargs", {}) | pixels
     return arguments
+
+
+def _reasoning_config(form: Thinking) -> Any:
+    """Return vLLM's own object of the marks of thoughts, without which it bounds none."""
+    try:
+        from vllm.config import ReasoningConfig
+    except ImportError as error:
+        raise SetupError(
+            f"--thinking-budget: vLLM {vllm_version()} bounds no thoughts: install a newer one, or use"
+            " --engine transformers"
+        ) from error
+    return ReasoningConfig(reasoning_start_str=form.opens, reasoning_end_str=form.closes)
 
 
 def _structured_outputs(given: Mapping[str, Any]) -> Any:

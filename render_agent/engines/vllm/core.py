@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any
 
+from render_agent.engines.transformers.families.registry import family_of
 from render_agent.engines.transformers.model.locate import FoundModel
 from render_agent.engines.transformers.model.pretrained import first_line
 from render_agent.engines.vllm.arguments import VllmOptions, engine_arguments
@@ -28,7 +29,8 @@ class VllmCore:
         from vllm.engine.arg_utils import EngineArgs
         from vllm.v1.engine.llm_engine import LLMEngine
 
-        arguments = engine_arguments(str(found.folder), options, on_cpu, prefix_caching)
+        form = family_of(str(found.config.get("model_type"))).thinking
+        arguments = engine_arguments(str(found.folder), options, on_cpu, prefix_caching, form)
         # Left alone, vLLM's processes outlive a killed one for minutes, with their memory.
         self._processes = EndTogether()
         try:

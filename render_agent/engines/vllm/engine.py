@@ -14,6 +14,7 @@ from typing import Any
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Tokens
 from render_agent.engines.base import Capabilities, Reply, Request, Scores
+from render_agent.engines.transformers.families.thinking import Thought
 from render_agent.engines.transformers.model.locate import (
     FoundModel,
     describe_found,
@@ -107,7 +108,8 @@ class VllmEngine:
         silence_libraries()
         found = fetch_model(found)
         model_type = str(found.config.get("model_type"))
-        self.prompts = Prompts(load_processor(found), model_type, options.options)
+        processor = load_processor(found, options.thinking)
+        self.prompts = Prompts(processor, model_type, options.options, options.thinking)
         self.core = self._load(found, on_cpu)
         self.description = describe_found(found)
         self.batch_size = self.core.sequences
@@ -283,21 +285,24 @@ class VllmEngine:
         reasons = {output.finish_reason for output in written}
         if lost := reasons - {"stop", "length"}:
             return Reply(error=f"vLLM gave the request up: {lost.pop()}", seconds=seconds)
-        texts = tuple(self._text(output) for output in written)
+        marks = self.prompts.marks
+        texts, thoughts = [], 0
+        for output, one in zip(outputs, written, strict=True):
+            opened = marks is not None and marks.opened_by(output.prompt_token_ids)
+            # Without the token that ended it.
+            ids = list(one.token_ids)[: -1 if one.finish_reason == "stop" else None]
+            texts.append(self.prompts.text(ids, opened=opened))
+            thoughts += Thought.of(marks, ids, opened=opened).tokens if marks is not None else 0
         wanted = generation.request.samples
         return Reply(
-            samples=texts if len(texts) == wanted else texts * wanted,
+            samples=tuple(texts if len(texts) == wanted else texts * wanted),
             tokens=Tokens(
                 prompt=sum(len(output.prompt_token_ids) for output in outputs),
                 reply=sum(len(output.token_ids) for output in written),
                 cached=sum(output.num_cached_tokens or 0 for output in outputs),
+                thought=thoughts,
             ),
             seconds=seconds,
             batch_size=size,
             finish="length" if "length" in reasons else "stop",
         )
-
-    def _text(self, written: Any) -> str:
-        """Return what was written, without the token that ended it."""
-        ids = list(written.token_ids)
-        return self.prompts.text(ids[:-1] if written.finish_reason == "stop" else ids)

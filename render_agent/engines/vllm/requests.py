@@ -9,10 +9,12 @@ from typing import Any
 
 from PIL.Image import Image
 
+from render_agent.config import AUTO
 from render_agent.dialogue.chat import pictures
 from render_agent.engines.base import Request
 from render_agent.engines.transformers.families.pictures import QwenPictures
 from render_agent.engines.transformers.families.registry import family_of
+from render_agent.engines.transformers.model.special_tokens import disarming
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +41,18 @@ class Prompts:
     options: the engine options; those of the model's family are for its pictures.
     """
 
-    def __init__(self, processor: Any, model_type: str, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, processor: Any, model_type: str, options: Mapping[str, Any], thinking: str = AUTO
+    ) -> None:
         self.processor = processor
         self.tokenizer = processor.tokenizer
-        self._template: Mapping[str, Any] = options.get("chat_template_kwargs") or {}
-        make = family_of(model_type).pictures
+        self._disarmed = disarming(self.tokenizer)
+        family = family_of(model_type)
+        self._template = family.thinking.arguments(
+            thinking, options.get("chat_template_kwargs") or {}
+        )
+        self.marks = family.thinking.marks(self.tokenizer)
+        make = family.pictures
         # Scaled as --engine transformers scales them; what other families do is vLLM's own.
         self._form = QwenPictures(processor, options) if make is QwenPictures else None
         # With a parser vLLM itself lets a model think before it holds the reply to a schema.
@@ -57,7 +66,10 @@ class Prompts:
         texts cause.
         """
         text: str = self.processor.apply_chat_template(
-            list(request.messages), tokenize=False, add_generation_prompt=True, **self._template
+            self._disarmed(request.messages),
+            tokenize=False,
+            add_generation_prompt=True,
+            **self._template,
         )
         files = pictures(list(request.messages))
         image = getattr(self.processor, "image_token", None)
@@ -73,7 +85,7 @@ class Prompts:
             pictures=shown,
             names=[names[request.picture, file] for file in files],
             guided=request.schema is not None
-            and (self._thinks_apart or not text.rstrip().endswith("<think>")),
+            and (self._thinks_apart or self.marks is None or not self.marks.left_open(text)),
         )
 
     def _shown(self, request: Request, file: str) -> Image:
@@ -85,8 +97,13 @@ class Prompts:
         ids: list[int] = self.tokenizer(words, add_special_tokens=False)["input_ids"]
         return ids
 
-    def text(self, ids: Sequence[int]) -> str:
-        """Return tokens as the text of a reply."""
+    def text(self, ids: Sequence[int], *, opened: bool = False) -> str:
+        """Return tokens as the text of a reply, its thoughts in think blocks; opened: the prompt ended within one."""
+        if self.marks is None:
+            return self._decoded(ids)
+        return self.marks.text(ids, self._decoded, opened=opened)
+
+    def _decoded(self, ids: Sequence[int]) -> str:
         text: str = self.tokenizer.decode(
             list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
@@ -142,13 +159,17 @@ class Sampling:
         held = None
         if guided and request.schema is not None:
             held = StructuredOutputsParams(grammar=grammar_of(request.schema))
+        budget = {}
+        if request.thinking_budget is not None:
+            budget = {"thinking_token_budget": request.thinking_budget}
         return SamplingParams(
             temperature=request.temperature,
             top_k=self.top_k,
             top_p=self.top_p,
             repetition_penalty=self.repetition_penalty,
             seed=sample_seed(request, sample) if request.temperature else None,
-            max_tokens=request.max_new_tokens,
+            max_tokens=request.most_tokens,
+            **budget,
             logit_bias=dict.fromkeys(self.suppressed, SUPPRESSED_BIAS) or None,
             structured_outputs=held,
             detokenize=False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from PIL.Image import Image
 
@@ -21,9 +21,7 @@ from render_agent.engines.transformers.families.pictures import (
     joined,
 )
 from render_agent.engines.transformers.families.registry import family_of
-
-if TYPE_CHECKING:
-    pass
+from render_agent.engines.transformers.model.special_tokens import disarming
 
 PICTURE_BYTES = 256 * 2**20
 """What the pixel values that are kept for later turns may take."""
@@ -107,6 +105,7 @@ class DialogueTensors:
         make = self.family.pictures
         self.form: PictureForm | None = make(processor, options or {}) if make else None
         self.kept: ByteCache[Tensors] = ByteCache(PICTURE_BYTES)
+        self._disarmed = disarming(self.tokenizer)
         self._added = set(self.tokenizer.get_added_vocab().values())
         self._costs: ByteCache[PictureCost] = ByteCache(COSTS)
         # A tokenizer of the tokenizers library cannot be borrowed twice when its padding changes.
@@ -119,7 +118,10 @@ class DialogueTensors:
         texts cause.
         """
         text = self.processor.apply_chat_template(
-            list(request.messages), tokenize=False, add_generation_prompt=True, **self.template
+            self._disarmed(request.messages),
+            tokenize=False,
+            add_generation_prompt=True,
+            **self.template,
         )
         pieces = (piece for message in request.messages for piece in message["content"])
         files = [piece["image"] for piece in pieces if piece["type"] == "image"]
@@ -156,7 +158,9 @@ class DialogueTensors:
         with, such as a thought, may not stand in the history.
         """
         later = [*request.messages, chat.assistant("{}"), chat.message("user", chat.text("next"))]
-        text = self.processor.apply_chat_template(later, tokenize=False, **self.template)
+        text = self.processor.apply_chat_template(
+            self._disarmed(later), tokenize=False, **self.template
+        )
         others = self._tokens(self._written(text, pictures))
         pairs = enumerate(zip(tokens, others, strict=False))
         return next(
@@ -204,7 +208,7 @@ class DialogueTensors:
         return values
 
     def _check(self, text: str, pictures: int) -> None:
-        """ValueError where a text of the dialogue holds a placeholder.
+        """ValueError where texts of the dialogue put together hold a placeholder.
 
         Version 5.17 takes one for a picture of the next row.
         """

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from render_agent.engines.transformers.families.pictures import (
@@ -13,6 +14,7 @@ from render_agent.engines.transformers.families.pictures import (
     ProcessorPictures,
     QwenPictures,
 )
+from render_agent.engines.transformers.families.thinking import Thinking
 from render_agent.errors import SetupError
 
 TwoWay: TypeAlias = Literal["never", "sliding", "always", "beyond"]
@@ -39,6 +41,8 @@ class Family:
     its place in the prompt. token_types: whether the model is told which tokens stand for pictures.
     two_way: in which layers the tokens of a picture see each other, by the text part's configuration.
     recurrent: whether layers carry a state instead of keys. picture_axis: along which axis of its tensors pictures follow each other.
+    thinking: what its chat template takes to think or not, and the marks of its thoughts. published: what names of
+    its models look like, as a regular expression, where a server tells nothing but a name.
     """
 
     name: str
@@ -52,6 +56,8 @@ class Family:
     two_way: Callable[[Any], TwoWay] = _never
     recurrent: bool = False
     picture_axis: int = 0
+    thinking: Thinking = field(default_factory=Thinking)
+    published: str | None = None
     why: str = ""
 
     def picture_tokens(
@@ -86,6 +92,16 @@ QWEN2_VL = Family(
     axes=3,
     token_types=True,
 )
+QWEN4 = Family(
+    "Qwen4 preview",
+    ("qwen4_exp",),
+    reuse="vision",
+    pictures=QwenPictures,
+    options=QwenPictures.options,
+    axes=3,
+    token_types=True,
+    why="its layers choose the keys that they look at by an index of their own, which is not kept",
+)
 INTERNVL = Family(
     "InternVL",
     ("internvl",),
@@ -102,6 +118,7 @@ QWEN3_5 = Family(
     axes=3,
     token_types=True,
     recurrent=True,
+    published=r"qwen-?3[._][56]",
 )
 GLM = Family(
     "GLM-V",
@@ -111,7 +128,14 @@ GLM = Family(
     axes=3,
     token_types=True,
 )
-KIMI = Family("Kimi K2.5", ("kimi_k25",), reuse="keys", pictures=ProcessorPictures)
+KIMI = Family(
+    "Kimi K2.5",
+    ("kimi_k25",),
+    reuse="keys",
+    pictures=ProcessorPictures,
+    thinking=Thinking("thinking"),
+    published=r"kimi-?k2",
+)
 
 
 def _seen_both_ways(layers: TwoWay) -> Callable[[Any], TwoWay]:
@@ -123,6 +147,8 @@ def _seen_both_ways(layers: TwoWay) -> Callable[[Any], TwoWay]:
     return two_way
 
 
+CHANNEL = Thinking(opens="<|channel>", closes="<channel|>")
+
 GEMMA4 = Family(
     "Gemma 4",
     ("gemma4",),
@@ -130,6 +156,8 @@ GEMMA4 = Family(
     vision=False,
     pictures=ProcessorPictures,
     two_way=_seen_both_ways("sliding"),
+    thinking=CHANNEL,
+    published=r"gemma-?4",
 )
 GEMMA4_UNIFIED = Family(
     "Gemma 4 unified",
@@ -138,6 +166,7 @@ GEMMA4_UNIFIED = Family(
     vision=False,
     pictures=ProcessorPictures,
     two_way=_seen_both_ways("beyond"),
+    thinking=CHANNEL,
 )
 GEMMA3 = Family(
     "Gemma 3",
@@ -148,7 +177,13 @@ GEMMA3 = Family(
 )
 
 MISTRAL3 = Family(
-    "Mistral 3", ("mistral3",), reuse="keys", vision=False, pictures=ProcessorPictures
+    "Mistral 3",
+    ("mistral3",),
+    reuse="keys",
+    vision=False,
+    pictures=ProcessorPictures,
+    thinking=Thinking("reasoning_effort", "high", "none", "[THINK]", "[/THINK]"),
+    published=r"(mis|magis|minis)tral",
 )
 IDEFICS3 = Family(
     "Idefics 3 and SmolVLM",
@@ -160,7 +195,13 @@ IDEFICS3 = Family(
 )
 OVIS2 = Family("Ovis 2", ("ovis2",), reuse="keys", vision=False, pictures=ProcessorPictures)
 LFM2 = Family(
-    "LFM2-VL", ("lfm2_vl",), reuse="keys", vision=False, pictures=ProcessorPictures, recurrent=True
+    "LFM2-VL",
+    ("lfm2_vl",),
+    reuse="keys",
+    vision=False,
+    pictures=ProcessorPictures,
+    recurrent=True,
+    published=r"lfm-?2",
 )
 MINICPM = Family(
     "MiniCPM-V 4.6",
@@ -170,6 +211,7 @@ MINICPM = Family(
     pictures=NumberedPictures,
     recurrent=True,
     picture_axis=3,
+    published=r"minicpm-?v-?4[._]?6",
 )
 AYA = Family("Aya Vision", ("aya_vision",), reuse="keys", pictures=ProcessorPictures)
 
@@ -215,6 +257,7 @@ FAMILIES = (
     QWEN3_VL,
     QWEN2_VL,
     QWEN3_5,
+    QWEN4,
     INTERNVL,
     GLM,
     KIMI,
@@ -237,6 +280,13 @@ FAMILIES = (
 def family_of(model_type: str) -> Family:
     """Return the family of a model by its configuration's `model_type`."""
     return next((family for family in FAMILIES if model_type in family.model_types), OTHER)
+
+
+def family_named(model: str) -> Family:
+    """Return the family of a model that a server has, by its name; `OTHER` where that tells nothing."""
+    known = (family for family in FAMILIES if family.published)
+    named = (family for family in known if re.search(family.published or "", model.lower()))
+    return next(named, OTHER)
 
 
 def check_family_options(options: Mapping[str, Any], model_type: str) -> None:

@@ -6,9 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from render_agent.config import AUTO
 from render_agent.engines.base import Request
+from render_agent.engines.transformers.attention import leave_no_row_blind
 from render_agent.engines.transformers.constrained_decoding import guides_of
 from render_agent.engines.transformers.families.inputs import DialogueTensors, PreparedPrompt
+from render_agent.engines.transformers.families.registry import family_of
+from render_agent.engines.transformers.families.thinking import Marks
 from render_agent.engines.transformers.model.locate import describe_found, find_model
 from render_agent.engines.transformers.model.pretrained import (
     Pretrained,
@@ -36,7 +40,7 @@ if TYPE_CHECKING:
 class LoadedModel:
     """A model on its device, what makes its inputs, and what its replies are made of.
 
-    ends: the tokens that end a reply. pad: the one that fills up shorter rows. suppressed: those
+    marks: those of its thoughts, None where it has none. ends: the tokens that end a reply. pad: the one that fills up shorter rows. suppressed: those
     that must not stand in a reply. truncation: of sampling. guides: what holds replies to a schema,
     None where nothing does. script: gives the replies beforehand, for measurements. max_len: tokens
     of a dialogue at the most, reply included; None where there is no limit. description: what
@@ -50,6 +54,7 @@ class LoadedModel:
     pad: int
     suppressed: Sequence[int]
     truncation: Truncation
+    marks: Marks | None = None
     guides: Any = None
     script: Script | None = None
     max_len: int | None = None
@@ -63,10 +68,23 @@ class LoadedModel:
             "device": str(self.model.device),
             "top_k": self.truncation.top_k,
             "top_p": self.truncation.top_p,
+            "chat_template_kwargs": dict(self.inputs.template),
+            "thoughts": None
+            if self.marks is None
+            else f"between {self.marks.opens} and {self.marks.closes}, left out of the history",
         }
 
-    def text(self, ids: Sequence[int]) -> str:
-        """Return the text of a reply's tokens, special ones left out."""
+    def text(self, ids: Sequence[int], prompt: str = "") -> str:
+        """Return the text of a reply's tokens, special ones left out, its thoughts in think blocks.
+
+        prompt: the text that it replies to, which may have opened a thought.
+        """
+        ids = list(ids[:-1] if ids and ids[-1] in self.ends else ids)
+        if self.marks is None:
+            return self._decoded(ids)
+        return self.marks.text(ids, self._decoded, opened=self.marks.left_open(prompt))
+
+    def _decoded(self, ids: Sequence[int]) -> str:
         words: str = self.tokenizer.decode(
             list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
@@ -83,10 +101,9 @@ class LoadedModel:
         )
 
     def reply_limit(self, request: Request, tokens: int) -> int:
-        """Return how many tokens a reply to a prompt of so many may have."""
-        if self.max_len is None:
-            return request.max_new_tokens
-        return min(request.max_new_tokens, max(1, self.max_len - tokens))
+        """Return how many tokens a reply to a prompt of so many may have, what it thinks included."""
+        most = request.max_new_tokens if self.marks is None else request.most_tokens
+        return most if self.max_len is None else min(most, max(1, self.max_len - tokens))
 
     def forced(self, request: Request) -> list[int] | None:
         """Return the tokens that a reply is to be, where the script says so."""
@@ -114,6 +131,7 @@ def open_model(
     max_model_len: int | None = None,
     tensor_parallel: int = 1,
     options: Mapping[str, Any] | None = None,
+    thinking: str = AUTO,
     pretrained: Pretrained | None = None,
     script: Script | None = None,
 ) -> LoadedModel:
@@ -121,7 +139,7 @@ def open_model(
 
     dtype auto: the weights' own, on a CPU float32. device auto: the first GPU, else the CPU.
     max_model_len: tokens of a dialogue at the most, by default what the model was made for. options:
-    those of `--engine-option`. pretrained: the model, where it is loaded already. script: gives the
+    those of `--engine-option`. thinking: on, off, or auto, as the chat template does by itself. pretrained: the model, where it is loaded already. script: gives the
     replies beforehand, for measurements. SetupError or UsageError where the model cannot be run.
     """
     options = dict(options or {})
@@ -130,19 +148,24 @@ def open_model(
     if pretrained is None:
         found = find_model(model, revision)
         check_options(options, str(found.config.get("model_type")))
-        pretrained = load_pretrained(found, dtype, device, options)
+        pretrained = load_pretrained(found, dtype, device, options, thinking)
         description = describe_found(found)
     else:
         description = {"model_type": pretrained.model.config.model_type}
         check_options(options, description["model_type"])
+        family_of(description["model_type"]).thinking.check(pretrained.processor, thinking)
+    form = family_of(str(description["model_type"])).thinking
+    given = form.arguments(thinking, options.get("chat_template_kwargs") or {})
+    leave_no_row_blind(pretrained.model)
     tokenizer = pretrained.processor.tokenizer
     ends = end_tokens(pretrained.model, tokenizer)
+    marks = form.marks(tokenizer)
     return LoadedModel(
         model=pretrained.model,
         inputs=DialogueTensors(
             pretrained.processor,
             str(description["model_type"]),
-            options=options,
+            options={**options, "chat_template_kwargs": given},
             device=str(pretrained.model.device),
         ),
         tokenizer=tokenizer,
@@ -153,8 +176,9 @@ def open_model(
             int(options.get("top_k", pretrained.top_k)),
             float(options.get("top_p", pretrained.top_p)),
         ),
+        marks=marks,
         # What is given beforehand is held to nothing.
-        guides=None if script else guides_of(pretrained.model, tokenizer, ends),
+        guides=None if script else guides_of(pretrained.model, tokenizer, ends, marks),
         script=script,
         max_len=max_model_len or position_limit(pretrained.model.config),
         description=description,

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from render_agent.config import AUTO
+from render_agent.engines.transformers.families.registry import family_of
 from render_agent.engines.transformers.model.locate import WAY_OUT, FoundModel, fetch_model
 from render_agent.engines.transformers.model.template_check import check_template
 from render_agent.engines.transformers.options import quantization_config
@@ -49,13 +51,13 @@ def check_names(dtype: str, device: str) -> None:
 
 
 def load_pretrained(
-    found: FoundModel, dtype: str, device: str, options: Mapping[str, Any]
+    found: FoundModel, dtype: str, device: str, options: Mapping[str, Any], thinking: str = AUTO
 ) -> Pretrained:
     """Return a model that was found, ready to generate.
 
     dtype auto: the weights' own, on a CPU float32. device auto: the first GPU, else the CPU.
     options: `attn_implementation` and `device_map` as transformers takes them, and `quantization`.
-    SetupError where the device is not there, before weights are read, and where the model cannot be
+    thinking: on, off or auto. SetupError where the device is not there, before weights are read, and where the model cannot be
     loaded.
     """
     from render_agent.engines.transformers.model.torchvision_compat import cure_torchvision
@@ -66,7 +68,7 @@ def load_pretrained(
     check_class(found)
     found = fetch_model(found)
     with stage(f"loading {found.name}", announced=True) as loading, bars_shown_as(loading):
-        processor = load_processor(found)
+        processor = load_processor(found, thinking)
         model = load_model(found, dtype, place, options)
     published = model.generation_config
     top_k, top_p = published.top_k or 0, published.top_p or 1.0
@@ -136,8 +138,11 @@ def check_class(found: FoundModel) -> None:
         )
 
 
-def load_processor(found: FoundModel) -> Any:
-    """Return the processor. SetupError where its files are not whole or it cannot chat with pictures."""
+def load_processor(found: FoundModel, thinking: str = AUTO) -> Any:
+    """Return the processor. SetupError where its files are not whole or it cannot chat with pictures.
+
+    thinking: on or off where its chat template must know it, too; auto elsewhere.
+    """
     from transformers import AutoProcessor
 
     try:
@@ -169,6 +174,7 @@ def load_processor(found: FoundModel) -> Any:
     for template in named.values() if isinstance(named, Mapping) else [named]:
         check_template(template, found.name)
     processor.tokenizer.padding_side = "left"
+    family_of(str(found.config.get("model_type"))).thinking.check(processor, thinking)
     return processor
 
 

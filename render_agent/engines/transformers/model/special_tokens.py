@@ -1,9 +1,18 @@
-"""Which tokens end a reply, and which must not stand in one."""
+"""Which tokens end a reply, which must not stand in one, and which a text from outside must not become."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from typing import Any
+
+from render_agent.dialogue.chat import Message
+
+MARKER = re.compile(r"<.+>|\[.+\]", re.DOTALL)
+"""An added token of this form stands for something else than its own text."""
+
+WORD_JOINER = "\u2060"
+"""A character that is not seen and means nothing; it parts what would be read as one token."""
 
 PICTURE_TOKEN_NAMES = re.compile(r"image|img|video|vision", re.IGNORECASE)
 
@@ -24,6 +33,31 @@ def picture_tokens(config: Any, tokenizer: Any) -> list[int]:
         if PICTURE_TOKEN_NAMES.search(text)
     )
     return sorted({value for value in (*named, *added) if isinstance(value, int) and value >= 0})
+
+
+def disarming(tokenizer: Any) -> Callable[[Sequence[Message]], list[Message]]:
+    """Return what parts, in the texts of messages, whatever this tokenizer takes for a special token.
+
+    Texts are harmless to most tokenizers already; this knows the very tokens of one, such as `[gMASK]` or `TILE_1`.
+    """
+    own, added = set(tokenizer.all_special_tokens), tokenizer.get_added_vocab()
+    special = [text for text in added if len(text) > 1 and (text in own or MARKER.fullmatch(text))]
+    pattern = re.compile("|".join(map(re.escape, sorted(special, key=len, reverse=True))))
+
+    def parted(found: re.Match[str]) -> str:
+        return found[0][0] + WORD_JOINER + found[0][1:]
+
+    def piece(entry: dict[str, Any]) -> dict[str, Any]:
+        if entry["type"] != "text" or not special:
+            return entry
+        return {**entry, "text": pattern.sub(parted, entry["text"])}
+
+    def disarmed(messages: Sequence[Message]) -> list[Message]:
+        return [
+            {**entry, "content": [piece(part) for part in entry["content"]]} for entry in messages
+        ]
+
+    return disarmed
 
 
 def end_tokens(model: Any, tokenizer: Any) -> list[int]:

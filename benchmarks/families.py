@@ -1,0 +1,243 @@
+"""What keeping anything over the turns of a question gains, family by family, against reading everything anew.
+
+    python benchmarks/families.py --output benchmarks/results/families
+
+Every model is of its family's real class with random weights: a small one by name, or one of a published shape, from a
+folder with a model's files but its weights (`--models DIR,DIR --device cuda`). Replies are given beforehand, so that both
+sides do the same work, and the model computes every token of them. Both sides take turns at the same questions in one
+run, and their seconds are those of the processor on a CPU, which other work on the machine hardly changes.
+
+read     prompt tokens that were read, over those that stand in no earlier prompt of their dialogue: less than 1 where a
+         reply is not read again, or instructions are read once for all
+differs  by how much of their range scores with what is kept differ from those of reading anew, at the most (float32)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import click
+import torch
+from PIL import Image
+
+from render_agent.dialogue import chat
+from render_agent.dialogue.prompt import Prompt
+from render_agent.engines.base import Request
+from render_agent.engines.transformers.cache_check import differs
+from render_agent.engines.transformers.factory import engine_of
+from render_agent.engines.transformers.model.load import open_model
+from render_agent_lab.random_models.random_model import FILLER, random_model
+from render_agent_lab.random_models.small_families import SMALL_FAMILIES
+
+SIDES = ("none", "best")
+
+
+def picture(file: str) -> Image.Image:
+    """Return a picture that its name stands for: its size, and a seed."""
+    size, _, seed = file.partition("-")
+    width, height = map(int, size.split("x"))
+    slope = Image.linear_gradient("L").resize((width, height)).rotate(int(seed) % 360)
+    return Image.merge("RGB", [slope, slope.rotate(90), slope.rotate(180)])
+
+
+class Dialogues:
+    """So many dialogues of one to several turns with a view in each; what is said depends on question and turn alone."""
+
+    def __init__(self, count: int, turns: tuple[int, int], reply_words: int, size: str) -> None:
+        self.turns = {f"q{n}": Random(n).randint(*turns) for n in range(count)}
+        self.reply_words = reply_words
+        self.size = size
+        self.instructions = chat.message("system", chat.text(Prompt(9, 75.0).instructions))
+
+    def reply(self, request: Request) -> str:
+        """Return what the model says in a turn."""
+        chance = Random(f"{request.question_id} {request.turn}")
+        words = FILLER.split()
+        said = [chance.choice(words) for _ in range(chance.randint(1, 2 * self.reply_words))]
+        return json.dumps({"reasoning": " ".join(said), "forward_meters": 0.5})
+
+    def lead(self, engine: Any) -> dict[str, int]:
+        """Lead all to their ends; return the tokens of prompts, those read, those of no earlier prompt, and written."""
+        said: dict[str, list[Any]] = {name: [self.instructions] for name in self.turns}
+        turn = dict.fromkeys(self.turns, 0)
+        before = dict.fromkeys(self.turns, 0)
+        tokens = {"prompt": 0, "read": 0, "new": 0, "written": 0}
+
+        def ask(name: str) -> Request:
+            view = chat.picture(f"{self.size}-{Random(f'{name} {turn[name]}').randrange(10**6)}")
+            text = chat.text(f"{name}: where is the chair? You moved 0.5 m forward.")
+            said[name] = [*said[name], chat.message("user", text, view)]
+            return Request(name, turn[name], said[name], picture, max_new_tokens=512)
+
+        engine.submit([ask(name) for name in self.turns])
+        left = sum(self.turns.values())
+        while left:
+            for request, reply in engine.ready():
+                if reply.error is not None:
+                    raise SystemExit(reply.error)
+                name, counted = request.question_id, reply.tokens
+                left -= 1
+                tokens["prompt"] += counted.prompt
+                tokens["read"] += counted.prompt - counted.cached
+                tokens["new"] += counted.prompt - before[name]
+                tokens["written"] += counted.reply
+                before[name] = counted.prompt
+                turn[name] += 1
+                if turn[name] < self.turns[name]:
+                    said[name] = [*said[name], chat.assistant(reply.text)]
+                    engine.submit([ask(name)])
+                else:
+                    engine.retire(name)
+        return tokens
+
+
+def measured(model: Any, dialogues: Dialogues, way: str, rows: int) -> dict[str, Any]:
+    """Return what one side took."""
+    options = {} if way == "best" else {"reuse": way}
+    loaded = open_model("random", pretrained=model, options=options, script=dialogues.reply)
+    engine = engine_of(loaded, rows, options, 2000)
+    clock = time.perf_counter if model.model.device.type == "cuda" else time.process_time
+    began, wall = clock(), time.perf_counter()
+    tokens = dialogues.lead(engine)
+    seconds, wall = clock() - began, time.perf_counter() - wall
+    reuse = engine.describe()["reuse"]
+    if (vision := getattr(engine, "vision", None)) is not None:
+        vision.close()
+    if reuse == "keys":
+        engine.scheduler.close()
+    return {"reuse": reuse, "seconds": seconds, "wall": wall, **tokens}
+
+
+def compared(
+    name: str, dialogues: Dialogues, rows: int, rounds: int, device: str, dtype: str
+) -> dict[str, Any]:
+    """Return a row of the table: both sides of one model, each the best of several rounds that take turns."""
+    model = random_model(name, device, dtype)
+    warm = Dialogues(2, (1, 2), dialogues.reply_words, dialogues.size)
+    for way in SIDES:
+        measured(model, warm, way, rows)
+    trials: dict[str, list[dict[str, Any]]] = {way: [] for way in SIDES}
+    for _ in range(rounds):
+        for way in SIDES:
+            trials[way].append(measured(model, dialogues, way, rows))
+    anew, best = (min(trials[way], key=lambda trial: trial["seconds"]) for way in SIDES)
+    count = len(dialogues.turns)
+    found = differs(open_model("random", pretrained=model)) if best["reuse"] == "keys" else None
+    return {
+        "family": name,
+        "parameters": sum(weight.numel() for weight in model.model.parameters()),
+        "reuse": best["reuse"],
+        "questions_an_hour": round(3600 * count / best["seconds"]),
+        "questions_an_hour_anew": round(3600 * count / anew["seconds"]),
+        "times": anew["seconds"] / best["seconds"],
+        "read": best["read"] / best["new"],
+        "read_anew": anew["read"] / anew["new"],
+        "differs": found,
+        "trials": trials,
+    }
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """Return the rows as Markdown."""
+    lines = [
+        "| model | kept | questions an hour | read anew | times | read | read anew | differs |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in rows:
+        differs = "" if row["differs"] is None else f"{row['differs']:.1e}"
+        lines.append(
+            f"| {row['family']} | {row['reuse']} | {row['questions_an_hour']:,} |"
+            f" {row['questions_an_hour_anew']:,} | **{row['times']:.1f}** | {row['read']:.2f} |"
+            f" {row['read_anew']:.2f} | {differs} |"
+        )
+    return "\n".join(lines)
+
+
+@click.command()
+@click.option("--models", default=",".join(SMALL_FAMILIES), help="Families, or folders.")
+@click.option("--questions", default=64)
+@click.option("--turns", default="1-9")
+@click.option("--reply-words", default=40, help="Words of a reply, on the average.")
+@click.option("--view", default="640x480", help="Size of a view in pixels.")
+@click.option("--rows", default=16, help="Dialogues side by side, on both sides.")
+@click.option("--rounds", default=1, help="The best of so many rounds counts.")
+@click.option("--device", default="cpu")
+@click.option("--dtype", default="auto")
+@click.option("--output", help="Write OUTPUT.json and OUTPUT.md.")
+def main(
+    models: str,
+    questions: int,
+    turns: str,
+    reply_words: int,
+    view: str,
+    rows: int,
+    rounds: int,
+    device: str,
+    dtype: str,
+    output: str | None,
+) -> None:
+    """Measure every family with what is kept, and with nothing."""
+    torch.set_num_threads(1)
+    least, _, most = turns.partition("-")
+    dialogues = Dialogues(questions, (int(least), int(most or least)), reply_words, view)
+    found: list[dict[str, Any]] = []
+    record = {
+        "machine": {
+            "when": datetime.now(UTC).isoformat(timespec="minutes"),
+            "command": " ".join(["python", "benchmarks/families.py", *sys.argv[1:]]),
+            "system": platform.platform(),
+            "cores": os.cpu_count(),
+            "device": torch.cuda.get_device_name()
+            if device.startswith("cuda")
+            else "cpu, 1 thread",
+            "load_before": os.getloadavg()[0],
+            **{name: version(name) for name in ("torch", "transformers")},
+        },
+        "questions": questions,
+        "turns": sum(dialogues.turns.values()),
+        "rows": found,
+    }
+    for name in models.split(","):
+        found.append(compared(name, dialogues, rows, rounds, device, dtype))
+        click.echo(table(found[-1:]).splitlines()[-1], err=True)
+        if output:
+            Path(f"{output}.json").write_text(json.dumps(record, indent=1) + "\n", "utf-8")
+    click.echo(table(found))
+    if output:
+        Path(f"{output}.md").write_text(page(record, table(found)), "utf-8")
+
+
+def page(record: dict[str, Any], rows: str) -> str:
+    """Return the page of the results."""
+    machine = record["machine"]
+    return f"""# What keeping anything over the turns gains, family by family
+
+{record["questions"]} questions of {record["turns"]} turns in all, a view in each, replies given beforehand; small models of the real classes
+with random weights in float32, one thread, {machine["cores"]} cores that others shared (load {machine["load_before"]:.0f}): seconds are the processor's.
+Both sides take turns within one run, 16 rows each. *read*: prompt tokens that were read, over those that stand in no
+earlier prompt of their dialogue (less than 1 where a reply is not read again, or instructions are read once for all). *differs*: the largest difference of scores from those of reading anew, as a part of their range.
+Published shapes on a GPU were not measured; a folder with a model's files but its weights is measured by
+`--models DIR --device cuda`.
+
+{rows}
+
+```
+{machine["command"]}
+```
+
+{machine["when"]}, {machine["system"]}, torch {machine["torch"]}, transformers {machine["transformers"]}
+"""
+
+
+if __name__ == "__main__":
+    main()
