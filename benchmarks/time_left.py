@@ -18,7 +18,7 @@ from typing import Any
 import click
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path[0] = str(ROOT)  # in the place of this folder, whose coverage.py hides the library of that name
 
 from render_agent.config import RunConfig  # noqa: E402
 from render_agent.config.flags import checked  # noqa: E402

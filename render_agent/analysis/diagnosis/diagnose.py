@@ -10,9 +10,11 @@ import json
 import logging
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -33,8 +35,10 @@ from render_agent.dialogue.state import Question, QuestionState
 from render_agent.errors import RenderError, RunLogError, SceneError
 from render_agent.questions.ground_truth import Facts, known_facts, placed
 from render_agent.questions.mentions import named_categories
+from render_agent.render.base import Renderer
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import read_states
+from render_agent.scene.model import Scene
 from render_agent.system.whole_files import json_lines, read_lines, write_whole
 from render_agent.text.display import stage
 from render_agent.text.safe_parse import decode, plain
@@ -52,6 +56,10 @@ SCENES_PER_PROCESS = 8
 
 PARTS_PER_PROCESS = 4
 """The work of a process is divided into so many parts, so that all end together."""
+
+
+WithScene = Callable[[Scene, Question, Renderer], None]
+"""What else is done with a scene while it is there to be measured: given it, a question, a renderer."""
 
 
 class CachedLine(Struct, frozen=True):
@@ -114,19 +122,24 @@ def diagnose_run(
     folder: RunFolder,
     processes: int | None = None,
     states: Sequence[QuestionState] | None = None,
+    *,
+    pool: Executor | None = None,
+    with_scene: WithScene | None = None,
 ) -> dict[str, Diagnosis]:
     """Return the diagnosis of every question of a run, by its id; also of a run in progress.
 
     processes: how many work at it, as many as are worth it unless given; their number changes nothing.
     They are spawned: a script that wants more than one calls this under `if __name__ == "__main__"`.
-    states: the run's questions, where they were read already. Where a scan is gone, or the views show
+    states: the run's questions, where they were read already. pool: processes to do it in, which are
+    not ended. with_scene: called for each scene that is measured. Where a scan is gone, or the views show
     something else (--pictures black, noise, shuffled) or nothing, the path alone is diagnosed. What the
     views showed is kept in the run's `report` folder and read from there where the log has not grown.
     RunLogError where the log is damaged.
     """
     config = folder.config
     states = _originals(read_states(folder) if states is None else states)
-    visibility = _visibility(folder, config, states, processes) if config.faithful else {}
+    measure = partial(_measure_all, config, processes=processes, pool=pool, with_scene=with_scene)
+    visibility = _visibility(folder, config, states, measure) if config.faithful else {}
     return {
         state.id: _judged(config, state, visibility.get(state.id, Visibility())) for state in states
     }
@@ -161,13 +174,13 @@ def _visibility(
     folder: RunFolder,
     config: RunConfig,
     states: Sequence[QuestionState],
-    processes: int | None,
+    measure: Callable[[Sequence[SceneTask]], Iterable[Mapping[str, Visibility]]],
 ) -> dict[str, Visibility]:
     """Return what the views of every question with a scan showed, measured now or kept from before."""
     known, keys, tasks = _compare(folder, config, states)
     before = len(known)
     with stage("measuring what the views of each scene showed", len(tasks)) as measuring:
-        for visibility in _measure_all(config, tasks, processes):
+        for visibility in measure(tasks):
             known |= visibility
             measuring.advance()
     if len(known) > before:
@@ -205,29 +218,45 @@ def _compare(
 
 
 def _measure_all(
-    config: RunConfig, tasks: Sequence[SceneTask], processes: int | None
+    config: RunConfig,
+    tasks: Sequence[SceneTask],
+    *,
+    processes: int | None,
+    pool: Executor | None,
+    with_scene: WithScene | None,
 ) -> Iterator[Mapping[str, Visibility]]:
     """Give what each scene's questions showed, scene by scene, in order."""
     count = _worthwhile(len(tasks)) if processes is None else processes
     if min(count, len(tasks)) <= 1:
-        yield from _measure(config, tasks)
+        yield from _measure(config, tasks, with_scene)
         return
     # by file, as those of one file of annotations are cheap to read together; a few parts for each
     # process, so that all end together
     ordered = sorted(tasks, key=lambda task: (str(task.question.scan), task.question.scene))
     size = -(-len(ordered) // (PARTS_PER_PROCESS * count))
     parts = [ordered[first : first + size] for first in range(0, len(ordered), size)]
-    # not forked: threads and compiled kernels of this process would not survive it
-    with ProcessPoolExecutor(count, get_context("spawn")) as pool:
-        for some in pool.map(_measure_part, [config] * len(parts), parts):
+    with nullcontext(pool) if pool else spawned(count) as workers:
+        for some in workers.map(partial(_measure_part, config, with_scene), parts):
             yield from some
 
 
-def _measure_part(config: RunConfig, tasks: Sequence[SceneTask]) -> list[Mapping[str, Visibility]]:
-    return list(_measure(config, tasks))
+def spawned(count: int) -> ProcessPoolExecutor:
+    """Return a pool of processes, each started when there is work for it.
+
+    They are not forked: threads and compiled kernels of this process would not survive it.
+    """
+    return ProcessPoolExecutor(count, get_context("spawn"))
 
 
-def _measure(config: RunConfig, tasks: Sequence[SceneTask]) -> Iterator[Mapping[str, Visibility]]:
+def _measure_part(
+    config: RunConfig, with_scene: WithScene | None, tasks: Sequence[SceneTask]
+) -> list[Mapping[str, Visibility]]:
+    return list(_measure(config, tasks, with_scene))
+
+
+def _measure(
+    config: RunConfig, tasks: Sequence[SceneTask], with_scene: WithScene | None
+) -> Iterator[Mapping[str, Visibility]]:
     """Give what the questions of each task showed; nothing of a scene that cannot be read or drawn."""
     from render_agent.render.rasteriser.renderer import Rasteriser
 
@@ -239,6 +268,8 @@ def _measure(config: RunConfig, tasks: Sequence[SceneTask]) -> Iterator[Mapping[
             try:
                 scene, space = scenes.get(task.question), scenes.space(task.question)
                 facts = None if task.facts is None else placed(task.facts, scene)
+                if with_scene is not None:
+                    with_scene(scene, task.question, renderer)
                 yield measure_scene(renderer, scene, space, facts, config.image_size, task.shown)
             except (SceneError, RenderError) as error:
                 logger.warning("scene %s is not diagnosed: %s", task.question.scene, error)

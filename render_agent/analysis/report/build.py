@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+from render_agent.analysis.diagnosis.diagnose import spawned
 from render_agent.analysis.report.data import ReportData, page_file, read_run
 from render_agent.analysis.report.index.index_page import write_index
 from render_agent.analysis.report.maps.floor_plan import cameras_of
@@ -34,12 +35,13 @@ def build(
     written.
     """
     require("a report", "matplotlib")
-    report = read_run(folder, diagnose=diagnose, processes=processes)
     pages = folder.path / REPORT
     refuse_links_out(pages)
-    copy_assets(pages)
-    write_pages(report, pages, processes or os.cpu_count() or 1)
-    write_index(report, pages)
+    count = processes or os.cpu_count() or 1
+    with spawned(count) as pool:
+        report = read_run(folder, diagnose=diagnose, processes=processes, pool=pool, plans=pages)
+        copy_assets(pages)
+        write_pages(report, pages, count, pool, meanwhile=lambda: write_index(report, pages))
     remove_stale(pages, report.rows)
     return pages / "index.html", report
 

@@ -30,6 +30,9 @@ from render_agent.system.threads import begun_pool
 ROWS_PER_BAND = 64
 """Rows of a band: what one thread draws at a time; small enough to stay in the processor's cache."""
 
+LONE_ROWS_PER_BAND = 256
+"""Rows of a band of a mesh where one thread draws alone."""
+
 Band = tuple[int, int]
 
 
@@ -92,7 +95,9 @@ class Rasteriser:
                 view.matrix, view.perspective, mesh.pages, _BACKGROUND, *rows, keys, nearest, colours,
             )  # fmt: skip
 
-        self._in_parts(band, height, ROWS_PER_BAND)
+        # bands are for several threads: a face that lies in two of them is projected twice
+        rows = ROWS_PER_BAND if self.threads > 1 else LONE_ROWS_PER_BAND
+        self._in_parts(band, height, rows)
         return Frame(colours, keys, nearest)
 
     def _cloud(

@@ -276,7 +276,8 @@ def pixel_angles(width: int, height: int, vertical_fov: float) -> FloatArray:
     focal = height / 2 / math.tan(math.radians(vertical_fov) / 2)
     u = (np.arange(width) + 0.5 - width / 2) / focal
     v = (np.arange(height) + 0.5 - height / 2) / focal
-    angles: FloatArray = (1 + u[None] ** 2 + v[:, None] ** 2) ** -1.5 / focal**2
+    squares = 1 + u[None] ** 2 + v[:, None] ** 2
+    angles: FloatArray = 1 / (squares * np.sqrt(squares) * focal**2)
     return angles.ravel()
 
 

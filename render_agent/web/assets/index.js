@@ -28,6 +28,11 @@
     const link = cell("a", "", of("id"));
     link.href = "questions/" + of("page") + ".html" + write({ ...filter, at: "" });
     const beside = [type, of("scene"), of("cause")].filter(Boolean).join(" · ");
+    if (of("picture")) {
+      const thumb = cell("img", "thumb");
+      Object.assign(thumb, { loading: "lazy", decoding: "async", alt: "", width: 64, height: 48, src: "../" + of("picture") });
+      head.append(thumb);
+    }
     head.append(link, " ", cell("span", "text", of("text")), cell("span", "beside", beside));
     const mark = cell("span", "mark " + of("outcome"), score === null ? of("status") : String(score));
     mark.append(cell("span", "hidden-visually", " " + of("outcome")));

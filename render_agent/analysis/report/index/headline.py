@@ -167,7 +167,7 @@ def against_chance(report: ReportData) -> Plot | None:
             results["intervals"].get(name),
             {who: chance[who].get(name) for who in chance},
         )
-        for name, (number, score) in _types(results).items()
+        for name, (number, score) in type_scores(results).items()
     ]
     return draw(
         "types",
@@ -270,7 +270,7 @@ def score_plot(
     )
 
 
-def _types(results: Mapping[str, Any]) -> dict[str, tuple[int, float]]:
+def type_scores(results: Mapping[str, Any]) -> dict[str, tuple[int, float]]:
     """Return n and score of every type that was scored, the three directions below their task."""
     types = results["types"]
     directions = sum(types[name]["n"] for name in DIRECTION_TYPES if name in types)
@@ -283,7 +283,7 @@ def _types(results: Mapping[str, Any]) -> dict[str, tuple[int, float]]:
 
 
 def against_siblings(report: ReportData) -> SiblingScores | None:
-    """Return how the runs beside this one scored; None where there is nsibling."""
+    """Return how the runs beside this one scored; None where there is none."""
     own = official(report.results)
     scored = [sibling for sibling in report.siblings if official(sibling.results) is not None]
     if own is None or not scored:

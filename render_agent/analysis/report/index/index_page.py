@@ -9,11 +9,13 @@ from typing import Any
 
 from render_agent.analysis.report.data import ReportData
 from render_agent.analysis.report.index import headline
+from render_agent.analysis.report.index.findings import findings
 from render_agent.analysis.report.pairs.pairs_page import figure_rows, write_pairs
 from render_agent.analysis.report.plots.belief_plots import belief_plots
 from render_agent.analysis.report.plots.cost_plots import cost_plots
 from render_agent.analysis.report.plots.outcome_plots import outcome_plots
 from render_agent.analysis.report.words import outcome, type_words
+from render_agent.dialogue.state import QuestionState
 from render_agent.observation.picture_store import safe_name
 from render_agent.score.means import MACRO
 from render_agent.score.summary import ON_PARSED
@@ -26,9 +28,10 @@ ROWS_SHOWN = 100
 
 COLUMNS = (
     "id", "page", "type", "dataset", "scene", "status", "outcome", "cause", "answer", "truth", "score",
-    "turns", "coverage", "text",
+    "turns", "coverage", "text", "picture",
 )  # fmt: skip
-"""The columns of a row. page: the file in questions/, without .html. score, coverage: percent."""
+"""The columns of a row. page: the file in questions/, without .html. score, coverage: percent. picture:
+the last that it was shown, in the folder of the run."""
 
 LISTED = ("type", "dataset", "scene", "status", "outcome", "cause")
 """Those of them of which few different texts are met: a row holds the text's place in a list."""
@@ -37,11 +40,13 @@ LISTED = ("type", "dataset", "scene", "status", "outcome", "cause")
 def write_index(report: ReportData, folder: Path) -> None:
     """Write the index, the plain list of all questions, the plots and `questions.js`."""
     rows = question_rows(report)
-    score_plots = (headline.against_papers, headline.against_chance, headline.by_dataset)
+    lead = headline.against_chance(report)
+    score_plots = (headline.against_papers, headline.by_dataset)
     score = [plot for make in score_plots if (plot := make(report)) is not None]
     behaviour, costs = [*belief_plots(report), *outcome_plots(report)], cost_plots(report)
     siblings = headline.against_siblings(report)
-    for plot in (*score, *behaviour, *costs, *([siblings.plot] if siblings else [])):
+    drawn = [*([lead] if lead else []), *score, *behaviour, *costs, *([siblings.plot] if siblings else [])]
+    for plot in drawn:
         _write(folder / "plots" / f"{plot.name}.svg", plot.svg)
     write_whole(folder / "questions.js", script(rows), durable=False)
     write_pairs(report, folder)
@@ -53,6 +58,8 @@ def write_index(report: ReportData, folder: Path) -> None:
         _render(
             "index.html",
             shared,
+            found=findings(report),
+            lead=lead,
             facts=_facts(report),
             head=_head(report),
             means=_means(report),
@@ -162,7 +169,7 @@ def _by_scene(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[M
 
 def question_rows(report: ReportData) -> list[dict[str, Any]]:
     """Return a row a question by COLUMNS, in the order of the run; None where nothing is known."""
-    return [_row(report, state.id, state.question.text) for state in report.states]
+    return [_row(report, state) for state in report.states]
 
 
 def script(
@@ -184,7 +191,8 @@ def script(
     return b"window.REPORT = " + json.dumps(data, separators=(",", ":")).encode() + b";\n"
 
 
-def _row(report: ReportData, question_id: str, text: str) -> dict[str, Any]:
+def _row(report: ReportData, state: QuestionState) -> dict[str, Any]:
+    question_id, views = state.id, state.views
     row = report.rows[question_id]
     diagnosis = report.diagnoses.get(question_id)
     coverage = diagnosis.coverage if diagnosis else None
@@ -202,5 +210,6 @@ def _row(report: ReportData, question_id: str, text: str) -> dict[str, Any]:
         "score": None if row["score"] is None else round(100 * row["score"], 1),
         "turns": row["turns"],
         "coverage": None if coverage is None else round(100 * coverage, 1),
-        "text": text,
+        "text": state.question.text,
+        "picture": views[-1].file if views else None,
     }

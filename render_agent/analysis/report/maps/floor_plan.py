@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,13 +13,15 @@ from PIL import Image, PngImagePlugin
 
 from render_agent.analysis.diagnosis.model import Diagnosis
 from render_agent.analysis.report.view3d.scene_file import scene_file, write_scene
-from render_agent.dialogue.state import QuestionState, SceneSource
+from render_agent.dialogue.state import Question, QuestionState, SceneSource
 from render_agent.errors import RenderError, SceneError
 from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.observation.picture_store import safe_name
+from render_agent.render.base import Renderer
 from render_agent.render.map_view.map_view import TopView, framed
 from render_agent.render.map_view.overlay import Plot
 from render_agent.render.registry import make_renderer
+from render_agent.scene.model import Scene
 from render_agent.system.whole_files import write_whole
 from render_agent.text.safe_parse import decode, encode
 
@@ -59,16 +61,49 @@ class Plan:
         return self.camera.project(points, *self.size)[0]
 
 
+@dataclass(frozen=True)
+class PlanWriter:
+    """Writes the plan of a scene and its file for the 3D view into a report, unless they lie there already.
+
+    report: its folder. cameras: by scene the first pose in it, which tells the storey.
+    """
+
+    report: Path
+    cameras: Mapping[str, Camera]
+
+    def __call__(self, scene: Scene, question: Question, renderer: Renderer) -> None:
+        """Write them. RenderError where the scene cannot be drawn."""
+        name = question.scene
+        in_3d, file = self.report / scene_file(name), self.report / _plan_file(name)
+        if name in self.cameras and not in_3d.is_file():
+            write_scene(scene, in_3d)
+        if name in self.cameras and _read(file) is None:
+            drawn = TopView(renderer, SIZE_PIXELS).plan(scene, self.cameras[name])
+            write_whole(file, _encoded(drawn.picture, drawn.camera), durable=False)
+
+
+def plan_writer(report: Path, states: Iterable[QuestionState]) -> PlanWriter:
+    """Return what writes the plans of all scenes that the states of a run moved in."""
+    cameras: dict[str, Camera] = {}
+    for state in states:
+        if state.question.scene not in cameras and (camera := next(cameras_of(state), None)):
+            cameras[state.question.scene] = camera
+    return PlanWriter(report, cameras)
+
+
 class Plans:
     """The plans of a run, each drawn when first asked for, unless it lies in the report already.
 
-    report: the folder of the report.
+    report: the folder of the report. states: of the run, in its order.
     """
 
-    def __init__(self, report: Path, scenes: SceneSource) -> None:
+    def __init__(
+        self, report: Path, scenes: SceneSource, states: Iterable[QuestionState]
+    ) -> None:
         self.report = report
         self.scenes = scenes
-        self._top: TopView | None = None
+        self._write = plan_writer(report, states)
+        self._renderer: Renderer | None = None
         self._plans: dict[str, Plan | None] = {}
 
     def of(self, state: QuestionState, diagnosis: Diagnosis | None = None) -> Plan | None:
@@ -78,32 +113,29 @@ class Plans:
             return None
         scene = state.question.scene
         if scene not in self._plans:
-            self._plans[scene] = self._drawn(state, cameras[0])
+            self._plans[scene] = self._found(state.question)
         return self._plans[scene] or bare_plan(cameras, diagnosis)
 
     def close(self) -> None:
         """Give back what drawing needed."""
-        if self._top is not None:
-            self._top.renderer.close()
+        if self._renderer is not None:
+            self._renderer.close()
 
-    def _drawn(self, state: QuestionState, camera: Camera) -> Plan | None:
-        file = f"plans/{safe_name(state.question.scene)}.png"
-        in_3d = scene_file(state.question.scene)
+    def _found(self, question: Question) -> Plan | None:
+        file, in_3d = _plan_file(question.scene), scene_file(question.scene)
         kept = _read(self.report / file)
-        if kept is not None and (self.report / in_3d).is_file():
-            return Plan(file, kept, scene=in_3d)
-        try:
-            scene = self.scenes.get(state.question)
-            write_scene(scene, self.report / in_3d)
-            if kept is not None:
-                return Plan(file, kept, scene=in_3d)
-            if self._top is None:
-                self._top = TopView(make_renderer("rasteriser"), SIZE_PIXELS)
-            drawn = self._top.plan(scene, camera)
-        except (SceneError, RenderError):
-            return None
-        write_whole(self.report / file, _encoded(drawn.picture, drawn.camera), durable=False)
-        return Plan(file, drawn.camera, scene=in_3d)
+        if kept is None or not (self.report / in_3d).is_file():
+            try:
+                self._renderer = self._renderer or make_renderer("rasteriser")
+                self._write(self.scenes.get(question), question, self._renderer)
+            except (SceneError, RenderError):
+                return None
+            kept = _read(self.report / file)
+        return None if kept is None else Plan(file, kept, scene=in_3d)
+
+
+def _plan_file(scene: str) -> str:
+    return f"plans/{safe_name(scene)}.png"
 
 
 def cameras_of(state: QuestionState) -> Iterator[Camera]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import chain, product
 
 import numpy as np
 
@@ -359,7 +359,9 @@ class _Taken:
         """Take a free spot for a number: where the camera looks, near first, else all around."""
         ahead = product((0, 25, -25, 50, -50, 80, -80, 120, -120, 180), (20.0, 30.0, 42.0))
         around = ((angle, reach) for reach, angle in product((56.0, 72.0, 90.0), range(0, 360, 20)))
-        spots = [_towards(pixel, yaw + angle, reach) for angle, reach in (*ahead, *around)]
-        spot = next((s for s in spots if self.free(s, DISC_PIXELS, DISC_PIXELS)), spots[0])
+        spots = (_towards(pixel, yaw + angle, reach) for angle, reach in chain(ahead, around))
+        first = next(spots)
+        free = (s for s in chain([first], spots) if self.free(s, DISC_PIXELS, DISC_PIXELS))
+        spot = next(free, first)
         self.add(spot, DISC_PIXELS, DISC_PIXELS)
         return spot

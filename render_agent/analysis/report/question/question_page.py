@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from render_agent.analysis.diagnosis.diagnose import PARTS_PER_PROCESS
 from render_agent.analysis.diagnosis.model import Cause, Diagnosis, NamedBox
 from render_agent.analysis.report.data import ReportData, neighbours, page_of
 from render_agent.analysis.report.maps.belief_marks import BeliefMap, belief_maps, verdict
@@ -70,7 +70,7 @@ class QuestionPart:
     """What a page needs of one question in one run.
 
     outcome: `right`, `wrong` or `open`. score: percent. why: its cause in words, None where it was not
-    diagnosed. messages: of the prompt, each behind the turn (from 1) that it was new in. mirrored: what is right in the mirrored room where that is another answer, "" where
+    diagnosed. headline: of a wrong one, why it is wrong, in a sentence. messages: of the prompt, each behind the turn (from 1) that it was new in. mirrored: what is right in the mirrored room where that is another answer, "" where
     nobody can tell, None where the truth is the same. candidates: poses that were not taken, over the
     plan. passive: whether its views were chosen for it, and shown at once.
     """
@@ -81,6 +81,7 @@ class QuestionPart:
     outcome: str
     score: float | None
     why: str | None
+    headline: str | None
     mirrored: str | None
     options: tuple[OptionPart, ...]
     turns: tuple[TurnPart, ...]
@@ -160,6 +161,7 @@ def question_part(
         outcome=outcome(row),
         score=None if row["score"] is None else 100 * row["score"],
         why=None if diagnosis is None else cause_words(diagnosis, config),
+        headline=None if diagnosis is None else wrong_because(diagnosis, config),
         mirrored=_mirrored(state.question, config) if config.picture_stress.changes_truth else None,
         options=_options(state),
         turns=tuple(turn_parts(state, size, diagnosis)),
@@ -201,6 +203,23 @@ def cause_words(diagnosis: Diagnosis, config: RunConfig) -> str:
     if lacking and diagnosis.cause not in (Cause.ERROR, Cause.OPEN):
         return f"{diagnosis.cause} (never seen well: {lacking})"
     return str(diagnosis.cause)
+
+
+def wrong_because(diagnosis: Diagnosis, config: RunConfig) -> str | None:
+    """Return why an answer is wrong, as a sentence; None where it is not wrong or nobody can tell."""
+    missed = _listed(_missed(diagnosis, config.image_size))
+    return {
+        Cause.STOPPED_EARLY: f"Wrong: it stopped with turns left before it had seen {missed} well.",
+        Cause.NEVER_LOOKED: f"Wrong: it used its turns and never saw {missed} well.",
+        Cause.MISJUDGED: "Wrong: it had seen everything named well, and misjudged it.",
+        Cause.PROTOCOL: "Wrong: no answer could be read from what it said.",
+    }.get(diagnosis.cause)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return names as a sentence lists them."""
+    some = [", ".join(names[:-1]), *names[-1:]]
+    return " and ".join(filter(None, some)) or "everything named"
 
 
 def _missed(diagnosis: Diagnosis, size: tuple[int, int]) -> list[str]:
@@ -263,22 +282,26 @@ class PageTask:
     ]
 
 
-def write_pages(report: ReportData, folder: Path, processes: int) -> None:
+def write_pages(
+    report: ReportData,
+    folder: Path,
+    processes: int = 1,
+    pool: Executor | None = None,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> None:
     """Write the page of every question of a run into the `questions` of its report's folder.
 
-    processes: how many write at once. RunLogError where a file cannot be written.
+    processes: of the pool, which write at once. meanwhile: what this process does in that time.
+    RunLogError where a file cannot be written.
     """
-    if processes < 2 or len(report.states) <= FEW_PAGES:
+    if pool is None or processes < 2 or len(report.states) <= FEW_PAGES:
         _write(_task(report, folder, report.states))
+        meanwhile()
         return
-    tasks = [
-        _task(report, folder, states) for states in split_by_scene(report.states, 4 * processes)
-    ]
-    with (
-        stage("writing pages", len(report.states)) as writing,
-        ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool,
-    ):
-        questions = {pool.submit(_write, task): len(task.entries) for task in tasks}
+    parts = split_by_scene(report.states, PARTS_PER_PROCESS * processes)
+    questions = {pool.submit(_write, _task(report, folder, some)): len(some) for some in parts}
+    meanwhile()
+    with stage("writing pages", len(report.states)) as writing:
         for done in as_completed(questions):
             done.result()
             writing.advance(questions[done])
@@ -287,7 +310,8 @@ def write_pages(report: ReportData, folder: Path, processes: int) -> None:
 def plans_of(report: ReportData, folder: Path) -> Plans:
     """Return the plans of a run's scenes, drawn into the folder of its report where they are not yet."""
     questions = [state.question for state in report.states]
-    return Plans(folder, report.config.picture_stress.scenes(report.config, questions))
+    scenes = report.config.picture_stress.scenes(report.config, questions)
+    return Plans(folder, scenes, report.states)
 
 
 def split_by_scene(states: Sequence[QuestionState], parts: int) -> list[list[QuestionState]]:
@@ -317,7 +341,8 @@ def _task(report: ReportData, folder: Path, states: Sequence[QuestionState]) -> 
 
 def _write(task: PageTask) -> None:
     config = task.config
-    plans = Plans(task.folder, config.picture_stress.scenes(config, task.questions))
+    scenes = config.picture_stress.scenes(config, task.questions)
+    plans = Plans(task.folder, scenes, [entry[0] for entry in task.entries])
     try:
         for state, row, diagnosis, beside in task.entries:
             plan = plans.of(state, diagnosis)

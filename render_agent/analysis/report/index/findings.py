@@ -1,0 +1,109 @@
+"""What was found in a run, in sentences: each is said only where figures and their intervals carry it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from render_agent.analysis.diagnosis.model import Cause
+from render_agent.analysis.diagnosis.summary import WRONG
+from render_agent.analysis.report.data import ReportData
+from render_agent.analysis.report.index.headline import bounds_of, official, type_scores
+from render_agent.analysis.report.plots.outcome_plots import wilson
+from render_agent.analysis.report.words import type_words
+from render_agent.score.comparison import Side, compare
+from render_agent.score.means import MACRO
+from render_agent.score.summary import OFFICIAL
+
+EARLY, NEVER = Cause.STOPPED_EARLY, Cause.NEVER_LOOKED
+
+REASONS: tuple[tuple[tuple[Cause, ...], str], ...] = (
+    ((EARLY,), "stopped before everything named had been seen well"),
+    ((NEVER,), "used all turns and had not seen everything named well"),
+    ((Cause.MISJUDGED,), "had seen everything named well and were misjudged"),
+    ((Cause.PROTOCOL,), "could not be read"),
+    ((EARLY, NEVER), "came without everything named having been seen well"),
+)
+"""What most wrong answers may have in common, the narrowest first."""
+
+MOST = 0.5
+"""A reason is that of most wrong answers where the interval of its share lies above this."""
+
+NAMED_TYPES = 3
+"""So many types a sentence names at the most."""
+
+
+def findings(report: ReportData) -> list[str]:
+    """Return what was found, at most three sentences; none where figures or intervals do not carry any."""
+    found = (against_all(report), by_types(report.results), reasons(report))
+    return [sentence for sentence in found if sentence is not None]
+
+
+def reasons(report: ReportData) -> str | None:
+    """What most wrong answers have in common: of all wrong ones, by Wilson's 95 % interval of the share."""
+    causes = Counter(diagnosis.cause for diagnosis in report.diagnoses.values())
+    wrong = sum(causes[cause] for cause in WRONG)
+    for own, words in REASONS:
+        number = sum(causes[cause] for cause in own)
+        if wrong and (wilson(number, wrong).low or 0.0) > MOST:
+            return f"Of {wrong:,} wrong answers, {number:,} {words}."
+    return None
+
+
+def by_types(results: Mapping[str, Any]) -> str | None:
+    """Which type is farthest above the commonest answer to it, and which cannot be told from it or are below."""
+    levels, rows = results["chance"]["frequency"], type_scores(results)
+    bounds = {name: results["intervals"].get(name) for name in rows}
+    known = [name for name in rows if bounds[name] is not None and levels.get(name) is not None]
+    above = {n: rows[n][1] - levels[n] for n in known if bounds[n][0] > levels[n]}
+    below = [name for name in known if bounds[name][1] < levels[name]]
+    level = [name for name in known if name not in above and name not in below]
+    clauses = []
+    if above:
+        best = max(above, key=lambda name: above[name])
+        clauses.append(f"{type_words(best)} is {_points(above[best])} above the commonest answer")
+    if above and (others := [name for name in above if name != best]):
+        clauses.append(f"{_listed(others)} above it, too")
+    if below:
+        clauses.append(f"{_listed(below)} below {'it' if clauses else 'the commonest answer'}")
+    if level and clauses:
+        clauses.append(f"{_listed(level)} not shown to differ from it")
+    return _capital("; ".join(clauses)) + "." if clauses else None
+
+
+def against_all(report: ReportData) -> str | None:
+    """How the run scores against the same run that was shown nothing, else against the commonest answers."""
+    results = report.results
+    score, bounds = official(results), bounds_of(results)
+    for sibling in report.siblings:
+        if (sibling.option, sibling.value) == ("views", "none"):
+            sides = (Side(report.name, results, {}), Side(sibling.name, sibling.results, {}))
+            paired = compare(*sides)["differences"].get(OFFICIAL)
+            inside = paired and paired["interval"]
+            if inside and (inside[0] > 0 or inside[1] < 0):
+                way = "less" if paired["difference"] < 0 else "more"
+                return f"Shown nothing, it scores {_points(abs(paired['difference']))} {way}."
+    level = results["chance"]["frequency"].get(MACRO)
+    if score is None or bounds is None or level is None or bounds[0] <= level <= bounds[1]:
+        return None
+    way = "above" if score > level else "below"
+    return f"The score is {_points(abs(score - level))} {way} that of the commonest answers."
+
+
+def _points(difference: float) -> str:
+    number = f"{difference:.0f}" if difference >= 1 else f"{difference:.1f}"
+    return f"{number} point" if number == "1" else f"{number} points"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return some types with the verb behind them."""
+    words = [type_words(name) for name in names]
+    if len(words) > NAMED_TYPES:
+        return f"{len(words)} other types are"
+    joined = " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+    return f"{joined} {'is' if len(words) == 1 else 'are'}"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,85 @@
+"""What the index says was found: true of the figures, and not said where they do not carry it."""
+
+from types import SimpleNamespace
+
+import pytest
+from factories.reports import reported, run_rooms
+
+from render_agent.analysis.diagnosis.model import Cause, Diagnosis
+from render_agent.analysis.report.data import read_run
+from render_agent.analysis.report.index.findings import by_types, findings, reasons
+from render_agent.analysis.report.question.question_page import wrong_because
+from render_agent.config import RunConfig
+
+
+def judged(**counts):
+    """Return a report whose questions have so many of each cause."""
+    causes = [Cause[name.upper()] for name, count in counts.items() for _ in range(count)]
+    made = [Diagnosis(str(n), cause, (), (), (), {}) for n, cause in enumerate(causes)]
+    return SimpleNamespace(diagnoses={diagnosis.question_id: diagnosis for diagnosis in made})
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [
+        ({"stopped_early": 53, "misjudged": 13, "right": 80},
+         "Of 66 wrong answers, 53 stopped before everything named had been seen well."),
+        ({"misjudged": 30, "never_looked": 5},
+         "Of 35 wrong answers, 30 had seen everything named well and were misjudged."),
+        ({"never_looked": 30, "stopped_early": 29, "misjudged": 5},
+         "Of 64 wrong answers, 59 came without everything named having been seen well."),
+        ({"protocol": 9, "open": 50, "error": 50}, "Of 9 wrong answers, 9 could not be read."),
+        ({"stopped_early": 3, "misjudged": 2}, None),  # three of five may be chance
+        ({"stopped_early": 34, "unknown": 32}, None),  # 52 %: its interval reaches below a half
+        ({"right": 9}, None),
+        ({}, None),
+    ],
+)  # fmt: skip
+def test_the_commonest_reason_is_told_where_it_is_that_of_most(counts, said):
+    assert reasons(judged(**counts)) == said
+
+
+def scored(**types):
+    """Return results of types, each (score, low, high, what the commonest answer scores)."""
+    return {
+        "types": {name: {"n": 9, "score": row[0]} for name, row in types.items()},
+        "tasks": {},
+        "intervals": {name: None if row[1] is None else row[1:3] for name, row in types.items()},
+        "chance": {"frequency": {name: row[3] for name, row in types.items()}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("types", "said"),
+    [
+        ({"object_counting": (83, 75, 90, 60), "object_rel_distance": (27, 20, 34, 25)},
+         "Object count is 23 points above the commonest answer; relative distance is not shown to"
+         " differ from it."),
+        ({"object_counting": (50, 44, 56, 60), "route_planning": (41, 35, 47, 30),
+          "room_size_estimation": (41, 35, 47, 34)},
+         "Route plan is 11 points above the commonest answer; room size is above it, too; object count"
+         " is below it."),
+        ({"object_counting": (62, 55, 70, 60), "route_planning": (80, None, None, 30)}, None),
+        ({}, None),
+    ],
+)  # fmt: skip
+def test_types_are_above_the_commonest_answer_where_their_intervals_are(types, said):
+    assert by_types(scored(**types)) == said
+
+
+def test_a_run_of_the_commonest_answers_is_told_to_be_no_better(tmp_path):
+    run = run_rooms(tmp_path, views="none", max_turns=2)
+    said = findings(read_run(run))
+    assert not any("commonest" in sentence for sentence in said)
+    page = reported(run).read_text("utf-8")
+    assert all(f"<li>{sentence}</li>" in page for sentence in said)
+
+
+@pytest.mark.parametrize("cause", list(Cause))
+def test_a_wrong_question_alone_has_a_headline(cause):
+    found = Diagnosis("1", cause, ("lamp",), (), (), {"lamp": None, "tv": None, "sofa": 0})
+    said = wrong_because(found, RunConfig(batch=True))
+    wrong = (Cause.STOPPED_EARLY, Cause.NEVER_LOOKED, Cause.MISJUDGED, Cause.PROTOCOL)
+    assert (said is not None) == (cause in wrong)
+    if cause in wrong[:2]:
+        assert "lamp and tv" in said
