@@ -33,6 +33,7 @@ lint: $(VENV)/ready-lint ## set up, then check style and types, and build the do
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/mypy tests/api/typed_keywords.py
 	$(VENV)/bin/python scripts/reference.py --check
 	$(SITE)
 
