@@ -13,6 +13,7 @@ EXTRAS = {
     "laspy": "scans",
     "lazrs": "scans",
     "matplotlib": "report",
+    "mlflow": "mlflow",
     "moderngl": "moderngl",
     "openai": "openai",
     "pandas": "pandas",
@@ -22,8 +23,11 @@ EXTRAS = {
     "ray": "ray",
     "rerun": "rerun",
     "starlette": "view",
+    "tensorboard": "tensorboard",
+    "trackio": "trackio",
     "uvicorn": "view",
     "vllm": "vllm",
+    "wandb": "wandb",
     "zstandard": "scans",
 }
 """The optional modules, and the extra of this package that brings each."""

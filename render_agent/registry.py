@@ -30,6 +30,7 @@ Kind = Literal[
     "picture stress",
     "scripted policy",
     "small model",
+    "logger",
     "command",
 ]
 
@@ -44,6 +45,7 @@ GROUPS: dict[Kind, str] = {
     "picture stress": "render_agent.picture_stresses",
     "scripted policy": "render_agent.policies",
     "small model": "render_agent.small_models",
+    "logger": "render_agent.loggers",
     "command": "render_agent.commands",
 }
 """The group of entry points in which a package declares its parts of each kind."""
@@ -59,6 +61,7 @@ FORMS: dict[Kind, str] = {
     "picture stress": "render_agent.observation.stress.base:PictureStress",
     "scripted policy": "render_agent.engines.scripted.base:Policy",
     "small model": "render_agent.engines.transformers.model.pretrained:Pretrained",
+    "logger": "render_agent.analysis.export.loggers.base:RunLogger",
     "command": "click:Command",
 }
 """The protocol or base class of each kind of part, whose members every part must have."""
@@ -123,6 +126,12 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
         "wanderer": "render_agent.engines.scripted.blind_policies:WANDERER",
     },
     "small model": {},
+    "logger": {
+        "wandb": "render_agent.analysis.export.loggers.wandb:WandbLogger",
+        "trackio": "render_agent.analysis.export.loggers.trackio:TrackioLogger",
+        "tensorboard": "render_agent.analysis.export.loggers.tensorboard:TensorBoardLogger",
+        "mlflow": "render_agent.analysis.export.loggers.mlflow:MlflowLogger",
+    },
     "command": {
         "ls": "render_agent.cli.main:ls",
         "show": "render_agent.cli.main:show",

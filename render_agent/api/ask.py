@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Unpack
 
+from render_agent.analysis.export.loggers.observer import logged
 from render_agent.api.dialogue import Dialogue
 from render_agent.api.engines import (
     PYTHON,
@@ -28,6 +30,8 @@ from render_agent.runs.log.folder import RunFolder, find_run
 from render_agent.runs.log.program_log import program_log
 from render_agent.runs.phase_controller import Observer, Silent
 from render_agent.runs.runner import MakeEngine, Run, resume_run, start_run
+
+logger = logging.getLogger(__name__)
 
 COMMAND_LINE = {
     "json": "see RunResults.results",
@@ -139,7 +143,9 @@ def continue_run(
     return _finish(resume_run(folder, checked(changes)), chosen, progress)
 
 
-def _run(options: Mapping[str, Any], engine: Answering | LoadedEngine, progress: bool) -> RunResults:
+def _run(
+    options: Mapping[str, Any], engine: Answering | LoadedEngine, progress: bool
+) -> RunResults:
     _refuse_command_line_options(options)
     chosen = choose_engine(engine, options)
     config = RunConfig(**checked({**options, **chosen.options})).absolute()
@@ -152,7 +158,10 @@ def _finish(run: Run, chosen: EngineChoice, progress: bool) -> RunResults:
     with program_log(run.path / "run.log", verbose=run.config.verbose):
         try:
             chosen.check(run.config)
-            with _observer(run, progress) as observer:
+            with (
+                _observer(run, progress) as observer,
+                logged(run, observer, logger.warning) as observer,
+            ):
                 run.go(observer, make)
         except BaseException as error:
             error.add_note(

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from render_agent import registry
 from render_agent.cli import completion
 from render_agent.cli.options import WHERE_RUNS_LIE
+from render_agent.extras import require
+
+if TYPE_CHECKING:
+    from render_agent.runs.log.folder import RunFolder
 
 FORMATS = (
     "messages",
@@ -20,6 +27,7 @@ FORMATS = (
     "candidates-parquet",
     "inspect",
     "rerun",
+    *registry.built_in("logger"),
 )
 
 
@@ -31,13 +39,12 @@ FORMATS = (
     type=click.Choice(FORMATS),
     required=True,
     help="Dialogues as chat messages; pairs of a better and a worse reply; a row a question, turn or"
-    " candidate; a log for Inspect; recordings for Rerun.",
+    " candidate; a log for Inspect; recordings for Rerun; or the run told to a tool, as --log-to does.",
 )
 @click.option(
     "--to",
-    required=True,
     metavar="FILE|DIR",
-    help="Where it is written.",
+    help="Where it is written; a tool knows by itself.",
     shell_complete=completion.files,
 )
 @click.option("--question", multiple=True, metavar="ID", help="Only the question with this id.")
@@ -67,7 +74,7 @@ FORMATS = (
 def export_command(
     runs: tuple[str, ...],
     form: str,
-    to: str,
+    to: str | None,
     question: tuple[str, ...],
     types: tuple[str, ...],
     correct: bool,
@@ -111,7 +118,27 @@ def export_command(
     folders = [find_run(Path(output), name) for name in runs]
     if len({folder.path.resolve() for folder in folders}) < len(folders):
         raise UsageError("a run is named twice")
+    if form in registry.built_in("logger"):
+        if to or question or types or least is not None:
+            raise UsageError(f"--format {form} tells whole runs to a tool: name the runs alone")
+        _log(folders, form)
+        return
+    if to is None:
+        raise UsageError(f"--format {form} needs --to, which says where it is written")
     chosen = select_runs(folders, QuestionFilter(question, types, least))
     options = ExportOptions(absolute, not without_thinking, with_truth, embed, force)
     written = export(chosen, form, Path(to), options)
     click.echo(f"{written.number} {written.what} in {to}")
+
+
+def _log(folders: Sequence[RunFolder], name: str) -> None:
+    """Tell runs to a tool. SetupError where its library is missing, or it does not take them."""
+    from render_agent.analysis.export.loggers.observer import log_finished
+    from render_agent.errors import SetupError
+
+    require(f"--format {name}", name)
+    for folder in folders:
+        said: list[str] = []
+        if not log_finished(folder, name, said.append):
+            raise SetupError(f"{folder.name}: {'; '.join(said)}")
+        click.echo("\n".join(said) or f"{folder.name} is told to {name}")
