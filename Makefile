@@ -13,7 +13,7 @@ PIP_FILES := setup.cfg pyproject.toml constraints.txt constraints-cpu.txt script
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: $(VENV)/ready-test $(VENV)/view3d ## set up, then explore the bundled rooms, answer their questions, write the report
+run: $(VENV)/ready-run $(VENV)/view3d ## set up, then explore the bundled rooms, answer their questions, write the report
 	$(VENV)/bin/render-agent --batch --benchmark rooms --model small --image-size 320x240
 	$(VENV)/bin/render-agent report recent
 
@@ -33,6 +33,7 @@ lint: $(VENV)/ready-lint ## set up, then check style and types, and build the do
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/mypy tests/api/typed_keywords.py
 	$(VENV)/bin/python scripts/reference.py --check
 	$(SITE)
 
@@ -65,17 +66,20 @@ clean: ## remove all environments and caches; runs are kept
 	rm -rf $(VENV) $(VENV)-oldest $(VENV)-audit $(VLLM_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
 
+$(VENV)/ready-run: EXTRAS := report
 $(VENV)/ready-test: EXTRAS := test
 $(VENV)/ready-lint: EXTRAS := test,lint,docs
 $(VENV)/ready-bench: EXTRAS := test,bench
 
-# The stamp is written last: a set-up that was interrupted begins again.
+# The stamp is written last: a set-up that was interrupted begins again. All sets of extras lie in one environment and
+# hold what a run needs: after any of them nothing is left to do for `make run`.
 $(VENV)/ready-%: $(PIP_FILES)
 	@scripts/set-up $(EXTRAS)
-	@touch $@
+	@touch $@ $(VENV)/ready-run
 
-# The pages of reports show scans in 3D with three.js, which npm brings.
-$(VENV)/view3d: $(VENV)/ready-test scripts/view3d/build scripts/view3d/view3d.js scripts/view3d/package-lock.json
+# The pages of reports show scans in 3D with three.js, which npm brings; without npm a sentence says what is missing.
+$(VENV)/view3d: | $(VENV)/ready-run
+$(VENV)/view3d: scripts/view3d/build scripts/view3d/view3d.js scripts/view3d/package-lock.json
 	@scripts/view3d/build
 	@touch $@
 

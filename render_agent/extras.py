@@ -13,6 +13,7 @@ EXTRAS = {
     "laspy": "scans",
     "lazrs": "scans",
     "matplotlib": "report",
+    "mlflow": "mlflow",
     "moderngl": "moderngl",
     "openai": "openai",
     "pandas": "pandas",
@@ -23,8 +24,11 @@ EXTRAS = {
     "rerun": "rerun",
     "sklearn": "audit",
     "starlette": "view",
+    "tensorboard": "tensorboard",
+    "trackio": "trackio",
     "uvicorn": "view",
     "vllm": "vllm",
+    "wandb": "wandb",
     "zstandard": "scans",
 }
 """The optional modules, and the extra of this package that brings each."""

@@ -33,6 +33,7 @@ Kind = Literal[
     "toolset",
     "scripted policy",
     "small model",
+    "logger",
     "command",
 ]
 
@@ -50,6 +51,7 @@ GROUPS: dict[Kind, str] = {
     "toolset": "render_agent.toolsets",
     "scripted policy": "render_agent.policies",
     "small model": "render_agent.small_models",
+    "logger": "render_agent.loggers",
     "command": "render_agent.commands",
 }
 """The group of entry points in which a package declares its parts of each kind."""
@@ -68,6 +70,7 @@ FORMS: dict[Kind, str] = {
     "toolset": "render_agent.observation.toolsets:Toolset",
     "scripted policy": "render_agent.engines.scripted.base:Policy",
     "small model": "render_agent.engines.transformers.model.pretrained:Pretrained",
+    "logger": "render_agent.analysis.export.loggers.base:RunLogger",
     "command": "click:Command",
 }
 """The protocol or base class of each kind of part, whose members every part must have."""
@@ -161,6 +164,12 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
         "wanderer": "render_agent.engines.scripted.blind_policies:WANDERER",
     },
     "small model": {},
+    "logger": {
+        "wandb": "render_agent.analysis.export.loggers.wandb:WandbLogger",
+        "trackio": "render_agent.analysis.export.loggers.trackio:TrackioLogger",
+        "tensorboard": "render_agent.analysis.export.loggers.tensorboard:TensorBoardLogger",
+        "mlflow": "render_agent.analysis.export.loggers.mlflow:MlflowLogger",
+    },
     "command": {
         "ls": "render_agent.cli.main:ls",
         "show": "render_agent.cli.main:show",
@@ -174,6 +183,7 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
         "rescore": "render_agent.cli.main:rescore",
         "merge": "render_agent.cli.main:merge",
         "export": "render_agent.cli.commands.export:export_command",
+        "push": "render_agent.cli.commands.export:push_command",
         "sweep": "render_agent.cli.commands.sweep:sweep_command",
         "doctor": "render_agent.cli.main:doctor",
         "play": "render_agent.cli.commands.play:play_command",

@@ -1,11 +1,12 @@
-"""Writes the generated parts of docs/: commands, options, exit codes, Python, reply, modules.
+"""Writes the generated parts of docs/ (commands, options, exit codes, Python, reply, modules) and the typed keywords.
 
     .venv/bin/python scripts/reference.py            # write what has changed
-    .venv/bin/python scripts/reference.py --check    # name the stale pages; exit code 1 where there is one
+    .venv/bin/python scripts/reference.py --check    # name the stale files; exit code 1 where there is one
 
 A generated part stands between `<!-- generated: NAME -->` and `<!-- end of generated -->`. What it says
 comes from the program itself: from its commands and options as click has them, from the public names of
-`render_agent`, and from the words and the JSON schema that a model is sent.
+`render_agent`, and from the words and the JSON schema that a model is sent. The keywords of `render_agent.run` and
+its like, render_agent/api/keywords.py, are written whole, from the declarations of the options.
 """
 
 from __future__ import annotations
@@ -18,17 +19,21 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
+from typing import Any, get_type_hints
 
 import click
 
 import render_agent
 from render_agent import registry
+from render_agent.api.ask import COMMAND_LINE
 from render_agent.cli.help_page import COMMANDS, ENVIRONMENT, EXIT_CODES, HEADINGS
 from render_agent.cli.main import cli
-from render_agent.config import OPTIONS
+from render_agent.config import CHANGEABLE, OPTIONS, RunConfig
 from render_agent.dialogue.prompt import Prompt, reply_schema
 
 DOCS = Path(__file__).parents[1] / "docs"
+
+KEYWORDS = DOCS.parent / "render_agent" / "api" / "keywords.py"
 
 sys.path.insert(0, str(DOCS.parent))
 from scripts import house  # noqa: E402
@@ -280,6 +285,70 @@ def python_part() -> str:
     return "\n".join(parts)
 
 
+KEYWORDS_HEAD = '''"""The options of a run as keywords of `run`, `ask`, `continue_run` and `load_engine`: typed, for editors and mypy.
+
+Written by scripts/reference.py from the declarations in `config/`: change those, then type `make docs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import Literal, TypedDict
+
+Path = str | PathLike[str]
+'''
+
+KEYWORD_CLASSES = {
+    "ContinueOptions(TypedDict, total=False)": (
+        "What may differ when a run is continued; None stands for what is not given.",
+        CHANGEABLE - {"output"},
+    ),
+    "AskOptions(ContinueOptions, total=False)": (
+        "All options but those that `ask` and `load_engine` take by themselves.",
+        OPTIONS.keys() - CHANGEABLE - {"batch", "ply", "question", "option", "model"},
+    ),
+    "RunOptions(AskOptions, total=False)": (
+        "All options of a run.",
+        {"batch", "ply", "question", "option", "model", "output"},
+    ),
+}
+"""The classes of the keywords: what each holds, and its options. `engine` takes objects, too, and stands apart."""
+
+
+def keyword_type(name: str, hint: Any) -> str:
+    """Return the annotation of an option as a keyword. hint: that of its field, which its flag is read into."""
+    declared = OPTIONS[name].metadata
+    text = (
+        "Path" if re.search("FILE|DIR", declared.get("metavar", "")) or name == "model" else "str"
+    )
+    if "choices" in declared and "part" not in declared:
+        return f"Literal[{', '.join(json.dumps(choice) for choice in declared['choices'])}] | None"
+    if hint == tuple[int, int]:
+        return "tuple[int, int] | str | None"
+    if isinstance(OPTIONS[name].default, tuple):
+        part = "str | float" if name == "verifier_weights" else text
+        return f"{text} | Sequence[{part}] | None"
+    if hint == int | str:
+        return 'int | Literal["auto"] | None'
+    kind = next(kind for kind in (bool, int, float, str) if hint in (kind, kind | None))
+    return f"{text if kind is str else kind.__name__} | None"
+
+
+def keywords_module() -> str:
+    """Return the module of the typed keywords."""
+    hints = get_type_hints(RunConfig)
+    blocks = [KEYWORDS_HEAD]
+    for head, (sentence, names) in KEYWORD_CLASSES.items():
+        entries = [
+            f'    {name}: {keyword_type(name, hints[name])}\n    """{OPTIONS[name].metadata["text"]}"""\n'
+            for name in OPTIONS
+            if name in names - {"engine"} - COMMAND_LINE.keys()
+        ]
+        blocks.append("\n\n" + "\n".join([f'class {head}:\n    """{sentence}"""\n', *entries]))
+    return "".join(blocks)
+
+
 def schema_part() -> str:
     """Return the JSON schema of a reply."""
     return f"```json\n{json.dumps(reply_schema(('ego', 'top', 'around')), indent=1)}\n```\n"
@@ -334,9 +403,11 @@ def generated(text: str) -> str:
 
 
 def stale_pages() -> dict[Path, str]:
-    """Return the pages that are not as they should be, with what they should be."""
+    """Return the pages, and the module of keywords, that are not as they should be, with what they should be."""
     pages = {page: page.read_text("utf-8") for page in sorted(DOCS.rglob("*.md"))}
-    return {page: new for page, text in pages.items() if (new := generated(text)) != text}
+    stale = {page: new for page, text in pages.items() if (new := generated(text)) != text}
+    keywords = keywords_module()
+    return stale if KEYWORDS.read_text("utf-8") == keywords else {**stale, KEYWORDS: keywords}
 
 
 def main() -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
+from render_agent.analysis.export.loggers.observer import logged
 from render_agent.api.dialogue import Dialogue
 from render_agent.api.engines import (
     PYTHON,
@@ -16,6 +18,7 @@ from render_agent.api.engines import (
     choose_engine,
     missing_engine,
 )
+from render_agent.api.keywords import AskOptions, ContinueOptions, RunOptions
 from render_agent.api.results import OUTPUT, RunResults
 from render_agent.api.scan_input import ScanInput, read_as, scan_file
 from render_agent.config import RunConfig
@@ -27,6 +30,8 @@ from render_agent.runs.log.folder import RunFolder, find_run
 from render_agent.runs.log.program_log import program_log
 from render_agent.runs.phase_controller import Observer, Silent
 from render_agent.runs.runner import MakeEngine, Run, resume_run, start_run
+
+logger = logging.getLogger(__name__)
 
 COMMAND_LINE = {
     "json": "see RunResults.results",
@@ -45,7 +50,7 @@ def ask(
     model: str | None = None,
     output: str | Path | None = None,
     progress: bool = False,
-    **run_options: Any,
+    **run_options: Unpack[AskOptions],
 ) -> Dialogue:
     """Ask one question of one scan and return the dialogue about it, as `render-agent --ply` does.
 
@@ -72,18 +77,23 @@ def ask(
     'yes'
     """
     folder = Path(OUTPUT if output is None else output)
-    options_of_question = {
+    given: dict[str, Any] = {
         "ply": scan_file(scan, folder / "scans"),
         **read_as(scan),
         "question": question,
         "option": options,
+        **run_options,
+        "model": model,
+        "output": folder,
     }
-    run_options = {**options_of_question, **run_options, "model": model, "output": folder}
-    return _run(run_options, engine, progress).dialogue("question")
+    return _run(given, engine, progress).dialogue("question")
 
 
 def run(
-    *, engine: Answering | LoadedEngine = None, progress: bool = False, **options: Any
+    *,
+    engine: Answering | LoadedEngine = None,
+    progress: bool = False,
+    **options: Unpack[RunOptions],
 ) -> RunResults:
     """Run a benchmark, or part of it, to its end and return its results, as `render-agent --batch` does.
 
@@ -109,7 +119,7 @@ def continue_run(
     output: str | Path = OUTPUT,
     engine: LoadedEngine | Answering = None,
     progress: bool = False,
-    **changes: Any,
+    **changes: Unpack[ContinueOptions],
 ) -> RunResults:
     """Go on with a run that was stopped and return its results, as `render-agent --continue` does.
 
@@ -133,7 +143,9 @@ def continue_run(
     return _finish(resume_run(folder, checked(changes)), chosen, progress)
 
 
-def _run(options: dict[str, Any], engine: Answering | LoadedEngine, progress: bool) -> RunResults:
+def _run(
+    options: Mapping[str, Any], engine: Answering | LoadedEngine, progress: bool
+) -> RunResults:
     _refuse_command_line_options(options)
     chosen = choose_engine(engine, options)
     config = RunConfig(**checked({**options, **chosen.options})).absolute()
@@ -146,7 +158,10 @@ def _finish(run: Run, chosen: EngineChoice, progress: bool) -> RunResults:
     with program_log(run.path / "run.log", verbose=run.config.verbose):
         try:
             chosen.check(run.config)
-            with _observer(run, progress) as observer:
+            with (
+                _observer(run, progress) as observer,
+                logged(run, observer, logger.warning) as observer,
+            ):
                 run.go(observer, make)
         except BaseException as error:
             error.add_note(
@@ -158,7 +173,7 @@ def _finish(run: Run, chosen: EngineChoice, progress: bool) -> RunResults:
     return RunResults(RunFolder(run.path))
 
 
-def _refuse_command_line_options(options: dict[str, Any]) -> None:
+def _refuse_command_line_options(options: Mapping[str, object]) -> None:
     for name, remedy in COMMAND_LINE.items():
         if name in options:
             raise UsageError(f"{name} is an option of the command line: {remedy}")

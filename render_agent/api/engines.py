@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Unpack
 
+from render_agent.api.keywords import AskOptions
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.engine import engine_trait
 from render_agent.config.flags import checked
@@ -63,7 +64,7 @@ class LoadedEngine:
 
 
 def load_engine(
-    engine: str = "transformers", model: str | None = None, **options: Any
+    engine: str = "transformers", model: str | None = None, **options: Unpack[AskOptions]
 ) -> LoadedEngine:
     """Load a model once, for several runs and questions: give it as their `engine`.
 

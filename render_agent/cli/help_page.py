@@ -26,7 +26,7 @@ OTHER_COMMANDS = "Other commands"
 
 COMMANDS = {
     "Commands that look at runs": ("ls", "show", "report", "bundle", "view", "diagnose", "compare", "power"),
-    "Commands that go on from runs": ("rescore", "merge", "export", "sweep", "train-verifier"),
+    "Commands that go on from runs": ("rescore", "merge", "export", "push", "sweep", "train-verifier"),
     OTHER_COMMANDS: (
         "doctor",
         "play",

@@ -1,4 +1,4 @@
-"""Which options hold paths, and their paths made absolute, so that a run holds from any folder."""
+"""Which options hold paths: made absolute, so that a run holds from any folder, or left out of what others read."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from render_agent import registry
 from render_agent.models import bundled_model
+from render_agent.text.redact import names_a_key, without_keys
 
 PATHS = (
     "ply", "exclude", "tiny_ids", "removed_ids", "scannet", "scannet_splats", "scannetpp", "arkitscenes",
@@ -33,6 +34,31 @@ def absolute_paths(options: Mapping[str, Any]) -> dict[str, Any]:
         elif value is not None and (name in PATHS or _is_there(name, value)):
             absolute[name] = str(Path(value).absolute())
     return absolute
+
+
+def public_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return some options as strangers may read them: of paths the last part, no servers, places or keys.
+
+    An option of the engine that names a key is left out.
+    """
+    public: dict[str, Any] = {}
+    for name, value in options.items():
+        if name in ("output", "port", "base_url", "ray"):
+            continue
+        if name == "engine_option":
+            value = [each for each in value if not names_a_key(each.partition("=")[0])]
+        several = isinstance(value, list | tuple)
+        parts = [_without_folder(each) for each in (value if several else [value])]
+        public[name] = parts if several else parts[0]
+    return public
+
+
+def _without_folder(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    value = without_keys(value)
+    head, colon, path = value.rpartition(":")
+    return f"{head}{colon}{Path(path).name}" if path.startswith("/") else value
 
 
 def _with_its_folder(verifier: str) -> str:

@@ -11,6 +11,7 @@ from render_agent.config.choice import Choice, sha256
 from render_agent.dialogue.state import Question
 from render_agent.engines.registry import check_model, engine_choice
 from render_agent.errors import SetupError
+from render_agent.extras import require
 from render_agent.questions.input_files import annotation_files
 from render_agent.questions.selection import is_file_of_questions, question_files
 from render_agent.render.registry import check_renderer
@@ -64,6 +65,17 @@ class Packages(Choice):
         packages(config)
 
 
+class Loggers(Choice):
+    """The tools that a run is logged to."""
+
+    def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
+        """Raise SetupError where the library of one is not installed, which has its name."""
+        for name in config.log_to:
+            registry.load("logger", name)
+            if name in registry.built_in("logger"):
+                require(f"--log-to {name}", name)
+
+
 def choices(config: RunConfig) -> tuple[Choice, ...]:
     """Return the choices of a run, in the order in which they are checked."""
     return (
@@ -72,6 +84,7 @@ def choices(config: RunConfig) -> tuple[Choice, ...]:
         Placement(),
         Packages(),
         Drawing(),
+        Loggers(),
         config.picture_stress,
         config.view_policy,
         config.toolset,

@@ -24,6 +24,7 @@ from render_agent.analysis.export.result_rows import (
     write_parquet,
 )
 from render_agent.analysis.export.selection import SelectedRun
+from render_agent.analysis.export.submission import easi_files, lmms_eval_files
 from render_agent.errors import SceneError, SetupError, UsageError
 from render_agent.observation.picture_store import safe_name
 from render_agent.system.whole_files import json_lines
@@ -38,6 +39,10 @@ TABLES: dict[str, tuple[Rows, Columns, str]] = {
 
 FILE_ENDINGS = {"inspect": (".eval", ".json"), "rerun": (".rrd",)}
 """Formats that hold one run or one question, and how the name of their file ends."""
+
+
+SUBMISSIONS = {"lmms-eval": lmms_eval_files, "easi": easi_files}
+"""What makes the files of a run in the form of others' harnesses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +86,15 @@ def export(runs: Sequence[SelectedRun], form: str, to: Path, options: ExportOpti
         return _inspect(runs, to, options, folder=folder)
     if form == "rerun":
         return _rerun(runs, to, folder=folder)
+    if form in SUBMISSIONS:
+        return _submission(runs, form, to)
     return _table(runs, form, to)
 
 
 def _is_folder(runs: Sequence[SelectedRun], form: str, to: Path) -> bool:
     """Return whether `to` stands for a folder. UsageError where one file would have to hold several."""
+    if form in SUBMISSIONS:
+        return True
     if form not in FILE_ENDINGS:
         return False
     if to.suffix not in FILE_ENDINGS[form]:
@@ -147,6 +156,17 @@ def _inspect(
         with replacing(file) as draft:
             write_inspect(run, draft, _diagnosed(run), embed=options.embed)
     return Written(tuple(files), sum(len(run.states) for run in runs), "samples")
+
+
+def _submission(runs: Sequence[SelectedRun], form: str, to: Path) -> Written:
+    if len(runs) > 1:
+        raise UsageError(f"--format {form} holds one run: name one")
+    files = []
+    for name, data in SUBMISSIONS[form](runs[0]).items():
+        with replacing(to / name) as draft:
+            draft.write_bytes(data)
+        files.append(to / name)
+    return Written(tuple(files), len(runs[0].rows), "questions")
 
 
 def _rerun(runs: Sequence[SelectedRun], to: Path, *, folder: bool) -> Written:

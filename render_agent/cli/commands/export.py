@@ -1,13 +1,20 @@
-"""The command that hands runs on to other programs."""
+"""The commands that hand runs on to other programs and to the hub."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from render_agent import registry
 from render_agent.cli import completion
-from render_agent.cli.options import WHERE_RUNS_LIE
+from render_agent.cli.options import RUN, WHERE_RUNS_LIE
+from render_agent.extras import require
+
+if TYPE_CHECKING:
+    from render_agent.runs.log.folder import RunFolder
 
 FORMATS = (
     "messages",
@@ -20,6 +27,9 @@ FORMATS = (
     "candidates-parquet",
     "inspect",
     "rerun",
+    "lmms-eval",
+    "easi",
+    *registry.built_in("logger"),
 )
 
 
@@ -31,13 +41,13 @@ FORMATS = (
     type=click.Choice(FORMATS),
     required=True,
     help="Dialogues as chat messages; pairs of a better and a worse reply; a row a question, turn or"
-    " candidate; a log for Inspect; recordings for Rerun.",
+    " candidate; a log for Inspect; recordings for Rerun; the files of lmms-eval, or of EASI's leaderboard; or the"
+    " run told to a tool, as --log-to does.",
 )
 @click.option(
     "--to",
-    required=True,
     metavar="FILE|DIR",
-    help="Where it is written.",
+    help="Where it is written; a tool knows by itself.",
     shell_complete=completion.files,
 )
 @click.option("--question", multiple=True, metavar="ID", help="Only the question with this id.")
@@ -67,7 +77,7 @@ FORMATS = (
 def export_command(
     runs: tuple[str, ...],
     form: str,
-    to: str,
+    to: str | None,
     question: tuple[str, ...],
     types: tuple[str, ...],
     correct: bool,
@@ -111,7 +121,76 @@ def export_command(
     folders = [find_run(Path(output), name) for name in runs]
     if len({folder.path.resolve() for folder in folders}) < len(folders):
         raise UsageError("a run is named twice")
+    if form in registry.built_in("logger"):
+        if to or question or types or least is not None:
+            raise UsageError(f"--format {form} tells whole runs to a tool: name the runs alone")
+        _log(folders, form)
+        return
+    if to is None:
+        raise UsageError(f"--format {form} needs --to, which says where it is written")
     chosen = select_runs(folders, QuestionFilter(question, types, least))
     options = ExportOptions(absolute, not without_thinking, with_truth, embed, force)
     written = export(chosen, form, Path(to), options)
     click.echo(f"{written.number} {written.what} in {to}")
+
+
+def _log(folders: Sequence[RunFolder], name: str) -> None:
+    """Tell runs to a tool. SetupError where its library is missing, or it does not take them."""
+    from render_agent.analysis.export.loggers.observer import log_finished
+    from render_agent.errors import SetupError
+
+    require(f"--format {name}", name)
+    for folder in folders:
+        said: list[str] = []
+        if not log_finished(folder, name, said.append):
+            raise SetupError(f"{folder.name}: {'; '.join(said)}")
+        click.echo("\n".join(said) or f"{folder.name} is told to {name}")
+
+
+@click.command("push")
+@RUN
+@click.option(
+    "--repo", required=True, metavar="NAME", help="The data set on the hub: NAME, or USER/NAME."
+)
+@click.option("--public", is_flag=True, help="Let everybody see a data set that is new.")
+@click.option("--no-pictures", is_flag=True, help="Leave the pictures of views out.")
+@click.option(
+    "--dry-run", is_flag=True, help="Write the files into ./push-RUN instead, and send nothing."
+)
+@WHERE_RUNS_LIE
+def push_command(
+    run: str, repo: str, public: bool, no_pictures: bool, dry_run: bool, output: str
+) -> None:
+    """Upload RUN to a data set on the hub: a card with the score and the command, results, dialogues, pictures.
+
+    Keys and places of this machine are left out. Whoever sees it sees pictures of the scans: their licences decide
+    whether it may be public, and it is private unless --public is given.
+
+    \b
+    Examples:
+      render-agent push recent --repo my-team/first-run
+      render-agent push recent --repo first-run --no-pictures --public
+      render-agent push recent --repo first-run --dry-run
+    """
+    import tempfile
+
+    from render_agent.analysis.export.dataset_push import push, stage
+    from render_agent.analysis.export.selection import QuestionFilter, select_runs
+    from render_agent.errors import SetupError, UsageError
+    from render_agent.runs.log.folder import find_run
+
+    (chosen,) = select_runs([find_run(Path(output), run)], QuestionFilter())
+    try:
+        if dry_run:
+            place = Path(f"push-{chosen.name}")
+            if place.exists():
+                raise UsageError(f"{place} is there already: remove it first")
+            place.mkdir()
+            stage(chosen, place, pictures=not no_pictures)
+            click.echo(f"what would be sent lies in {place}")
+            return
+        with tempfile.TemporaryDirectory(prefix="render-agent-push-") as folder:
+            stage(chosen, Path(folder), pictures=not no_pictures)
+            click.echo(push(Path(folder), repo, public=public))
+    except OSError as error:
+        raise SetupError(f"cannot gather {chosen.name}: {error}") from error

@@ -20,6 +20,7 @@ import click
 from rich.console import Console
 
 from render_agent.agents.verifiers.registry import describe_choosing
+from render_agent.analysis.export.loggers.observer import logged
 from render_agent.cli.turn_text import turn_lines
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.engine import code_of, refuse_code
@@ -266,7 +267,8 @@ def watch(run: Run, *, browser: bool = False, again: str | None = None) -> dict[
                     max_batched_turns=run.max_batched_turns,
                     max_turns=run.config.max_turns,
                 )
-                found = run.go(progress, _engine_maker(run.config, console, browser))
+                with logged(run, progress, display.warn) as observer:
+                    found = run.go(observer, _engine_maker(run.config, console, browser))
         except BaseException:
             if run.log.there:
                 line = f"stopped; nothing is lost. To go on: {again or continue_line(run)}"

@@ -1,0 +1,141 @@
+"""A run as a data set on the hub: a card with its score and its command, the results, the dialogues, their pictures."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from render_agent.analysis.export.chat_messages import message_lines
+from render_agent.analysis.export.result_rows import COLUMNS_OF_QUESTIONS, question_rows, write_csv
+from render_agent.analysis.export.selection import SelectedRun
+from render_agent.config import OPTIONS
+from render_agent.config.paths import public_options
+from render_agent.errors import SetupError
+from render_agent.runs.log.results import results
+from render_agent.system.contained_paths import picture_path
+from render_agent.system.whole_files import json_bytes
+from render_agent.text.redact import without_keys
+
+MOST_TRIES_TEXT = 300
+"""Characters of a hub's refusal that are passed on."""
+
+_PATH = re.compile(r"(?<![\w:/.])(?:/[\w.@+~-]+){2,}/?")
+"""An absolute path in a text: at least two names, none of an address."""
+
+
+def stage(run: SelectedRun, to: Path, *, pictures: bool = True) -> None:
+    """Write the files of a run's data set into a folder: nothing in them names a key or a place on this machine.
+
+    pictures: whether those that turns name are copied. RunLogError where one would lie outside the run; OSError
+    where one is gone or the folder cannot be written.
+    """
+    found = results(run.states, partial=run.config.partial)
+    options = public_options(run.config.to_json())
+    about = {"run": run.name, "model": run.model, "program": run.folder.record["program"], "commit": run.folder.record["commit"], "fingerprint": run.folder.record["fingerprint"], "options": options}  # fmt: skip
+    (to / "config.json").write_bytes(json_bytes(_public(about)))
+    (to / "results.json").write_bytes(json_bytes(_public(found)))
+    write_csv(to / "questions.csv", COLUMNS_OF_QUESTIONS, map(_public, question_rows(run, {})))
+    with (to / "dialogues.jsonl").open("w", encoding="utf-8", errors="backslashreplace") as file:
+        for line in message_lines([run], run.folder.path, truth=True):
+            file.write(json.dumps(_public(line), ensure_ascii=False) + "\n")
+    for name in sorted(set(_pictures(run))) if pictures else ():
+        target = to / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(picture_path(run.folder.path, name), target)
+    (to / "README.md").write_text(_public(card(run, found)), "utf-8")
+
+
+def push(folder: Path, repo: str, *, public: bool) -> str:
+    """Upload a staged folder as a data set and return its address; what it had of these files is replaced.
+
+    public: whether a new data set may be seen by everybody. SetupError where the hub does not take it.
+    """
+    from httpx import HTTPError
+    from huggingface_hub import HfApi, errors
+
+    api = HfApi()
+    try:
+        made = api.create_repo(repo, repo_type="dataset", private=not public, exist_ok=True)
+        api.upload_folder(
+            repo_id=made.repo_id,
+            repo_type="dataset",
+            folder_path=folder,
+            commit_message="Add a run of render_agent",
+            delete_patterns=["views/**"],
+        )
+    except (errors.HfHubHTTPError, errors.HFValidationError, HTTPError, OSError) as error:
+        reason = without_keys(" ".join(str(error).split()))[:MOST_TRIES_TEXT]
+        raise SetupError(
+            f"the hub does not take {repo}: {reason}; a token that may write is set by HF_TOKEN or hf auth login"
+        ) from error
+    return str(made)
+
+
+def card(run: SelectedRun, found: Mapping[str, Any]) -> str:
+    """Return the card of a run's data set, as Markdown with the hub's head."""
+    score, n = found["official_over_scored"]["score"], found["official_over_scored"]["n"]
+    interval = found["intervals"].get("official")
+    spread = f" (95 % interval {interval[0]:.1f} to {interval[1]:.1f})" if interval else ""
+    rows = [f"| {name} | {entry['score']:.1f} | {entry['n']} |" for name, entry in found["types"].items() if entry["score"] is not None]  # fmt: skip
+    stamp = (
+        ""
+        if found["status"] == "complete"
+        else f"**PARTIAL**: {found['status']}, not the whole benchmark.\n\n"
+    )
+    notes = "".join(f"- {note}\n" for note in found["notes"])
+    head = "configs:\n- config_name: questions\n  data_files: questions.csv\n- config_name: dialogues\n  data_files: dialogues.jsonl\ntags:\n- render_agent\n- spatial-reasoning\n"
+    return (
+        f"---\n{head}---\n\n# {run.model} explores 3D scans\n\n{stamp}"
+        f"Official score: **{'none' if score is None else f'{score:.1f}'}** over {n} questions{spread}.\n\n{notes}\n"
+        "| type | score | questions |\n|---|---|---|\n" + "\n".join(rows) + "\n\n"
+        f"Made by render_agent {run.folder.record['program']} with\n\n```\n{command(run)}\n```\n\n"
+        "`questions.csv` has a row a question, `dialogues.jsonl` what was said, `views/` the pictures that were shown,\n"
+        "`config.json` all options, `results.json` every figure. The scans belong to their owners and are not here.\n"
+    )
+
+
+def command(run: SelectedRun) -> str:
+    """Return what to type for the same run, without what is its default, and with paths cut to their last part."""
+    words = ["render-agent"]
+    for name, value in public_options(run.config.to_json()).items():
+        default = OPTIONS[name].default
+        several = isinstance(default, tuple)
+        if value == (list(default) if several else default) or name in (
+            "log_to",
+            "json",
+            "quiet",
+            "verbose",
+        ):
+            continue
+        flag = f"--{name.replace('_', '-')}"
+        separator = OPTIONS[name].metadata.get("separator")
+        if isinstance(default, bool):
+            words.append(flag)
+        elif several and separator is None:
+            words += [word for part in value for word in (flag, str(part))]
+        else:
+            words += [flag, (separator or "").join(map(str, value)) if several else str(value)]
+    return shlex.join(words)
+
+
+def _pictures(run: SelectedRun) -> Iterator[str]:
+    for state in run.states:
+        for turn in state.turns:
+            yield from turn.drawn
+            yield from (view.file for view in turn.views)
+
+
+def _public(value: Any) -> Any:
+    """Return a value whose texts hold no key and no absolute path."""
+    if isinstance(value, str):
+        return _PATH.sub(lambda path: Path(path[0]).name, without_keys(value))
+    if isinstance(value, Mapping):
+        return {_public(name): _public(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_public(each) for each in value]
+    return value

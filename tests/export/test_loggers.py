@@ -1,0 +1,228 @@
+"""Runs in the tools that people watch them in: as they go on, after a break, afterwards; read back by the tools' own readers."""
+
+import csv
+import json
+import struct
+import sys
+
+import pytest
+from factories.exports import export, make_run
+from factories.runs import Silent, make_config, make_questions, walking
+
+from render_agent.analysis.export.loggers.base import picture_of
+from render_agent.analysis.export.loggers.observer import logged
+from render_agent.config.paths import public_options
+from render_agent.errors import EngineError, SetupError
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.log.reader import read_states
+from render_agent.runs.runner import resume_run, start_run
+
+
+def go(run, engine, said=()):
+    """Take a run on, told to its loggers; give what they said."""
+    said = list(said)
+    try:
+        with logged(run, Silent(), said.append) as observer:
+            run.go(observer, lambda config, asked: engine)
+    finally:
+        run.close()
+    return said
+
+
+def gone_after(engine, calls):
+    """Return an engine that is gone after so many calls."""
+    answer, left = engine.answer, iter(range(calls))
+
+    def answering(requests):
+        if next(left, None) is None:
+            raise EngineError("the server is gone")
+        return answer(requests)
+
+    engine.answer = answering
+    return engine
+
+
+def scalars(folder):
+    """Return what TensorBoard's own reader finds: (step, value) by tag, and tags of texts and pictures."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    read = EventAccumulator(str(folder), size_guidance={"scalars": 0, "images": 0}).Reload()
+    tags = read.Tags()
+    found = {tag: [(e.step, e.value) for e in read.Scalars(tag)] for tag in tags["scalars"]}
+    return found, set(tags["tensors"]), {tag: read.Images(tag) for tag in tags["images"]}
+
+
+def timeless(found):
+    return {tag: points for tag, points in found.items() if not tag.startswith("speed/")}
+
+
+def test_tensorboard_has_each_turn_once_whether_told_live_after_a_break_or_afterwards(tmp_path):
+    pytest.importorskip("tensorboard")
+    questions = make_questions(tmp_path, 4)
+    config = make_config(tmp_path, questions, log_to=("tensorboard",), max_turns=4)
+    run = start_run(config)
+    with pytest.raises(EngineError):
+        go(run, gone_after(walking(4), 2))
+    run = resume_run(RunFolder(run.path), {})
+    assert run.log.folder.turns()
+    assert go(run, walking(4)) == []
+    folder = tmp_path / "runs" / "tensorboard" / run.path.name
+    live, texts, pictures = scalars(folder)
+    results = RunFolder(run.path).results()
+    turns = results["totals"]["turns"]
+    assert [step for step, _ in live["questions/done"]] == list(range(1, turns + 1))
+    assert live["tokens/out"][-1] == (turns, results["totals"]["tokens"]["out"])
+    score = results["official_over_scored"]["score"]
+    assert live["score"][-1] == (turns, pytest.approx(score))
+    assert live["final/score"] == [(turns, pytest.approx(score))]
+    assert {"questions/text_summary", "options/text_summary", "report/text_summary"} <= texts
+    assert pictures.keys() == {f"questions/{number}" for number in range(4)}
+    assert {(p.width, p.height) for entry in pictures.values() for p in entry} == {(96, 72)}
+    for _ in range(2):  # once more takes the place of what is there
+        export(run.path, "--format", "tensorboard")
+        after, _, _ = scalars(folder)
+        assert timeless(after) == timeless(live)
+
+
+def test_a_logger_that_fails_stops_no_run(tmp_path):
+    pytest.importorskip("tensorboard")
+    config = make_config(tmp_path, make_questions(tmp_path, 2), log_to=("tensorboard",))
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "tensorboard").write_text("a file where a folder should be")
+    run = start_run(config)
+    (sentence,) = [s for s in go(run, walking(2)) if "tensorboard" in s]
+    assert sentence.startswith("nothing more is logged to tensorboard: ")
+    assert sentence.endswith("; the run goes on")
+    assert RunFolder(run.path).results()["counts"]["answered"] == 2
+
+
+def test_a_logger_that_is_not_installed_is_said_before_there_is_a_run(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    config = make_config(tmp_path, make_questions(tmp_path, 1), log_to=("mlflow",))
+    with pytest.raises(SetupError, match=r'--log-to mlflow needs mlflow.*"render_agent\[mlflow\]"'):
+        start_run(config)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_options_are_told_without_keys_paths_and_servers(monkeypatch):
+    monkeypatch.setenv("SOME_API_KEY", "sesame-open-1234")
+    told = public_options(
+        {
+            "ply": "/home/me/room.ply",
+            "verifier": ["learned:/home/me/v", "geometry"],
+            "engine_option": ["api_key=sesame-open-1234", "top_k=3"],
+            "base_url": ["http://me:secret@host/v1"],
+            "output": "/home/me/runs",
+            "model": "Qwen/Qwen3-VL-8B-Instruct",
+            "question": "is sesame-open-1234 a key?",
+            "limit": 3,
+        }
+    )
+    assert told == {
+        "ply": "room.ply",
+        "verifier": ["learned:v", "geometry"],
+        "engine_option": ["top_k=3"],
+        "model": "Qwen/Qwen3-VL-8B-Instruct",
+        "question": "is [key] a key?",
+        "limit": 3,
+    }
+
+
+def test_mlflow_has_each_turn_once_and_the_table(tmp_path, monkeypatch):
+    mlflow = pytest.importorskip(
+        "mlflow", reason="mlflow 3 wants an older importlib_metadata than is pinned"
+    )
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    store = (tmp_path / "mlruns").as_uri()
+    mlflow.set_tracking_uri(store)
+    run = make_run(tmp_path)
+    export(run, "--format", "mlflow")
+    assert "has all of this run already" in export(run, "--format", "mlflow")
+    client = mlflow.MlflowClient(store)
+    (experiment,) = client.search_experiments(filter_string="name = 'render_agent'")
+    (known,) = client.search_runs([experiment.experiment_id])
+    turns = RunFolder(run).results()["totals"]["turns"]
+    told = client.get_metric_history(known.info.run_id, "tokens/out")
+    assert [metric.step for metric in told] == list(range(1, turns + 1))
+    assert known.info.status == "FINISHED"
+    assert known.data.params["max_turns"] == str(RunFolder(run).config.max_turns)
+    artefacts = {entry.path for entry in client.list_artifacts(known.info.run_id)}
+    assert artefacts == {"questions.csv", "report", "views"}
+    file = client.download_artifacts(known.info.run_id, "questions.csv", str(tmp_path))
+    with open(file, encoding="utf-8", newline="") as opened:  # noqa: PTH123
+        rows = list(csv.DictReader(opened))
+    assert [row["question_id"] for row in rows] == ["0", "1", "2", "3"]
+    named = {entry.path for entry in client.list_artifacts(known.info.run_id, "views/0")}
+    assert rows[0]["picture"] in named
+
+
+def test_trackio_has_each_turn_once_and_the_table(tmp_path, monkeypatch):
+    monkeypatch.setenv(
+        "TRACKIO_DIR", str(tmp_path / "trackio")
+    )  # it is read when trackio is imported
+    pytest.importorskip("trackio", reason="trackio wants an older pillow than is pinned")
+    from trackio.sqlite_storage import SQLiteStorage
+
+    run = make_run(tmp_path)
+    export(run, "--format", "trackio")
+    assert "has all of this run already" in export(run, "--format", "trackio")
+    (name,) = SQLiteStorage.get_runs("render_agent")
+    logs = SQLiteStorage.get_logs("render_agent", name)
+    turns = RunFolder(run).results()["totals"]["turns"]
+    assert [log["step"] for log in logs if "tokens/out" in log] == list(range(1, turns + 1))
+    (table,) = [log["questions"] for log in logs if "questions" in log]
+    assert [row["question_id"] for row in table["_value"]] == ["0", "1", "2", "3"]
+    assert table["_value"][0]["picture"]["_type"] == "trackio.image"
+
+
+def records(file):
+    """Give the records of a file of wandb: the log of LevelDB, of messages of its protobuf."""
+    from wandb.proto.wandb_internal_pb2 import Record
+
+    data, place, whole = file.read_bytes(), 7, b""
+    while place + 7 <= len(data):
+        if 32768 - place % 32768 < 7:
+            place += 32768 - place % 32768
+            continue
+        length, kind = struct.unpack_from("<HB", data, place + 4)
+        whole += data[place + 7 : place + 7 + length]
+        place += 7 + length
+        if kind in (1, 4):  # all of it, or its last part
+            yield Record.FromString(whole)
+            whole = b""
+
+
+@pytest.mark.slow  # wandb starts a process of its own
+def test_wandb_offline_has_each_turn_once_and_the_table_with_pictures(tmp_path, monkeypatch):
+    pytest.importorskip("wandb")
+    monkeypatch.chdir(tmp_path)
+    for name in ("WANDB_CACHE_DIR", "WANDB_DATA_DIR", "WANDB_CONFIG_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    run = make_run(tmp_path)
+    export(run, "--format", "wandb")
+    assert "has all of this run already" in export(run, "--format", "wandb")
+    found = [
+        record for file in tmp_path.glob("wandb/offline-run-*/*.wandb") for record in records(file)
+    ]
+    turns = RunFolder(run).results()["totals"]["turns"]
+    history = [
+        {
+            item.nested_key[0] if item.nested_key else item.key: json.loads(item.value_json)
+            for item in record.history.item
+        }
+        for record in found
+        if record.HasField("history")
+    ]
+    told = [point["_step"] for point in history if "tokens/out" in point]
+    assert told == list(range(1, turns + 1))
+    artefacts = [
+        record.request.log_artifact.artifact if record.HasField("request") else record.artifact
+        for record in found
+    ]
+    manifests = {a.name: {entry.path for entry in a.manifest.contents} for a in artefacts if a.name}
+    (table,) = [paths for name, paths in manifests.items() if name.endswith("questions")]
+    shown = {picture_of(state, run).read_bytes() for state in read_states(RunFolder(run))}
+    assert sum(path.startswith("media/images/") for path in table) == len(shown) > 1
+    (report,) = [paths for name, paths in manifests.items() if name.startswith("report-")]
+    assert {"report/index.html", "views/0/1_ego.png"} <= report
