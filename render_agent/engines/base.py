@@ -105,12 +105,14 @@ class Capabilities:
     otherwise it answers best when handed a full batch of `batch_size`. schema: it holds replies to
     `Request.schema`. score: it is a `Scorer`. one_dialogue: it answers best when dialogues are led
     through, as a person does or a server that keeps few of them: no turns are batched over all questions.
+    probes: it may be asked beside the dialogue what it believes, as a person who plays is not.
     """
 
     free_running: bool = False
     schema: bool = False
     score: bool = False
     one_dialogue: bool = False
+    probes: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -213,7 +213,8 @@ def _question(
     start: StartPose | None = None,
 ) -> Question:
     """Return a question about a scene of ScanNet that wants a text."""
-    truth, *others = [str(answer) for answer in answers if answer is not None] or [None]
+    known = [str(answer) for answer in answers if answer is not None]
+    truth, others = (known[0], known[1:]) if known else (None, [])
     return Question(
         str(entry["question_id"]),
         benchmark,
@@ -224,7 +225,7 @@ def _question(
         "text",
         truth=truth,
         metric=metric,
-        answers=tuple(str(other) for other in others),
+        answers=tuple(others),
         start=start,
     )
 

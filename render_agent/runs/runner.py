@@ -163,9 +163,8 @@ def play(
             config.thinking_budget,
             guided=not config.no_guide,
         ),
-        # A person who plays is not asked.
         probe=ProbePlan(config.probe_keys, config.probe_every)
-        if config.probe and not engine.capabilities.one_dialogue
+        if config.probe and engine.capabilities.probes
         else None,
     )
     controller.run(states)

@@ -24,7 +24,7 @@ class HumanEngine:
     """
 
     name = "human"
-    capabilities = Capabilities(free_running=True, one_dialogue=True)
+    capabilities = Capabilities(free_running=True, one_dialogue=True, probes=False)
     batch_size = 1
 
     def __init__(

@@ -236,9 +236,9 @@ def make(config: RunConfig, given: Mapping[str, Any]) -> OpenAIEngine:
     return engine
 
 
-def _is_hybrid(told: str | Mapping[str, Any]) -> bool:
+def _is_hybrid(told: object) -> bool:
     """Whether a model, or what a server says that it was made from, has recurrent layers, by its name."""
-    return family_named(told if isinstance(told, str) else str(told.get("root"))).recurrent
+    return family_named(str(told.get("root")) if isinstance(told, Mapping) else str(told)).recurrent
 
 
 def _endpoints_of(config: RunConfig) -> list[Endpoint]:

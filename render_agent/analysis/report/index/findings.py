@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ from render_agent.analysis.diagnosis.model import Cause
 from render_agent.analysis.diagnosis.summary import WRONG
 from render_agent.analysis.report.data import ReportData
 from render_agent.analysis.report.index.headline import bounds_of, official, type_scores
-from render_agent.analysis.report.plots.outcome_plots import wilson
+from render_agent.analysis.report.plots.outcome_plots import mean, scene_of
 from render_agent.analysis.report.words import type_words
 from render_agent.score.comparison import Side, compare
 from render_agent.score.means import MACRO
@@ -41,13 +40,18 @@ def findings(report: ReportData) -> list[str]:
 
 
 def reasons(report: ReportData) -> str | None:
-    """What most wrong answers have in common: of all wrong ones, by Wilson's 95 % interval of the share."""
-    causes = Counter(diagnosis.cause for diagnosis in report.diagnoses.values())
-    wrong = sum(causes[cause] for cause in WRONG)
+    """What most wrong answers have in common: of all wrong ones, by the share's 95 % interval over scenes."""
+    rows = report.rows
+    wrong = [
+        (scene_of(rows[name]), diagnosis.cause)
+        for name, diagnosis in report.diagnoses.items()
+        if diagnosis.cause in WRONG and name in rows
+    ]
     for own, words in REASONS:
-        number = sum(causes[cause] for cause in own)
-        if wrong and (wilson(number, wrong).low or 0.0) > MOST:
-            return f"Of {wrong:,} wrong answers, {number:,} {words}."
+        share = mean([(scene, float(cause in own)) for scene, cause in wrong])
+        if (share.low or 0.0) > MOST:
+            number = sum(cause in own for _, cause in wrong)
+            return f"Of {len(wrong):,} wrong answers, {number:,} {words}."
     return None
 
 

@@ -294,7 +294,8 @@ def mean(values: Sequence[tuple[Scene, float]]) -> Mean:
     return Mean(len(values), float(found.mean), low, high)
 
 
-def _scene(row: Mapping[str, Any]) -> Scene:
+def scene_of(row: Mapping[str, Any]) -> Scene:
+    """Return which scene a row of the results is about."""
     return row["dataset"], row["scene"]
 
 
@@ -313,7 +314,7 @@ def right_by_turns(report: ReportData) -> dict[int, Mean]:
     for row in report.rows.values():
         if row["score"] is not None:
             right = float(outcome(row) == "right")
-            by_turns.setdefault(row["turns"], []).append((_scene(row), right))
+            by_turns.setdefault(row["turns"], []).append((scene_of(row), right))
     return {turns: mean(values) for turns, values in sorted(by_turns.items())}
 
 
@@ -328,7 +329,7 @@ def coverage_by_turn(report: ReportData) -> dict[str, list[Mean]]:
         seen = [turn.coverage for turn in diagnosis.turns if turn.coverage is not None]
         row = report.rows.get(question_id)
         if row is not None and seen and (side := outcome(row)) in curves:
-            curves[side].append((_scene(row), seen))
+            curves[side].append((scene_of(row), seen))
     longest = max((len(seen) for side in curves.values() for _, seen in side), default=0)
     return {
         side: [
@@ -364,7 +365,7 @@ def right_when_seen(report: ReportData) -> dict[str, tuple[Mean, Mean]]:
         for kind in (ALL_TYPES, row["type"]):
             sides = rights.setdefault(kind, {True: [], False: []})
             right = float(diagnosis.cause is Cause.RIGHT)
-            sides[diagnosis.shown].append((_scene(row), right))
+            sides[diagnosis.shown].append((scene_of(row), right))
     return {
         kind: (mean(rights[kind][True]), mean(rights[kind][False]))
         for kind in [*rights][:1] + in_order(set(rights) - {ALL_TYPES})
