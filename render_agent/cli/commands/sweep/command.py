@@ -46,7 +46,7 @@ def sweep_command(
     given here beat those in it.
     """
     # the parts of a run are loaded when they are used, so that the command line starts quickly
-    from render_agent.cli.commands.sweep_run import check_file, sweep
+    from render_agent.cli.commands.sweep.sweep_run import check_file, sweep
     from render_agent.errors import UsageError
 
     typed = {**given_options(context.parent), **given_options(context)}
