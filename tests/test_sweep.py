@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from factories.runs import make_questions
 
 from render_agent.analysis.sweep.plan import read_sweep
-from render_agent.cli.commands import sweep_run
+from render_agent.cli.commands.sweep import sweep_run
 from render_agent.cli.main import cli
 from render_agent.errors import EngineError, SetupError, UsageError
 from render_agent.runs.log.folder import RunFolder, list_runs
