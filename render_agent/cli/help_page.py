@@ -34,6 +34,7 @@ COMMANDS = {
         "judge",
         "convert",
         "make-rooms",
+        "maps",
         "bench",
         "completion",
     ),
