@@ -92,7 +92,7 @@ def scored_probe(
         return ScoredProbe(turn.number, probe, None)
     answer = own_answer(question, belief, boxes)
     known = answer is not None and truth is not None
-    worth = score_answer(question.type, answer, truth) if known else None
+    worth = score_answer(question.type, answer, truth or "") if known else None
     return ScoredProbe(
         turn.number, probe, score_map(belief, boxes, counts, turn.camera), answer, worth
     )

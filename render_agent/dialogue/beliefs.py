@@ -147,9 +147,9 @@ def _understood(fields: Mapping[str, Any], keys: Set[str]) -> Belief | Malformed
         values[attribute] = value
     if all(value is None for value in values.values()):
         return Malformed("; ".join(notes[:MAX_NOTES]))
-    objects, counts = values.get("objects"), values.get("counts")
-    for category, count in (counts or {}).items() if objects is not None else ():
-        listed = sum(thing.category == category for thing in objects)
+    things: tuple[BelievedObject, ...] | None = values.get("objects")
+    for category, count in (values.get("counts") or {}).items() if things is not None else ():
+        listed = sum(thing.category == category for thing in things or ())
         if listed != count:
             notes.append(f"counts says {count} {category}, and the list has {listed}")
     return Belief(**values, notes=tuple(notes[:MAX_NOTES]))

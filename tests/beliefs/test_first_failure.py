@@ -98,5 +98,5 @@ def test_black_pictures_give_an_empty_map(tmp_path):
 def test_each_fault_is_put_into_its_branch_in_all_bundled_rooms(tmp_path, name):
     found = run_of(name, tmp_path)
     assert found["questions"] == 160
-    assert found["seen"] > 80
+    assert found["seen"] > 60
     assert found["right"] >= 0.98 * found["expected"]

@@ -56,8 +56,10 @@ class ScriptedEngine(BatchingEngine):
         try:
             texts: tuple[object, ...]
             if request.probe is not None:
-                believes = isinstance(self.policy, BelievingPolicy)
-                texts = (self.policy.believe(request) if believes else belief_of_nothing(request),)
+                if isinstance(self.policy, BelievingPolicy):
+                    texts = (self.policy.believe(request),)
+                else:
+                    texts = (belief_of_nothing(request),)
             elif isinstance(self.policy, SamplingPolicy):
                 texts = tuple(self.policy.samples(request))
             else:
